@@ -6,6 +6,7 @@ in their spec, and get the label alone). Templates are those workloads' pod temp
 | key                         | on         | written by | what it says                                   |
 |-----------------------------|------------|------------|------------------------------------------------|
 | `sluice.dev/queue`          | members    | webhook    | annotation and label: its queue                |
+| `sluice.dev/queue`          | pods       | webhook    | label "": it waits for its PodGroup            |
 | `sluice.dev/queue`          | templates  | webhook    | annotation: the queue of the pods made from it |
 | `sluice.dev/queue-from`     | templates  | webhook    | annotation: what named it, if the template did not |
 | `sluice.dev/admission`      | members    | webhook    | annotation: the UID of the request that brought it |

@@ -1,7 +1,7 @@
 """The queue of a pod or a workload. The first rule that matches counts:
 
 ====  =============================================================================  ==============
-1     annotation `sluice.dev/queue`, which the webhook wrote                         `WRITTEN`
+1     label `sluice.dev/queue`, which the webhook or the controller wrote            `WRITTEN`
 2     annotation `scheduling.k8s.io/group-name`: the queue of that PodGroup          `PODGROUP`
 3     annotation `scheduling.volcano.sh/queue-name`                                  `ANNOTATION`
 4     label, then annotation, `volcano.sh/queue-name`                                `VOLCANO`
@@ -18,6 +18,16 @@ Job). If it names none, rules 6 and 7 apply. Where two of its names differ it is
 
 Rule 1 holds for a stored pod (`stored_pod_membership`), never for a pod that a user submits
 (`submitted_pod_membership`). An empty value counts as absent.
+
+The label is the truth. A label has room for 63 characters; annotation `sluice.dev/queue` has the whole name:
+
+| label   | annotation      | the queue of a stored pod                                                    |
+|---------|-----------------|------------------------------------------------------------------------------|
+| a value | fits the label  | the annotation's (`label_value` of it is the label)                          |
+| a value | does not fit    | the one whose `label_value` is the label; the annotation is not believed     |
+| ""      | any             | by rules 2 to 8: it waited for its PodGroup when it was created              |
+| absent  | a value         | the annotation's: the label was removed, or an older version wrote no label  |
+| absent  | absent          | by rules 2 to 8: it was created without the webhook                          |
 """
 
 from __future__ import annotations
@@ -118,17 +128,26 @@ class QueueConflict(msgspec.Struct, frozen=True):
 
 #: The queue of a PodGroup by namespace and name; None where the PodGroup does not exist.
 PodGroupQueueLookup = Callable[[str, str], str | None]
+#: The queue whose `label_value` is this label; the label itself where no such queue exists.
+LabelLookup = Callable[[str], str]
 
 
 def stored_pod_membership(
-    pod: PodFacts, *, rules: MembershipSettings, group: PodGroupQueueLookup
+    pod: PodFacts,
+    *,
+    rules: MembershipSettings,
+    group: PodGroupQueueLookup,
+    queue_of_label: LabelLookup = str,
 ) -> Membership | None:
-    """The membership of a pod that is stored: the queue that the webhook wrote counts."""
+    """The membership of a pod that is stored: the queue that was written on it counts."""
     if pod.namespace in rules.exempt_namespaces or MIRROR_ANNOTATION in pod.annotations:
         return None
-    written = pod.annotations.get(names.QUEUE)
-    if written:
-        return Membership(written, Source.WRITTEN)
+    label, annotation = pod.labels.get(names.QUEUE), pod.annotations.get(names.QUEUE, "")
+    if label:
+        queue = annotation if fits_label(annotation, label) else queue_of_label(label)
+        return Membership(queue, Source.WRITTEN)
+    if label is None and annotation:
+        return Membership(annotation, Source.WRITTEN)
     return submitted_pod_membership(pod, rules=rules, group=group)
 
 
@@ -243,3 +262,8 @@ def label_value(queue: str) -> str:
     if len(queue) <= 63:
         return queue
     return f"{queue[:50].rstrip('.-')}_{hashlib.blake2s(queue.encode(), digest_size=6).hexdigest()}"
+
+
+def fits_label(queue: str, label: str) -> bool:
+    """Whether the label is that of this queue."""
+    return queue == label or (len(queue) > 63 and label_value(queue) == label)

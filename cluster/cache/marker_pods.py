@@ -2,7 +2,8 @@
 
 The pod is in our own namespace, has a scheduler that does not exist and a scheduling gate, and requests
 nothing, so no component acts on it. All replicas use one name. A replica that meets the pod of another one
-deletes it; in both cases an event newer than the call follows.
+deletes it; in both cases an event newer than the call follows. The pod has the label by which members are
+watched; it is in an exempt namespace, so it is no member.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from cluster.api.client import Client
 from cluster.exceptions import Conflict, NotFound
+from queues import labels as names
 
 MARKER_POD = "sluice-watch-marker"
 #: A scheduler that does not exist.
@@ -62,3 +64,4 @@ def idle_pod(name: str, **spec: Any) -> dict[str, Any]:
 
 
 _BODY = idle_pod(MARKER_POD, schedulerName=MARKER_SCHEDULER, schedulingGates=[{"name": "sluice.dev/marker"}])
+_BODY["metadata"]["labels"][names.QUEUE] = ""

@@ -21,10 +21,10 @@ import msgspec
 from cluster.cache.pod_requests import Requests, pod_requests
 from cluster.cache.trimming import trim_finalizers, trim_labels
 from cluster.inflight.admissions import admission_request
-from cluster.objects import OwnerReference, Pod
+from cluster.objects import Metadata, OwnerReference, Pod
 from queues import labels as names
 from queues.apimachinery.quantities import Amount
-from queues.membership import GROUP_ANNOTATION, Membership
+from queues.membership import GROUP_ANNOTATION, Membership, fits_label
 from queues.status.podgroup_phases import PodTally
 
 #: The number of groups without members that are remembered before those whose PodGroup is gone are dropped.
@@ -37,7 +37,8 @@ FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A member pod. `gated`: it has our scheduling gate; `others_gated`: it has another gate.
 
-    `group`: the PodGroup that it names, which may not exist. `written`: its queue annotation is set.
+    `group`: the PodGroup that it names, which may not exist. `written`: its label and its annotation name
+    its queue, or its label says that it waits for its PodGroup.
     `marked`: it requests the marker (`is_marked`). `requests`: its resource requests. `leaves_at`: the end of
     its grace period, if it is being deleted; `deletion_grace`: the length of that period in seconds.
     `own_grace`: the grace period of its spec in seconds. `scheduler_policy`: the policy that it names itself.
@@ -354,7 +355,7 @@ def _member(pod: Pod, membership: Membership) -> Member:
         name=meta.name,
         queue=membership.queue or "",
         group=membership.group or meta.annotation(GROUP_ANNOTATION),
-        written=bool(meta.annotation(names.QUEUE)),
+        written=_is_written(meta),
         version=meta.version,
         phase=status.phase,
         node=spec.node_name,
@@ -380,6 +381,11 @@ def _member(pod: Pod, membership: Membership) -> Member:
         scheduler_policy=intern(meta.annotation(names.SCHEDULER_POLICY)),
         priority_class=intern(spec.priority_class_name or ""),
     )
+
+
+def _is_written(meta: Metadata) -> bool:
+    label, annotation = (meta.labels or {}).get(names.QUEUE), meta.annotation(names.QUEUE)
+    return label is not None and (not label or fits_label(annotation, label))
 
 
 def _counted(member: Member) -> tuple[object, ...]:

@@ -58,6 +58,7 @@ from queues.membership import (
     MembershipSettings,
     PodFacts,
     QueueConflict,
+    fits_label,
     stored_pod_membership,
     workload_membership,
 )
@@ -255,10 +256,13 @@ class Store:
 
     def pod_membership(self, pod: Pod) -> Membership | None:
         """Return the membership of a stored pod."""
-        if not pod.metadata.annotation(names.QUEUE):
+        if not pod.metadata.label(names.QUEUE) and not pod.metadata.annotation(names.QUEUE):
             self._note_early_namespace(pod.metadata.namespace)
         return stored_pod_membership(
-            self.pod_facts(pod), rules=self.membership_settings, group=self.queue_of_podgroup
+            self.pod_facts(pod),
+            rules=self.membership_settings,
+            group=self.queue_of_podgroup,
+            queue_of_label=self.queue_of_label,
         )
 
     def pod_facts(self, pod: Pod, *, namespace: str = "") -> PodFacts:
@@ -372,6 +376,12 @@ class Store:
             or bool(self.pending_namespaces.queue_of(namespace))
             or namespace in self.membership_settings.exempt_namespaces
         )
+
+    def queue_of_label(self, label: str) -> str:
+        """Return the queue whose label this is; the label itself if no such queue exists."""
+        if "_" not in label:  # only the labels of long names have one
+            return label
+        return next((name for name in self.snapshot.tree if fits_label(name, label)), label)
 
     def queue_of_podgroup(self, namespace: str, name: str) -> str | None:
         return self.podgroups.queue_of(namespace, name)

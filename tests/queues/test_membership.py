@@ -9,6 +9,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from queues.membership import (
     Membership,
@@ -233,10 +234,38 @@ def test_a_stored_pod_without_the_answer_is_asked_by_the_other_keys(rule: str) -
     assert stored(annotated(pod([rule]), **{WRITTEN: ""})) == expected(rule)
 
 
-def test_the_answer_as_a_label_is_no_answer() -> None:
-    """Only the annotation is ours to believe."""
-    of = PodFacts(namespace="team", labels={WRITTEN: "q"}, annotations={}, scheduler="default-scheduler")
-    assert stored(of) is None
+LONG = "q" * 80
+
+
+@pytest.mark.parametrize(
+    ("label", "annotation", "queue"),
+    [
+        ("q", "", "q"),
+        ("q", "q", "q"),
+        ("q", "another", "q"),
+        (label_value(LONG), LONG, LONG),
+        (label_value(LONG), "another", LONG),
+        (label_value("z" * 80), "", label_value("z" * 80)),
+    ],
+)
+def test_the_label_is_the_truth(label: str, annotation: str, queue: str) -> None:
+    """An annotation that does not fit the label is not believed: a Binding can write one onto a pod."""
+    named = annotated(pod(RULES), **({WRITTEN: annotation} if annotation else {}))
+    of = replace(named, labels={**named.labels, WRITTEN: label})
+
+    def queue_of_label(label: str) -> str:
+        return next((name for name in ("q", LONG) if label_value(name) == label), label)
+
+    found = stored_pod_membership(of, rules=KUEUE_ON, group=group, queue_of_label=queue_of_label)
+    assert found == Membership(queue, Source.WRITTEN)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("annotation", ["", "q-written"])
+def test_an_empty_label_leaves_the_answer_to_the_keys(rule: str, annotation: str) -> None:
+    """A pod that waits for its PodGroup; an annotation does not fit an empty label."""
+    named = annotated(pod([rule]), **({WRITTEN: annotation} if annotation else {}))
+    assert stored(replace(named, labels={**named.labels, WRITTEN: ""})) == expected(rule)
 
 
 # PodGroups

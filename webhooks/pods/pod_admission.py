@@ -15,7 +15,8 @@ does not exist                              annotation, label, marker, a gate; a
 does not accept                             a denial, unless the pod is part of work that it had accepted
 does not select the namespace               a denial, unless it is part of such work; then also a gate
 selects by labels that are not known yet    annotation, label, marker, a gate; with nodeName a denial
-is that of a PodGroup that does not exist   marker, a gate; a warning; the controller sets its queue later
+is that of a PodGroup that does not exist   an empty label, marker, a gate; a warning; the controller sets
+                                            its queue later
 ==========================================  ===============================================================
 """
 
@@ -40,6 +41,7 @@ from webhooks.pods.pod_patch import (
     replace_node_name,
     set_marker,
     set_queue,
+    set_waiting,
 )
 from webhooks.review import Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
@@ -161,7 +163,7 @@ def _patch(
     if admission.queue:
         queue = set_queue(pod, admission.queue, admission=admission.admission)
     else:
-        queue = remove_queue(pod)
+        queue = set_waiting(pod)
     patch = join_patches(queue, set_marker(pod, scored=scored, settings=settings))
     if admission.gated:
         return join_patches(patch, add_gate(pod))

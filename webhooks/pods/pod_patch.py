@@ -2,7 +2,8 @@
 
 A member gets
 - annotation and label `sluice.dev/queue`, over whatever its user wrote there, and annotation
-  `sluice.dev/admission`, which names the request that brought it;
+  `sluice.dev/admission`, which names the request that brought it. While the PodGroup that it names does not
+  exist, it gets an empty label alone;
 - the marker, a request for the resource `sluice.dev/member`: kube-scheduler calls the extender for it;
 - the scheduling gate `sluice.dev/queue`, where its queue does not schedule;
 - in place of `spec.nodeName`, a node affinity.
@@ -42,6 +43,15 @@ def set_queue(pod: Pod, queue: str, *, admission: str) -> tuple[PatchStep, ...]:
     return join_patches(
         patch_map("/metadata/annotations", pod.metadata.annotations, wanted),
         patch_map("/metadata/labels", pod.metadata.labels, {names.QUEUE: label_value(queue)}),
+    )
+
+
+def set_waiting(pod: Pod) -> tuple[PatchStep, ...]:
+    """A member of no queue yet: it waits for its PodGroup."""
+    unwanted: dict[str, str | None] = {names.QUEUE: None, names.ADMISSION: None}
+    return join_patches(
+        patch_map("/metadata/annotations", pod.metadata.annotations, unwanted),
+        patch_map("/metadata/labels", pod.metadata.labels, {names.QUEUE: ""}),
     )
 
 

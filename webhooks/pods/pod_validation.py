@@ -69,18 +69,23 @@ def _deny_moved(before: Pod, after: Pod) -> Answer | None:
             before.metadata.annotation(names.QUEUE),
             after.metadata.annotation(names.QUEUE),
         ),
-        ("labels", before.metadata.label(names.QUEUE), after.metadata.label(names.QUEUE)),
+        # An empty label says that the pod waits for its PodGroup: it is not the same as none.
+        (
+            "labels",
+            (before.metadata.labels or {}).get(names.QUEUE),
+            (after.metadata.labels or {}).get(names.QUEUE),
+        ),
     ):
         if old != new:
             return deny(
                 f"metadata.{place}[{names.QUEUE}]: a pod's queue cannot be changed under it "
-                f'(it is "{old}"); delete the pod and create it in the other queue'
+                f'(it is "{old or ""}"); delete the pod and create it in the other queue'
             )
     return None
 
 
 def _deny_renamed(before: Pod, after: Pod, *, store: Store) -> Answer | None:
-    """Nothing is written down on a pod that waits for its PodGroup: the keys that name its queue stay."""
+    """No queue is written down on a pod that waits for its PodGroup: the keys that name its queue stay."""
     if before.metadata.label(names.QUEUE) or _naming_values(before) == _naming_values(after):
         return None
     if store.pod_membership(before) is None and store.pod_membership(after) is None:

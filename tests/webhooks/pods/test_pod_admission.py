@@ -159,6 +159,7 @@ def test_a_refusal_says_closing_while_a_member_is_live(server: Server) -> None:
 def test_a_podgroup_that_is_not_there_gates_it_unanswered(server: Server) -> None:
     after, answer = admitted(server, pod(annotations={GROUP: "gang"}))
     assert QUEUE not in after["metadata"]["annotations"]
+    assert after["metadata"]["labels"][QUEUE] == "", "members are watched by the label"
     assert gates(after) == [QUEUE]
     assert is_marked(after)
     assert answer.warnings == [
@@ -242,7 +243,7 @@ def test_from_a_pod_that_waits_for_its_podgroup_our_own_keys_are_removed(server:
     forged = pod(annotations={GROUP: "gang", QUEUE: "research"}, labels={QUEUE: "research"})
     after, _ = admitted(server, forged)
     assert after["metadata"]["annotations"] == {GROUP: "gang"}
-    assert after["metadata"]["labels"] == {}
+    assert after["metadata"]["labels"] == {QUEUE: ""}
 
 
 def test_our_gate_on_a_pod_of_no_queue_is_refused_since_it_would_never_be_removed(server: Server) -> None:

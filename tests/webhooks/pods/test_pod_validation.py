@@ -59,6 +59,17 @@ def test_a_pod_older_than_the_installation_is_not_moved_by_the_key_that_names_it
     assert not update(server, before, pod(annotations={NAMED: "research"})).allowed
 
 
+@pytest.mark.parametrize("after", [None, {}, {QUEUE: "research"}])
+def test_the_empty_label_of_a_pod_that_waits_for_its_podgroup_stays(
+    server: Server, after: dict[str, str] | None
+) -> None:
+    """Without it no replica would see the pod."""
+    before = pod(annotations={GROUP: "gang"}, labels={QUEUE: ""}, gates=[QUEUE])
+    answer = update(server, before, changed(before, "labels", after or {}))
+    assert not answer.allowed
+    assert "a pod's queue cannot be changed under it" in answer.message
+
+
 def test_anything_else_may_change(server: Server) -> None:
     before = member(queue="held", gates=[QUEUE])
     after = changed(before, "annotations", {**before["metadata"]["annotations"], "a": "b"})
