@@ -43,6 +43,7 @@ from localcluster.apiserver import Reply
 from localcluster.build import Say
 from localcluster.cluster import LocalCluster
 from localcluster.components import until
+from localcluster.lifecycle import AUDIT_POLICY
 from localcluster.scheduler_config import Edit
 
 WRITERS = 8
@@ -286,10 +287,15 @@ class Progress:
 
 
 @contextmanager
-def running(*, nodes: int, say: Say) -> Iterator[Bench]:
-    """A cluster of the row's own: nodes, no scheduler yet, nothing of ours; it ends with the block."""
+def running(*, nodes: int, say: Say, audit_policy: Path = AUDIT_POLICY) -> Iterator[Bench]:
+    """A cluster of the row's own: nodes, no scheduler yet, nothing of ours; it ends with the block.
+
+    `audit_policy`: what its API server logs, binds at least.
+    """
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        cluster = LocalCluster.start(Path(folder) / "cluster", nodes=nodes, server=False, say=say)
+        cluster = LocalCluster.start(
+            Path(folder) / "cluster", nodes=nodes, server=False, audit_policy=audit_policy, say=say
+        )
         try:
             cluster.stop_components("kube-scheduler")
             bench = Bench(cluster, say=say)

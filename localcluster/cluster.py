@@ -36,11 +36,15 @@ class LocalCluster:
         nodes: int = 3,
         server: bool = True,
         edit_scheduler: Edit | None = None,
+        audit_policy: Path = lifecycle.AUDIT_POLICY,
         say: Say = _print_nothing,
     ) -> LocalCluster:
         """Start a cluster and wait until it is ready. Raises `LocalClusterError`, and then nothing runs."""
         layout = Layout.at(folder)
-        lifecycle.up(layout, Options(nodes=nodes, server=server, edit_scheduler=edit_scheduler), say=say)
+        options = Options(
+            nodes=nodes, server=server, edit_scheduler=edit_scheduler, audit_policy=audit_policy
+        )
+        lifecycle.up(layout, options, say=say)
         return cls(layout, say)
 
     @classmethod

@@ -25,6 +25,8 @@ from localcluster.layout import COMPONENTS, Layout
 from localcluster.ports import Ports, ensure_ports, load_ports
 
 HERE = Path(__file__).parent
+#: It logs requests to bind a pod, and nothing else.
+AUDIT_POLICY = HERE / "audit-policy.yaml"
 STOP_SECONDS = 10
 #: Killed without SIGTERM: etcd loses nothing by it, and an API server with clients takes a minute to end.
 KILLED_AT_ONCE = frozenset({"etcd", "kube-apiserver"})
@@ -35,12 +37,13 @@ class Options:
     """How a cluster is started.
 
     Without `server` neither the server nor its webhooks exist; kube-scheduler still has the extenders in its
-    configuration, unless `edit_scheduler` removes them.
+    configuration, unless `edit_scheduler` removes them. `audit_policy`: what the API server logs.
     """
 
     nodes: int = 3
     server: bool = True
     edit_scheduler: scheduler_config.Edit | None = None
+    audit_policy: Path = AUDIT_POLICY
 
 
 def up(layout: Layout, options: Options, *, say: Say) -> None:
@@ -49,7 +52,7 @@ def up(layout: Layout, options: Options, *, say: Say) -> None:
     with locked(layout, say=say):
         build.binaries(layout.bin, say=say)
         with stopping_on_failure(layout):
-            ports = _prepare_files(layout)
+            ports = _prepare_files(layout, audit_policy=options.audit_policy)
             documents = manifests.rendered(layout)
             _start_and_wait(layout, ports, ["etcd"], say=say)
             _start_and_wait(layout, ports, ["kube-apiserver"], say=say)
@@ -130,7 +133,7 @@ def stopping_on_failure(layout: Layout) -> Iterator[None]:
         raise
 
 
-def _prepare_files(layout: Layout) -> Ports:
+def _prepare_files(layout: Layout, *, audit_policy: Path) -> Ports:
     """Ports, certificates, kubeconfigs and configuration. A new cluster begins with empty logs."""
     if not layout.etcd.exists() and not processes.leaders(layout.folder):
         shutil.rmtree(layout.logs, ignore_errors=True)
@@ -140,7 +143,7 @@ def _prepare_files(layout: Layout) -> Ports:
     ports = ensure_ports(layout.ports)
     credentials.ensure_certificates(layout, now=datetime.now(UTC))
     credentials.write_kubeconfigs(layout)
-    shutil.copyfile(HERE / "audit-policy.yaml", layout.audit_policy)
+    shutil.copyfile(audit_policy, layout.audit_policy)
     shutil.copyfile(HERE / "kwok.yaml", layout.kwok_config)
     return ports
 

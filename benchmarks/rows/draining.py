@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
-from collections.abc import Callable
 
-from benchmarks import scale
-from benchmarks.bench import PATIENCE, Bench, running
+from benchmarks import deployment_pods, scale
+from benchmarks.bench import Bench, running
+from benchmarks.deployment_pods import DEPLOYMENTS
 from benchmarks.figures import Line, RowResult, at_most
-from benchmarks.objects import (
-    HOME,
-    QUEUE,
-    QUEUES,
-    creations,
-    deployment,
-    pods_path,
-)
+from benchmarks.objects import QUEUE
 from benchmarks.resume_times import since
 from benchmarks.scheduler_configurations import (
     RECOMMENDED_PERCENTAGE,
@@ -24,13 +16,8 @@ from benchmarks.scheduler_configurations import (
     plain,
 )
 from localcluster.build import Say
-from localcluster.components import until
 
-PODS, NODES, DEPLOYMENTS = 1_000, 500, 10
-DEPLOYMENTS_PATH = f"/apis/apps/v1/namespaces/{HOME}/deployments"
-#: Each look goes through all pods.
-LOOK_SECONDS = 0.25
-RUNNING = f"{pods_path()}?limit=1&fieldSelector=status.phase=Running"
+PODS, NODES = 1_000, 500
 
 
 def measure(say: Say) -> RowResult:
@@ -68,18 +55,18 @@ def _round(bench: Bench) -> dict[str, float]:
     bench.remove()
     with bench.scheduling(plain(RECOMMENDED_PERCENTAGE)):
         anew = _made(bench)
-        _all_run(bench)
-    deleted = _emptied(bench, lambda: _kubectl_delete(bench))
-    _clear(bench)
+        deployment_pods.await_all_running(bench, replicas=_replicas())
+    deleted = deployment_pods.empty(bench, lambda: deployment_pods.delete_by_kubectl(bench))
+    deployment_pods.clear(bench)
     bench.install()
     bench.queue(QUEUE, state="Open", stopPolicy="None")
-    bench.write(creations(DEPLOYMENTS_PATH, _deployments(QUEUE)))
+    deployment_pods.create(bench, queue=QUEUE, replicas=_replicas())
     with bench.scheduling(ours()):
-        _all_run(bench)
-    drained = _emptied(bench, lambda: _wish(bench, "HoldAndDrain"))
+        deployment_pods.await_all_running(bench, replicas=_replicas())
+    drained = deployment_pods.empty(bench, lambda: deployment_pods.set_stop_policy(bench, "HoldAndDrain"))
     with bench.scheduling(ours()):
         back = _given_back(bench)
-    _clear(bench)
+    deployment_pods.clear(bench)
     return {"drained": drained, "back": back, "deleted": deleted, "fresh": anew}
 
 
@@ -87,65 +74,17 @@ def _made(bench: Bench) -> float:
     """Seconds to the last bind of pods of no queue."""
     bench.quiet()
     mark = bench.audit.mark()
-    began = bench.write(creations(DEPLOYMENTS_PATH, _deployments(""))).began
+    began = deployment_pods.create(bench, queue="", replicas=_replicas()).began
     return since(began, bench.binds(mark, count=_replicas() * DEPLOYMENTS)).last
-
-
-def _emptied(bench: Bench, begin: Callable[[], None]) -> float:
-    """Seconds until no pod runs."""
-    bench.quiet()
-    began = time.perf_counter()
-    begin()
-    until(
-        lambda: not bench.must("GET", RUNNING)["items"],
-        what="the last pod to stop running",
-        seconds=PATIENCE,
-        pause=LOOK_SECONDS,
-    )
-    return time.perf_counter() - began
-
-
-def _kubectl_delete(bench: Bench) -> None:
-    subprocess.run(
-        [*bench.kubectl, "delete", "pods", "--selector=bench=load", f"--namespace={HOME}", "--wait=false"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
 
 
 def _given_back(bench: Bench) -> float:
     """Seconds to the last bind of the replacements."""
-    count = _replicas() * DEPLOYMENTS
-    until(lambda: len(bench.pod_names()) == count, what="all replacements to be there", seconds=PATIENCE)
+    deployment_pods.await_pods(bench, replicas=_replicas())
     bench.quiet()
     mark, began = bench.audit.mark(), time.time()
-    _wish(bench, "None")
-    return since(began, bench.binds(mark, count=count)).last
-
-
-def _wish(bench: Bench, policy: str) -> None:
-    bench.must("PATCH", f"{QUEUES}/{QUEUE}", {"spec": {"stopPolicy": policy}})
-
-
-def _all_run(bench: Bench) -> None:
-    """As many as the Deployments want."""
-    count = _replicas() * DEPLOYMENTS
-    until(lambda: len(bench.pod_names()) == count, what="all pods to be there", seconds=PATIENCE)
-    bench.await_running()
-
-
-def _clear(bench: Bench) -> None:
-    bench.must("DELETE", f"{DEPLOYMENTS_PATH}?propagationPolicy=Orphan")
-    replica_sets = DEPLOYMENTS_PATH.replace("deployments", "replicasets")
-    bench.must("DELETE", f"{replica_sets}?propagationPolicy=Orphan")
-    until(
-        lambda: not bench.must("GET", replica_sets)["items"], what="the ReplicaSets to go", seconds=PATIENCE
-    )
-    bench.clear()
-
-
-def _deployments(queue: str) -> list[dict[str, object]]:
-    return [deployment(f"app-{number}", queue=queue, replicas=_replicas()) for number in range(DEPLOYMENTS)]
+    deployment_pods.set_stop_policy(bench, "None")
+    return since(began, bench.binds(mark, count=_replicas() * DEPLOYMENTS)).last
 
 
 def _replicas() -> int:

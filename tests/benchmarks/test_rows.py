@@ -51,18 +51,23 @@ def test_reasons_are_of_rows_that_there_are() -> None:
     assert WHY.keys() <= set(program.SECTIONS)
 
 
-def audit_line(second: int, *, namespace: str = "bench", code: int = 201, query: str = "") -> str:
+def audit_line(
+    second: int, *, namespace: str = "bench", code: int = 201, query: str = "", **more: object
+) -> str:
     said = {
+        "user": {"username": "scheduler"},
+        "verb": "create",
         "requestURI": f"/api/v1/namespaces/{namespace}/pods/p/binding{query}",
-        "objectRef": {"namespace": namespace},
+        "objectRef": {"resource": "pods", "subresource": "binding", "namespace": namespace, "name": "p"},
         "responseStatus": {"code": code},
+        "requestReceivedTimestamp": f"2026-01-01T00:00:{second:02}.250000Z",
         "stageTimestamp": f"2026-01-01T00:00:{second:02}.500000Z",
     }
-    return json.dumps(said, separators=(",", ":")) + "\n"
+    return json.dumps({**said, **more}, separators=(",", ":")) + "\n"
 
 
 def test_binds_are_read_from_the_mark_on(tmp_path: Path) -> None:
-    """In the namespace asked for; those refused, those tried only and a line half written are left out."""
+    """In the namespace asked for; other requests, refused binds, dry runs and half a line are left out."""
     path = tmp_path / "audit.log"
     path.write_text(audit_line(1))
     log = Log(path)
@@ -73,12 +78,25 @@ def test_binds_are_read_from_the_mark_on(tmp_path: Path) -> None:
         audit_line(6, namespace="other"),
         audit_line(7, code=403),
         audit_line(8, query="?dryRun=All"),
+        audit_line(8, objectRef={"resource": "pods", "namespace": "bench", "name": "p"}),
         audit_line(9)[:-20],
     ]
     path.write_text(audit_line(1) + "".join(lines))
     first, last = log.binds(mark, namespace="bench")
     assert last - first == 2
-    assert log.count(mark) == 4  # about as many: those of other namespaces are in it
+    assert log.count(mark) == 5  # about as many: those of other namespaces are in it
+
+
+def test_requests_are_read_with_who_sent_them_and_their_size(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    path.write_text(
+        audit_line(1, requestObject={"a": 1}, responseObject={"b": "é"})
+        + audit_line(2, requestURI="/livez?verbose", objectRef=None)
+    )
+    bind, health = Log(path).requests(0)
+    assert (bind.user, bind.verb, bind.resource, bind.name) == ("scheduler", "create", "pods/binding", "p")
+    assert (bind.sent, bind.stored, bind.answered - bind.received) == (7, 14, 0.25)
+    assert (health.resource, health.sent, health.stored) == ("/livez", 0, 0)
 
 
 def test_a_tree_has_its_depth_and_every_parent_is_there_before_its_children() -> None:
