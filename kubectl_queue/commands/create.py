@@ -38,7 +38,8 @@ from queues.states import Action, Desired, StopPolicy
 
 _COMMAND = "kubectl queue create"
 _IDLE = "Nothing acts on it yet."
-_NO_LIMIT = "Not enforced yet."
+_NO_LIMIT = "It limits nothing yet."
+_RECLAIM = "by a policy with reclaim"
 
 
 def _resources(name: str, help: str) -> Flag:
@@ -56,16 +57,21 @@ _FIELDS: Mapping[str, Flag] = {
         help="The namespaces that may use it and those below it, by their labels, e.g. team=a; else all.",
     ),
     "weight": int_flag("weight", f"Share beside siblings, 1 if not given. {_IDLE}"),
-    "priority": int_flag("priority", f"Higher goes first. {_IDLE}"),
+    "priority": int_flag(
+        "priority",
+        f"Queues with a lower one may not evict its pods ({_RECLAIM}). It does not order queues yet.",
+    ),
     "state": choice_flag(
         "state", "The desired state, Open if not given.", among=[word.value for word in Desired]
     ),
     "stopPolicy": choice_flag("stop-policy", "None if not given.", among=[word.value for word in StopPolicy]),
     "reason": Flag(name="reason", help="Why it is stopped from the start."),
-    "reclaimable": bool_flag("reclaimable", f"Whether others may take back what is above its share. {_IDLE}"),
+    "reclaimable": bool_flag("reclaimable", f"Whether other queues may evict its pods ({_RECLAIM})."),
     "capability": _resources("capability", f"What the queue and those below it may use at most. {_NO_LIMIT}"),
-    "deserved": _resources("deserved", f"What it may count on. {_NO_LIMIT}"),
-    "guarantee": _resources("guarantee", f"What is kept free for it. {_NO_LIMIT}"),
+    "deserved": _resources(
+        "deserved", f"What it may count on: others may evict what is above it ({_RECLAIM}). {_NO_LIMIT}"
+    ),
+    "guarantee": _resources("guarantee", f"What others leave it when they evict ({_RECLAIM}). {_NO_LIMIT}"),
     "schedulerPolicy": Flag(
         name="scheduler-policy",
         value="NAME",

@@ -144,7 +144,7 @@ def _show(session: Session, flags: Flags, words: tuple[str, ...]) -> int:
     if entry is None:
         near = did_you_mean(close_matches(name, cluster.policies.entries)).rstrip("\n")
         has = "is not there" if not cluster.exists else f"has no policy {quoted(name)}"
-        raise QueueError(f"{cluster.place} {has}{near}")
+        raise QueueError(f"{cluster.place} {has}{near or f'; see: {_COMMAND} list'}")
     examination = examine_policy(entry.text)
     parts = policy_parts(entry.policy) if entry.policy is not None else ()
     faults, warnings = list(map(str, examination.faults)), list(map(str, examination.warnings))

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kubectl_queue.access.responses import Object
 from kubectl_queue.cli.flags import checked_name
-from kubectl_queue.cli.suggestions import with_suggestions
+from kubectl_queue.cli.suggestions import close_matches, with_suggestions
 from kubectl_queue.errors import ForbiddenError, KindMissingError, NotFoundError, UsageError
 from kubectl_queue.output.tables import value_at
 from kubectl_queue.policies.config_map import ClusterPolicies
@@ -121,7 +121,7 @@ class PolicyExplainer:
             replace(subject, notes=tuple(notes)),
             self._resolve(chain, subject.queue, job=job),
             chain,
-            facts=PodFacts(requests=_requests_anything(item), scored=_is_scored(item)),
+            facts=PodFacts(resources=_requested_resources(item), scored=_is_scored(item)),
             job=named_by,
         )
 
@@ -171,7 +171,7 @@ class PolicyExplainer:
             source=resolution.source.value,
             policy=resolution.name,
             named_by=_named_by(resolution, job),
-            tried=tuple(_tried(problem, job) for problem in resolution.problems),
+            tried=tuple(self._tried(problem, job) for problem in resolution.problems),
             parts=policy_parts(policy, pod=facts) if policy is not None else (),
             warnings=_warnings(policy),
             notes=(*subject.notes, *self._notes(resolution, chain, subject.queue)),
@@ -183,6 +183,15 @@ class PolicyExplainer:
         if resolution.source is PolicySource.GLOBAL:
             return f"has the global policy, {GLOBAL_KEY}"
         return f"has policy {quoted(resolution.name)}, named by {_named_by(resolution, job)}"
+
+    def _tried(self, problem: Problem, job: str) -> str:
+        """A name that was tried and cannot be used as it is, and the names that are near it."""
+        others = self._cluster.policies.entries.keys() - {GLOBAL_KEY}
+        near = close_matches(problem.name, sorted(others)) if problem.missing else ()
+        text = problem.text + (f"; did you mean {' or '.join(map(quoted, near))}?" if near else "")
+        if problem.queue:
+            return f"queue {quoted(problem.queue)}: {text}"
+        return text if problem.name == GLOBAL_KEY or not job else f"{job}: {text}"
 
     def _why_none(self, resolution: Resolution) -> str:
         if not self._cluster.exists:
@@ -213,13 +222,6 @@ def _named_by(resolution: Resolution, job: str) -> str:
     return f"ancestor {quoted(resolution.queue)}" if resolution.source is PolicySource.ANCESTOR else ""
 
 
-def _tried(problem: Problem, job: str) -> str:
-    """A name that was tried and could not be used as it is."""
-    if problem.queue:
-        return f"queue {quoted(problem.queue)}: {problem.text}"
-    return problem.text if problem.name == GLOBAL_KEY or not job else f"{job}: {problem.text}"
-
-
 def _warnings(policy: Policy | None) -> tuple[str, ...]:
     return tuple(map(str, policy.warnings)) if policy is not None else ()
 
@@ -231,12 +233,12 @@ def _requests(item: Object) -> Iterator[Mapping[str, Any]]:
     yield spec_of(item).get("overhead") or {}
 
 
-def _requests_anything(item: Object) -> bool:
-    return any(
-        parse_quantity(amount) != 0
+def _requested_resources(item: Object) -> frozenset[str]:
+    return frozenset(
+        name
         for requests in _requests(item)
         for name, amount in requests.items()
-        if name not in _OURS
+        if name not in _OURS and parse_quantity(amount) != 0
     )
 
 

@@ -39,9 +39,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """`requests`: whether the pod requests any resource. `scored`: whether kube-scheduler asks for scores."""
+    """`resources`: those of which the pod requests any. `scored`: whether kube-scheduler asks for scores."""
 
-    requests: bool
+    resources: frozenset[str]
     scored: bool
 
 
@@ -72,9 +72,9 @@ def _of_other_pods(action: str, pod: PodFacts | None) -> str:
     """Why the action does not concern this pod; empty where it does."""
     if pod is None or action not in (ALLOCATE, BACKFILL):
         return ""
-    if pod.requests and action == BACKFILL:
+    if pod.resources and action == BACKFILL:
         return f"the pod requests resources, so {ALLOCATE} counts"
-    if not pod.requests and action == ALLOCATE:
+    if not pod.resources and action == ALLOCATE:
         return f"the pod requests no resources, so {BACKFILL} counts"
     return ""
 
@@ -89,6 +89,8 @@ def _plugin(policy: Policy, plugin: Plugin, pod: PodFacts | None) -> Part:
         elif pod is not None and not pod.scored:
             effect = NOT_FOR_POD
             text = "the pod came when its policy scored no nodes, so kube-scheduler asks for no scores"
+        elif pod is not None and isinstance(weights, Binpack) and not _counted(weights) & pod.resources:
+            effect, text = NOT_FOR_POD, _why_alike(weights)
         else:
             text = f"{text}; {_weights(weights)}"
     elif plugin.name in ("conformance", "priority"):
@@ -100,6 +102,17 @@ def _why_no_scores(plugin: Plugin) -> str:
     if "enableNodeOrder" in plugin.disabled:
         return "enableNodeOrder is false"
     return "binpack.weight is 0" if plugin.name == "binpack" else "every weight is 0"
+
+
+def _counted(weights: Binpack) -> frozenset[str]:
+    """The resources that binpack looks at."""
+    return frozenset(name for name, weight in weights.resources.items() if weight)
+
+
+def _why_alike(weights: Binpack) -> str:
+    counted = ", ".join(sorted(_counted(weights)))
+    why = f"the pod requests none of {counted}" if counted else "every resource has weight 0"
+    return f"{why}, so all nodes score alike"
 
 
 def _weights(weights: Binpack | NodeOrder) -> str:

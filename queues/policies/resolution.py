@@ -33,7 +33,7 @@ class PolicySource(enum.Enum):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """A name that could not be used as it is. `missing`: there is no such policy; else its text is wrong."""
+    """A name that cannot be used as it is. `missing`: there is no such policy; else its text is wrong."""
 
     name: str
     queue: str
@@ -49,6 +49,11 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = ""
     policy: Policy | None = None
     problems: tuple[Problem, ...] = ()
+
+    @property
+    def stale(self) -> bool:
+        """Whether the text of the policy is wrong now, so that its last good text counts."""
+        return self.policy is not None and any(problem.name == self.name for problem in self.problems)
 
 
 def resolve_policy(policies: PolicySet, *, chain: Iterable[tuple[str, str]], job: str = "") -> Resolution:
@@ -93,6 +98,5 @@ def _problem(entry: PolicyEntry | None, name: str, queue: str) -> Problem | None
         return Problem(name=name, queue=queue, missing=True, text=f"there is no policy {quoted(name)}")
     if entry.problem is None:
         return None
-    then = "the last good text is used" if entry.stale else "it is not used"
-    text = f"policy {quoted(name)}, {entry.problem}; {then}"
+    text = f"policy {quoted(name)}, {entry.problem}"
     return Problem(name=name, queue=queue, missing=False, text=text)

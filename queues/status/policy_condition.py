@@ -22,6 +22,7 @@ POLICY_RESOLVED = "PolicyResolved"
 NOT_FOUND, INVALID = "NotFound", "Invalid"
 #: Characters of the message, and how many problems it names.
 MESSAGE_LIMIT, PROBLEMS_LIMIT = 1024, 3
+_WAY_OUT = "; see: kubectl queue policy list"
 _REASONS = {
     PolicySource.JOB: "Own",
     PolicySource.QUEUE: "Own",
@@ -43,21 +44,23 @@ def policy_condition(queue: str, resolution: Resolution) -> DerivedCondition | N
 def policy_in_use(resolution: Resolution) -> str:
     """Which policy counts, and who names it."""
     name = quoted(resolution.name)
+    last = "the last good text of " if resolution.stale else ""
     match resolution.source:
         case PolicySource.NONE:
             return "no policy counts"
         case PolicySource.GLOBAL:
-            return f"the global policy {name} counts"
+            return f"{last}the global policy {name} counts"
         case PolicySource.ANCESTOR:
-            return f"policy {name} counts, which the ancestor {quoted(resolution.queue)} names"
+            return f"{last}policy {name} counts, which the ancestor {quoted(resolution.queue)} names"
         case PolicySource.QUEUE:
-            return f"policy {name} counts, which the queue names"
-    return f"policy {name} counts, which the job names"
+            return f"{last}policy {name} counts, which the queue names"
+    return f"{last}policy {name} counts, which the job names"
 
 
 def problems_text(queue: str, resolution: Resolution, *, limit: int = MESSAGE_LIMIT) -> str:
-    """Why names on the queue's chain cannot be used as they are, and then which policy counts."""
-    then = f"; {policy_in_use(resolution)}"
+    """Why names on the queue's chain cannot be used as they are, which policy counts, and the way out."""
+    missing = any(problem.missing for problem in resolution.problems)
+    then = f"; {policy_in_use(resolution)}" + (_WAY_OUT if missing else "")
     problems = [_problem_text(queue, problem) for problem in resolution.problems]
     text = join_limited(problems, limit=PROBLEMS_LIMIT, joined="; ")
     return truncated(text, limit=max(limit - len(then), limit // 2)) + then

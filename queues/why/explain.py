@@ -54,6 +54,8 @@ from queues.why.stop_causes import (
 
 #: Characters of other components' messages that are shown.
 _MESSAGE_LIMIT = 1000
+#: What kube-scheduler says of a pod that needs room where its extenders let it have no victims at all.
+_NO_VICTIMS = "no candidate node for preemption"
 _KEPT_FROM_CLOSED = "kept from Closed"
 
 
@@ -236,6 +238,12 @@ def _waiting(case: _Case) -> Iterator[str]:
         own = subject.ref.kind != POD or names.GATE in subject.gates
         by = "it says" if own else "kube-scheduler says"
         yield f"{by}: {printable(subject.message, limit=_MESSAGE_LIMIT)}"
+        if _NO_VICTIMS in subject.message and case.membership is not None:
+            yield (
+                "it may not evict the pods that kube-scheduler chose; whom its policy lets it evict says: "
+                f"kubectl queue policy explain pod/{printable(subject.ref.name)} "
+                f"-n {printable(subject.ref.namespace)}"
+            )
     elif subject.ref.kind == POD and not others:
         yield "kube-scheduler has said nothing of it yet"
 

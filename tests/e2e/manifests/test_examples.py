@@ -16,7 +16,9 @@ EXAMPLES = ROOT / "manifests" / "examples"
 def test_the_examples_are_accepted(bare: LocalCluster, api: Api) -> None:
     bare.kubectl("apply", "-k", str(EXAMPLES))
     bare.kubectl("apply", "-f", str(EXAMPLES / "policies"))  # by itself: it is not among the others
+    bare.kubectl("apply", "-f", str(EXAMPLES / "policies" / "work"))
     names = {each["metadata"]["name"] for each in api.get(QUEUES).body["items"]}
+    bare.kubectl("delete", "-f", str(EXAMPLES / "policies" / "work"), "--wait=false")
     bare.kubectl("delete", "-f", str(EXAMPLES / "policies"), "--wait=false")
     bare.kubectl("delete", "-k", str(EXAMPLES), "--wait=false")
     assert {"packed", "research", "research-training", "overnight", "maintenance", "retired"} <= names

@@ -1,7 +1,7 @@
 """README's tour, run whole on a new cluster, prints what README says.
 
-Times, ages and the generated parts of pod names differ from run to run. So does the progress of --wait, which
-shows how far the controller is.
+Times, ages and the generated parts of pod names differ from run to run. So do the progress of --wait, which
+shows how far the controller is, and the node that a packing policy fills.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from tests.support.paths import ROOT
 PATIENCE = 60
 REPLACED = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
-    (r"\b(eval|late)-[0-9a-z]+-[0-9a-z]+\b", r"\1-POD"),
+    (r"\b(eval|late|packed|spread)-[0-9a-z]+-[0-9a-z]+\b", r"\1-POD"),
     (r"\((in )?\d+[smh]( ago)?\)", "(AGE)"),
     (r"\b\d+[smh]\b", "AGE"),
     (r" +", " "),
 )
+FILLED_NODE = re.compile(r"^(packed-POD) (node-\d)$")
 PROGRESS = re.compile(
     r'queue "\w+": (not acknowledged yet|not begun yet|Draining|Active is not|Accepting is not)'
 )
@@ -44,7 +45,8 @@ def comparable(output: str) -> list[str]:
     lines = [line.rstrip() for line in output.splitlines() if line.strip() and not PROGRESS.match(line)]
     for pattern, replacement in REPLACED:
         lines = [re.sub(pattern, replacement, line) for line in lines]
-    return lines
+    nodes = list(dict.fromkeys(match[2] for match in map(FILLED_NODE.match, lines) if match))
+    return [FILLED_NODE.sub(lambda match: f"{match[1]} node {nodes.index(match[2])}", line) for line in lines]
 
 
 def test_the_tour_prints_what_it_says(module_cluster: LocalCluster, tmp_path: Path) -> None:
@@ -72,7 +74,7 @@ def test_the_tour_prints_what_it_says(module_cluster: LocalCluster, tmp_path: Pa
         if command.startswith("export "):
             continue
         wanted, printed = comparable(output), run(command)
-        reads = re.match(r"kubectl (get|queue (get|list|tree|why)) ", f"{command} ")
+        reads = re.match(r"kubectl (get|queue (get|list|tree|why|policy explain)) ", f"{command} ")
         until = time.monotonic() + PATIENCE
         while reads and printed != wanted and time.monotonic() < until:
             printed = run(command)

@@ -123,7 +123,8 @@ def test_a_queue_says_which_policy_counts_as_policies_come_and_go(config_map: Po
     below, named = sandbox.queue("below", parent=team), sandbox.named("named")
     answer = sandbox.api.create(QUEUES, queue_body(named, schedulerPolicy="packed")).must(201)
     sandbox.queue_names.append(named)
-    assert answer.warnings == ('spec.schedulerPolicy: there is no policy "packed"; no policy counts',)
+    text = 'there is no policy "packed"; no policy counts; see: kubectl queue policy list'
+    assert answer.warnings == (f"spec.schedulerPolicy: {text}",)
     assert "no policy counts" in config_map.resolved(named, "False", "NotFound")["message"]
     assert "PolicyResolvedFalse" in sandbox.event(named, "Warning", "PolicyResolved", namespace="default")
 
@@ -160,7 +161,7 @@ def test_a_broken_policy_leaves_the_last_good_one_and_says_so(
 
     config_map.set(packed=BAD).must()
     message = config_map.resolved(queue, "False", "Invalid")["message"]
-    assert message.startswith(f'policy "packed", {WRONG}; the last good text is used; policy "packed" counts')
+    assert message.startswith(f'policy "packed", {WRONG}; the last good text of policy "packed" counts')
     sandbox.event(queue, "Warning PolicyResolvedFalse", WRONG, namespace="default")
     assert _counts(sandbox) == (0, 1)
     assert _is_scored(sandbox, queue)  # only a policy that scores brings that

@@ -157,6 +157,8 @@ class TestShow:
         with pytest.raises(QueueError, match="Did you mean this") as caught:
             run("show", "paked")
         assert "packed" in str(caught.value)
+        with pytest.raises(QueueError, match='has no policy "other"; see: kubectl queue policy list'):
+            run("show", "other")
         with pytest.raises(QueueError, match="invalid policy name"):
             run("show", "a/b")
 
@@ -185,7 +187,10 @@ class TestExplain:
             'queue "broken": policy "broken", line 1: there is no action "pr'
         )
         assert any("an earlier good text" in note for note in broken["notes"])
-        assert (typo["tried"], typo["notes"]) == (['queue "typo": there is no policy "paked"'], [])
+        assert (typo["tried"], typo["notes"]) == (
+            ['queue "typo": there is no policy "paked"; did you mean "packed"?'],
+            [],
+        )
 
     def test_without_any_it_says_why(self) -> None:
         found = explained("plain", client=cluster({}))

@@ -94,12 +94,34 @@ def test_a_plugin_that_protects_victims_says_whose() -> None:
 
 
 def test_for_a_pod_each_part_says_whether_it_concerns_the_pod() -> None:
-    pod = PodFacts(requests=True, scored=False)
+    pod = PodFacts(resources=frozenset({"cpu"}), scored=False)
     found = parts("name: binpack", actions="allocate, backfill", pod=pod)
     assert found["allocate"].effect == Effect.APPLIED.value
     assert (found["backfill"].effect, found["binpack"].effect) == (NOT_FOR_POD, NOT_FOR_POD)
-    without = parts(actions="backfill", pod=PodFacts(requests=False, scored=True))
+    without = parts(actions="backfill", pod=PodFacts(resources=frozenset(), scored=True))
     assert (without["allocate"].effect, without["backfill"].effect) == (NOT_FOR_POD, Effect.APPLIED.value)
+
+
+@pytest.mark.parametrize(
+    ("resources", "effect"),
+    [
+        ({"cpu"}, Effect.APPLIED.value),
+        ({"ephemeral-storage", "nvidia.com/gpu"}, Effect.APPLIED.value),
+        ({"memory"}, NOT_FOR_POD),
+        (set(), NOT_FOR_POD),
+    ],
+)
+def test_binpack_does_nothing_for_a_pod_that_requests_nothing_of_what_counts(
+    resources: set[str], effect: str
+) -> None:
+    """Memory counts not, since its weight is 0."""
+    pod = PodFacts(resources=frozenset(resources), scored=True)
+    binpack = parts(
+        "name: binpack, arguments: {binpack.memory: 0, binpack.resources: nvidia.com/gpu}", pod=pod
+    )["binpack"]
+    assert binpack.effect == effect
+    if effect == NOT_FOR_POD:
+        assert binpack.text == "the pod requests none of cpu, nvidia.com/gpu, so all nodes score alike"
 
 
 def test_the_plugins_that_score_are_known() -> None:

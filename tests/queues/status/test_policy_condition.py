@@ -31,7 +31,11 @@ WRONG = 'line 2: tiers: the text "x", not a list ("- ...")'
         (
             NO_POLICIES,
             [("a", "pack")],
-            (False, "NotFound", 'there is no policy "pack"; no policy counts'),
+            (
+                False,
+                "NotFound",
+                'there is no policy "pack"; no policy counts; see: kubectl queue policy list',
+            ),
         ),
         (
             ALL,
@@ -39,7 +43,8 @@ WRONG = 'line 2: tiers: the text "x", not a list ("- ...")'
             (
                 False,
                 "NotFound",
-                'there is no policy "none"; policy "pack" counts, which the ancestor "t" names',
+                'there is no policy "none"; policy "pack" counts, which the ancestor "t" names'
+                "; see: kubectl queue policy list",
             ),
         ),
         (
@@ -49,13 +54,13 @@ WRONG = 'line 2: tiers: the text "x", not a list ("- ...")'
                 False,
                 "NotFound",
                 'there is no policy "none" (named by the ancestor "t"); '
-                f'the global policy "{GLOBAL_KEY}" counts',
+                f'the global policy "{GLOBAL_KEY}" counts; see: kubectl queue policy list',
             ),
         ),
         (
             NO_GLOBAL,
             [("a", "bad")],
-            (False, "Invalid", f'policy "bad", {WRONG}; it is not used; no policy counts'),
+            (False, "Invalid", f'policy "bad", {WRONG}; no policy counts'),
         ),
         (
             STALE,
@@ -63,8 +68,7 @@ WRONG = 'line 2: tiers: the text "x", not a list ("- ...")'
             (
                 False,
                 "Invalid",
-                f'policy "pack", {WRONG}; the last good text is used; '
-                'policy "pack" counts, which the queue names',
+                f'policy "pack", {WRONG}; the last good text of policy "pack" counts, which the queue names',
             ),
         ),
         (
@@ -73,8 +77,8 @@ WRONG = 'line 2: tiers: the text "x", not a list ("- ...")'
             (
                 False,
                 "Invalid",
-                f'policy "{GLOBAL_KEY}", {WRONG}; the last good text is used; '
-                f'the global policy "{GLOBAL_KEY}" counts',
+                f'policy "{GLOBAL_KEY}", {WRONG}; '
+                f'the last good text of the global policy "{GLOBAL_KEY}" counts',
             ),
         ),
     ],
@@ -91,5 +95,6 @@ def test_the_message_is_bounded_and_always_says_what_counts() -> None:
     resolution = resolve_policy(ALL, chain=[*chain, ("root", "pack")])
     text = problems_text("q", resolution)
     assert len(text) <= MESSAGE_LIMIT
-    assert text.endswith('policy "pack" counts, which the ancestor "root" names')
+    counts = 'policy "pack" counts, which the ancestor "root" names'
+    assert text.endswith(f"{counts}; see: kubectl queue policy list")
     assert len(problems_text("q", resolution, limit=200)) <= 200

@@ -112,6 +112,17 @@ def test_a_pod_whose_policy_has_no_action_for_it_waits_for_that() -> None:
     assert found.notes == (f"kube-scheduler says: {message}",)
 
 
+def test_a_pod_that_gets_no_victims_is_told_where_to_see_whom_its_policy_lets_it_evict() -> None:
+    message = "0/3 nodes are available: 3 Insufficient cpu. preemption: no candidate node for preemption"
+    found = told(pod(message=message), seen(queue("b")))
+    assert found.outcome is Outcome.WAITS_FOR_OTHER
+    assert found.notes == (
+        f"kube-scheduler says: {message}",
+        "it may not evict the pods that kube-scheduler chose; whom its policy lets it evict says: "
+        "kubectl queue policy explain pod/p -n ns",
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "named", "created", "lost"),
     [
