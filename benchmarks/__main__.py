@@ -17,9 +17,11 @@ from benchmarks.filtering import row as filtering
 from benchmarks.filtering import row_under_load as filtering_under_load
 from benchmarks.growth import row as growth
 from benchmarks.rows import (
+    allocations,
     api_writes,
     creations,
     draining,
+    entries,
     http2,
     members,
     others,
@@ -41,6 +43,8 @@ from localcluster.build import Say
 ROWS: Mapping[str, Callable[[Say], RowResult]] = {
     "others": others.measure,
     "members": members.measure,
+    "allocations": allocations.measure,
+    "entries": entries.measure,
     "creations": creations.measure,
     "requests": requests.measure,
     **parked.ROWS,
@@ -62,7 +66,7 @@ ROWS: Mapping[str, Callable[[Say], RowResult]] = {
 }
 
 #: Measured only when it is named: a round takes several minutes.
-LONG = frozenset({"parked-5000-by-filter", "drain-at-scale"})
+LONG = frozenset({"entries", "parked-5000-by-filter", "drain-at-scale"})
 
 #: What has a section on the page: the rows, then what `make soak` finds.
 SECTIONS = (*ROWS, "soak")

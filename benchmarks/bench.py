@@ -100,8 +100,12 @@ class Bench:
         """All of it but the definitions."""
         self.halt()
         if self._is_registered:
-            self.cluster.kubectl("delete", REGISTERED, "-l", OURS)
-            self._is_registered = False
+            self.unregister()
+
+    def unregister(self) -> None:
+        """No webhook and no policy of ours is left."""
+        self.cluster.kubectl("delete", REGISTERED, "-l", OURS, "--ignore-not-found")
+        self._is_registered = False
 
     def halt(self) -> None:
         """The server ends, and nothing else of it: somebody may take its place."""

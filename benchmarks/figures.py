@@ -7,7 +7,7 @@ the machine did meanwhile.
 
 from __future__ import annotations
 
-from statistics import median
+from statistics import fmean, median, stdev
 
 import msgspec
 
@@ -70,6 +70,12 @@ class Spread(msgspec.Struct, frozen=True):
 
 def spread(seen: tuple[float, ...]) -> Spread:
     return Spread(median(seen), min(seen), max(seen))
+
+
+def confidence(seen: tuple[float, ...]) -> str:
+    """The mean, and twice its standard error: with 19 of 20 runs the true one is within."""
+    error = 2 * stdev(seen) / len(seen) ** 0.5 if len(seen) > 1 else 0.0
+    return f"{fmean(seen):.3f} \u00b1 {error:.3f}"
 
 
 class Point(msgspec.Struct, frozen=True):

@@ -16,12 +16,14 @@ T = TypeVar("T")
 
 
 def in_turns(
-    ways: Mapping[str, Callable[[], T]], *, told: Callable[[T], str], say: Say
+    ways: Mapping[str, Callable[[], T]], *, told: Callable[[T], str], say: Say, usual: int = scale.USUAL
 ) -> dict[str, list[T]]:
-    """What each way gave, round after round: the n-th of all are a pair. `told`: one of them in words."""
+    """What each way gave, round after round: the n-th of all are a pair. `told`: one of them in words;
+    `usual`: how many rounds a run that is no trial makes.
+    """
     seen: dict[str, list[T]] = {way: [] for way in ways}
     names = list(ways)
-    for number in scale.rounds():
+    for number in scale.rounds(usual):
         first = (number - 1) // 2 % len(names)
         order = names[first:] + names[:first]
         for way in order if number % 2 else reversed(order):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.figures import Goal, Line, Spread, at_least, at_most, spread
+from benchmarks.figures import Goal, Line, Spread, at_least, at_most, confidence, spread
 
 
 def line(ours: tuple[float, ...], theirs: tuple[float, ...], goal: Goal | None = None) -> Line:
@@ -37,3 +37,8 @@ def test_a_figure_without_its_pair_is_a_mistake() -> None:
 )
 def test_a_goal_is_reached_at_its_bound(goal: Goal | None, reached: bool | None) -> None:
     assert line((5.0,), (10.0,), goal).reached is reached
+
+
+def test_the_confidence_is_the_mean_and_twice_its_standard_error() -> None:
+    assert confidence((1.0, 1.1, 1.0, 1.1)) == "1.050 ± 0.058"
+    assert confidence((1.25,)) == "1.250 ± 0.000"

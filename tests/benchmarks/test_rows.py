@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks import __main__ as program
 from benchmarks import bind_costs, result_files, results_page, scale
+from benchmarks.allocations import read_allocated
 from benchmarks.audit_log import Log
 from benchmarks.memory import held
 from benchmarks.missed_goals import WHY
@@ -138,3 +139,14 @@ def test_children_that_were_waited_for_are_counted_where_they_are_asked_for() ->
     subprocess.run([sys.executable, "-c", "sum(range(10**6))"], check=True)
     ours = [os.getpid()]
     assert cpu_seconds(ours, reaped=True) > cpu_seconds(ours)
+
+
+def test_allocations_are_read_from_the_metrics() -> None:
+    """Not from the lines that explain them."""
+    text = (
+        b"# HELP go_memstats_alloc_bytes_total Total number of bytes allocated\n"
+        b"# TYPE go_memstats_alloc_bytes_total counter\n"
+        b"go_memstats_alloc_bytes_total 1.5e+06\n"
+        b"go_memstats_other 1\n"
+    )
+    assert read_allocated(text) == 1_500_000
