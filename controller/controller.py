@@ -46,6 +46,7 @@ from controller.gauges import set_gauges
 from controller.pods.pod_conditions import PodConditions
 from controller.pods.reservations import Reservations
 from controller.pods.retry import BindPassRetry, PreemptionRetry
+from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import Ungating
 from controller.status.podgroup_status import PodGroupStatuses
 from controller.status.policy_changes import PolicyChanges
@@ -77,8 +78,9 @@ class QueueController:
         self._term = 0
         self._observe_at = 0.0
         self._guards = BindGuards(context, changed=self._queue_records.wake)
-        self._preemption_retry = PreemptionRetry(context, namespace=context.namespace)
-        self._bind_pass_retry = BindPassRetry(context, trigger_retry=self._preemption_retry.trigger_retry)
+        self._retry_events = RetryEvents(context)
+        self._preemption_retry = PreemptionRetry(context, events=self._retry_events)
+        self._bind_pass_retry = BindPassRetry(context, events=self._retry_events)
         self._acknowledgement = StopAcknowledgement(
             context, guards=self._guards, bind_pass_retry=self._bind_pass_retry
         )
@@ -92,7 +94,7 @@ class QueueController:
             policy_changes=self._policy_changes,
         )
         self._commands = CommandHandler(context)
-        self._ungating = Ungating(context)
+        self._ungating = Ungating(context, events=self._retry_events)
         self._pod_conditions = PodConditions(context)
         self._podgroup_statuses = PodGroupStatuses(context)
         self._parent_cycles = ParentCycleEvents(context)

@@ -4,10 +4,9 @@
 pods whose preemption was denied. While its queue was stopped, or by its policy, such a pod found no room, and
 preempt gave it no victims. kube-scheduler then waits for room. No change of the pod itself makes it retry,
 only the deletion of a pod that was assigned to a node (observed; without that it retries after five minutes).
-So the controller creates such a pod, on a node that does not exist, and deletes it at once, if a pod waits
-for a reason that is not ours. One such pod serves all queues that were resumed before it was created. While
-there are scheduling policies each retry is made twice, `LATE_SECONDS` apart: another replica may have
-answered the first time before it saw the new policies.
+So the controller makes such an event (`controller.pods.retry_event`) if a pod waits for a reason that is not
+ours. While there are scheduling policies each retry is made twice, `LATE_SECONDS` apart: another replica may
+have answered the first time before it saw the new policies.
 
 `BindPassRetry`: makes kube-scheduler retry pods whose last filter answer has an unknown outcome. These are
 the pods that a replica which is gone may have let through, and the pods that this replica let through long
@@ -29,22 +28,18 @@ Invariants
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Iterable
 from functools import partial
 
 from cluster.api.client import STRATEGIC_MERGE_PATCH
-from cluster.cache.marker_pods import idle_pod
 from cluster.cache.members import Member
 from cluster.inflight.binds import BindPass, Key
 from controller.context import RETRY_SECONDS, ControllerContext, pod_path
+from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import Resume, current_resume, refused_by_us
 from queues import labels as names
 from queues.messages import with_retry_mark
 from queues.snapshot import QueueDecision, QueueSnapshot
-
-PREFIX = "sluice-retry-"
-NO_NODE = "sluice-no-such-node"
 
 #: Any replica sees a change of the policies sooner.
 LATE_SECONDS = 2.0
@@ -52,9 +47,6 @@ LATE_SECONDS = 2.0
 AGAIN_SECONDS = 5.0
 #: The age at which a pass without a bind is of unknown outcome; also how often such passes are looked for.
 OLD_PASS_SECONDS = 3.0
-
-#: One retry serves all queues.
-_KEY = ("preemption_retry", "")
 
 
 def lacks_room(member: Member) -> bool:
@@ -74,17 +66,13 @@ def any_lacks_room(
 class PreemptionRetry:
     """Owner: the controller's thread."""
 
-    def __init__(self, context: ControllerContext, *, namespace: str) -> None:
+    def __init__(self, context: ControllerContext, *, events: RetryEvents) -> None:
         self._context = context
-        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        self._events = events
         #: The resume for which a retry was triggered, by queue.
         self._triggered: dict[str, Resume] = {}
-        #: The resume for which a queue waits for the retry that is under way, and since when.
-        self._waiting: dict[str, tuple[Resume, float]] = {}
         #: When a queue's retry is made for the second time, in monotonic seconds.
         self._second_at: dict[str, float] = {}
-        #: When the latest retry was begun, in monotonic seconds.
-        self._began = float("-inf")
 
     def retry_if_refused(
         self, queue: str, members: Iterable[Member], *, may_retry: Callable[[], bool]
@@ -92,13 +80,12 @@ class PreemptionRetry:
         """Trigger a retry if this queue schedules and one of these members lacks room.
 
         `may_retry`: whether every replica lets them pass; called only where there is one. Returns whether to
-        try again later: they may not yet, or a retry is under way that may have begun before these pods.
+        try again later: they may not yet.
         """
         store = self._context.store
         decision = store.snapshot.decision(queue)
         if not decision.schedules:
             self._triggered.pop(queue, None)
-            self._waiting.pop(queue, None)
             self._second_at.pop(queue, None)
             return False
         resume, now = current_resume(store, decision), store.clock.monotonic()
@@ -109,16 +96,8 @@ class PreemptionRetry:
             return False
         if not may_retry():
             return True
-        waits_for, since = self._waiting.pop(queue, (None, 0.0))
-        if waits_for == resume and since < self._began:  # another queue's retry serves this one
-            self._record(queue, resume, is_second=is_second)
-            return False
-        writers, receive = self._context.writers, partial(self._receive, queue)
-        if not self._context.submit(writers, _KEY, self._create_and_delete_pod, receive, rank=(3,)):
-            self._waiting[queue] = (resume, since if waits_for == resume else now)
-            return True
-        self._began = now
         self._record(queue, resume, is_second=is_second)
+        self._events.trigger(partial(self._receive, queue))
         return False
 
     def _record(self, queue: str, resume: Resume, *, is_second: bool) -> None:
@@ -129,22 +108,11 @@ class PreemptionRetry:
             self._second_at[queue] = self._context.store.clock.monotonic() + LATE_SECONDS
             self._context.work_queue.add_after(queue, LATE_SECONDS, members=True)
 
-    def trigger_retry(self) -> None:
-        """Make kube-scheduler retry the pods that lack room, of all queues."""
-        self._context.writers.submit(_KEY, self._create_and_delete_pod, rank=(3,))
-
-    def _receive(self, queue: str, done: bool | None) -> None:
-        """`done`: None if it failed; then the queues are considered again."""
-        if done is None:
-            self._triggered.clear()  # other queues may have relied on it
-            self._began = float("-inf")
+    def _receive(self, queue: str, ok: bool) -> None:
+        """If the retry failed the queue is considered again."""
+        if not ok:
+            self._triggered.pop(queue, None)
             self._context.work_queue.add_after(queue, RETRY_SECONDS, members=True)
-
-    def _create_and_delete_pod(self) -> bool:
-        name = f"{PREFIX}{secrets.token_hex(4)}"
-        self._context.client.create(self._path, idle_pod(name, nodeName=NO_NODE))
-        self._context.client.delete(f"{self._path}/{name}", {"gracePeriodSeconds": 0})
-        return True
 
 
 def passes_to_retry(passes: Iterable[BindPass], snapshot: QueueSnapshot) -> set[Key]:
@@ -160,11 +128,11 @@ def may_be_retried(member: Member | None, decision: QueueDecision) -> bool:
 class BindPassRetry:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
-    def __init__(self, context: ControllerContext, *, trigger_retry: Callable[[], object]) -> None:
-        """`trigger_retry`: makes kube-scheduler retry pods that lack room; a change of theirs does not."""
+    def __init__(self, context: ControllerContext, *, events: RetryEvents) -> None:
+        """`events`: make kube-scheduler retry pods that lack room; a change of theirs does not."""
         self._context = context
         self._store = context.store
-        self._trigger_retry = trigger_retry
+        self._events = events
         #: When each pod was retried, by UID, in monotonic seconds.
         self._retried_at: dict[str, float] = {}
         self._look_at = 0.0
@@ -183,7 +151,7 @@ class BindPassRetry:
                 ("retry_pass", member.uid), partial(self._retry, member), rank=(1,)
             )
             if lacks_room(member):
-                self._trigger_retry()
+                self._events.trigger()
 
     def retry_old_passes(self) -> None:
         """Have the pods retried that this replica let through long ago in queues that do not schedule."""

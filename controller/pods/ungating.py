@@ -4,7 +4,8 @@ queue schedules.
 | the pod                                          | what is written                                   |
 |--------------------------------------------------|---------------------------------------------------|
 | has our gate                                     | the gate is removed                               |
-| was refused by filter (its condition says so)    | annotation `sluice.dev/woken`, so it is retried   |
+| was refused by filter (its condition says so)    | nothing: one event makes kube-scheduler retry all |
+| the same, and few are or the event did not help  | annotation `sluice.dev/woken`, so it is retried   |
 | has a scheduling policy without the action for it | nothing: it waits                                |
 | is in a namespace that its queue does not select | nothing: it waits                                 |
 | waited for its PodGroup, which exists now        | its queue; the gate is removed if that schedules  |
@@ -17,8 +18,8 @@ A pod whose namespace has come to be selected, or whose scheduling policy has go
 retried several times, with growing pauses, while its condition still says the opposite: another replica may
 have answered kube-scheduler before it saw the new labels or policies.
 
-Without the annotation kube-scheduler would retry a pod that an extender refused only when another pod or a
-node changes, or after five minutes.
+Without the event (`controller.pods.retry_event`) or the annotation kube-scheduler would retry a pod that an
+extender refused only when another pod or a node changes, or after five minutes.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from controller.context import (
     pod_path,
     pod_subject,
 )
+from controller.pods.retry_event import RefusedPods, RetryEvents
 from queues import labels as names
 from queues.membership import label_value
 from queues.messages import names_missing_action
@@ -86,7 +88,7 @@ def pod_action(
     selected: bool,
     lacks_action: Callable[[Member], bool] = lambda _member: False,
 ) -> PodAction:
-    """The first four rows of the table. `selected`: whether the queue selects the member's namespace.
+    """The first five rows of the table. `selected`: whether the queue selects the member's namespace.
     `lacks_action`: whether its policy lacks the action for it.
     """
     if not decision.schedules or not selected or not member.waiting or member.leaving:
@@ -143,8 +145,9 @@ def assignment(member: Member, queue: str, *, schedules: bool) -> dict[str, Any]
 class Ungating:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, *, events: RetryEvents) -> None:
         self._context = context
+        self._refused_pods = RefusedPods(context, events=events, is_refused=refused_by_us)
         #: For which revision all waiting members of a queue were ungated or retried.
         self._resumed: dict[str, str] = {}
         #: The version of a pod for which a write was sent, by UID: not sent again for the same version.
@@ -165,14 +168,16 @@ class Ungating:
             # After a resume all waiting members are ungated in order of priority, not only the changed ones.
             self._resumed[queue] = decision.revision
             members = self._context.store.members.waiting_in(queue)
-        postponed = 0
+        postponed, refused = 0, list[Member]()
 
         def ungate(member: Member) -> None:
             nonlocal postponed
-            postponed += not self._ungate_or_retry(member, decision, may_retry=may_retry)
+            postponed += not self._ungate_or_retry(member, decision, may_retry=may_retry, refused=refused)
 
         # In order, so that the writers begin with the first ones while the rest is still being submitted.
         each_member(self._context, "ungate", sorted(members, key=_rank), ungate, queue=queue)
+        for member in self._refused_pods.retry(queue, refused, revision=decision.revision):
+            self._send(member, "retry", partial(self._retry, member, decision.revision))
         return postponed
 
     def is_resumed(self, queue: str) -> bool:
@@ -195,13 +200,22 @@ class Ungating:
 
     def forget_absent_queues(self) -> None:
         """Forget the queues without members."""
-        for queue in self._resumed.keys() - set(self._context.store.members.queues()):
+        queues = set(self._context.store.members.queues())
+        self._refused_pods.forget_absent_queues(queues)
+        for queue in self._resumed.keys() - queues:
             del self._resumed[queue]
 
     def _ungate_or_retry(
-        self, member: Member, decision: QueueDecision, *, may_retry: Callable[[], bool]
+        self,
+        member: Member,
+        decision: QueueDecision,
+        *,
+        may_retry: Callable[[], bool],
+        refused: list[Member],
     ) -> bool:
-        """Returns False if it is to be retried and `may_retry` says no."""
+        """Returns False if it is to be retried and `may_retry` says no. Adds it to `refused` if it is to be
+        retried once.
+        """
         selected = not decision.restricted or self._context.store.selects(decision.queue, member.namespace)
         action = pod_action(member, decision, selected=selected, lacks_action=self._lacks_action)
         if action is not PodAction.RETRY:
@@ -215,7 +229,7 @@ class Ungating:
         if _retried_repeatedly(member, decision):
             self._retry_until_it_changes(member, decision)
         else:
-            self._send(member, "retry", partial(self._retry, member, decision.revision))
+            refused.append(member)
         return True
 
     def _retry_until_it_changes(self, member: Member, decision: QueueDecision) -> None:

@@ -15,6 +15,7 @@ from cluster.write_queue import WriteQueue
 from controller.pods.pod_conditions import PodConditions
 from controller.pods.reservations import Reservations
 from controller.pods.retry import PreemptionRetry
+from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import (
     RETRY,
     TIMES,
@@ -68,8 +69,10 @@ class Setup:
             guard_writers=writers,
             drain_writers=ImmediateWrites(),
             recorder=EventRecorder(client=client, writers=writers, metrics=Metrics()),
+            namespace="sluice-system",
         )
-        self.ungating = Ungating(self.parts)
+        self.events = RetryEvents(self.parts)
+        self.ungating = Ungating(self.parts, events=self.events)
 
     def has(self, name: str, where: str = "team", **more: Any) -> Wire:
         made = member(name, queue="vision", namespace=where, **more)
@@ -209,13 +212,14 @@ def test_the_guard_is_wanted_where_a_pod_that_is_not_selected_could_be_bound(set
 def test_a_pod_that_lacks_room_is_retried_once_its_namespace_is_selected(setup: Setup) -> None:
     """Its preemption was denied meanwhile. It is retried again after the labels have changed once more."""
     setup.has("not-selected", **refused("Insufficient cpu"))
-    preemption_retry = PreemptionRetry(setup.parts, namespace="sluice-system")
+    preemption_retry = PreemptionRetry(setup.parts, events=setup.events)
 
     def retries() -> int:
         preemption_retry.retry_if_refused(
             "vision", setup.server.store.members.waiting_in("vision"), may_retry=lambda: True
         )
-        return len(setup.written("preemption_retry"))
+        setup.parts.work_queue.get([0.0])  # passes the result on
+        return len(setup.written("retry_all"))
 
     assert retries() == 0
     setup.label(2, team="a")

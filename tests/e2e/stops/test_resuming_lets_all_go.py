@@ -46,6 +46,21 @@ def test_a_gated_pod_is_let_go_by_one_write(sandbox: Sandbox) -> None:
     assert sandbox.counted(written("retry")) == retried
 
 
+def test_refused_pods_are_let_go_by_one_event(sandbox: Sandbox) -> None:
+    """None of them is written to: kube-scheduler retries all that an extender refused."""
+    queue = sandbox.queue()
+    refused = sandbox.pods("refused", PODS, queue, gated=True)
+    sandbox.suspend(queue)
+    sandbox.ungate(refused)
+    for name in refused:
+        sandbox.reason_on(name, suspended_text(queue))
+    retried, events = (sandbox.counted(written(what)) for what in ("retry", "retry_all"))
+    sandbox.edit(queue, state="Open")
+    sandbox.all_bound(refused)
+    assert sandbox.counted(written("retry")) == retried
+    assert sandbox.counted(written("retry_all")) == events + 1
+
+
 def written(what: str) -> str:
     return rf'sluice_writes_total{{outcome="done",what="{what}"}}'
 
