@@ -1,22 +1,25 @@
 """The prioritize verb: which of the nodes the pod's scheduling policy prefers.
 
 kube-scheduler calls it for pods that request `sluice.dev/scored`, which admission gives to the pods of a
-scoring policy, and adds ten times the level times the extender's weight to its own scores.
+scoring policy, and adds ten times the level times the extender's weight to its own scores. The call is a
+connection of its own, so with several replicas it comes to another one than the pod's filter call did.
 
 | the pod                                         | the answer                                             |
 |-------------------------------------------------|--------------------------------------------------------|
-| was not just let through by filter              | 0 for every node: kube-scheduler decides               |
-| has a policy that scores nothing, or none       | 0 for every node                                       |
+| is a member that waits and may be scheduled     | levels; it is assumed on the node that gets 10, if its |
+|                                                 | requests are those that we know of it                  |
+| is not known yet, and names a queue             | levels; it is assumed there for a short time           |
+| has a policy that scores nothing, or none       | 0 for every node: kube-scheduler decides               |
+| is on a node, or may not be scheduled           | 0 for every node                                       |
+| has the name or the UID of another one          | 0 for every node                                       |
 | any, until nodes and pods have been read        | 0 for every node                                       |
-| was let through, and waits for a node           | levels; it is assumed on the node that gets 10         |
-| was let through, and has a node by now          | levels; nothing is recorded                            |
 
 A filter call begins an attempt: a pod that was assumed on a node did not go there. kube-scheduler asks for no
 priorities where a single node is left, so a pod that filter lets through to one node is assumed there.
 
 A node that is not known gets a level as if nothing spoke for it. What a call leaves behind ends soon: a pod
-that we know counts with the requests that we know of it, another one for `UNKNOWN_SECONDS`, and of these
-filter lets only so many through at a time.
+that we know counts for `KNOWN_SECONDS` with the requests that we know of it; one that we do not know counts
+for `UNKNOWN_SECONDS`, and of these there are `UNKNOWN_LIMIT` at a time.
 """
 
 from __future__ import annotations
@@ -25,11 +28,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from cluster.cache.members import Member
 from cluster.cache.store import Store
 from cluster.decoding import decode_body
 from cluster.exceptions import Unreadable
+from cluster.objects import Metadata
 from cluster.scoring.objects import ScoredPod
 from extender.wire import FilterArgs, FilterResult, HostPriority, PrioritizeArgs, prioritize_decoder
+from queues import labels as names
+from queues.membership import fits_label
+from queues.policies.model import Policy
 
 #: How long a bind takes that waits for no volume, and how long a new pod is not known here.
 KNOWN_SECONDS, UNKNOWN_SECONDS = 30.0, 5.0
@@ -40,17 +48,51 @@ if TYPE_CHECKING:  # numpy comes with it
 
 def prioritize(args: PrioritizeArgs, *, store: Store, scoring: NodeScoring | None) -> list[HostPriority]:
     """The answer to one prioritize call."""
-    names, meta = args.NodeNames or [], args.Pod.metadata
-    passed = store.bind_passes.filter_pass(meta.namespace, meta.name)
-    if scoring is None or passed is None or passed.uid != meta.uid or not store.synced:
-        return _indifferent(names)
-    policy = store.policy_of_pod(
-        passed.queue, namespace=meta.namespace, annotations=meta.annotations or {}
-    ).policy
+    nodes, pod = args.NodeNames or [], args.Pod
+    if scoring is None or not store.synced:
+        return _indifferent(nodes)
+    member = store.members.get(pod.metadata.namespace, pod.metadata.name)
+    policy = _policy_of_member(pod, member, store=store) if member else _policy_of_unknown(pod, store=store)
     if policy is None or not policy.scores:
-        return _indifferent(names)
-    levels = scoring.levels(policy, names, args.Pod, assumed_seconds=_assumed_seconds(args.Pod, store=store))
-    return list(map(HostPriority, names, levels))
+        return _indifferent(nodes)
+    if member is None:
+        seconds = UNKNOWN_SECONDS if scoring.may_assume_unknown(seconds=UNKNOWN_SECONDS) else 0.0
+    else:
+        seconds = KNOWN_SECONDS if pod.requests() == member.requests else 0.0
+    levels = scoring.levels(policy, nodes, pod, assumed_seconds=seconds)
+    return list(map(HostPriority, nodes, levels))
+
+
+def _policy_of_member(pod: ScoredPod, member: Member, *, store: Store) -> Policy | None:
+    """The policy of a pod that we know and that may go to a node now; None for any other.
+
+    Our own view of its gates may be a moment behind kube-scheduler's, so they do not count.
+    """
+    if member.uid != pod.metadata.uid or not member.waiting or member.leaving or not member.queue:
+        return None
+    if not store.decision_for(member.queue, namespace=member.namespace).schedules:
+        return None
+    if store.missing_action(member, member.queue) is not None:
+        return None
+    return store.policy_of_member(member, member.queue).policy
+
+
+def _policy_of_unknown(pod: ScoredPod, *, store: Store) -> Policy | None:
+    """The policy of a pod that we do not know yet, by what the call says; None if it is another one."""
+    meta = pod.metadata
+    passed = store.bind_passes.filter_pass(meta.namespace, meta.name)
+    if (passed is not None and passed.uid != meta.uid) or store.members.by_uid(meta.uid) is not None:
+        return None
+    queue = passed.queue if passed is not None else _queue_written_on(meta)
+    if not queue:
+        return None
+    return store.policy_of_pod(queue, namespace=meta.namespace, annotations=meta.annotations or {}).policy
+
+
+def _queue_written_on(meta: Metadata) -> str:
+    """The queue that admission wrote on a pod; "" where the annotation does not fit the label."""
+    annotation, label = meta.annotation(names.QUEUE), (meta.labels or {}).get(names.QUEUE, "")
+    return annotation if fits_label(annotation, label) else ""
 
 
 def follow_filter(
@@ -62,7 +104,9 @@ def follow_filter(
     meta = args.Pod.metadata
     member = store.members.get(meta.namespace, meta.name)
     known = member or store.bind_passes.filter_pass(meta.namespace, meta.name)
-    if known is None or known.uid != meta.uid:  # no such pod is assumed; its UID may be another one's
+    if known is None or known.uid != meta.uid:  # no such pod is assumed
+        return
+    if member is None and store.members.by_uid(meta.uid) is not None:  # the UID is another one's
         return
     scoring.begin_attempt(meta.uid)
     if len(result.NodeNames) == 1:
@@ -70,15 +114,5 @@ def follow_filter(
             prioritize(decode_body(body, prioritize_decoder), store=store, scoring=scoring)
 
 
-def _indifferent(names: Sequence[str]) -> list[HostPriority]:
-    return [HostPriority(name, 0) for name in names]
-
-
-def _assumed_seconds(pod: ScoredPod, *, store: Store) -> float:
-    """For how long the pod is assumed to go where it is sent now, if it is not seen there; 0: not at all."""
-    meta = pod.metadata
-    member = store.members.get(meta.namespace, meta.name)
-    if member is None:
-        return UNKNOWN_SECONDS
-    waits = member.uid == meta.uid and not member.node and pod.requests() == member.requests
-    return KNOWN_SECONDS if waits else 0.0
+def _indifferent(nodes: Sequence[str]) -> list[HostPriority]:
+    return [HostPriority(node, 0) for node in nodes]

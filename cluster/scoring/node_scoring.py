@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -24,6 +26,9 @@ from queues.scoring.levels import to_levels
 from queues.scoring.node_table import NodeTable
 from queues.scoring.preferences import NamespaceLabels
 from queues.scoring.total import Scorer
+
+#: Assumptions of pods that the cache of members does not know yet, at a time; anybody may make up such pods.
+UNKNOWN_LIMIT = 5_000
 
 
 class NodeScoring:
@@ -39,6 +44,19 @@ class NodeScoring:
         self._random = random_source or random.Random()  # noqa: S311 - a choice among equals, no secret
         self._namespace_labels = namespace_labels
         self._threads = threading.local()
+        #: When the assumptions of unknown pods end.
+        self._unknown_until: deque[float] = deque()
+
+    def may_assume_unknown(self, *, seconds: float) -> bool:
+        """Whether one more pod that is not known yet may be assumed on a node, for so long; counts it."""
+        now, ends = self._monotonic(), self._unknown_until
+        with suppress(IndexError):  # another thread may take the last one
+            while ends[0] <= now:
+                ends.popleft()
+        if len(ends) >= UNKNOWN_LIMIT:
+            return False
+        ends.append(now + seconds)
+        return True
 
     def levels(
         self, policy: Policy, nodes: Sequence[str], pod: ScoredPod, *, assumed_seconds: float

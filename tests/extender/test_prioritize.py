@@ -7,9 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from cluster.scoring import node_scoring
 from cluster.scoring.event_handlers import AssignedPodEventHandler
 from cluster.scoring.objects import ScoredPod
 from extender.prioritizing import KNOWN_SECONDS, UNKNOWN_SECONDS
+from queues import labels as names
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, member, node, pod, podgroup, policies, queue
 
@@ -128,7 +130,7 @@ def test_equal_nodes_are_left_to_kube_scheduler_for_a_pod_that_is_not_assumed(se
     filtered(server, work())
     levels(server, work())
     server.has({**bound, "metadata": {**bound["metadata"], "resourceVersion": "5"}})
-    assert levels(server, work()) == [0, 0, 0]  # its pass is closed: nothing scores it any more
+    assert levels(server, work()) == [0, 0, 0]  # it is on a node: nothing scores it any more
 
 
 @pytest.mark.parametrize(
@@ -144,13 +146,62 @@ def test_pods_without_a_scoring_policy_get_nothing(server: Server, of: Wire) -> 
     assert levels(server, of) == [0, 0, 0]
 
 
-def test_a_call_without_a_filter_call_changes_nothing(server: Server) -> None:
+def test_a_replica_scores_a_pod_that_another_one_let_through(server: Server) -> None:
+    busy(server, "n2")
     server.has(work())
-    assert levels(server, work()) == [0, 0, 0]
-    assert levels(server, work("forged")) == [0, 0, 0]
-    filtered(server, work())
-    assert levels(server, work(uid="another")) == [0, 0, 0]
+    assert levels(server, work())[1] == 10  # without a filter call here
+    assert _used(server) == 3000
+    following = work("following")
+    assert levels(server, following)[1] == 10  # nor known here yet
+    assert _used(server) == 4000
+    server.clock.seconds += UNKNOWN_SECONDS + 0.1
+    assert levels(server, work("third"))[0] < 10
+    assert _used(server) == 4000  # the second is forgotten
+
+
+def test_a_pod_that_may_not_be_scheduled_is_neither_scored_nor_assumed(server: Server) -> None:
+    server.has(
+        queue("stopped", schedulerPolicy="pack", state="Suspended"),
+        queue("backfills", schedulerPolicy="backfills"),
+        policies(pack=PACK, backfills=PACK.replace("allocate", "backfill")),
+    )
+    for one in (work("a", queue="stopped"), work("b", queue="backfills"), work("c", nodeName="n1")):
+        server.has(one)
+        assert levels(server, one) == [0, 0, 0]
     assert _used(server) == 0
+
+
+def test_a_call_for_another_pod_of_that_name_or_uid_is_not_scored(server: Server) -> None:
+    server.has(work())
+    filtered(server, work("new"))
+    assert levels(server, work(uid="another")) == [0, 0, 0]
+    assert levels(server, work("new", uid="another")) == [0, 0, 0]
+    assert levels(server, work("forged", uid=work()["metadata"]["uid"])) == [0, 0, 0]
+    assert levels(server, pod("of-no-queue", resources=CORE)) == [0, 0, 0]
+    assert levels(server, pod("c", resources=CORE, annotations={names.QUEUE: "research"})) == [0, 0, 0]
+    assert _used(server) == 0
+
+
+def test_an_unknown_pod_with_the_uid_of_another_drops_nothing(server: Server) -> None:
+    server.has(work())
+    levels(server, work())
+    filtered(server, work("forged", uid=work()["metadata"]["uid"]))
+    assert _used(server) == 1000
+
+
+def test_of_pods_that_are_not_known_only_so_many_are_assumed(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_scoring, "UNKNOWN_LIMIT", 2)
+    for number in range(4):
+        assert max(levels(server, work(f"made-up-{number}"))) == 10
+    assert _used(server) == 2000
+    server.has(work())
+    levels(server, work())
+    assert _used(server) == 3000  # those that are known count all the same
+    server.clock.seconds += UNKNOWN_SECONDS + 0.1
+    levels(server, work("made-up-5"))
+    assert _used(server) == 2000
 
 
 def test_forged_requests_of_a_known_pod_are_not_counted(server: Server) -> None:

@@ -1,6 +1,12 @@
-"""Three replicas, each with its own view of the ConfigMap: pods that a policy held back go at once."""
+"""Three replicas, each with its own view of the ConfigMap: pods that a policy held back go at once.
+
+kube-scheduler asks for scores over a connection of its own, so that another replica answers than the one that
+answered the filter call.
+"""
 
 from __future__ import annotations
+
+from itertools import count
 
 import pytest
 
@@ -58,3 +64,21 @@ def test_a_pod_that_was_denied_victims_gets_them_once_the_policy_lets_it(
     policies.write(tried=policy("allocate, reclaim"))
     goes(own_sandbox, "important")
     assert len(own_sandbox.bound(victims)) == nodes - 1
+
+
+def test_pods_of_a_queue_that_packs_go_to_one_node_whoever_answers(
+    own_sandbox: Sandbox, policies: Policies
+) -> None:
+    policies.write(packed=policy("allocate", "binpack"))
+    queue = own_sandbox.queue("packed", schedulerPolicy="packed")
+    numbers = count()
+
+    def go_to_one_node() -> bool:
+        names = own_sandbox.pods(f"batch-{next(numbers)}", 6, queue, cpu="100m")
+        own_sandbox.all_bound(names)
+        pods = own_sandbox.read_pods()
+        return len({pods[name]["spec"]["nodeName"] for name in names}) == 1
+
+    # all replicas have to read the nodes first
+    until(go_to_one_node, "six pods to go to one node", seconds=AT_ONCE)
+    assert [go_to_one_node() for _ in range(3)] == [True] * 3
