@@ -4,18 +4,22 @@ Invariants
 - A text is read once: as long as a key has the same text, its entry is the same object.
 - A key whose text is wrong keeps the last good policy, if it had one, and says what is wrong. A key that is
   gone has no policy. Without a ConfigMap there is none at all.
+- Whatever is wrong with one key, the others are read.
 - A set never changes; a new one is made from the former and the ConfigMap's data.
 - At most `KEYS_LIMIT` keys are read, in alphabetical order, the global one first.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 import msgspec
 
 from queues.policies.model import Place, Policy
 from queues.policies.scheduler_conf import BadPolicy, parse_policy
+
+log = logging.getLogger(__name__)
 
 #: The key of the policy that counts where no other does.
 GLOBAL_KEY = "volcano-scheduler.conf"
@@ -79,4 +83,8 @@ def _entry(name: str, text: str, before: PolicyEntry | None) -> PolicyEntry:
     try:
         return PolicyEntry(name=name, text=text, policy=parse_policy(text))
     except BadPolicy as exc:
-        return PolicyEntry(name=name, text=text, policy=before.policy if before else None, problem=exc.place)
+        problem = exc.place
+    except Exception as exc:  # a fault of the reader's concerns this key alone
+        log.exception("the scheduling policy %s cannot be read", name)
+        problem = Place(1, f"the policy cannot be read: {type(exc).__name__}")
+    return PolicyEntry(name=name, text=text, policy=before.policy if before else None, problem=problem)

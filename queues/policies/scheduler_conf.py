@@ -3,10 +3,11 @@
 | in the text                                   | becomes                                                  |
 |-----------------------------------------------|----------------------------------------------------------|
 | what Volcano itself refuses to load           | `BadPolicy` with the line                                |
-| an action or a plugin that Volcano has not    | `BadPolicy`: it would be ignored without a word          |
+| a plugin that Volcano has not                 | `BadPolicy`: it would be ignored, with a line in a log   |
 | a plugin twice, a weight below 0 or too great | `BadPolicy`                                              |
 | too long, too deep, too many values           | `BadPolicy`, after a bounded amount of work              |
 | an unknown field, switch or argument          | ignored, as Volcano does, with a warning                 |
+| a key twice                                   | the last one counts, as in Volcano, with a warning       |
 | an argument of the wrong type (`"10"`, `1.5`) | its default counts, as Volcano does, with a warning      |
 | a negative weight of a resource of `binpack`  | 1, as Volcano does, with a warning                       |
 
@@ -75,7 +76,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_policy(text: str) -> Policy:
     """The policy that a text stands for. Raises `BadPolicy`, with the first fault."""
-    examination = _Reader(_document(text), faults_limit=1).examine()
+    examination = _examine(text, faults_limit=1)
     if examination.policy is None:
         first = examination.faults[0]
         raise BadPolicy(first.line, first.reason)
@@ -85,9 +86,16 @@ def parse_policy(text: str) -> Policy:
 def examine_policy(text: str) -> Examination:
     """All that is wrong with a text, in the order in which it is found, and all that is ignored of it."""
     try:
-        return _Reader(_document(text), faults_limit=FAULTS_LIMIT).examine()
+        return _examine(text, faults_limit=FAULTS_LIMIT)
     except BadPolicy as exc:
         return Examination(policy=None, faults=(exc.place,))
+
+
+def _examine(text: str, *, faults_limit: int) -> Examination:
+    """Raises `BadPolicy` for what is no YAML, or too much of it."""
+    node, converter = _compose(text), _Converter()
+    document = converter.convert(node, depth=0)
+    return _Reader(document, faults_limit=faults_limit, warnings=converter.warnings).examine()
 
 
 class _Value(msgspec.Struct, frozen=True):
@@ -102,8 +110,8 @@ class _Entry(msgspec.Struct, frozen=True):
     value: _Value
 
 
-def _document(text: str) -> _Value:
-    """The text as values. Raises `BadPolicy`."""
+def _compose(text: str) -> yaml.Node:
+    """The text as YAML. Raises `BadPolicy`."""
     if len(text.encode(errors="replace")) > TEXT_LIMIT:
         raise BadPolicy(1, f"the policy is longer than {TEXT_LIMIT:,} bytes")
     try:
@@ -116,7 +124,7 @@ def _document(text: str) -> _Value:
         raise exc if isinstance(exc, BadPolicy) else BadPolicy(1, f"not YAML: {exc}") from exc
     if node is None:
         raise BadPolicy(1, "the policy is empty")
-    return _Converter().convert(node, depth=0)
+    return node
 
 
 def _bounded(text: str) -> None:
@@ -147,6 +155,8 @@ class _Converter:
     """Composed YAML to values. An alias is converted, and counted, each time it is used."""
 
     def __init__(self) -> None:
+        #: Of keys that are there twice.
+        self.warnings: list[Place] = []
         self._values = 0
         self._constructor = yaml.SafeLoader("")
 
@@ -162,6 +172,10 @@ class _Converter:
                     raise BadPolicy(at, "a key is not a text")
                 if key.tag == _TAG + "merge":
                     raise BadPolicy(at, 'a merge key ("<<") is not supported; write the fields out')
+                former = entries.get(key.value)
+                if former is not None:
+                    twice = f"{quoted(key.value, limit=80)} is there twice, in line {former.line} too"
+                    self.warnings.append(Place(at, f"{twice}; this one counts"))
                 entries[key.value] = _Entry(at, self.convert(value, depth=depth + 1))
             return _Value(line, entries)
         if isinstance(node, yaml.SequenceNode):
@@ -174,18 +188,20 @@ class _Converter:
             return str(node.value)  # also times and sexagesimal numbers: texts for Volcano's reader
         try:
             return self._constructor.construct_object(node)
-        except (ValueError, OverflowError) as exc:
-            raise BadPolicy(node.start_mark.line + 1, f"{quoted(node.value, limit=40)}: {exc}") from exc
+        except (ValueError, OverflowError, LookupError) as exc:  # such as `!!bool x`, or 5,000 digits
+            reason = f"{quoted(node.value, limit=40)} cannot be read as {kind}"
+            raise BadPolicy(node.start_mark.line + 1, reason) from exc
 
 
 class _Reader:
     """Values to a policy; collects the warnings and at most `faults_limit` faults."""
 
-    def __init__(self, document: _Value, *, faults_limit: int) -> None:
+    def __init__(self, document: _Value, *, faults_limit: int, warnings: Iterable[Place] = ()) -> None:
+        """`warnings`: those that are known already."""
         self._document = document
         self._faults_limit = faults_limit
         self._faults: list[Place] = []
-        self._warnings: list[Place] = []
+        self._warnings: list[Place] = list(warnings)
         #: The arguments of each plugin, with their lines.
         self._arguments: dict[str, Mapping[str, _Entry]] = {}
 

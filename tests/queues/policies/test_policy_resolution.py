@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from queues.policies import policy_set
+from queues.policies.model import Policy
 from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT, NO_POLICIES, PolicySet, read_policies
 from queues.policies.resolution import PolicySource, resolve_policy
+from queues.policies.scheduler_conf import parse_policy
 
 PACK = "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"
 SPREAD = "actions: allocate\ntiers: [{plugins: [{name: nodeorder}]}]"
@@ -76,6 +79,20 @@ def test_a_wrong_text_keeps_the_last_good_policy() -> None:
 def test_a_policy_that_is_gone_counts_no_more() -> None:
     gone = read_policies({}, read_policies({"pack": PACK}))
     assert resolve_policy(gone, chain=[("research", "pack")]).source is PolicySource.NONE
+
+
+def test_a_fault_of_the_reader_concerns_one_policy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def faulty(text: str) -> Policy:
+        if text != PACK:
+            raise KeyError(text)
+        return parse_policy(text)
+
+    good = read_policies({"pack": SPREAD, "spread": SPREAD})
+    monkeypatch.setattr(policy_set, "parse_policy", faulty)
+    read = read_policies({"pack": PACK, "spread": PLAIN, "new": PLAIN}, good)
+    assert read.entries["pack"].policy == parse_policy(PACK)
+    assert read.entries["spread"].policy is good.entries["spread"].policy
+    assert str(read.entries["new"].problem) == "line 1: the policy cannot be read: KeyError"
 
 
 def test_a_text_is_read_once() -> None:

@@ -171,6 +171,9 @@ def test_what_weighs_nothing_scores_nothing(arguments: list[str]) -> None:
         ("actions: allocate\n<<: {tiers: []}", 2, "merge key"),
         ("actions: !!python/object:os.system {}", 1, "actions is an object"),
         ("actions: \x07", 1, "not YAML"),
+        (with_plugin("- name: binpack", "  enableNodeOrder: !!bool x"), 5, '"x" cannot be read as bool'),
+        (with_plugin("- name: binpack", "  arguments:", '    binpack.cpu: !!float ""'), 6, "as float"),
+        (with_plugin("- name: binpack", "  arguments:", "    binpack.cpu: !!int one"), 6, "as int"),
         ("x: " + "[" * 40 + "]" * 40, 1, "nested deeper"),
         ("a" * (TEXT_LIMIT + 1), 1, "longer than"),
         ("actions: allocate\ntiers:\n" + "- {}\n" * VALUE_LIMIT, 2500, "more than 5,000 values"),
@@ -216,6 +219,11 @@ def test_what_volcano_ignores_is_ignored_with_a_warning(line: str, default: int,
             'a policy has no field "teirs"; it is ignored; did you mean "tiers"?',
         ),
         ("actions: allocate\ntiers:\n- plugin: []", 3, "tier 1 has no field"),
+        (
+            "actions: backfill\nactions: allocate",
+            2,
+            '"actions" is there twice, in line 1 too; this one counts',
+        ),
         (with_plugin("- name: gang", "  enabledJobOrder: true"), 5, 'did you mean "enableJobOrder"?'),
         (
             with_plugin("- name: nodeorder", "  arguments:", "    leastrequested: 1"),
@@ -282,6 +290,16 @@ _anything = st.recursive(
 @given(_anything)
 def test_any_yaml_is_a_policy_or_is_refused(value: object) -> None:
     _either(yaml.safe_dump(value))
+
+
+@given(
+    st.sampled_from(["int", "float", "bool", "null", "str", "binary", "timestamp", "set", "omap", "pairs"]),
+    st.text("01.+-_:exnatrue \"'", max_size=6) | st.sampled_from(["[]", "{}", "[a]", "{a: b}"]),
+)
+def test_a_value_of_any_type_is_a_policy_or_is_refused(tag: str, value: str) -> None:
+    for line in (f"enableNodeOrder: !!{tag} {value}", f"arguments: {{binpack.weight: !!{tag} {value}}}"):
+        _either(with_plugin("- name: binpack", f"  {line}"))
+    _either(f"actions: !!{tag} {value}")
 
 
 def _either(text: str) -> None:
