@@ -133,6 +133,7 @@ class QueueSpec(_Wire, frozen=True):
     drain: Any = None
     namespace_selector: Any = None
     scheduler_policy: Any = None
+    parked: Any = None
     # These are kept undecoded: no content of them may make a queue unreadable.
     reclaimable: Any = None
     priority: Any = None

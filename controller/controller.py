@@ -44,6 +44,7 @@ from controller.drain.controller import DrainController
 from controller.events import ParentCycleEvents, UnreadableEvents, record_failure
 from controller.gauges import set_gauges
 from controller.pods.pod_conditions import PodConditions
+from controller.pods.recreation import ParkedPodRecreation
 from controller.pods.reservations import Reservations
 from controller.pods.retry import BindPassRetry, PreemptionRetry
 from controller.pods.retry_event import RetryEvents
@@ -96,6 +97,7 @@ class QueueController:
         self._commands = CommandHandler(context)
         self._ungating = Ungating(context, events=self._retry_events)
         self._pod_conditions = PodConditions(context)
+        self._recreation = ParkedPodRecreation(context, is_acknowledged=self._is_acknowledged)
         self._podgroup_statuses = PodGroupStatuses(context)
         self._parent_cycles = ParentCycleEvents(context)
         self._reservations = Reservations(context)
@@ -140,6 +142,7 @@ class QueueController:
         if self._led:
             times.append(self._guards.next_retry_at)
             times.append(self._not_before("drains", self._draining.due))
+            times.append(self._not_before("recreation", self._recreation.due))
             times.append(self._not_before("podgroups", self._podgroup_statuses.due))
             times.append(self._not_before("policies", self._policy_changes.due))
         valid_until = self._store.snapshot.valid_until
@@ -177,6 +180,7 @@ class QueueController:
         for queue, changes_of_queue in changes.items():
             self._sync_commands_and_members(queue, changes_of_queue)
         self._step("podgroups", self._podgroup_statuses.reconcile_due)
+        self._step("recreation", self._recreation.step)
         progressed = self._step_drains()
         self._reconcile_each(self._to_reconcile({*draining, *progressed}), changes)
         self._step("closing", self._reconciler.send_questions)
@@ -201,6 +205,7 @@ class QueueController:
         if (self._led, self._term) != was:
             self._draining.forget()
             self._podgroup_statuses.forget_due()
+            self._recreation.forget()
             self._guards.forget()
             if self._led:
                 self._add_everything(changes)
@@ -222,6 +227,9 @@ class QueueController:
             self._step("namespaces", lambda: label_namespaces(self._context))
         self._step("cycles", self._parent_cycles.record_events)
         self._acknowledgement.start_sync()
+
+    def _is_acknowledged(self, queue: str) -> bool:
+        return self._queue_records.holds(queue, self._store.snapshot)
 
     def _add_policy_changes(self, changes: Changes) -> None:
         for queue in self._policy_changes.take():
@@ -289,6 +297,7 @@ class QueueController:
             self._ungating.assign_queues(members)
         if self._pod_conditions.write_conditions(queue, members):
             self._work_queue.add_after(queue, RETRY_SECONDS, members=False)
+        self._recreation.consider(queue, members)
         self._reservations.cancel(queue, members)
         self._draining.queue_changed(queue)
         self._draining.resume_workloads(queue)

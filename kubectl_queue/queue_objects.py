@@ -187,6 +187,7 @@ def _queue(item: Object) -> Queue:
         reason=_text(spec.get("reason")),
         namespace_selector=spec.get("namespaceSelector"),
         scheduler_policy=_text(spec.get("schedulerPolicy")),
+        parked=_text(spec.get("parked")),
     )
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from queues.namespace_selectors import NamespaceSelector, compile_selector
-from queues.states import Desired, StopPolicy
+from queues.states import Desired, ParkedPods, StopPolicy
 
 ROOT = "root"
 DEFAULT = "default"
@@ -25,6 +25,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `parent` is None for `root` alone. `revision` changes whenever the object's spec does.
     `namespace_selector`: the namespaces that may use this queue and those below it; None: all.
     `scheduler_policy`: the scheduling policy that it names.
+    `parked`: what becomes of pods that wait without a gate; None: as the nearest queue above says, else Keep.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reason: str = ""
     namespace_selector: NamespaceSelector | None = None
     scheduler_policy: str = ""
+    parked: ParkedPods | None = None
 
     def desired_at(self, now: datetime) -> Desired:
         """The desired state once `resumeAt` is taken into account; it never undoes Closed."""
@@ -80,6 +82,7 @@ _STOP_POLICIES: Mapping[str | None, StopPolicy] = {
     "": StopPolicy.NONE,
     **{word.value: word for word in StopPolicy},
 }
+_PARKED: Mapping[str | None, ParkedPods] = {word.value: word for word in ParkedPods}
 
 
 def queue_from_fields(  # noqa: PLR0913 - one for each field of the object
@@ -94,11 +97,13 @@ def queue_from_fields(  # noqa: PLR0913 - one for each field of the object
     reason: str | None,
     namespace_selector: object,
     scheduler_policy: str | None,
+    parked: str | None,
 ) -> Queue:
     """Return the queue for fields of `metadata` and `spec`; None and "" count as absent.
 
     An unknown word stops the queue, since it cannot be what its author meant: a state counts as Suspended, a
-    stop policy as Hold. `root` has no parent, whatever is written.
+    stop policy as Hold. One in `parked` counts as absent: nothing is deleted for it. `root` has no parent,
+    whatever is written.
     """
     return Queue(
         name=name,
@@ -111,4 +116,5 @@ def queue_from_fields(  # noqa: PLR0913 - one for each field of the object
         reason=reason or "",
         namespace_selector=None if namespace_selector is None else compile_selector(namespace_selector),
         scheduler_policy=scheduler_policy or "",
+        parked=_PARKED.get(parked),
     )

@@ -25,6 +25,7 @@ import msgspec
 from queues.messages import stop_text, waiting_warning
 from queues.namespace_access import Restriction, chain_restrictions, namespace_denial
 from queues.queue import Queue
+from queues.states import ParkedPods
 from queues.tree import Chain, Tree
 from queues.verdict import TRY_AGAIN, Cause, Verdict, verdict
 
@@ -34,6 +35,7 @@ class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
 
     `restricted`: the selectors of its chain. `selected`: False in the decision for a namespace that one of
     them does not select. `undecided`: that is not known, since the namespace's labels are not.
+    `recreates_parked`: pods of it that are parked by filter are to be created again (`spec.parked`).
     """
 
     queue: str
@@ -49,6 +51,7 @@ class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
     restricted: tuple[Restriction, ...] = ()
     selected: bool = True
     undecided: bool = False
+    recreates_parked: bool = False
 
 
 class QueueSnapshot:
@@ -191,7 +194,14 @@ def _decision_of(result: Verdict, *, chain: Chain | None) -> QueueDecision:
         warning=waiting_warning(result.stop) if result.stop else "",
         revision=_revision(chain) if chain is not None else "",
         restricted=chain_restrictions(chain) if chain is not None else (),
+        recreates_parked=chain is not None and _recreates_parked(chain),
     )
+
+
+def _recreates_parked(chain: Chain) -> bool:
+    """As the nearest queue on the way up to root says that says anything."""
+    named = (queue.parked for queue in chain.queues if queue.parked is not None)
+    return next(named, ParkedPods.KEEP) is ParkedPods.RECREATE
 
 
 def _revision(chain: Chain) -> str:

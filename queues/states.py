@@ -44,6 +44,13 @@ class StopPolicy(StrEnum):
         return _STRICTNESS[self]
 
 
+class ParkedPods(StrEnum):
+    """`spec.parked`: what becomes of pods that were pending without a gate when their queue was stopped."""
+
+    KEEP = "Keep"
+    RECREATE = "Recreate"
+
+
 _STRICTNESS: Mapping[StopPolicy, int] = {
     StopPolicy.NONE: 0,
     StopPolicy.HOLD: 1,

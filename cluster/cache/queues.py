@@ -155,6 +155,7 @@ def queue_from_object(obj: QueueObject) -> Queue:
         reason=spec.reason,
         namespace_selector=spec.namespace_selector,
         scheduler_policy=spec.scheduler_policy if isinstance(spec.scheduler_policy, str) else None,
+        parked=spec.parked if isinstance(spec.parked, str) else None,
     )
 
 

@@ -5,5 +5,7 @@
   schedules.
 - `retry`: makes kube-scheduler retry pods whose preemption was denied, and pods whose last filter answer has
   an unknown outcome.
+- `recreation`: deletes pods that filter refuses, where their queue says so and their controllers create them
+  again with the gate.
 - `reservations`: clears the nominations of pods of a stopped queue.
 """

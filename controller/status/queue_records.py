@@ -107,6 +107,11 @@ class QueueRecords:
             self._pending.discard(queue)
             self._acknowledged[queue] = stop
 
+    def holds(self, queue: str, snapshot: QueueSnapshot) -> bool:
+        """Return whether the queue has a stop that is acknowledged for the specs that there are now."""
+        stop = self._acknowledged.get(queue)
+        return stop is not None and stop.scope == snapshot.scope(queue)
+
     def end_stop(self, queue: str) -> None:
         """Note that the queue schedules."""
         record = self._records.get(queue)

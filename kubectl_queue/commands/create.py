@@ -34,7 +34,7 @@ from kubectl_queue.errors import UsageError
 from kubectl_queue.output.formats import Reporter
 from kubectl_queue.queue_objects import name_of, read_generations, read_queues, status_of
 from kubectl_queue.session import Session
-from queues.states import Action, Desired, StopPolicy
+from queues.states import Action, Desired, ParkedPods, StopPolicy
 
 _COMMAND = "kubectl queue create"
 _IDLE = "Nothing acts on it yet."
@@ -66,6 +66,11 @@ _FIELDS: Mapping[str, Flag] = {
     ),
     "stopPolicy": choice_flag("stop-policy", "None if not given.", among=[word.value for word in StopPolicy]),
     "reason": Flag(name="reason", help="Why it is stopped from the start."),
+    "parked": choice_flag(
+        "parked",
+        "What becomes of pods that wait without a gate when it is stopped; else that of the queue above it.",
+        among=[word.value for word in ParkedPods],
+    ),
     "reclaimable": bool_flag("reclaimable", f"Whether other queues may evict its pods ({_RECLAIM})."),
     "capability": _resources("capability", f"What the queue and those below it may use at most. {_NO_LIMIT}"),
     "deserved": _resources(

@@ -29,7 +29,7 @@ from queues.apimachinery.quantities import BadQuantity, parse_quantity
 from queues.membership import name_fault, valid_name
 from queues.messages import NAME_RULE
 from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT, is_reserved_label
-from queues.states import Desired, StopPolicy
+from queues.states import Desired, ParkedPods, StopPolicy
 from queues.text import printable, show_character
 
 REASON_LENGTH = 1024
@@ -308,6 +308,7 @@ CHECKS: Mapping[str, Check] = {
         _object(name=_text(TEXT_LENGTH), weight=_whole(0, INT32), capacity=_amounts),
     ),
     "drain": _drain,
+    "parked": _one_of(*ParkedPods),
     "SchedulerPolicy": _policy,
     "schedulerPolicy": _policy,
 }

@@ -54,7 +54,7 @@ OURS = [
     *("status.drain.kept", "status.drain.blocked"),
     *(f"status.drain.blockers.{name}" for name in ("name", "pods", "never", "message")),
     *("spec.drain.keep.matchExpressions.operator", "spec.drain.deadline", "spec.drain.afterDeadline"),
-    *("spec.schedulerPolicy", "spec.SchedulerPolicy", "status.observedGeneration"),
+    *("spec.parked", "spec.schedulerPolicy", "spec.SchedulerPolicy", "status.observedGeneration"),
     *("status.conditions.observedGeneration", "status.conditions.lastTransitionTime"),
     *(f"status.pods.{name}" for name in ("pending", "gated", "parked", "running", "succeeded", "failed")),
     *(f"status.changes.{name}" for name in ("by", "from", "to", "reason", "at")),

@@ -92,6 +92,7 @@ def test_it_takes(api: Api, spec: dict[str, object]) -> None:
         ({"drain": {"inFlight": 0}}, "greater than or equal to 1"),
         ({"drain": {"gracePeriodSeconds": -1}}, "greater than or equal to 0"),
         ({"drain": {"barePods": "Delete"}}, "Unsupported value"),
+        ({"parked": "Delete"}, "Unsupported value"),
         ({"drain": {"keep": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}}, "Unsupported value"),
         ({"drain": {"deadline": "soon"}}, "date-time"),
         ({"drain": {"afterDeadline": "Delete"}}, "needs a deadline"),

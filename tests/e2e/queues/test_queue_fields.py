@@ -68,6 +68,7 @@ BAD_SPEC: dict[str, list[Any]] = {
         {"afterDeadline": "Delete"},
         {"afterDeadline": "Evict", "deadline": "2999-01-31T18:00:00Z"},
     ],
+    "parked": [1, True, [], {}, "", "keep", "Delete", "Recreate\x00"],
     "schedulerPolicy": [1, [], {}, "..", "a/b", "a\x00b", "x" * 254],
     "SchedulerPolicy": [1, [], {}, "a b"],
     "capability": AMOUNTS,

@@ -51,6 +51,7 @@ GOOD: dict[str, list[Any]] = {
         {"keep": {"matchExpressions": [{"key": "a.b-c/d_e", "operator": "NotIn", "values": ["x", "y"]}]}},
         {"deadline": "2030-01-31T18:00:00Z", "afterDeadline": "Delete"},
     ],
+    "parked": ["Keep", "Recreate"],
     "schedulerPolicy": ["", "packed", "A_b-c.conf"],
     "SchedulerPolicy": ["packed"],
 }
@@ -137,6 +138,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("drain", {"gracePeriodSeconds": "30s"}, 'spec.drain.gracePeriodSeconds: "30s" is not'),
     ("drain", {"barePods": "Delete"}, 'spec.drain.barePods: "Delete" is not one of Evict, Keep'),
     ("drain", {"afterDeadline": "Evict"}, 'spec.drain.afterDeadline: "Evict" is not one of Keep, Delete'),
+    ("parked", "Delete", 'spec.parked: "Delete" is not one of Keep, Recreate'),
     ("drain", {"deadline": "soon"}, 'spec.drain.deadline: "soon" is not a time with its zone'),
     ("drain", {"keep": "app=web"}, 'spec.drain.keep: "app=web" is not an object'),
     ("drain", {"keep": {"matchLabels": {"a": "b c"}}}, 'spec.drain.keep.matchLabels.a: "b c" is not'),

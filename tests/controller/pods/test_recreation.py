@@ -1,0 +1,262 @@
+"""Which parked pods are deleted so that their controllers create them again, when, and how many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cluster.api.client import Client
+from cluster.exceptions import Conflict
+from cluster.metrics import Metrics
+from cluster.recorder import EventRecorder
+from cluster.write_queue import WriteQueue
+from controller.pods.recreation import RECREATIONS, STEP_SECONDS, ParkedPodRecreation, stopped_since
+from controller.status.queue_records import QueueRecords, Stop
+from controller.workqueue import WorkQueue
+from tests.support.controller.contexts import ImmediateWrites, context_with
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import GROUP, Wire, job, member, owner, queue, workload
+from tests.support.rules.cases import NOW
+
+SINCE = NOW - timedelta(minutes=1)
+BEFORE = SINCE - timedelta(seconds=1)
+REFUSED = '3 queue "research" is Suspended; resume it with: kubectl queue resume research'
+ACTIVE = {
+    "type": "Active",
+    "status": "False",
+    "reason": "Suspended",
+    "observedGeneration": 1,
+    "lastTransitionTime": f"{SINCE:%Y-%m-%dT%H:%M:%SZ}",
+}
+REPLICAS = workload("replicasets.apps", "web", replicas=3)
+STATEFUL = workload("statefulsets.apps", "db", replicas=3)
+SCALED_DOWN = workload("replicasets.apps", "gone", replicas=0)
+JOB = job("train")
+FOREIGN = {**REPLICAS, "metadata": {**REPLICAS["metadata"], "uid": "uid-foreign"}}
+
+
+def stopped(*, state: str = "Suspended", **spec: object) -> Wire:
+    made = queue("research", status={"conditions": [ACTIVE]}, state=state)
+    made["spec"] |= spec
+    return made
+
+
+def waiting(name: str, *, of: Wire | None = REPLICAS, created: Any = BEFORE, **more: Any) -> Wire:
+    """A pod that filter has refused."""
+    made = member(name, **more)
+    if of is not None:
+        made["metadata"]["ownerReferences"] = [owner(of)]
+    made["metadata"]["creationTimestamp"] = f"{created:%Y-%m-%dT%H:%M:%SZ}"
+    condition = {"type": "PodScheduled", "status": "False", "message": REFUSED}
+    made["status"] = {"phase": "Pending", "conditions": [condition]}
+    return made
+
+
+class Recreated:
+    """A leader that has acknowledged the stop of the queue `research`."""
+
+    def __init__(self, *queues: Wire) -> None:
+        self.server = Server().has(queue("root"), *(queues or (stopped(parked="Recreate"),)))
+        self.server.has(REPLICAS, STATEFUL, SCALED_DOWN, JOB)
+        self.deleted: dict[str, Any] = {}
+        self.events: list[tuple[str, str]] = []
+        self.leads = True
+        self.refusal: Exception | None = None
+        client = cast(Client, SimpleNamespace(delete=self._delete, create=self._create))
+        writers = cast(WriteQueue, ImmediateWrites())
+        work_queue = WorkQueue(self.server.clock.monotonic)
+        self._work_queue = work_queue
+        self.records = QueueRecords(work_queue)
+        self._recreation = ParkedPodRecreation(
+            context_with(
+                store=self.server.store,
+                client=client,
+                writers=writers,
+                drain_writers=writers,
+                work_queue=work_queue,
+                recorder=EventRecorder(client=client, writers=writers, metrics=Metrics()),
+                leading=lambda: self.leads,
+            ),
+            is_acknowledged=lambda queue: self.records.holds(queue, self.server.store.snapshot),
+        )
+        self.acknowledge()
+
+    def acknowledge(self) -> None:
+        store = self.server.store
+        self.records.record_of(store.queues["research"])
+        self.records.begin_stop("research", Stop(scope=store.snapshot.scope("research"), version=1, at=0.0))
+        self.records.acknowledge_stop("research")
+
+    def _delete(self, path: str, body: Any) -> bytes:
+        if self.refusal is not None:
+            raise self.refusal
+        self.deleted[path.rpartition("/")[2]] = body["preconditions"]
+        return b"{}"
+
+    def _create(self, path: str, body: Any) -> bytes:
+        self.events.append((body["involvedObject"]["kind"], body["reason"]))
+        return b"{}"
+
+    def consider(self) -> None:
+        self._recreation.consider("research", self.server.store.members.waiting_in("research"))
+
+    def step(self) -> list[str]:
+        """What is deleted in the next second."""
+        before = set(self.deleted)
+        self.consider()
+        self.server.clock.seconds += STEP_SECONDS
+        self._recreation.step()
+        self._work_queue.get([self.server.clock.seconds])  # the results of the deletions
+        return sorted(set(self.deleted) - before)
+
+    def after(self, *pods: Wire) -> list[str]:
+        self.server.has(*pods)
+        return self.step()
+
+
+@pytest.mark.parametrize(
+    ("obj", "expected"),
+    [
+        (waiting("work"), ["work"]),
+        (waiting("work", of=STATEFUL), ["work"]),
+        (waiting("work", of=None), []),
+        (waiting("work", of=JOB), []),
+        (waiting("work", of=SCALED_DOWN), []),
+        (waiting("work", of=FOREIGN), []),
+        (waiting("work", created=SINCE), []),
+        (waiting("work", gates=["sluice.dev/queue"]), []),
+        (waiting("work", gates=["example.com/other"]), []),
+        (waiting("work", nodeName="node-1"), []),
+        (waiting("work", annotations={GROUP: "gang"}), []),
+    ],
+    ids=[
+        "of a ReplicaSet",
+        "of a StatefulSet",
+        "bare",
+        "of a Job, which would count it as failed",
+        "of a ReplicaSet that wants no replicas",
+        "of a controller that is not known",
+        "created in the second of the stop",
+        "gated",
+        "gated by another",
+        "bound",
+        "of a PodGroup",
+    ],
+)
+def test_a_refused_pod_is_deleted_if_its_controller_creates_it_again(obj: Wire, expected: list[str]) -> None:
+    assert Recreated().after(obj) == expected
+
+
+def test_a_pod_that_filter_has_not_refused_is_left_alone() -> None:
+    obj = waiting("work")
+    obj["status"]["conditions"][0]["message"] = "0/3 nodes are available: 3 Insufficient cpu."
+    assert Recreated().after(obj) == []
+
+
+@pytest.mark.parametrize("key", ["finalizers", "deletionTimestamp"])
+def test_a_pod_that_would_not_go_at_once_is_left_alone(key: str) -> None:
+    obj = waiting("work")
+    obj["metadata"][key] = ["example.com/wait"] if key == "finalizers" else "2030-01-01T00:00:00Z"
+    assert Recreated().after(obj) == []
+
+
+@pytest.mark.parametrize(
+    "queues",
+    [
+        (stopped(),),
+        (stopped(parked="Keep"),),
+        (stopped(parked="Recreate", state="Open"),),
+        (stopped(parked="Recreate", state="Closed"),),
+        (stopped(parked="Recreate", namespaceSelector={"matchLabels": {"team": "b"}}),),
+        (stopped(parked="Keep", parent="above"), queue("above", parked="Recreate")),
+    ],
+    ids=["by default", "Keep", "Open", "takes no pods", "not for the namespace", "Keep below Recreate"],
+)
+def test_no_pod_is_deleted_where_the_queue_does_not_say_so(queues: tuple[Wire, ...]) -> None:
+    assert Recreated(*queues).after(waiting("work")) == []
+
+
+def test_a_queue_that_says_nothing_does_as_the_nearest_above() -> None:
+    queues = queue("top", parked="Keep"), queue("above", parent="top", parked="Recreate")
+    assert Recreated(*queues, stopped(parent="above")).after(waiting("work")) == ["work"]
+
+
+def test_a_queue_that_is_held_is_stopped_as_well() -> None:
+    assert Recreated(stopped(parked="Recreate", state="Open", stopPolicy="Hold")).after(waiting("work"))
+
+
+def test_nothing_is_deleted_before_the_stop_is_acknowledged() -> None:
+    recreated = Recreated()
+    recreated.records.end_stop("research")
+    assert recreated.after(waiting("work")) == []
+    recreated.acknowledge()
+    assert recreated.step() == ["work"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"status": "Unknown"}, {"observedGeneration": 2}, {"lastTransitionTime": None}],
+    ids=["not acknowledged", "for another spec", "no time"],
+)
+def test_a_condition_that_does_not_say_since_when_is_not_believed(changed: Wire) -> None:
+    obj = stopped(parked="Recreate")
+    obj["status"]["conditions"] = [{**ACTIVE, **changed}]
+    recreated = Recreated(obj)
+    assert recreated.after(waiting("work")) == []
+    assert (
+        stopped_since(recreated.server.store.queues["research"].status.condition("Active"), generation=1)
+        is None
+    )
+
+
+def test_the_version_that_was_refused_is_what_is_deleted() -> None:
+    recreated = Recreated()
+    recreated.after(waiting("work", version=7))
+    assert recreated.deleted == {"work": {"uid": "uid-work", "resourceVersion": "7"}}
+
+
+def test_a_pod_that_has_changed_meanwhile_is_looked_at_again() -> None:
+    recreated = Recreated()
+    recreated.refusal = Conflict(409, "Conflict", "somebody was faster")
+    assert recreated.after(waiting("work")) == []
+    recreated.refusal = None
+    assert recreated.step() == ["work"]
+    assert [kind for kind, _ in recreated.events] == ["ReplicaSet", "Queue"]
+
+
+def _resume(recreated: Recreated) -> None:
+    recreated.server.has(queue("research", version=2, generation=2))
+
+
+def _lose_the_lead(recreated: Recreated) -> None:
+    recreated.leads = False
+
+
+@pytest.mark.parametrize("end", [_resume, _lose_the_lead])
+def test_nothing_more_is_deleted_after_a_resume_or_by_a_former_leader(
+    end: Callable[[Recreated], None],
+) -> None:
+    recreated = Recreated()
+    recreated.server.has(waiting("work"))
+    recreated.consider()
+    end(recreated)
+    assert recreated.step() == []
+
+
+def test_so_many_are_deleted_in_a_second_the_oldest_first() -> None:
+    pods = [waiting(f"work-{n:03}", created=BEFORE - timedelta(seconds=n)) for n in range(2 * RECREATIONS)]
+    recreated = Recreated()
+    first = recreated.after(*pods)
+    assert first == [f"work-{n:03}" for n in range(RECREATIONS, 2 * RECREATIONS)]
+    recreated.server.lacks(*pods[RECREATIONS:])
+    assert len(recreated.step()) == RECREATIONS
+
+
+def test_the_workload_and_the_queue_are_told_once() -> None:
+    recreated = Recreated()
+    recreated.after(waiting("one"), waiting("two"))
+    assert recreated.events == [("ReplicaSet", "ParkedPodsRecreated"), ("Queue", "ParkedPodsRecreated")]
