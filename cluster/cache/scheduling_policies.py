@@ -3,7 +3,7 @@
 Invariants
 - `policies` is replaced by one assignment and never changes; any thread reads it without a lock.
 - A resolution is that of the present policies and the snapshot that is passed; resolutions of queues are kept
-  until either changes.
+  until either changes; of names that no queue has nothing is kept.
 - A ConfigMap with a text that is wrong keeps the last good policy of that key, as long as this process lives.
 - Listeners are called after a change of any text, in the reflector's thread.
 """
@@ -11,7 +11,7 @@ Invariants
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -80,6 +80,8 @@ class SchedulingPolicies:
 
     def of_queue(self, snapshot: QueueSnapshot, queue: str) -> Resolution:
         """The policy of a queue whose jobs name none of their own."""
+        if queue not in snapshot.tree:  # callers may make up names: none is kept
+            return self.of_job(snapshot, queue, "")
         resolved, policies = self._resolved, self.policies
         if resolved.snapshot is not snapshot or resolved.policies is not policies:
             resolved = self._resolved = _Resolved(snapshot, policies, {})
@@ -87,6 +89,11 @@ class SchedulingPolicies:
         if resolution is None:
             resolution = resolved.by_queue[queue] = self.of_job(snapshot, queue, "")
         return resolution
+
+    @property
+    def resolved_queues(self) -> Iterable[str]:
+        """The queues whose policy is kept."""
+        return self._resolved.by_queue.keys()
 
     def of_job(self, snapshot: QueueSnapshot, queue: str, job: str) -> Resolution:
         """The policy of a job of the queue that names the policy `job` (or "")."""

@@ -346,3 +346,13 @@ def test_a_single_node_is_nothing_to_a_pod_that_is_not_scored(server: Server, of
     server.has(of)
     filtered(server, of, ["n2"])
     assert _used(server) == 0
+
+
+def test_names_of_queues_that_callers_make_up_are_not_kept(server: Server) -> None:
+    for number in range(50):
+        one = work("made-up", queue=f"made-up-{number}")
+        server.post("/extender/filter", {"Pod": one, "NodeNames": NODES, "Nodes": None})
+        levels(server, one)
+    server.has(work())
+    levels(server, work())
+    assert list(server.store.policies.resolved_queues) == ["research"]
