@@ -72,13 +72,18 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     admission = _accept(pod, membership, request, store=store, settings=settings)
     if isinstance(admission, Answer):
         return admission
-    scored = bool(admission.queue) and _is_scored(pod, admission.queue, request.namespace, store=store)
+    scored = admission.member and _is_scored(pod, admission.queue, request.namespace, store=store)
     patch = _patch(pod, admission, scored=scored, settings=settings)
     return Answer(patch=patch, warnings=admission.warnings)
 
 
 def _is_scored(pod: Pod, queue: str, namespace: str, *, store: Store) -> bool:
-    """Whether the policy of the pod prefers some nodes to others."""
+    """Whether the policy of the pod prefers some nodes to others, or may do so once its queue is known.
+
+    `queue`: "" while its PodGroup does not exist. A marker cannot be added later.
+    """
+    if queue not in store.snapshot.tree:
+        return store.policies.policies.scores
     annotations = pod.metadata.annotations or {}
     resolution = store.policy_of_pod(queue, namespace=namespace, annotations=annotations)
     return resolution.policy is not None and resolution.policy.scores

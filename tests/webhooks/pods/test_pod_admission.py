@@ -18,6 +18,7 @@ from tests.support.http.wire_objects import (
     owner,
     pod,
     podgroup,
+    policies,
     queue,
 )
 from tests.support.webhooks.json_patch import applied
@@ -446,3 +447,45 @@ def test_accepted_work_of_a_queue_that_is_stopped_too_waits_like_any(server: Ser
     after, answer = admitted(server, submitted("both", owner=owner(work)), user=JOBS)
     assert gates(after) == [QUEUE]
     assert len(answer.warnings) == 1
+
+
+PACK = "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"
+
+
+def asks_for_scores(server: Server, of: Wire) -> bool:
+    """Whether kube-scheduler will ask for scores for the pod; that is said once and for all."""
+    stored, _ = admitted(server, of)
+    resources = [each.get("resources") or {} for each in stored["spec"]["containers"]]
+    asks = ["sluice.dev/scored" in (each.get("requests") or {}) for each in resources]
+    assert asks == ["sluice.dev/scored" in (each.get("limits") or {}) for each in resources]
+    return any(asks)
+
+
+@pytest.mark.parametrize(
+    ("named", "annotations", "asks"),
+    [
+        ("packed", {}, True),
+        ("stopped", {}, False),  # of no policy
+        ("stopped", {"volcano.sh/scheduler-policy": "pack"}, True),
+        ("packed", {"volcano.sh/scheduler-policy": "plain"}, False),
+        ("not-there-yet", {}, True),
+        ("research", {"scheduling.k8s.io/group-name": "not-there-yet"}, True),
+        ("", {"volcano.sh/scheduler-policy": "pack"}, False),
+    ],
+)
+def test_pods_whose_policy_scores_or_may_score_are_sent_to_prioritize(
+    server: Server, named: str, annotations: dict[str, str], asks: bool
+) -> None:
+    one = submitted(named, annotations=annotations) if named else pod(annotations=annotations)
+    server.has(queue("packed", schedulerPolicy="pack"))
+    assert not asks_for_scores(server, one)  # without a ConfigMap
+    server.has(policies(plain="actions: allocate"))
+    assert not asks_for_scores(server, one)
+    server.has(policies(plain="actions: allocate", pack=PACK))
+    assert asks_for_scores(server, one) is asks
+
+
+def test_a_user_does_not_ask_for_scores(server: Server) -> None:
+    wanted = {"requests": {"sluice.dev/scored": "1"}, "limits": {"sluice.dev/scored": "1"}}
+    one = submitted("research", resources=wanted)
+    assert not asks_for_scores(server, one)
