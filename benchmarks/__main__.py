@@ -66,7 +66,7 @@ ROWS: Mapping[str, Callable[[Say], RowResult]] = {
 }
 
 #: Measured only when it is named: a round takes several minutes.
-LONG = frozenset({"entries", "parked-5000-by-filter", "drain-at-scale"})
+LONG = frozenset({"entries", "parked-5000-by-filter", "recreated-5000", "unfit-5000", "drain-at-scale"})
 
 #: What has a section on the page: the rows, then what `make soak` finds.
 SECTIONS = (*ROWS, "soak")
