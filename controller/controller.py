@@ -97,7 +97,9 @@ class QueueController:
         self._commands = CommandHandler(context)
         self._ungating = Ungating(context, events=self._retry_events)
         self._pod_conditions = PodConditions(context)
-        self._recreation = ParkedPodRecreation(context, is_acknowledged=self._is_acknowledged)
+        self._recreation = ParkedPodRecreation(
+            context, is_acknowledged=self._is_acknowledged, suspend_job=self._draining.suspend_waiting
+        )
         self._podgroup_statuses = PodGroupStatuses(context)
         self._parent_cycles = ParentCycleEvents(context)
         self._reservations = Reservations(context)

@@ -34,6 +34,7 @@ from collections.abc import Callable
 import msgspec
 
 from cluster.cache.changes import QueueChange
+from cluster.cache.workloads import Workload
 from cluster.exceptions import ClusterError
 from controller.context import ControllerContext
 from controller.drain.eviction import DrainRequests, record_delay
@@ -107,6 +108,10 @@ class DrainController:
     def resume_workloads(self, queue: str) -> None:
         """Resume what drains suspended and what is of this queue, if that schedules."""
         self._suspension.resume(queue)
+
+    def suspend_waiting(self, workload: Workload, may_suspend: Callable[[], bool]) -> bool:
+        """In a writer's thread: suspend a Job none of whose pods is on a node; whether it was."""
+        return self._suspension.suspend_waiting(workload, may_suspend=may_suspend)
 
     def forget(self) -> None:
         """Forget all drains: this replica has lost the lead, and another one may have changed anything."""

@@ -12,6 +12,9 @@ Job, JobSet            `spec.suspend`                      `spec.suspend`
 `batch.volcano.sh`     Command AbortJob                    Command ResumeJob
 =====================  ==================================  =============================
 
+A Job whose pods wait without the gate is suspended the same way (`suspend_waiting`, for
+`controller.pods.recreation`), if none of its pods is on a node.
+
 Invariants
 - What a drain suspends bears annotation `sluice.dev/suspended`, set with the same write (for Volcano's Job,
   before the Command). Only what bears it is resumed: what its user suspended stays suspended.
@@ -23,6 +26,7 @@ Invariants
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -108,6 +112,35 @@ class JobSuspension:
             queue=queue,
             subject=workload_subject,
         )
+
+    def suspend_waiting(self, workload: Workload, *, may_suspend: Callable[[], bool]) -> bool:
+        """In a writer's thread: suspend a Job none of whose pods is on a node, as the API server says now.
+
+        `may_suspend`: called just before the request. Returns whether it was suspended. No pod may be bound
+        meanwhile: the stop of its queue is acknowledged.
+        """
+        kind = workload.kind
+        path = _path(kind, workload.namespace, workload.name)
+        obj = decode_response(self._context.client.get(path), _workload)
+        if obj.metadata.uid != workload.uid or not is_live(kind, obj) or is_paused(kind, obj):
+            return False
+        selector = kind.pod_selector(name=workload.name, uid=workload.uid)
+        pods = budgets.list_pods(self._context.client, namespace=workload.namespace, selector=selector)
+        if any(pod.spec.node_name and pod.status.phase not in budgets.FINISHED for pod in pods):
+            return False
+        suspendable = SuspendableWorkload(
+            kind=kind.key, namespace=workload.namespace, name=workload.name, uid=workload.uid
+        )
+        if not may_suspend():
+            return False
+        patch = _suspend_patch(suspendable, obj, drain=workload.queue)
+        try:
+            self._context.client.patch(path, patch, content_type=JSON_PATCH)
+        except Refused as exc:
+            if exc.status != UNPROCESSABLE:
+                raise
+            return False  # it was changed meanwhile
+        return True
 
     def _send_resume(self, workload: Workload) -> None:
         if not workload.live or not self._may_resume(workload):

@@ -1,5 +1,5 @@
-"""Deletes pods that are parked by filter, where `spec.parked` of their queue is Recreate, so that their
-controllers create them again: with our gate.
+"""Has pods that are parked by filter created again, with our gate, where `spec.parked` of their queue is
+Recreate: they are deleted, or their Job is suspended until the queue schedules.
 
 kube-scheduler retries each pod that an extender refuses whenever any pod is bound or deleted, and looks at
 each pod that waits without a gate at every change of any pod. A gated pod costs it next to nothing. The API
@@ -13,15 +13,18 @@ A pod is deleted only if
   deletion;
 - it was created before the second in which the stop was acknowledged. So what is created again is not deleted
   again, even if it should come without the gate;
-- its controller is a ReplicaSet or StatefulSet that is known here and wants replicas. A Job counts a deleted
-  pod as failed; nobody creates a bare pod again; what other controllers do is not known;
+- its controller is a ReplicaSet or StatefulSet that is known here and wants replicas. Nobody creates a bare
+  pod again; what other controllers do is not known;
 - it names no PodGroup, whose controller may count it, and has no finalizer, by which somebody waits for it.
+
+A Job counts a deleted pod as failed, so it is suspended instead, on the same conditions, if none of its pods
+is on a node, and nobody but a CronJob owns it. It is resumed as after a drain.
 
 Disruption budgets do not matter: the eviction API does not ask them for a pending pod either.
 
 Invariants
-- At most `RECREATIONS` pods are deleted in a second, the oldest first; queues take turns.
-- The decision and the leadership are read again just before each deletion.
+- At most `RECREATIONS` requests are sent in a second, for the oldest pods first; queues take turns.
+- The decision and the leadership are read again just before each request.
 - What is left is read from the pods, so a crash loses nothing and repeats nothing.
 """
 
@@ -44,11 +47,17 @@ from queues.snapshot import QueueDecision
 from queues.status.conditions import ACTIVE
 from queues.verdict import CauseKind
 
-#: Pods that are deleted in a second, and the seconds between two steps.
+#: Requests in a second, and the seconds between two steps.
 RECREATIONS, STEP_SECONDS = 50, 1.0
-EVENT_REASON = "ParkedPodsRecreated"
+#: Seconds until what could not be done is tried again, though nothing has changed.
+IDLE_SECONDS = 30.0
+EVENT_REASON, SUSPENDED_REASON = "ParkedPodsRecreated", "SuspendedByQueue"
 #: The kinds of `apps` that create a pod again for each that is deleted, and count none as failed.
 _KINDS = frozenset({"replicasets", "statefulsets"})
+_JOB, _CRON_JOB = "jobs", "cronjobs"
+#: Suspends a Job if none of its pods is on a node and the function that it is given says yes at last; returns
+#: whether it did.
+SuspendJob = Callable[[Workload, Callable[[], bool]], bool]
 _STOPS = frozenset({CauseKind.SUSPENDED, CauseKind.STOPPED})
 
 
@@ -59,17 +68,16 @@ def recreates(decision: QueueDecision) -> bool:
 
 
 def may_be_recreated(member: Member, owner: Workload | None) -> bool:
-    """Whether the pod is parked by filter and its controller creates it again. `owner`: its controller."""
-    return (
-        refused_by_us(member)
-        and not member.leaving
-        and not member.group
-        and not member.finalizers
-        and owner is not None
-        and owner.live
-        and owner.kind.key in _KINDS
-        and owner.namespace == member.namespace
-    )
+    """Whether the pod is parked by filter and its controller creates it again once it is deleted, or a Job
+    once it is resumed. `owner`: its controller.
+    """
+    if not refused_by_us(member) or member.group or owner is None or not owner.live:
+        return False
+    if owner.namespace != member.namespace:
+        return False
+    if owner.kind.key == _JOB:  # its pods have a finalizer, of the Job's own controller
+        return not owner.paused and not owner.delegated
+    return owner.kind.key in _KINDS and not member.finalizers
 
 
 def stopped_since(active: Condition | None, *, generation: int) -> datetime | None:
@@ -82,15 +90,21 @@ def stopped_since(active: Condition | None, *, generation: int) -> datetime | No
 class ParkedPodRecreation:
     """Owner: the controller's thread; the deletions run in the threads of the drains' writers."""
 
-    def __init__(self, context: ControllerContext, *, is_acknowledged: Callable[[str], bool]) -> None:
+    def __init__(
+        self, context: ControllerContext, *, is_acknowledged: Callable[[str], bool], suspend_job: SuspendJob
+    ) -> None:
         """`is_acknowledged`: whether the stop of a queue is, for the specs that there are now."""
         self._context = context
         self._store = context.store
         self._is_acknowledged = is_acknowledged
+        self._suspend_job = suspend_job
         #: The queues that may have such pods.
         self._queues: set[str] = set()
-        #: The pods whose deletion is under way, by UID.
+        #: The pods and Jobs for which a request is under way, by UID.
         self._under_way: set[str] = set()
+        #: The Jobs that could not be suspended, and when that is tried again, by UID, in monotonic seconds.
+        self._not_before: dict[str, float] = {}
+        self._stepped_at = -math.inf
         #: When the next step is due, in monotonic seconds.
         self.due = math.inf
 
@@ -98,23 +112,24 @@ class ParkedPodRecreation:
         """Take note of a queue whose members have changed."""
         if recreates(self._store.snapshot.decision(queue)) and any(map(self._may_be_recreated, members)):
             self._queues.add(queue)
-            self.due = min(self.due, self._store.clock.monotonic())
+            self.due = min(self.due, max(self._store.clock.monotonic(), self._stepped_at + STEP_SECONDS))
 
     def step(self) -> None:
-        """Delete the next pods, if that is due."""
+        """Send the next requests, if that is due."""
         now = self._store.clock.monotonic()
         if now < self.due:
             return
-        self.due = now + STEP_SECONDS
+        self._stepped_at = now
+        self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
         parked = {queue: self._parked_in(queue) for queue in sorted(self._queues)}
         self._queues = {queue for queue, members in parked.items() if members is None or members}
-        free = RECREATIONS - len(self._under_way)
+        free = most = RECREATIONS - len(self._under_way)
         for member in _in_turns(members for members in parked.values() if members):
             if free <= 0:
                 break
-            free -= self._delete(member)
-        if not self._queues:
-            self.due = math.inf
+            free -= self._submit(member)
+        waits = free < most or bool(self._under_way) or None in parked.values()
+        self.due = now + (STEP_SECONDS if waits else IDLE_SECONDS) if self._queues else math.inf
 
     def forget(self) -> None:
         """Forget everything: another replica leads."""
@@ -134,40 +149,63 @@ class ParkedPodRecreation:
             for member in self._store.members.waiting_in(queue)
             if member.created < since and self._may_be_recreated(member)
         ]
+        if any(self._job_of(member) is not None for member in parked):
+            members = self._store.members.in_queue(queue)
+            running = {member.owner_uid for member in members if member.node and member.live}
+            parked = [
+                member for member in parked if member.owner_uid not in running or self._job_of(member) is None
+            ]
         return sorted(parked, key=lambda member: member.created)
 
     def _may_be_recreated(self, member: Member) -> bool:
         if not member.owner_uid or not recreates(self._decision(member)):
             return False
-        return may_be_recreated(member, self._store.workloads.by_uid(member.owner_uid))
+        owner = self._store.workloads.by_uid(member.owner_uid)
+        if owner is not None and owner.kind.key == _JOB and owner.owner_uid:
+            above = self._store.workloads.by_uid(owner.owner_uid)
+            if above is None or above.kind.key != _CRON_JOB:
+                return False
+        return may_be_recreated(member, owner)
+
+    def _job_of(self, member: Member) -> Workload | None:
+        owner = self._store.workloads.by_uid(member.owner_uid)
+        return owner if owner is not None and owner.kind.key == _JOB else None
 
     def _decision(self, member: Member) -> QueueDecision:
         return self._store.decision_for(member.queue, namespace=member.namespace)
 
-    def _delete(self, member: Member) -> bool:
-        """Returns False where that is under way already, or backs off."""
-        if member.uid in self._under_way:
+    def _submit(self, member: Member) -> bool:
+        """Returns False where a request for it is under way already, or backs off."""
+        job = self._job_of(member)
+        uid = member.uid if job is None else job.uid
+        if uid in self._under_way or uid in self._not_before:
             return False
-        revision = self._decision(member).revision
+        may_send = partial(self._may_send, member, self._decision(member).revision)
+        send = partial(self._delete, member, may_send)
+        if job is not None:
+            send = partial(self._suspend_job, job, may_send)
         submitted = self._context.submit(
             self._context.drain_writers,
-            ("recreate", member.uid),
-            partial(self._send, member, revision),
-            partial(self._receive, member),
+            ("recreate", uid),
+            send,
+            partial(self._receive, member, job),
             rank=(2,),
             queue=member.queue,
-            subject=pod_subject(member),
+            subject=pod_subject(member) if job is None else workload_subject(job),
             batched=True,
             lane=("recreate", member.namespace),
         )
         if submitted:
-            self._under_way.add(member.uid)
+            self._under_way.add(uid)
         return submitted
 
-    def _send(self, member: Member, revision: str) -> bool:
-        """In a writer's thread. Returns whether the pod was deleted."""
+    def _may_send(self, member: Member, revision: str) -> bool:
         decision = self._decision(member)
-        if not self._context.leading() or not recreates(decision) or decision.revision != revision:
+        return self._context.leading() and recreates(decision) and decision.revision == revision
+
+    def _delete(self, member: Member, may_send: Callable[[], bool]) -> bool:
+        """In a writer's thread. Returns whether the pod was deleted."""
+        if not may_send():
             return False
         preconditions = {"uid": member.uid, "resourceVersion": str(member.version)}
         try:
@@ -176,13 +214,19 @@ class ParkedPodRecreation:
             return False
         return True
 
-    def _receive(self, member: Member, deleted: bool | None) -> None:
-        self._under_way.discard(member.uid)
-        if not deleted:
+    def _receive(self, member: Member, job: Workload | None, done: bool | None) -> None:
+        self._under_way.discard(member.uid if job is None else job.uid)
+        if not done:
+            if job is not None:
+                self._not_before[job.uid] = self._store.clock.monotonic() + IDLE_SECONDS
             return
         decision = self._decision(member)
         text = f"pods that waited without the gate are deleted, and created again with it: {decision.text}"
         record, key = self._context.recorder.record, f"workloads/{member.queue}"
+        if job is not None:
+            why = f"suspended, since its pods waited without the gate: {decision.text}"
+            record(workload_subject(job), reason=SUSPENDED_REASON, message=why, rate_limit_key=key)
+            return
         work = self._store.workloads.top_of(member.owner_uid, namespace=member.namespace)
         if work is not None:
             record(workload_subject(work), reason=EVENT_REASON, message=text, rate_limit_key=key)

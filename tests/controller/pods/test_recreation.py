@@ -10,16 +10,23 @@ from typing import Any, cast
 import pytest
 
 from cluster.api.client import Client
+from cluster.cache.workloads import Workload
 from cluster.exceptions import Conflict
 from cluster.metrics import Metrics
 from cluster.recorder import EventRecorder
 from cluster.write_queue import WriteQueue
-from controller.pods.recreation import RECREATIONS, STEP_SECONDS, ParkedPodRecreation, stopped_since
+from controller.pods.recreation import (
+    IDLE_SECONDS,
+    RECREATIONS,
+    STEP_SECONDS,
+    ParkedPodRecreation,
+    stopped_since,
+)
 from controller.status.queue_records import QueueRecords, Stop
 from controller.workqueue import WorkQueue
 from tests.support.controller.contexts import ImmediateWrites, context_with
 from tests.support.http.asking import Server
-from tests.support.http.wire_objects import GROUP, Wire, job, member, owner, queue, workload
+from tests.support.http.wire_objects import GROUP, Wire, member, owner, queue, workload
 from tests.support.rules.cases import NOW
 
 SINCE = NOW - timedelta(minutes=1)
@@ -35,7 +42,9 @@ ACTIVE = {
 REPLICAS = workload("replicasets.apps", "web", replicas=3)
 STATEFUL = workload("statefulsets.apps", "db", replicas=3)
 SCALED_DOWN = workload("replicasets.apps", "gone", replicas=0)
-JOB = job("train")
+JOB = workload("jobs.batch", "train")
+CRON_JOB = workload("cronjobs.batch", "nightly")
+NIGHTLY = workload("jobs.batch", "nightly-1", owner=owner(CRON_JOB))
 FOREIGN = {**REPLICAS, "metadata": {**REPLICAS["metadata"], "uid": "uid-foreign"}}
 
 
@@ -64,6 +73,8 @@ class Recreated:
         self.server.has(REPLICAS, STATEFUL, SCALED_DOWN, JOB)
         self.deleted: dict[str, Any] = {}
         self.events: list[tuple[str, str]] = []
+        self.suspended: list[str] = []
+        self.asked: list[str] = []
         self.leads = True
         self.refusal: Exception | None = None
         client = cast(Client, SimpleNamespace(delete=self._delete, create=self._create))
@@ -81,6 +92,7 @@ class Recreated:
                 recorder=EventRecorder(client=client, writers=writers, metrics=Metrics()),
                 leading=lambda: self.leads,
             ),
+            suspend_job=self._suspend,
             is_acknowledged=lambda queue: self.records.holds(queue, self.server.store.snapshot),
         )
         self.acknowledge()
@@ -96,6 +108,13 @@ class Recreated:
             raise self.refusal
         self.deleted[path.rpartition("/")[2]] = body["preconditions"]
         return b"{}"
+
+    def _suspend(self, job: Workload, may_suspend: Callable[[], bool]) -> bool:
+        self.asked.append(job.name)
+        if self.refusal is not None or not may_suspend():
+            return False
+        self.suspended.append(job.name)
+        return True
 
     def _create(self, path: str, body: Any) -> bytes:
         self.events.append((body["involvedObject"]["kind"], body["reason"]))
@@ -124,7 +143,6 @@ class Recreated:
         (waiting("work"), ["work"]),
         (waiting("work", of=STATEFUL), ["work"]),
         (waiting("work", of=None), []),
-        (waiting("work", of=JOB), []),
         (waiting("work", of=SCALED_DOWN), []),
         (waiting("work", of=FOREIGN), []),
         (waiting("work", created=SINCE), []),
@@ -137,7 +155,6 @@ class Recreated:
         "of a ReplicaSet",
         "of a StatefulSet",
         "bare",
-        "of a Job, which would count it as failed",
         "of a ReplicaSet that wants no replicas",
         "of a controller that is not known",
         "created in the second of the stop",
@@ -149,6 +166,53 @@ class Recreated:
 )
 def test_a_refused_pod_is_deleted_if_its_controller_creates_it_again(obj: Wire, expected: list[str]) -> None:
     assert Recreated().after(obj) == expected
+
+
+@pytest.mark.parametrize("obj", [JOB, NIGHTLY], ids=["of its own", "of a CronJob"])
+def test_a_job_is_suspended_once_and_none_of_its_pods_deleted(obj: Wire) -> None:
+    """It would count each as failed."""
+    recreated = Recreated()
+    recreated.server.has(CRON_JOB, obj)
+    pods = [waiting(name, of=obj) for name in ("a", "b")]
+    for pod in pods:
+        pod["metadata"]["finalizers"] = ["batch.kubernetes.io/job-tracking"]
+    assert recreated.after(*pods) == []
+    assert recreated.suspended == [obj["metadata"]["name"]]
+    assert recreated.events == [("Job", "SuspendedByQueue")]
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        workload("jobs.batch", "other", suspend=True),
+        workload("jobs.batch", "other", owner={**owner(JOB), "kind": "JobSet", "uid": "uid-set"}),
+        workload("jobs.batch", "other", managedBy="example.com/controller"),
+    ],
+    ids=["suspended already", "of a JobSet", "of another controller"],
+)
+def test_a_job_that_is_not_ours_to_suspend_is_left_alone(obj: Wire) -> None:
+    recreated = Recreated()
+    recreated.server.has(obj)
+    recreated.after(waiting("work", of=obj))
+    assert recreated.asked == []
+
+
+def test_a_job_of_which_a_pod_runs_is_left_alone() -> None:
+    recreated = Recreated()
+    recreated.after(waiting("work", of=JOB), waiting("running", of=JOB, nodeName="node-1"))
+    assert recreated.asked == []
+
+
+def test_a_job_that_could_not_be_suspended_is_asked_about_again_after_a_while() -> None:
+    recreated = Recreated()
+    recreated.refusal = Conflict(409, "Conflict", "a pod of it runs")
+    recreated.after(waiting("work", of=JOB))
+    recreated.step()
+    assert recreated.asked == ["train"]
+    recreated.refusal = None
+    recreated.server.clock.seconds += IDLE_SECONDS
+    recreated.step()
+    assert recreated.suspended == ["train"]
 
 
 def test_a_pod_that_filter_has_not_refused_is_left_alone() -> None:

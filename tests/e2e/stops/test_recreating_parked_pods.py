@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.support.e2e.api_requests import Object
-from tests.support.e2e.objects import GATE, OWN_GATE, gates, pod_body, suspended_text, why
+from tests.support.e2e.objects import GATE, OWN_GATE, gates, suspended_text, why
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 from tests.support.e2e.workloads import DEPLOYMENT, JOB, STATEFUL_SET, WorkloadKind, work_body
@@ -26,12 +26,17 @@ def pending_before(sandbox: Sandbox, kind: WorkloadKind, queue: str) -> set[str]
     body["spec"]["template"]["spec"]["schedulingGates"] = [{"name": OWN_GATE}]
     sandbox.make(kind, body).must(201)
     until(lambda: len(sandbox.read_pods()) == REPLICAS, "the pods to be created")
-    created = int(time.time())
-    until(lambda: int(time.time()) > created, "the second of their creation to be over")
+    let_a_second_pass()
     sandbox.suspend(queue)
     before = sandbox.read_pods()
     sandbox.ungate(before)
     return _uids(before)
+
+
+def let_a_second_pass() -> None:
+    """The time of a pod's creation is in whole seconds; it must be before that of the stop."""
+    now = int(time.time())
+    until(lambda: int(time.time()) > now, "the second of the creation to be over")
 
 
 def _uids(pods: Mapping[str, Object]) -> set[str]:
@@ -77,20 +82,25 @@ def test_by_default_refused_pods_stay(sandbox: Sandbox) -> None:
     assert _uids(sandbox.read_pods()) == before
 
 
-def test_pods_of_a_job_and_bare_pods_stay(sandbox: Sandbox) -> None:
-    """A Job would count each as failed; nobody would create a bare pod again."""
+def test_a_job_whose_pods_wait_is_suspended_and_resumed_with_the_queue(sandbox: Sandbox) -> None:
+    """No pod of it counts as failed; a bare pod stays, since nobody would create it again."""
     queue = sandbox.queue(parked="Recreate")
-    sandbox.api.create(sandbox.pods_path, pod_body("bare", queue, gated=True)).must(201)
+    sandbox.pod("bare", queue, gated=True).must(201)
     body = work_body(JOB, "work", queue)
     body["spec"]["template"]["spec"]["schedulingGates"] = [{"name": OWN_GATE}]
     sandbox.make(JOB, body).must(201)
     until(lambda: len(sandbox.read_pods()) == 2, "the pods to be created")
-    created = int(time.time())
-    until(lambda: int(time.time()) > created, "the second of their creation to be over")
+    let_a_second_pass()
     sandbox.suspend(queue)
-    before = sandbox.read_pods()
-    sandbox.ungate(before)
-    for name in before:
-        sandbox.reason_on(name, suspended_text(queue))
-    settled(lambda: _uids(sandbox.read_pods()), "the pods")
-    assert _uids(sandbox.read_pods()) == _uids(before)
+    sandbox.ungate(sandbox.read_pods())
+    until(lambda: set(sandbox.read_pods()) == {"bare"}, "the Job's pod to go")
+    sandbox.event("work", "SuspendedByQueue", suspended_text(queue))
+    path = f"{JOB.path(sandbox.namespace)}/work"
+    suspended = sandbox.api.get(path).must().body
+    assert (suspended["spec"]["suspend"], suspended["status"].get("failed", 0)) == (True, 0)
+    sandbox.edit(queue, state="Open")
+    until(lambda: len(sandbox.read_pods()) == 2, "the Job to be resumed")
+    pods = sandbox.read_pods()
+    sandbox.ungate(pods)
+    sandbox.all_bound(pods)
+    assert sandbox.api.get(path).must().body["status"].get("failed", 0) == 0
