@@ -39,6 +39,7 @@ from __future__ import annotations
 from cluster.cache.members import Member
 from cluster.cache.pod_requests import pod_requests
 from cluster.cache.store import Store
+from cluster.cache.trimming import NAME
 from cluster.exceptions import Unreadable
 from cluster.objects import Pod
 from extender.wire import FilterArgs, FilterResult
@@ -82,9 +83,9 @@ def rejection(pod: Pod, *, store: Store) -> str | None:
     membership = _membership(pod, member, store=store)
     if membership is None:
         return None
-    queue = membership.queue
-    if queue is None:
+    if membership.queue is None:
         return stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.group))
+    queue = membership.queue[:NAME]  # a call may be made up, and the name is kept for a while
     missing = _missing_action(pod, member, queue, store=store)
     if member is not None:
         store.bind_passes.record_filter_pass(

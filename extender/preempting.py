@@ -33,6 +33,7 @@ from __future__ import annotations
 from cluster.cache.members import Member
 from cluster.cache.pod_requests import pod_requests
 from cluster.cache.store import Store
+from cluster.cache.trimming import NAME
 from cluster.objects import Pod
 from extender.wire import MetaVictims, PreemptArgs, PreemptResult
 from queues.policies.actions import missing_action
@@ -92,7 +93,7 @@ def _allowed_nodes(
         victims = _victims(args, node, store=store)
         if rules.denial(victims) is None:
             allowed[node] = sent[node]
-            given[node] = [victim for victim in victims if victim.queue not in {"", preemptor.queue}]
+            given[node[:NAME]] = [victim for victim in victims if victim.queue not in {"", preemptor.queue}]
     store.given_victims.record(uid, given)
     return allowed
 

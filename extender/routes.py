@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cluster.cache.store import Store
 from cluster.decoding import decode_body
 from cluster.exceptions import Unreadable
+from cluster.objects import Metadata
 from extender.filtering import filter_nodes
 from extender.preempting import preempt
 from extender.prioritizing import follow_filter, prioritize
@@ -15,6 +16,9 @@ from extender.wire import encode, filter_decoder, preempt_decoder, prioritize_de
 
 if TYPE_CHECKING:  # numpy comes with it
     from cluster.scoring.node_scoring import NodeScoring
+
+#: What Kubernetes allows; no UID is nearly as long. What is longer is kept for no pod.
+_LONGEST = {"name": 253, "namespace": 253, "uid": 253}
 
 #: From the bytes of a request to the bytes of its answer. Raises `cluster.exceptions.Unreadable`.
 Handler = Callable[[bytes], bytes]
@@ -26,6 +30,7 @@ def handlers(store: Store, *, scoring: Scoring = lambda: None) -> Mapping[str, H
 
     def filter_(body: bytes) -> bytes:
         args = decode_body(body, filter_decoder)
+        _check_names(args.Pod.metadata)
         if args.NodeNames is None:
             raise Unreadable(
                 "NodeNames: missing or null; set nodeCacheCapable: true in the scheduler's extender entry"
@@ -36,12 +41,14 @@ def handlers(store: Store, *, scoring: Scoring = lambda: None) -> Mapping[str, H
 
     def preempt_(body: bytes) -> bytes:
         args = decode_body(body, preempt_decoder)
+        _check_names(args.Pod.metadata)
         if args.NodeNameToMetaVictims is None and args.NodeNameToVictims is None:
             raise Unreadable("NodeNameToMetaVictims: missing or null")
         return encode(preempt(args, store=store))
 
     def prioritize_(body: bytes) -> bytes:
         args = decode_body(body, prioritize_decoder)
+        _check_names(args.Pod.metadata)
         if args.NodeNames is None:
             raise Unreadable(
                 "NodeNames: missing or null; set nodeCacheCapable: true in the scheduler's extender entry"
@@ -53,3 +60,10 @@ def handlers(store: Store, *, scoring: Scoring = lambda: None) -> Mapping[str, H
         "/extender/prioritize": prioritize_,
         "/extender/preempt": preempt_,
     }
+
+
+def _check_names(meta: Metadata) -> None:
+    """Raises `Unreadable` for names that no pod has: calls may be made up, and names are kept for a while."""
+    for field, longest in _LONGEST.items():
+        if len(getattr(meta, field)) > longest:
+            raise Unreadable(f"Pod.metadata.{field}: longer than {longest} characters")

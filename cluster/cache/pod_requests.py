@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
-from cluster.cache.trimming import trim_resources
+from cluster.cache.trimming import NAME, trim_resources
 from cluster.objects import ResourceNeeds
 from queues import labels as names
 from queues.apimachinery.quantities import (
@@ -85,7 +85,16 @@ def _container_requests(container: _Container, missing: _Written) -> _Written:
 
 
 def _written(requests: Mapping[str, str | int | float] | None) -> _Written:
-    return tuple(requests.items()) if requests else ()
+    """What is requested, without what the API server lets through for no pod: calls may be made up."""
+    if not requests:
+        return ()
+    return tuple(
+        [
+            (key, text)
+            for key, text in requests.items()
+            if len(key) <= NAME and (not isinstance(text, str) or len(text) <= NAME)
+        ]
+    )
 
 
 @lru_cache(maxsize=4096)

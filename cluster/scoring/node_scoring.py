@@ -63,7 +63,8 @@ class NodeScoring:
     ) -> Sequence[int]:
         """A level from 0 to 10 for each node.
 
-        `assumed_seconds`: for so long the pod is assumed on the only node that gets 10; 0: it is not.
+        `assumed_seconds`: for so long the pod is assumed on the only node that gets 10, if it is known; 0: it
+        is not.
         """
         now = self._monotonic()
         self.table.expire(now)
@@ -75,8 +76,9 @@ class NodeScoring:
             best = np.flatnonzero(scores == scores.max())
             chosen = int(best[self._random.randrange(len(best))])
             scores[chosen] = np.nextafter(scores[chosen], np.inf)
-            until = now + assumed_seconds
-            self.table.assume_pod(pod.metadata.uid, nodes[chosen], request, placement, until=until)
+            if self.table.has_node(nodes[chosen]):
+                until = now + assumed_seconds
+                self.table.assume_pod(pod.metadata.uid, nodes[chosen], request, placement, until=until)
         levels: list[int] = to_levels(scores).tolist()
         return levels
 

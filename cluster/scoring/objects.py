@@ -13,7 +13,7 @@ from functools import lru_cache
 import msgspec
 
 from cluster.cache.pod_requests import Requests, pod_requests
-from cluster.cache.trimming import trim_labels
+from cluster.cache.trimming import NAME, trim_labels
 from cluster.objects import Metadata, ResourceNeeds
 from queues.apimachinery.quantities import BadQuantity, parse_quantity
 from queues.scoring.preferences import Affinity, NodeFacts, PodPlacement, SpreadConstraint, Taint, Toleration
@@ -115,7 +115,7 @@ class ScoredPod(_Wire, frozen=True):
         return PodPlacement(
             namespace=meta.namespace,
             labels=trim_labels(meta.labels),
-            spread_by=owner.uid if owner is not None and owner.kind in _SPREAD_OWNERS else "",
+            spread_by=owner.uid[:NAME] if owner is not None and owner.kind in _SPREAD_OWNERS else "",
             node_selector=spec.node_selector or {},
             affinity=spec.affinity or Affinity(),
             tolerations=spec.tolerations or (),

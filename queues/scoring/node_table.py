@@ -105,6 +105,9 @@ class NodeTable:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def has_node(self, name: str) -> bool:
+        return name in self._rows
+
     def view(self) -> View:
         with self._lock:
             if self._view is None:
