@@ -18,8 +18,8 @@ needs the room says whether it may have them; a node with a victim that it may n
 Invariants
 - Without a policy every victim may be evicted.
 - Victims of one node are counted one after the other: what is taken of a queue for one is gone for the next.
-- The queues between the victim's and the nearest queue that is above both keep their guarantees too, and
-  have to be reclaimable.
+- What holds for the victim's queue holds for the queues between it and the nearest queue that is above both:
+  they are reclaimable, use more than they deserve with all below them, and keep their guarantees.
 - A queue deserves at least its guarantee; of CPU and memory it deserves nothing unless it says so, of any
   other resource it deserves all that it uses.
 
@@ -155,11 +155,7 @@ class VictimRules:
             return f"queue {quoted(share.name)} has a higher priority than {quoted(own.name)}"
         above_both = {own.name, *own.ancestors}
         names = [name for name in (share.name, *share.ancestors) if name not in above_both]
-        return tuple(
-            _Lender(each, is_own_queue=each is share)
-            for name in names
-            if (each := self._shares.get(name)) is not None
-        )
+        return tuple(_Lender(each) for name in names if (each := self._shares.get(name)) is not None)
 
 
 def victim_denial(
@@ -177,19 +173,18 @@ def is_critical(namespace: str, priority_class: str, priority: int) -> bool:
 class _Lender:
     """The victim's queue, or one between it and the nearest queue that is above both."""
 
-    def __init__(self, share: QueueShare, *, is_own_queue: bool) -> None:
-        """`is_own_queue`: it is the victim's, and so has to use more than it deserves."""
+    def __init__(self, share: QueueShare) -> None:
         self.name = share.name
         self._reclaimable = share.reclaimable
         self._allocated = share.allocated
         self._guarantee = sorted(share.guarantee.items())
-        self._limits = _limits(share) if is_own_queue else None
+        self._limits = _limits(share)
 
     def denial(self, taken: Amounts, requests: Amounts) -> str | None:
         """Why it does not lend a pod with these requests, once so much of it was taken."""
         if not self._reclaimable:
             return f"queue {quoted(self.name)} is not reclaimable"
-        if self._limits is not None and not self._is_above(self._limits, taken):
+        if not self._is_above(taken):
             return f"queue {quoted(self.name)} uses no more than it deserves"
         for name, amount in self._guarantee:
             left = self._allocated.get(name, 0) - taken.get(name, 0) - requests.get(name, 0)
@@ -197,9 +192,9 @@ class _Lender:
                 return f"queue {quoted(self.name)} would have less {name} than its guarantee"
         return None
 
-    def _is_above(self, limits: Sequence[tuple[str, Amount]], taken: Amounts) -> bool:
+    def _is_above(self, taken: Amounts) -> bool:
         """Whether it uses more of any resource than it deserves."""
-        return any(self._allocated[name] - taken.get(name, 0) > limit for name, limit in limits)
+        return any(self._allocated[name] - taken.get(name, 0) > limit for name, limit in self._limits)
 
 
 def _limits(share: QueueShare) -> list[tuple[str, Amount]]:

@@ -91,19 +91,33 @@ def test_victims_of_one_node_are_counted_one_after_the_other() -> None:
     check(victim_denial(RECLAIM, POD, three, shares(lender)), "uses no more than it deserves")
 
 
-def test_ancestors_of_the_lender_keep_their_guarantees() -> None:
+def test_ancestors_of_the_lender_keep_what_they_deserve_and_their_guarantees() -> None:
     lender = share("leaf", ancestors=("team", "root"), allocated={"cpu": 6}, deserved={"cpu": 1})
     for team, denied in (
         (share("team", allocated={"cpu": 6}, guarantee={"cpu": 5}), None),
-        (share("team", allocated={"cpu": 6}, guarantee={"cpu": 6}), '"team" would have less cpu'),
+        (
+            share("team", allocated={"cpu": 6, "memory": 1}, guarantee={"cpu": 6}),
+            '"team" would have less cpu',
+        ),
         (share("team", allocated={"cpu": 6}, reclaimable=False), '"team" is not reclaimable'),
+        (share("team", allocated={"cpu": 6}, deserved={"cpu": 6}), '"team" uses no more than it deserves'),
+        (share("team", allocated={"cpu": 6}, deserved={"cpu": 5}), None),
     ):
         check(victim_denial(RECLAIM, POD, [victim("leaf")], shares(lender, team)), denied)
 
 
+def test_victims_of_several_queues_are_counted_for_the_queue_above_them() -> None:
+    leaves = [share(name, ancestors=("team", "root"), allocated={"cpu": 6}) for name in ("one", "two")]
+    team = share("team", allocated={"cpu": 12}, deserved={"cpu": 10})
+    both = [victim("one"), victim("two")]
+    assert victim_denial(RECLAIM, POD, both, shares(*leaves, team)) is None
+    three = [*both, victim("one")]
+    check(victim_denial(RECLAIM, POD, three, shares(*leaves, team)), '"team" uses no more than it deserves')
+
+
 def test_a_queue_above_both_is_not_asked() -> None:
     lender = share("leaf", ancestors=("team", "root"), allocated={"cpu": 6}, deserved={"cpu": 1})
-    team = share("team", allocated={"cpu": 6}, reclaimable=False, guarantee={"cpu": 6})
+    team = share("team", allocated={"cpu": 6}, deserved={"cpu": 6}, reclaimable=False, guarantee={"cpu": 6})
     own = share("sister", ancestors=("team", "root"))
     pod = Preemptor(queue="sister", priority=1)
     assert victim_denial(RECLAIM, pod, [victim("leaf")], shares(lender, team, own)) is None
