@@ -55,11 +55,12 @@ def prioritize(args: PrioritizeArgs, *, store: Store, scoring: NodeScoring | Non
     policy = _policy_of_member(pod, member, store=store) if member else _policy_of_unknown(pod, store=store)
     if policy is None or not policy.scores:
         return _indifferent(nodes)
+    exact, request = pod.amounts()
     if member is None:
         seconds = UNKNOWN_SECONDS if scoring.may_assume_unknown(seconds=UNKNOWN_SECONDS) else 0.0
     else:
-        seconds = KNOWN_SECONDS if pod.requests() == member.requests else 0.0
-    levels = scoring.levels(policy, nodes, pod, assumed_seconds=seconds)
+        seconds = KNOWN_SECONDS if exact == member.requests else 0.0
+    levels = scoring.levels(policy, nodes, pod, request, assumed_seconds=seconds)
     return list(map(HostPriority, nodes, levels))
 
 

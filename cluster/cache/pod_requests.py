@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 from cluster.cache.trimming import NAME, trim_resources
 from cluster.objects import ResourceNeeds
@@ -30,6 +30,9 @@ _MARKERS = frozenset({names.MARKER, names.SCORED})
 
 #: The requests of one container, of the pod, or of its overhead, as they are written.
 _Written = tuple[tuple[str, str | int | float], ...]
+#: Those of the containers, of the init containers (and whether each always restarts), of the pod, of its
+#: overhead.
+WrittenRequests = tuple[tuple[_Written, ...], tuple[tuple[bool, _Written], ...], _Written, _Written]
 
 
 #: The most containers and requests of a pod whose result is cached. Larger pods are counted each time, so
@@ -57,30 +60,55 @@ class _Spec(Protocol):
     def overhead(self) -> Mapping[str, str | int | float] | None: ...
 
 
-def pod_requests(spec: _Spec, *, missing: _Written = ()) -> Requests:
-    """Return the requests of a pod, without our markers and without zeros.
+def pod_requests(spec: _Spec) -> Requests:
+    """Return the requests of a pod, without our markers and without zeros."""
+    return count_written(written_requests(spec))
 
-    `missing`: what a container counts with that requests nothing of a resource.
-    """
-    containers = tuple([_container_requests(container, missing) for container in spec.containers or ()])
-    init_containers = tuple(
-        [
-            (container.restart_policy == "Always", _container_requests(container, missing))
-            for container in spec.init_containers or ()
-        ]
-    )
-    of_the_pod = _written(spec.resources.requests) if spec.resources else ()
+
+def written_requests(spec: _Spec) -> WrittenRequests:
+    """Return what a pod's spec says of its requests: equal values of it mean equal requests."""
+    containers = tuple([_written_needs(container.resources) for container in spec.containers or ()])
+    init_containers: tuple[tuple[bool, _Written], ...] = ()
+    if spec.init_containers:
+        init_containers = tuple(
+            [
+                (container.restart_policy == "Always", _written_needs(container.resources))
+                for container in spec.init_containers
+            ]
+        )
     overhead = _written(spec.overhead)
-    places = (*containers, *(requests for _, requests in init_containers), of_the_pod, overhead)
-    count = _cached_requests if len(places) + sum(map(len, places)) <= MAX_SHARED else _count_requests
-    return count(containers, init_containers, of_the_pod, overhead)
+    return containers, init_containers, _written_needs(spec.resources), overhead
 
 
-def _container_requests(container: _Container, missing: _Written) -> _Written:
-    needs: ResourceNeeds | None = container.resources
-    written = _written(needs.requests) if needs else ()
-    if not missing:
-        return written
+def is_shared(written: WrittenRequests) -> bool:
+    """Return whether what is computed from these requests may be cached."""
+    containers, init_containers, of_the_pod, overhead = written
+    size = len(containers) + len(init_containers) + 2 + len(of_the_pod) + len(overhead)
+    size += sum(map(len, containers)) + sum(len(requests) for _, requests in init_containers)
+    return size <= MAX_SHARED
+
+
+def count_written(written: WrittenRequests) -> Requests:
+    """Return the sum of written requests."""
+    return _cached_requests(written) if is_shared(written) else _count_requests(*written)
+
+
+def count_with_missing(written: WrittenRequests, missing: _Written) -> Requests:
+    """Return the sum, with `missing` for each container that requests nothing of such a resource."""
+    containers, init_containers, of_the_pod, overhead = written
+    return _count_requests(
+        tuple([_completed(requests, missing) for requests in containers]),
+        tuple([(always, _completed(requests, missing)) for always, requests in init_containers]),
+        of_the_pod,
+        overhead,
+    )
+
+
+def _written_needs(needs: ResourceNeeds | None) -> _Written:
+    return _written(needs.requests) if needs is not None else ()
+
+
+def _completed(written: _Written, missing: _Written) -> _Written:
     return (*written, *(each for each in missing if all(key != each[0] for key, _ in written)))
 
 
@@ -98,7 +126,7 @@ def _written(requests: Mapping[str, str | int | float] | None) -> _Written:
 
 
 @lru_cache(maxsize=4096)
-def _cached_requests(*written: Any) -> Requests:
+def _cached_requests(written: WrittenRequests) -> Requests:
     """Cache `_count_requests`, by the written requests: many pods share them."""
     return _interned(_count_requests(*written))
 

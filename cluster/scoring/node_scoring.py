@@ -18,13 +18,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-import numpy as np
-
 from cluster.scoring.objects import ScoredPod
 from queues.policies.model import Policy
-from queues.scoring.levels import to_levels
+from queues.scoring.levels import levels_with_choice
 from queues.scoring.node_table import NodeTable
 from queues.scoring.preferences import NamespaceLabels
+from queues.scoring.requests import Request
 from queues.scoring.total import Scorer
 
 #: Assumptions of pods that the cache of members does not know yet, at a time; anybody may make up such pods.
@@ -59,9 +58,15 @@ class NodeScoring:
         return True
 
     def levels(
-        self, policy: Policy, nodes: Sequence[str], pod: ScoredPod, *, assumed_seconds: float
+        self,
+        policy: Policy,
+        nodes: Sequence[str],
+        pod: ScoredPod,
+        request: Request,
+        *,
+        assumed_seconds: float,
     ) -> Sequence[int]:
-        """A level from 0 to 10 for each node.
+        """A level from 0 to 10 for each node. `request`: the pod's.
 
         `assumed_seconds`: for so long the pod is assumed on the only node that gets 10, if it is known; 0: it
         is not.
@@ -70,16 +75,12 @@ class NodeScoring:
         self.table.expire(now)
         if assumed_seconds:
             self.table.drop_assumption(pod.metadata.uid)
-        request, placement = pod.request(), pod.placement()
+        placement = pod.placement()
         scores = self._scorer().scores(policy, nodes, request, placement)
-        if assumed_seconds and len(scores):
-            best = np.flatnonzero(scores == scores.max())
-            chosen = int(best[self._random.randrange(len(best))])
-            scores[chosen] = np.nextafter(scores[chosen], np.inf)
-            if self.table.has_node(nodes[chosen]):
-                until = now + assumed_seconds
-                self.table.assume_pod(pod.metadata.uid, nodes[chosen], request, placement, until=until)
-        levels: list[int] = to_levels(scores).tolist()
+        levels, chosen = levels_with_choice(scores, self._random.randrange if assumed_seconds else None)
+        if chosen >= 0 and self.table.has_node(nodes[chosen]):
+            until = now + assumed_seconds
+            self.table.assume_pod(pod.metadata.uid, nodes[chosen], request, placement, until=until)
         return levels
 
     def begin_attempt(self, uid: str) -> None:

@@ -12,7 +12,14 @@ from functools import lru_cache
 
 import msgspec
 
-from cluster.cache.pod_requests import Requests, pod_requests
+from cluster.cache.pod_requests import (
+    Requests,
+    WrittenRequests,
+    count_with_missing,
+    count_written,
+    is_shared,
+    written_requests,
+)
 from cluster.cache.trimming import NAME, trim_labels
 from cluster.objects import Metadata, ResourceNeeds
 from queues.apimachinery.quantities import BadQuantity, parse_quantity
@@ -104,14 +111,21 @@ class ScoredPod(_Wire, frozen=True):
 
     def requests(self) -> Requests:
         """Exactly, as the cache of members has them."""
-        return pod_requests(self.spec)
+        return self.amounts()[0]
 
     def request(self) -> Request:
-        return _request(pod_requests(self.spec), pod_requests(self.spec, missing=_DEFAULTS))
+        return self.amounts()[1]
+
+    def amounts(self) -> tuple[Requests, Request]:
+        """Both."""
+        written = written_requests(self.spec)
+        return _cached_amounts(written) if is_shared(written) else _amounts(written)
 
     def placement(self) -> PodPlacement:
         spec, meta = self.spec, self.metadata
-        owner = next((one for one in meta.owner_references or () if one.controller), None)
+        owner = None
+        if meta.owner_references:
+            owner = next((one for one in meta.owner_references if one.controller), None)
         return PodPlacement(
             namespace=meta.namespace,
             labels=trim_labels(meta.labels),
@@ -120,10 +134,21 @@ class ScoredPod(_Wire, frozen=True):
             affinity=spec.affinity or Affinity(),
             tolerations=spec.tolerations or (),
             images=tuple(
-                container.image for container in (*(spec.init_containers or ()), *(spec.containers or ()))
+                [container.image for container in (*(spec.init_containers or ()), *(spec.containers or ()))]
             ),
             spread=spec.topology_spread_constraints or (),
         )
+
+
+def _amounts(written: WrittenRequests) -> tuple[Requests, Request]:
+    exact, padded = count_written(written), count_with_missing(written, _DEFAULTS)
+    return exact, _request(exact, padded)
+
+
+@lru_cache(maxsize=4096)
+def _cached_amounts(written: WrittenRequests) -> tuple[Requests, Request]:
+    """Many pods are written alike."""
+    return _amounts(written)
 
 
 @lru_cache(maxsize=4096)

@@ -83,6 +83,8 @@ class PodClasses:
         indexes = [self._by_key, self._by_namespace.setdefault(pod_class.namespace, {})]
         if pod_class.spread_by:
             indexes.append(self._by_owner.setdefault(pod_class.spread_by, {}))
+        if not pod_class.terms:
+            return indexes
         for namespace in pod_class.about:
             indexes.append(self._about.setdefault(namespace, {}))
         if any(term.by_label is not None for term in pod_class.terms):

@@ -18,7 +18,7 @@ from queues.apimachinery.quantities import Amount
 AMOUNT_LIMIT = 2**48
 
 
-class Request(msgspec.Struct, frozen=True, gc=False):
+class Request(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """Whole units by resource; `cpu` and `memory` as 0 where nothing is requested.
 
     `padded_cpu`, `padded_memory`: with kube-scheduler's defaults for each container that requests none (its

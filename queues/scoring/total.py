@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from queues.policies.model import NodeOrder, Policy
+from queues.scoring.kept_scores import KeptScores
 from queues.scoring.node_matches import NodeMatches
 from queues.scoring.node_table import NodeTable, View
 from queues.scoring.preference_scores import image_scores, node_affinity_scores, taint_scores
@@ -31,6 +32,9 @@ from queues.scoring.resource_scores import (
 )
 from queues.scoring.topology_scores import pod_affinity_scores, spread_scores
 
+#: A weight, and what it is multiplied with.
+_Part = tuple[int, Callable[[], Scores]]
+
 
 class Scorer:
     """Scores the nodes of one table; used by one thread at a time."""
@@ -38,43 +42,70 @@ class Scorer:
     def __init__(self, table: NodeTable, *, namespace_labels: NamespaceLabels) -> None:
         self._table = table
         self._matches = NodeMatches()
+        self._kept = KeptScores(table)
         self._namespace_labels = namespace_labels
 
     def scores(self, policy: Policy, nodes: Sequence[str], request: Request, pod: PodPlacement) -> Scores:
-        """One score for each of the nodes."""
-        view = self._table.view()
+        """One score for each of the nodes: the sum of the `parts`."""
+        view, position = self._table.snapshot()
         rows = view.select(nodes)
         known = rows >= 0
-        found = rows if known.all() else rows[known]
-        total = np.zeros(len(found))
-        for score in self.parts(policy, view, found, request, pod).values():
-            total += score
-        if found is rows:
-            return total
-        with_unknown = np.zeros(len(rows))
-        with_unknown[known] = total
-        return with_unknown
+        if known.all():
+            return self._total(policy, view, position, rows, request, pod)
+        total = np.zeros(len(rows))
+        total[known] = self._total(policy, view, position, rows[known], request, pod)
+        return total
+
+    def _total(
+        self, policy: Policy, view: View, position: int, rows: Rows, request: Request, pod: PodPlacement
+    ) -> Scores:
+        """The parts of nodeorder are whole numbers: in which order they are added up makes no difference."""
+        weights, binpack, total = policy.node_order, policy.binpack, np.zeros(len(rows))
+        if weights is not None:
+            if weights.least_requested or weights.most_requested or weights.balanced_resource:
+                total = self._kept.scores(weights, request, view, position, rows)
+            for weight, part in self._preferences(weights, view, rows, pod).values():
+                if weight:
+                    total += weight * part()
+        if binpack is not None:
+            packed = self._kept.scores(binpack, request, view, position, rows)
+            total = packed if weights is None else packed + total
+        return total
 
     def parts(
         self, policy: Policy, view: View, rows: Rows, request: Request, pod: PodPlacement
     ) -> Mapping[str, Scores]:
-        """What each part adds to the score of each row, its weight included."""
+        """What each part adds to the score of each row, its weight included; nothing is kept for it."""
         parts: dict[str, Scores] = {}
         if policy.binpack is not None:
             parts["binpack"] = binpack_scores(view, rows, request, policy.binpack)
-        if policy.node_order is not None:
-            parts.update(self._node_order(policy.node_order, view, rows, request, pod))
+        weights = policy.node_order
+        if weights is not None:
+            of_nodeorder: Mapping[str, _Part] = {
+                "leastrequested": (
+                    weights.least_requested,
+                    lambda: least_requested_scores(view, rows, request),
+                ),
+                "mostrequested": (
+                    weights.most_requested,
+                    lambda: most_requested_scores(view, rows, request),
+                ),
+                "balancedresource": (
+                    weights.balanced_resource,
+                    lambda: balanced_scores(view, rows, request),
+                ),
+                **self._preferences(weights, view, rows, pod),
+            }
+            parts.update({name: weight * part() for name, (weight, part) in of_nodeorder.items() if weight})
         return parts
 
-    def _node_order(
-        self, weights: NodeOrder, view: View, rows: Rows, request: Request, pod: PodPlacement
-    ) -> Mapping[str, Scores]:
+    def _preferences(
+        self, weights: NodeOrder, view: View, rows: Rows, pod: PodPlacement
+    ) -> Mapping[str, _Part]:
+        """The parts of nodeorder that do not depend on resources."""
         matches, classes = self._matches, self._table.classes
-        score: Mapping[str, tuple[int, Callable[[], Scores]]] = {
+        return {
             "imagelocality": (weights.image_locality, lambda: image_scores(view, rows, pod, matches)),
-            "leastrequested": (weights.least_requested, lambda: least_requested_scores(view, rows, request)),
-            "mostrequested": (weights.most_requested, lambda: most_requested_scores(view, rows, request)),
-            "balancedresource": (weights.balanced_resource, lambda: balanced_scores(view, rows, request)),
             "nodeaffinity": (weights.node_affinity, lambda: node_affinity_scores(view, rows, pod, matches)),
             "podaffinity": (
                 weights.pod_affinity,
@@ -86,4 +117,3 @@ class Scorer:
                 lambda: spread_scores(view, rows, pod, matches, classes),
             ),
         }
-        return {name: weight * part() for name, (weight, part) in score.items() if weight}

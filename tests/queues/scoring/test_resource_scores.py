@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.policies.model import Binpack
-from queues.scoring.levels import to_levels
+from queues.scoring.levels import levels_with_choice, to_levels
 from queues.scoring.node_table import NodeTable, View
 from queues.scoring.requests import Request
 from queues.scoring.resource_scores import (
@@ -205,7 +206,7 @@ scores = st.lists(st.sampled_from([0.0, 1.5, 2.0, 50.0]) | st.floats(0, 1e6), ma
 
 @given(scores)
 def test_levels_keep_the_choice_and_the_order(scores: list[float]) -> None:
-    levels = to_levels(np.array(scores)).tolist()
+    levels = to_levels(np.array(scores))
     assert len(levels) == len(scores)
     for score, level in zip(scores, levels, strict=True):
         assert 0 <= level <= 10
@@ -216,3 +217,23 @@ def test_levels_keep_the_choice_and_the_order(scores: list[float]) -> None:
         assert len(set(levels)) == len(set(scores))
     else:
         assert set(levels) == set(range(11))
+
+
+@given(scores, st.randoms(use_true_random=False))
+def test_the_chosen_one_of_equal_nodes_gets_the_only_ten(scores: list[float], chance: random.Random) -> None:
+    levels, chosen = levels_with_choice(np.array(scores), chance.randrange)
+    if not scores:
+        assert (levels, chosen) == ([], -1)
+        return
+    assert scores[chosen] == max(scores)
+    better = [*scores]
+    better[chosen] = math.nextafter(better[chosen], math.inf)
+    assert levels == to_levels(np.array(better))
+    assert [number for number, level in enumerate(levels) if level == 10] == [chosen]
+
+
+def test_each_of_equal_nodes_is_chosen_at_times() -> None:
+    chosen = {
+        levels_with_choice(np.array([1.0, 3.0, 3.0, 2.0, 3.0]), random.randrange)[1] for _ in range(200)
+    }
+    assert chosen == {1, 2, 4}
