@@ -20,7 +20,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from certs.renewal import CertificateRenewal
-from cluster.api.client import Client, load_configuration
+from cluster.api.client import Client
+from cluster.api.configuration import load_configuration
 from cluster.api.servers import API_SERVER_NAME, ApiServerEndpoints
 from cluster.cache.changes import Change, QueueChange
 from cluster.cache.marker_pods import MarkerPods

@@ -1,8 +1,8 @@
 """Sends requests to the API server.
 
-The kubernetes client supplies configuration and authentication. Request and response bodies are bytes, sent
-over connections of our own (`connection`): the models of the kubernetes client are two hundred times slower
-than msgspec's structs.
+`configuration` says where the API server is and who we are. Request and response bodies are bytes, sent over
+connections of our own (`connection`): the models of the kubernetes client are two hundred times slower than
+msgspec's structs.
 
 Guarantees
 - A `Client` may be shared between threads. Each call takes a connection from a pool.
@@ -31,9 +31,8 @@ from typing import TypeVar
 from urllib.parse import urlencode
 
 import msgspec
-from kubernetes.client import Configuration
-from kubernetes.config import load_incluster_config, load_kube_config
 
+from cluster.api.configuration import Configuration
 from cluster.api.connection import (
     Connection,
     OnSocket,
@@ -58,8 +57,8 @@ JSON = "application/json"
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 35.0
-#: How long a token is reused: the kubernetes client reads all its settings again each time that it is asked
-#: for one.
+#: How long a token is reused. Each time that one is asked for, its file is read again, and the kubernetes
+#: package reads all its settings again.
 TOKEN_SECONDS = 1.0
 #: A connection that carries one watch after another is closed at this age, so that watches spread over the
 #: API servers.
@@ -85,20 +84,6 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 _status = msgspec.json.Decoder(_Status)
-
-
-def load_configuration(kubeconfig: str | None = None) -> Configuration:
-    """Read a kubeconfig, or the settings of the pod we run in. Raises `ConfigurationError`."""
-    settings = Configuration()
-    try:
-        if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
-            load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
-        else:
-            load_kube_config(config_file=kubeconfig, client_configuration=settings)  # type: ignore[no-untyped-call]
-    except Exception as exc:  # the loader may raise anything, depending on the file
-        where = kubeconfig or "the in-cluster settings and ~/.kube/config"
-        raise ConfigurationError(f"no usable cluster configuration in {where}: {exc}") from exc
-    return settings
 
 
 class Client:
@@ -368,6 +353,8 @@ def _context(settings: Configuration) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if settings.ssl_ca_cert and Path(settings.ssl_ca_cert).exists():
         context.load_verify_locations(cafile=settings.ssl_ca_cert)
+    elif settings.ca_cert_data:
+        context.load_verify_locations(cadata=settings.ca_cert_data)
     else:
         context.load_default_certs()
     if not settings.verify_ssl:

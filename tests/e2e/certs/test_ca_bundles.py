@@ -13,7 +13,8 @@ from certs.ca_bundle import (
     NAME,
     register,
 )
-from cluster.api.client import Client, load_configuration
+from cluster.api.client import Client
+from cluster.api.configuration import load_configuration
 from cluster.exceptions import NotFound
 from localcluster.cluster import LocalCluster
 

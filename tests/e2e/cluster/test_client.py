@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from kubernetes.config import incluster_config
 
-from cluster.api.client import Client, load_configuration
+from cluster.api import configuration
+from cluster.api.client import Client
+from cluster.api.configuration import load_configuration
 from cluster.exceptions import (
     ClusterError,
     ConfigurationError,
@@ -221,8 +222,8 @@ def test_in_a_pod_its_service_account_says_who_we_are(
     (tmp_path / "token").write_text(token)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(cluster.ports.apiserver))
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(cluster.layout.pki / "ca.crt"))
+    (tmp_path / "ca.crt").write_bytes((cluster.layout.pki / "ca.crt").read_bytes())
+    monkeypatch.setattr(configuration, "SERVICE_ACCOUNT", tmp_path)
     assert whoami(Client(load_configuration())) == f"system:serviceaccount:{namespace}:default"
 
 
