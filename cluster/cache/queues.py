@@ -52,6 +52,8 @@ class QueueCache:
         self.objects: dict[str, QueueObject] = {}
         #: By queue; queues that say nothing are left out.
         self.lending: dict[str, Lending] = {}
+        #: How often what a stored queue lends has changed.
+        self.lending_changes = 0
         self.snapshot = QueueSnapshot(Tree({}), now=now())
         #: Up to which resource version the snapshot has the changes of queues.
         self.version = 0
@@ -131,10 +133,13 @@ class QueueCache:
 
     def _set_lending(self, obj: QueueObject) -> None:
         name, lending = obj.metadata.name, lending_from_object(obj)
+        if lending == self.lending.get(name, NO_LENDING):
+            return
         if lending == NO_LENDING:
             self.lending.pop(name, None)
-        elif self.lending.get(name) != lending:
+        else:
             self.lending[name] = lending
+        self.lending_changes += name in self.objects
 
     def _is_older(self, obj: QueueObject) -> bool:
         stored = self.objects.get(obj.metadata.name)

@@ -514,6 +514,11 @@ class Store:
             self.relist_members()
         self._notify_of_refused_members()
 
+    def lending_changed(self) -> None:
+        """Notify of the pods that may have been denied the victims that another queue lends now."""
+        if self.policies.policies.entries:
+            self._notify_of_refused_members()
+
     def _pods_listed(self, pods: list[Pod]) -> None:
         if self.system_pods.listed(pods):
             self._notify_of_refused_members()

@@ -32,9 +32,11 @@ class QueueEventHandler:
             self._store.notify(name)
 
     def upsert(self, obj: QueueObject) -> None:
-        before = self._store.snapshot
+        before, lent = self._store.snapshot, self._store.queue_cache.lending_changes
         if self._store.queue_cache.set(obj):
             self._notify_below(obj.metadata.name, spec_changed=self._store.snapshot is not before)
+        if self._store.queue_cache.lending_changes != lent:
+            self._store.lending_changed()
 
     def remove(self, obj: QueueObject) -> None:
         stored = self._store.queues.get(obj.metadata.name)

@@ -1,12 +1,13 @@
 """Makes kube-scheduler retry pods that it would not retry by itself, or only minutes later.
 
-`PreemptionRetry`: after a resume, and after a change of the scheduling policies, makes kube-scheduler retry
-pods whose preemption was denied. While its queue was stopped, or by its policy, such a pod found no room, and
-preempt gave it no victims. kube-scheduler then waits for room. No change of the pod itself makes it retry,
-only the deletion of a pod that was assigned to a node (observed; without that it retries after five minutes).
-So the controller makes such an event (`controller.pods.retry_event`) if a pod waits for a reason that is not
-ours. While there are scheduling policies each retry is made twice, `LATE_SECONDS` apart: another replica may
-have answered the first time before it saw the new policies.
+`PreemptionRetry`: makes kube-scheduler retry pods whose preemption was denied: after a resume, after a change
+of the scheduling policies, and after one of what a queue lends. While its queue was stopped, or by its
+policy, such a pod found no room, and preempt gave it no victims. kube-scheduler then waits for room. No
+change of the pod itself makes it retry, only the deletion of a pod that was assigned to a node (observed;
+without that it retries after five minutes). So the controller makes such an event
+(`controller.pods.retry_event`) if a pod waits for a reason that is not ours. While there are scheduling
+policies each retry is made twice, `LATE_SECONDS` apart: another replica may have answered the first time
+before it saw the change.
 
 `BindPassRetry`: makes kube-scheduler retry pods whose last filter answer has an unknown outcome. These are
 the pods that a replica which is gone may have let through, and the pods that this replica let through long
@@ -88,7 +89,7 @@ class PreemptionRetry:
             self._triggered.pop(queue, None)
             self._second_at.pop(queue, None)
             return False
-        resume, now = current_resume(store, decision), store.clock.monotonic()
+        resume, now = self._resume(decision), store.clock.monotonic()
         is_second = self._triggered.get(queue) == resume
         if (is_second and now < self._second_at.get(queue, math.inf)) or not any_lacks_room(
             members, decision=decision, selects=partial(store.selects, queue)
@@ -99,6 +100,14 @@ class PreemptionRetry:
         self._record(queue, resume, is_second=is_second)
         self._events.trigger(partial(self._receive, queue))
         return False
+
+    def _resume(self, decision: QueueDecision) -> Resume:
+        """What changes whenever a pod of the queue may get victims that it was denied."""
+        store = self._context.store
+        revision, changes = current_resume(store, decision)
+        if store.policies.policies.entries:
+            changes += store.queue_cache.lending_changes
+        return revision, changes
 
     def _record(self, queue: str, resume: Resume, *, is_second: bool) -> None:
         """A retry was triggered that serves the queue."""

@@ -220,6 +220,19 @@ def test_pods_that_lack_room_are_retried_once_the_system_pods_are_known(setup: S
     assert noted.count("vision") >= 1
 
 
+def test_pods_that_lack_room_are_retried_once_another_queue_lends_more(setup: Setup) -> None:
+    waiting = {**member("work", "vision"), "status": waits("Insufficient cpu")}
+    setup.server.has(waiting, queue("team", deserved={"cpu": "8"}))
+    setup.preemptions()
+    noted: list[tuple[str, Change]] = []
+    setup.store.add_listener(lambda name, change: noted.append((name, change)))
+    for version, lends in enumerate(({"cpu": "8"}, {"cpu": "4"}, {"cpu": "4"}), start=2):
+        setup.server.has(queue("team", deserved=lends, version=version, generation=version))
+        setup.preemptions()
+    assert noted.count(("vision", PodChange("uid-work"))) == 1
+    assert len(setup.writers.keys) == 2
+
+
 def test_one_retry_serves_all_queues_that_waited_for_it() -> None:
     writers = BusyWrites()
     setup = Setup(writers)

@@ -124,6 +124,18 @@ def test_a_queue_lends_down_to_its_guarantee_and_no_further(
     assert len(alive(sandbox)) == len(victims) - 1
 
 
+def test_a_pod_gets_the_victims_that_their_queue_comes_to_lend(
+    sandbox: Sandbox, policies: Policies, nodes: int, high: str
+) -> None:
+    policies.write(tried=RECLAIM)
+    own, team = sandbox.queue("own", schedulerPolicy="tried"), sandbox.queue("team", reclaimable=False)
+    fill(sandbox, nodes, team)
+    gets_no_victims(sandbox, "important", own, high)
+    sandbox.edit(team, reclaimable=True)
+    goes(sandbox, "important")
+    assert len(alive(sandbox)) == nodes - 1
+
+
 @pytest.fixture
 def system_pods(sandbox: Sandbox, nodes: int) -> Iterator[str]:
     """A pod of kube-system on each node that leaves no room; the prefix of their names."""
