@@ -18,6 +18,7 @@ import msgspec
 from cluster.cache.trimming import trim_podgroup
 from cluster.inflight.admissions import admission_request
 from cluster.objects import Metadata, PodGroup
+from queues import labels as names
 from queues.queue import DEFAULT
 from queues.status.podgroup_phases import POPULATED, Phase
 
@@ -80,8 +81,9 @@ class PodGroups:
     """The PodGroups; the event handler of their reflector.
 
     `on_queue_change`: called when a PodGroup is new or its queue changed. `on_change`: called with each
-    former and present state. `arrived`: called with the admission request of each PodGroup that was seen.
-    `exempt`: the namespaces that never have members.
+    former and present state. `on_policy_change`: called when it names another scheduling policy. `arrived`:
+    called with the admission request of each PodGroup that was seen. `exempt`: the namespaces that never
+    have members.
     """
 
     def __init__(
@@ -90,11 +92,13 @@ class PodGroups:
         on_queue_change: Callable[[], None],
         on_change: Callable[[PodGroup], None],
         arrived: Callable[[str], None],
+        on_policy_change: Callable[[PodGroup], None] = lambda _group: None,
         exempt: Container[str] = (),
     ) -> None:
         self._exempt = exempt
         self._on_queue_change = on_queue_change
         self._on_change = on_change
+        self._on_policy_change = on_policy_change
         self._arrived = arrived
         self._by_key: dict[Key, PodGroup] = {}
         self._by_queue: dict[str, dict[Key, PodGroup]] = {}
@@ -135,6 +139,9 @@ class PodGroups:
         for group in (before, after):
             if group is not None:
                 self._on_change(group)
+        latest = after or before
+        if latest is not None and _policy_named_by(before) != _policy_named_by(after):
+            self._on_policy_change(latest)
 
     def _remove(self, before: PodGroup) -> None:
         key, queue = _key(before.metadata), queue_of(before)
@@ -175,3 +182,7 @@ class PodGroups:
 
 def _key(meta: Metadata) -> Key:
     return meta.namespace, meta.name
+
+
+def _policy_named_by(group: PodGroup | None) -> str:
+    return group.metadata.annotation(names.SCHEDULER_POLICY) if group is not None else ""

@@ -17,7 +17,7 @@ change and return. An exception of one callback affects neither the other callba
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
@@ -153,6 +153,7 @@ class Store:
         self.podgroups = PodGroups(
             on_queue_change=self._podgroup_queue_changed,
             on_change=self._podgroup_changed,
+            on_policy_change=self._policy_of_podgroup_changed,
             arrived=arrived,
             exempt=membership_settings.exempt_namespaces,
         )
@@ -524,11 +525,18 @@ class Store:
             self._notify_of_refused_members()
 
     def _notify_of_refused_members(self) -> None:
-        """Notify of the members that were refused a node or victims: they may go now."""
         for queue in self.members.queues():
-            for member in self.members.waiting_in(queue):
-                if member.bindable and member.condition:
-                    self.notify(queue, PodChange(member.uid))
+            self._notify_of_refused(self.members.waiting_in(queue))
+
+    def _policy_of_podgroup_changed(self, group: PodGroup) -> None:
+        if self.policies.policies.entries:
+            self._notify_of_refused(self.members.in_podgroup(group.metadata.namespace, group.metadata.name))
+
+    def _notify_of_refused(self, members: Iterable[Member]) -> None:
+        """Notify of those that were refused a node or victims: they may go now."""
+        for member in members:
+            if member.bindable and member.condition:
+                self.notify(member.queue, PodChange(member.uid))
 
     def _podgroup_queue_changed(self) -> None:
         self.notify("")

@@ -17,7 +17,7 @@ from queues.messages import missing_action_text
 from tests.support.cluster.recounting import read_pod
 from tests.support.controller.contexts import ImmediateWrites, context_with
 from tests.support.http.asking import Server
-from tests.support.http.wire_objects import Wire, member, policies, queue
+from tests.support.http.wire_objects import GROUP, Wire, member, podgroup, policies, queue
 
 CORE: Wire = {"requests": {"cpu": "1"}}
 FORBIDS, ALLOWS = "actions: backfill", "actions: allocate"
@@ -152,6 +152,22 @@ def test_a_pod_is_retried_once_its_job_names_another_policy(setup: Setup) -> Non
             "status": waits(setup.text),
         }
     )
+    assert setup.retries() == 1
+
+
+def test_a_pod_is_retried_once_its_podgroup_names_another_policy(setup: Setup) -> None:
+    def gang(version: int, **annotations: str) -> Wire:
+        return podgroup("gang", queue="vision", version=version, annotations=annotations)
+
+    noted: list[tuple[str, Change]] = []
+    setup.server.has(gang(1))
+    setup.refused(annotations={GROUP: "gang"})
+    setup.store.add_listener(lambda name, change: noted.append((name, change)))
+    refused = ("vision", PodChange("uid-work"))
+    setup.server.has(gang(2, other="changes"))
+    assert refused not in noted
+    setup.server.has(gang(3, **{OWN_POLICY: "large"}))
+    assert refused in noted
     assert setup.retries() == 1
 
 
