@@ -449,3 +449,83 @@ def test_a_resume_that_was_refused_is_tried_again() -> None:
     corner.resume()
     corner.resume()
     assert len(corner.patches()) == 2
+
+
+# Jobs whose pods wait without the gate
+
+
+def suspended_waiting(corner: Corner, *, may_suspend: bool = True) -> bool:
+    job = corner.server.store.workloads.by_uid("uid-train")
+    assert job is not None
+    return corner.suspension.suspend_waiting(job, may_suspend=lambda: may_suspend)
+
+
+def pod_on(node: str, phase: str) -> Wire:
+    return member("part", nodeName=node, status={"phase": phase})
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ([], True),
+        ([pod_on("", "Pending")], True),
+        ([pod_on("node-0", "Succeeded")], True),
+        ([pod_on("", "Pending"), pod_on("node-0", "Running")], False),
+        ([pod_on("node-0", "Pending")], False),
+    ],
+    ids=["no pod", "waiting", "finished", "one runs", "one is starting"],
+)
+def test_a_job_is_suspended_if_none_of_its_pods_is_on_a_node(pods: list[Wire], expected: bool) -> None:
+    corner = Corner(drains=False)
+    corner.has()
+    corner.api.readable[PODS] = listed(*pods)
+    assert suspended_waiting(corner) is expected
+    assert corner.written() == ([("PATCH", BATCH)] if expected else [])
+
+
+def test_it_bears_the_mark_of_its_queue_so_that_it_is_resumed() -> None:
+    corner = Corner(drains=False)
+    corner.has()
+    assert suspended_waiting(corner)
+    [sent] = corner.api.sent
+    assert {"op": "add", "path": MARK, "value": "research"} in sent.body
+    assert {"op": "add", "path": "/spec/suspend", "value": True} in sent.body
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"metadata": {"uid": "uid-other"}},
+        {"spec": {"suspend": True}},
+        {"status": {"conditions": [{"type": "Complete", "status": "True"}]}},
+    ],
+    ids=["another of its name", "suspended by its user", "complete"],
+)
+def test_a_job_that_has_changed_since_is_left_alone(changed: Wire) -> None:
+    corner = Corner(drains=False)
+    stored = corner.has()
+    corner.api.readable[BATCH] = {
+        key: {**stored.get(key, {}), **changed.get(key, {})}
+        if isinstance(stored.get(key), dict)
+        else stored[key]
+        for key in stored
+    }
+    assert not suspended_waiting(corner)
+    assert corner.written() == []
+
+
+def test_a_job_is_left_alone_once_the_stop_is_over() -> None:
+    corner = Corner(drains=False)
+    corner.has()
+    assert not suspended_waiting(corner, may_suspend=False)
+    assert corner.written() == []
+
+
+def test_a_job_that_changes_at_that_moment_is_not_suspended() -> None:
+    corner = Corner(drains=False)
+    corner.has()
+    corner.api.refusal = lambda _sent: UNCHANGED
+    assert not suspended_waiting(corner)
+    corner.api.refusal = lambda _sent: Refused(403, "Forbidden", "no")
+    with pytest.raises(Refused, match="no"):
+        suspended_waiting(corner)
