@@ -70,12 +70,13 @@ class View(msgspec.Struct, frozen=True):
     used: Units
     padded: Units
 
+    def rows_of(self, names: Sequence[str]) -> npt.NDArray[np.intp]:
+        """The row of each node. Raises KeyError if one is not known."""
+        return np.fromiter(map(self.rows.__getitem__, names), dtype=np.intp, count=len(names))
+
     def select(self, names: Sequence[str]) -> npt.NDArray[np.intp]:
         """The row of each node; -1 for one that is not known."""
-        try:  # mostly all are known
-            return np.fromiter(map(self.rows.__getitem__, names), dtype=np.intp, count=len(names))
-        except KeyError:
-            return np.fromiter(map(self.rows.get, names, repeat(-1)), dtype=np.intp, count=len(names))
+        return np.fromiter(map(self.rows.get, names, repeat(-1)), dtype=np.intp, count=len(names))
 
 
 class _Placed(msgspec.Struct, gc=False):

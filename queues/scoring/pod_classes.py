@@ -70,36 +70,38 @@ class PodClasses:
         else:
             pod_class.nodes.pop(node, None)
         if bool(pod_class.nodes) is not had_pods:
-            for index in self._indexes(pod_class):
-                if had_pods:
-                    index.pop(pod_class.key, None)
-                else:
-                    index[pod_class.key] = pod_class
             if had_pods:
-                self._drop_empty(pod_class)
+                self._remove(pod_class)
+            else:
+                self._add(pod_class)
         return pod_class
 
-    def _indexes(self, pod_class: PodClass) -> list[dict[_Key, PodClass]]:
-        indexes = [self._by_key, self._by_namespace.setdefault(pod_class.namespace, {})]
-        if pod_class.spread_by:
-            indexes.append(self._by_owner.setdefault(pod_class.spread_by, {}))
-        if not pod_class.terms:
-            return indexes
-        for namespace in pod_class.about:
-            indexes.append(self._about.setdefault(namespace, {}))
-        if any(term.by_label is not None for term in pod_class.terms):
-            indexes.append(self._by_label)
-        return indexes
+    def _add(self, pod_class: PodClass) -> None:
+        key = pod_class.key
+        self._by_key[key] = pod_class
+        for index, name in self._indexes(pod_class):
+            index.setdefault(name, {})[key] = pod_class
+        if any([term.by_label is not None for term in pod_class.terms]):
+            self._by_label[key] = pod_class
 
-    def _drop_empty(self, pod_class: PodClass) -> None:
-        for index, keys in (
-            (self._by_namespace, (pod_class.namespace,)),
-            (self._by_owner, (pod_class.spread_by,)),
-            (self._about, tuple(pod_class.about)),
-        ):
-            for key in keys:
-                if key in index and not index[key]:
-                    del index[key]
+    def _remove(self, pod_class: PodClass) -> None:
+        key = pod_class.key
+        self._by_key.pop(key, None)
+        self._by_label.pop(key, None)
+        for index, name in self._indexes(pod_class):
+            classes = index.get(name, {})
+            classes.pop(key, None)
+            if not classes:
+                index.pop(name, None)
+
+    def _indexes(self, pod_class: PodClass) -> Iterable[tuple[dict[str, dict[_Key, PodClass]], str]]:
+        """Each index that has the class, and its name there."""
+        indexes = [(self._by_namespace, pod_class.namespace)]
+        if pod_class.spread_by:
+            indexes.append((self._by_owner, pod_class.spread_by))
+        if pod_class.terms:
+            indexes += [(self._about, namespace) for namespace in pod_class.about]
+        return indexes
 
     def of_owner(self, uid: str) -> list[PodClass]:
         """The classes of pods that are spread by this owner."""

@@ -48,11 +48,13 @@ class Scorer:
     def scores(self, policy: Policy, nodes: Sequence[str], request: Request, pod: PodPlacement) -> Scores:
         """One score for each of the nodes: the sum of the `parts`."""
         view, position = self._table.snapshot()
-        rows = view.select(nodes)
-        known = rows >= 0
-        if known.all():
+        try:
+            rows = view.rows_of(nodes)
+        except KeyError:
+            rows = view.select(nodes)
+        else:  # mostly all are known
             return self._total(policy, view, position, rows, request, pod)
-        total = np.zeros(len(rows))
+        known, total = rows >= 0, np.zeros(len(rows))
         total[known] = self._total(policy, view, position, rows[known], request, pod)
         return total
 
