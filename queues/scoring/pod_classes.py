@@ -81,7 +81,7 @@ class PodClasses:
         self._by_key[key] = pod_class
         for index, name in self._indexes(pod_class):
             index.setdefault(name, {})[key] = pod_class
-        if any([term.by_label is not None for term in pod_class.terms]):
+        if any(term.by_label is not None for term in pod_class.terms):
             self._by_label[key] = pod_class
 
     def _remove(self, pod_class: PodClass) -> None:

@@ -85,6 +85,7 @@ class NodeOrderFormula:
         self._request = request
         self._least, self._most = weights.least_requested, weights.most_requested
         self._balanced = weights.balanced_resource
+        self._padded = ((CPU, request.padded_cpu), (MEMORY, request.padded_memory))
         self._wanted = tuple(_balanced_columns(columns, request).items())
 
     def of_rows(self, view: View, rows: Rows) -> Scores:
@@ -98,9 +99,7 @@ class NodeOrderFormula:
         return score
 
     def of_row(self, view: View, row: int) -> float:
-        score = 0
-        if self._least or self._most:
-            score += self._share_scores(view, row)
+        score = self._share_scores(view, row) if self._least or self._most else 0
         if self._balanced:
             score += self._balanced * self._balanced_score(view, row)
         return float(score)
@@ -108,10 +107,11 @@ class NodeOrderFormula:
     def _share_scores(self, view: View, row: int) -> int:
         """Least and most requested."""
         count = least = most = 0
-        for column, units in ((CPU, self._request.padded_cpu), (MEMORY, self._request.padded_memory)):
+        for column, units in self._padded:
             capacity = view.allocatable.item(row, column)
             if capacity > 0:
-                used = min(view.padded.item(row, column) + units, capacity)
+                used = view.padded.item(row, column) + units
+                used = min(used, capacity)
                 least += (capacity - used) * MAX_SCORE // capacity
                 most += used * MAX_SCORE // capacity
                 count += 1

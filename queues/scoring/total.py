@@ -11,7 +11,7 @@ Source: Volcano's `util/scheduler_helper.go` (`PrioritizeNodes`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -31,9 +31,6 @@ from queues.scoring.resource_scores import (
     most_requested_scores,
 )
 from queues.scoring.topology_scores import pod_affinity_scores, spread_scores
-
-#: A weight, and what it is multiplied with.
-_Part = tuple[int, Callable[[], Scores]]
 
 
 class Scorer:
@@ -66,9 +63,8 @@ class Scorer:
         if weights is not None:
             if weights.least_requested or weights.most_requested or weights.balanced_resource:
                 total = self._kept.scores(weights, request, view, position, rows)
-            for weight, part in self._preferences(weights, view, rows, pod).values():
-                if weight:
-                    total += weight * part()
+            for score in self._preferences(weights, view, rows, pod).values():
+                total += score
         if binpack is not None:
             packed = self._kept.scores(binpack, request, view, position, rows)
             total = packed if weights is None else packed + total
@@ -82,40 +78,36 @@ class Scorer:
         if policy.binpack is not None:
             parts["binpack"] = binpack_scores(view, rows, request, policy.binpack)
         weights = policy.node_order
-        if weights is not None:
-            of_nodeorder: Mapping[str, _Part] = {
-                "leastrequested": (
-                    weights.least_requested,
-                    lambda: least_requested_scores(view, rows, request),
-                ),
-                "mostrequested": (
-                    weights.most_requested,
-                    lambda: most_requested_scores(view, rows, request),
-                ),
-                "balancedresource": (
-                    weights.balanced_resource,
-                    lambda: balanced_scores(view, rows, request),
-                ),
-                **self._preferences(weights, view, rows, pod),
-            }
-            parts.update({name: weight * part() for name, (weight, part) in of_nodeorder.items() if weight})
+        if weights is None:
+            return parts
+        if weights.least_requested:
+            least = least_requested_scores(view, rows, request)
+            parts["leastrequested"] = weights.least_requested * least
+        if weights.most_requested:
+            parts["mostrequested"] = weights.most_requested * most_requested_scores(view, rows, request)
+        if weights.balanced_resource:
+            parts["balancedresource"] = weights.balanced_resource * balanced_scores(view, rows, request)
+        parts.update(self._preferences(weights, view, rows, pod))
         return parts
 
     def _preferences(
         self, weights: NodeOrder, view: View, rows: Rows, pod: PodPlacement
-    ) -> Mapping[str, _Part]:
-        """The parts of nodeorder that do not depend on resources."""
+    ) -> Mapping[str, Scores]:
+        """The parts of nodeorder that do not depend on resources, each times its weight."""
         matches, classes = self._matches, self._table.classes
-        return {
-            "imagelocality": (weights.image_locality, lambda: image_scores(view, rows, pod, matches)),
-            "nodeaffinity": (weights.node_affinity, lambda: node_affinity_scores(view, rows, pod, matches)),
-            "podaffinity": (
-                weights.pod_affinity,
-                lambda: pod_affinity_scores(view, rows, pod, matches, classes, self._namespace_labels),
-            ),
-            "tainttoleration": (weights.taint_toleration, lambda: taint_scores(view, rows, pod, matches)),
-            "podtopologyspread": (
-                weights.pod_topology_spread,
-                lambda: spread_scores(view, rows, pod, matches, classes),
-            ),
-        }
+        parts: dict[str, Scores] = {}
+        if weights.image_locality:
+            parts["imagelocality"] = weights.image_locality * image_scores(view, rows, pod, matches)
+        if weights.node_affinity:
+            parts["nodeaffinity"] = weights.node_affinity * node_affinity_scores(view, rows, pod, matches)
+        if weights.pod_affinity:
+            parts["podaffinity"] = weights.pod_affinity * pod_affinity_scores(
+                view, rows, pod, matches, classes, self._namespace_labels
+            )
+        if weights.taint_toleration:
+            parts["tainttoleration"] = weights.taint_toleration * taint_scores(view, rows, pod, matches)
+        if weights.pod_topology_spread:
+            parts["podtopologyspread"] = weights.pod_topology_spread * spread_scores(
+                view, rows, pod, matches, classes
+            )
+        return parts
