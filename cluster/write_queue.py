@@ -3,6 +3,9 @@
 Invariants
 - At most one write for each key waits or is under way; submitting the same key again changes nothing.
 - Writes are sent by rank (the smaller first), then by arrival.
+- Where `slow_start` is given, a burst begins narrow: so many writes are under way at once, and one more after
+  each that has succeeded. All threads write after `SLOW_START_SECONDS`, so that a write that hangs holds up
+  no other. Whoever waits for the first of a thousand writes does not wait for those sent beside it.
 - Of the writes of one lane, one at a time is under way. The others do not block writes of other lanes.
 - A write for which the API server is too busy (429, 5xx, no answer) is tried up to `MAX_TRIES` times, each
   time after the delay that the server asks for. A write that it refuses (404, 409, ...) is given up. The
@@ -46,6 +49,8 @@ OUTDATED_STATUSES = frozenset({404, 409, 410})
 TOO_LARGE = ("request is too large", "entity too large", "larger than max", "trying to send message larger")
 #: The status of an API server that fails at one object, its webhooks included.
 OBJECT_FAULT_STATUS = 500
+#: Several writes take less, also on a busy API server.
+SLOW_START_SECONDS = 0.1
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +83,9 @@ class WriteQueue:
         threads: int = 4,
         name: str = "writer",
         backoff: KeyBackoff | None = None,
+        slow_start: int | None = None,
     ) -> None:
+        """`slow_start`: with how many writes at once a burst begins; None: as many as there are threads."""
         self._metrics = metrics
         self._backoff = backoff or KeyBackoff()
         self._name = name
@@ -93,6 +100,11 @@ class WriteQueue:
         self._changed = threading.Condition()
         self._stopped = threading.Event()
         self._number = threads
+        self._first_width = slow_start or threads
+        #: How many writes may be under way in this burst, how many are, and when all threads may write.
+        self._width = self._first_width
+        self._under_way = 0
+        self._full_at = float("inf")
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -163,6 +175,7 @@ class WriteQueue:
             if ok is not None:
                 self._keys.discard(entry.key)
             self._free_lane(entry.lane)
+            self._record_end(ok=ok)
         if ok is not None and entry.done is not None:
             self._call_done(entry.key, entry.done, ok=ok)
 
@@ -174,14 +187,35 @@ class WriteQueue:
                 if not self._heap:
                     self._changed.wait(self._seconds_until_due())
                     continue
+                if not self._has_room():
+                    self._changed.wait(max(0.0, self._full_at - time.monotonic()))
+                    continue
                 entry = heapq.heappop(self._heap)
-                if entry.lane is None:
-                    return entry
-                if entry.lane not in self._busy:
-                    self._busy.add(entry.lane)
+                if entry.lane is None or entry.lane not in self._busy:
+                    self._record_begin(entry)
                     return entry
                 heapq.heappush(self._blocked.setdefault(entry.lane, []), entry)
         return None
+
+    def _has_room(self) -> bool:
+        """Whether one more write may be under way now."""
+        return self._under_way < self._width or time.monotonic() >= self._full_at
+
+    def _record_begin(self, entry: _Entry) -> None:
+        if entry.lane is not None:
+            self._busy.add(entry.lane)
+        if not self._under_way and self._full_at == float("inf"):
+            self._full_at = time.monotonic() + SLOW_START_SECONDS
+        self._under_way += 1
+
+    def _record_end(self, *, ok: bool | None) -> None:
+        """A write has ended; with the last one the burst ends."""
+        self._under_way -= 1
+        if not self._under_way and not self._heap:
+            self._width, self._full_at = self._first_width, float("inf")
+        elif ok and self._width < self._number:
+            self._width += 1
+            self._changed.notify()
 
     def _enqueue_due(self) -> None:
         """Move the writes whose next try is due to the waiting ones."""

@@ -77,6 +77,8 @@ class QueueController:
         self._resync_at = 0.0
         self._led = False
         self._term = 0
+        #: The queues of which pods wait until every replica lets them pass.
+        self._postponed: set[str] = set()
         self._observe_at = 0.0
         self._guards = BindGuards(context, changed=self._queue_records.wake)
         self._retry_events = RetryEvents(context)
@@ -173,14 +175,14 @@ class QueueController:
         self._step("policies", lambda: self._add_policy_changes(changes))
         self._forget_deleted_queues(changes)
         self._step("guard", lambda: self._guards.reconcile(self._store.snapshot))
-        self._ungate_resumed_queues(changes)
+        ungated = self._ungate_resumed_queues(changes)
         # Status comes before members: a user who stopped a queue waits for it, and it may have many members.
         # The status of a queue that drains comes after the step of its drain.
         queues = self._to_reconcile({*changes, *self._queue_records.outdated_stops(self._store.snapshot)})
         draining = {queue for queue in queues if self._draining.is_draining(queue)}
         self._reconcile_each([queue for queue in queues if queue not in draining], changes)
         for queue, changes_of_queue in changes.items():
-            self._sync_commands_and_members(queue, changes_of_queue)
+            self._sync_commands_and_members(queue, changes_of_queue, is_ungated=queue in ungated)
         self._step("podgroups", self._podgroup_statuses.reconcile_due)
         self._step("recreation", self._recreation.step)
         progressed = self._step_drains()
@@ -241,15 +243,37 @@ class QueueController:
         for queue in changes:
             if queue not in self._store.snapshot.tree:
                 self._reconciler.forget(queue)
+                self._postponed.discard(queue)
 
-    def _ungate_resumed_queues(self, changes: Changes) -> None:
-        """Ungate the pods of resumed queues before all else: that does not wait for other replicas."""
-        for queue, changes_of_queue in changes.items():
-            if queue and QueueChange.SPEC in changes_of_queue and self._ungating.is_resumed(queue):
-                self._step("ungate", partial(self._ungate, queue, changes_of_queue), queue=queue)
+    def _ungate_resumed_queues(self, changes: Changes) -> set[str]:
+        """Ungate and retry the pods of resumed queues before all else. Returns these queues.
+
+        Gates are removed at once; a retry may wait for a reading of the Leases, which is requested here.
+        """
+        queues = {
+            queue
+            for queue, changes_of_queue in changes.items()
+            if queue
+            and QueueChange.SPEC in changes_of_queue
+            and (self._ungating.is_resumed(queue) or queue in self._postponed)
+        }
+        for queue in queues:
+            self._step("ungate", partial(self._ungate, queue, changes[queue]), queue=queue)
+        return queues
 
     def _ungate(self, queue: str, changes_of_queue: set[Change]) -> None:
-        self._ungating.ungate(queue, self._members(queue, changes_of_queue), may_retry=_not_yet)
+        """Ungate or retry the members. A pod is retried only once every replica lets it pass: else one might
+        refuse it again.
+        """
+        members, may_retry = self._members(queue, changes_of_queue), partial(self._may_retry, queue)
+        if self._ungating.ungate(queue, members, may_retry=may_retry):
+            self._postponed.add(queue)
+            self._work_queue.add_after(queue, ACKNOWLEDGE_SECONDS, members=True)
+        elif QueueChange.SPEC in changes_of_queue:
+            self._postponed.discard(queue)
+
+    def _may_retry(self, queue: str) -> bool:
+        return self._acknowledgement.all_have_seen(queue, change=QueueChange.SPEC)
 
     def _to_reconcile(self, changes: Iterable[str]) -> list[str]:
         """These queues, and those above them whose status follows from their members; ancestors first."""
@@ -286,15 +310,19 @@ class QueueController:
             subject=queue_subject(obj) if obj is not None else None,
         )
 
-    def _sync_commands_and_members(self, queue: str, changes_of_queue: set[Change]) -> None:
+    def _sync_commands_and_members(
+        self, queue: str, changes_of_queue: set[Change], *, is_ungated: bool
+    ) -> None:
         if queue:
             self._step("commands", lambda: self._commands.execute(queue), queue=queue)
+            if not is_ungated:
+                self._step("ungate", lambda: self._ungate(queue, changes_of_queue), queue=queue)
         self._step("members", lambda: self._sync_members(queue, changes_of_queue), queue=queue)
 
     def _sync_members(self, queue: str, changes_of_queue: set[Change]) -> None:
         members = self._members(queue, changes_of_queue)
         if queue:
-            self._ungate_or_retry(queue, members)
+            self._retry_preemptions(queue, members)
         else:
             self._ungating.assign_queues(members)
         if self._pod_conditions.write_conditions(queue, members):
@@ -308,17 +336,8 @@ class QueueController:
         else:
             self._podgroup_statuses.reconcile(_groups(changes_of_queue))
 
-    def _ungate_or_retry(self, queue: str, members: list[Member]) -> None:
-        """Ungate or retry the members. A pod is retried only once every replica lets it pass: else one might
-        refuse it again.
-        """
-
-        def may_retry() -> bool:
-            return self._acknowledgement.all_have_seen(queue, change=QueueChange.SPEC)
-
-        if self._ungating.ungate(queue, members, may_retry=may_retry):
-            self._work_queue.add_after(queue, ACKNOWLEDGE_SECONDS, members=True)
-        if self._preemption_retry.retry_if_refused(queue, members, may_retry=may_retry):
+    def _retry_preemptions(self, queue: str, members: list[Member]) -> None:
+        if self._preemption_retry.retry_if_refused(queue, members, may_retry=partial(self._may_retry, queue)):
             self._work_queue.add_after(queue, RETRY_SECONDS, members=True)
 
     def _members(self, queue: str, changes_of_queue: set[Change]) -> list[Member]:
@@ -370,10 +389,6 @@ class QueueController:
         self._podgroup_statuses.forget_absent()
         self._ungating.forget_absent_queues()
         self._acknowledgement.forget_absent_queues()
-
-
-def _not_yet() -> bool:
-    return False
 
 
 def _uids(changes_of_queue: Iterable[Change]) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from cluster import write_queue
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
 from cluster.metrics import Metrics
 from cluster.write_queue import MAX_TRIES, WriteQueue
@@ -29,8 +30,8 @@ def new(metrics: Metrics) -> Iterator[Callable[..., WriteQueue]]:
     """Makes writers that are stopped after the test."""
     made: list[WriteQueue] = []
 
-    def writers(threads: int = 1) -> WriteQueue:
-        made.append(WriteQueue(metrics=metrics, threads=threads, name="test-writer"))
+    def writers(threads: int = 1, slow_start: int | None = None) -> WriteQueue:
+        made.append(WriteQueue(metrics=metrics, threads=threads, name="test-writer", slow_start=slow_start))
         return made[-1]
 
     yield writers
@@ -416,3 +417,69 @@ def test_what_is_too_large_is_not_tried_again_whatever_the_status(
     assert done_of(writers, write) is False
     assert outcomes(metrics) == {("what", "refused"): 1}
     assert writers.wait(("what", "key")) > 0
+
+
+# Slow start
+
+
+class Counted:
+    """Writes that take a moment, and how many were under way and had ended when each began."""
+
+    def __init__(self, *, hang: int = 0) -> None:
+        """`hang`: so many of the first do not end until the test says so."""
+        self.seen: list[tuple[int, int]] = []
+        self.hang_on = threading.Event()
+        self._changed = threading.Condition()
+        self._begun = self._ended = 0
+        self._hang = hang
+
+    def __call__(self) -> None:
+        with self._changed:
+            self._begun += 1
+            number = self._begun
+            self.seen.append((self._begun - self._ended, self._ended))
+            self._changed.notify_all()
+        if number <= self._hang:
+            self.hang_on.wait(WAIT)
+        else:
+            threading.Event().wait(0.002)
+        with self._changed:
+            self._ended += 1
+
+    @staticmethod
+    def await_all_ended(writers: WriteQueue) -> None:
+        end = time.monotonic() + WAIT
+        while len(writers) and time.monotonic() < end:
+            threading.Event().wait(0.001)
+
+    def await_begun(self, number: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._begun >= number, WAIT), self.seen
+
+
+def test_each_burst_begins_with_few_writes_and_has_one_more_after_each_that_succeeds(
+    new: Callable[..., WriteQueue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_queue, "SLOW_START_SECONDS", WAIT)
+    writers = new(threads=8, slow_start=2)
+    for burst in range(2):
+        writes = Counted()
+        for number in range(50):
+            writers.submit(("w", (burst, number)), writes)
+        if not burst:
+            writers.start()
+        writes.await_begun(50)
+        assert all(under_way <= 2 + ended for under_way, ended in writes.seen), writes.seen
+        assert max(under_way for under_way, _ in writes.seen) > 2
+        writes.await_all_ended(writers)
+
+
+def test_writes_that_hang_at_the_start_hold_up_the_others_for_a_moment(
+    new: Callable[..., WriteQueue],
+) -> None:
+    writers, writes = new(threads=8, slow_start=2), Counted(hang=7)
+    for number in range(50):
+        writers.submit(("w", number), writes)
+    writers.start()
+    writes.await_begun(50)
+    writes.hang_on.set()
