@@ -9,7 +9,8 @@ While evictions of the queue's drain wait in the write queue, the condition of a
 `LATER` later: each such write costs the API server as much as an eviction, and a drain causes many new pods.
 
 The topmost owner, which is the workload that the user created, gets an event, once for each stop: users look
-for the reason on a Deployment without running pods.
+for the reason on a Deployment without running pods. A pod that replaces one that a drain has evicted gets no
+event of its own then: a drain makes as many as pods ran, and the condition says the same.
 """
 
 from __future__ import annotations
@@ -78,8 +79,9 @@ class PodConditions:
             own = decision
             if decision is not None and decision.restricted:
                 own = self._context.store.decision_for(queue, namespace=member.namespace)
-            if own is not None and own.stop is not None:
-                self._record_on_owner(member, own, own.stop)
+            is_told = (
+                own is not None and own.stop is not None and self._record_on_owner(member, own, own.stop)
+            )
             if not member.gated:
                 return
             if evictions_wait and member.created > since:
@@ -87,7 +89,7 @@ class PodConditions:
             elif own is None:
                 self._write(member, Cause(kind=CauseKind.NO_PODGROUP, queue="", by=member.group))
             elif own.stop is not None:
-                self._write(member, own.stop, text=own.text)
+                self._write(member, own.stop, text=own.text, with_event=not (own.drains and is_told))
 
         each_member(self._context, "pod_condition", members, write_condition, queue=queue)
         if deferred:
@@ -104,10 +106,11 @@ class PodConditions:
         members = map(self._context.store.members.by_uid, due)
         return [member for member in members if member is not None]
 
-    def _record_on_owner(self, member: Member, decision: QueueDecision, stop: Cause) -> None:
+    def _record_on_owner(self, member: Member, decision: QueueDecision, stop: Cause) -> bool:
+        """Record the event of this stop on the topmost owner, once. Returns whether there is one."""
         work = self._context.store.workloads.top_of(member.owner_uid, namespace=member.namespace)
         if work is None or self._owner_stops.get(work.uid) == decision.revision:
-            return
+            return work is not None
         if len(self._owner_stops) >= MAX_REMEMBERED:
             self._owner_stops.clear()
         self._owner_stops[work.uid] = decision.revision
@@ -117,6 +120,7 @@ class PodConditions:
             message=f"its pods wait: {decision.text}",
             rate_limit_key=f"workloads/{decision.queue}",
         )
+        return True
 
     def _schedules(self, member: Member) -> bool:
         return self._context.store.decision_for(member.queue, namespace=member.namespace).schedules
@@ -124,7 +128,7 @@ class PodConditions:
     def forget(self, uid: str) -> None:
         self._texts.pop(uid, None)
 
-    def _write(self, member: Member, cause: Cause, *, text: str = "") -> None:
+    def _write(self, member: Member, cause: Cause, *, text: str = "", with_event: bool = True) -> None:
         text = text or stop_text(cause)
         if member.condition == text or self._texts.get(member.uid) == (member.version, text):
             return
@@ -152,6 +156,8 @@ class PodConditions:
         )
         if not submitted:
             self.forget(member.uid)
+            return
+        if not with_event:
             return
         self._context.recorder.record(
             pod_subject(member),

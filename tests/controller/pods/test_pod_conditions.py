@@ -18,12 +18,15 @@ from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     Wire,
+    job,
     member,
+    owner,
     queue,
 )
 from tests.support.rules.cases import NOW
 
 QUEUE = "research"
+TRAIN = job("train", queue=QUEUE)
 
 
 class PendingWrites:
@@ -58,8 +61,8 @@ class Conditions:
         )
         self._pod_conditions = PodConditions(parts)
 
-    def gated(self, name: str, *, age: timedelta) -> Wire:
-        made = member(name, queue=QUEUE, gates=["sluice.dev/queue"])
+    def gated(self, name: str, *, age: timedelta, **more: Any) -> Wire:
+        made = member(name, queue=QUEUE, gates=["sluice.dev/queue"], **more)
         made["metadata"]["creationTimestamp"] = f"{NOW - age:%Y-%m-%dT%H:%M:%SZ}"
         self.server.has(made)
         return made
@@ -69,6 +72,11 @@ class Conditions:
         stored = (self.server.store.members.get("team", name) for name in names)
         deferred = self._pod_conditions.write_conditions(QUEUE, [pod for pod in stored if pod is not None])
         return deferred, {uid for what, uid in self.writers.writes if what == "pod_condition"}
+
+    def events(self) -> list[str]:
+        """The names of the objects that got one."""
+        named = (str(name) for what, name in self.writers.writes if what == "event")
+        return sorted(name.rpartition(".")[0] for name in named)
 
 
 @pytest.fixture
@@ -84,6 +92,21 @@ def _evictions_wait(conditions: Conditions) -> None:
 def test_the_condition_of_a_gated_pod_is_written_at_once(conditions: Conditions) -> None:
     conditions.gated("new", age=timedelta())
     assert conditions.write("new") == (False, {"uid-new"})
+
+
+def test_of_replacements_in_a_drain_their_workload_alone_gets_an_event(conditions: Conditions) -> None:
+    """Of a bare pod, or while the queue is only held, the pod gets one too."""
+    conditions.server.has(TRAIN)
+    for name in ("train-1", "train-2"):
+        conditions.gated(name, age=timedelta(), owner=owner(TRAIN))
+    conditions.gated("bare", age=timedelta())
+    names = "train-1", "train-2", "bare"
+    assert conditions.write(*names) == (False, {"uid-train-1", "uid-train-2", "uid-bare"})
+    assert conditions.events() == ["bare", "train"]
+    conditions.server.has(queue(QUEUE, stopPolicy="Hold", version=2, generation=2))
+    conditions.gated("train-3", age=timedelta(), owner=owner(TRAIN))
+    conditions.write("train-3")
+    assert conditions.events() == ["bare", "train", "train", "train-3"]
 
 
 @pytest.mark.usefixtures("_evictions_wait")
