@@ -4,8 +4,9 @@ Invariants
 - At most one write for each key waits or is under way; submitting the same key again changes nothing.
 - Writes are sent by rank (the smaller first), then by arrival.
 - Where `slow_start` is given, a burst begins narrow: so many writes are under way at once, and one more after
-  each that has succeeded. All threads write after `SLOW_START_SECONDS`, so that a write that hangs holds up
-  no other. Whoever waits for the first of a thousand writes does not wait for those sent beside it.
+  every `WRITES_PER_STEP` that have succeeded. All threads write after `SLOW_START_SECONDS`, so that a write
+  that hangs holds up no other. What follows from the first of a thousand writes, such as a bind, competes
+  with few of the others.
 - Of the writes of one lane, one at a time is under way. The others do not block writes of other lanes.
 - A write for which the API server is too busy (429, 5xx, no answer) is tried up to `MAX_TRIES` times, each
   time after the delay that the server asks for. A write that it refuses (404, 409, ...) is given up. The
@@ -49,7 +50,8 @@ OUTDATED_STATUSES = frozenset({404, 409, 410})
 TOO_LARGE = ("request is too large", "entity too large", "larger than max", "trying to send message larger")
 #: The status of an API server that fails at one object, its webhooks included.
 OBJECT_FAULT_STATUS = 500
-#: Several writes take less, also on a busy API server.
+WRITES_PER_STEP = 4
+#: So many writes as a full width takes are sent in less, but on a very busy API server.
 SLOW_START_SECONDS = 0.1
 
 log = logging.getLogger(__name__)
@@ -101,9 +103,8 @@ class WriteQueue:
         self._stopped = threading.Event()
         self._number = threads
         self._first_width = slow_start or threads
-        #: How many writes may be under way in this burst, how many are, and when all threads may write.
-        self._width = self._first_width
-        self._under_way = 0
+        #: How many writes of this burst have succeeded and are under way, and when all threads may write.
+        self._succeeded = self._under_way = 0
         self._full_at = float("inf")
         self._threads: list[threading.Thread] = []
 
@@ -199,7 +200,8 @@ class WriteQueue:
 
     def _has_room(self) -> bool:
         """Whether one more write may be under way now."""
-        return self._under_way < self._width or time.monotonic() >= self._full_at
+        width = self._first_width + self._succeeded // WRITES_PER_STEP
+        return self._under_way < width or time.monotonic() >= self._full_at
 
     def _record_begin(self, entry: _Entry) -> None:
         if entry.lane is not None:
@@ -212,10 +214,11 @@ class WriteQueue:
         """A write has ended; with the last one the burst ends."""
         self._under_way -= 1
         if not self._under_way and not self._heap:
-            self._width, self._full_at = self._first_width, float("inf")
-        elif ok and self._width < self._number:
-            self._width += 1
-            self._changed.notify()
+            self._succeeded, self._full_at = 0, float("inf")
+        elif ok:
+            self._succeeded += 1
+            if not self._succeeded % WRITES_PER_STEP:
+                self._changed.notify()
 
     def _enqueue_due(self) -> None:
         """Move the writes whose next try is due to the waiting ones."""
