@@ -41,7 +41,7 @@ from cluster.backoff import Backoff
 from cluster.exceptions import ClusterError
 
 #: In a busy cluster some object of the kind usually changes by itself, and a marker costs two writes.
-MARKER_SECONDS = 0.003
+MARKER_SECONDS = 0.001
 MARKER_GAP_SECONDS = 0.1
 #: The wait after a marker that was refused.
 MARKER_BACKOFF = Backoff(1.0, 30.0)

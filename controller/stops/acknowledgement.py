@@ -145,7 +145,8 @@ class StopAcknowledgement:
         if first is None:
             self._version_of_all = max(self._version_of_all, since)
         else:
-            self._readings.request(queue, QueueChange.STATUS, since=at)
+            if reading is None or reading.views:  # else no other replica has anything to report later
+                self._readings.request(queue, QueueChange.STATUS, since=at)
             self._bind_pass_retry.retry_pods(bind_pass.key for bind_pass in passes if bind_pass.assumed)
         return first
 

@@ -163,6 +163,17 @@ def test_what_a_stop_waits_for(
     assert leader.sync() is expected
 
 
+@pytest.mark.parametrize(("replica", "expected"), [(nothing, 0), (replica_behind, 1)], ids=["none", "behind"])
+def test_the_leases_are_read_again_while_a_replica_has_something_to_report(
+    leader: Leader, replica: Callable[[Leader], None], expected: int
+) -> None:
+    replica(leader)
+    bindable_pod(leader)
+    for _ in range(3):  # the guard is not on
+        assert leader.sync() is not None
+    assert len(leader.readers) == expected
+
+
 def test_a_reading_that_began_before_the_stop_was_known_does_not_count(leader: Leader) -> None:
     """A replica may have joined since, and have listed the queues before the stop was written."""
     leader.acknowledgement.observe()
