@@ -21,7 +21,7 @@ from benchmarks.scheduler_configurations import RECOMMENDED_PERCENTAGE, ours, pl
 from cluster.api.client import STRATEGIC_MERGE_PATCH
 from localcluster.build import Say
 
-PODS, NODES = 500, 50
+PODS, NODES = 200, 50
 SERVER = "system:serviceaccount:sluice-system:sluice"
 #: Who watches and sets up, and is no part of what is measured.
 ONLOOKERS = frozenset({"admin"})
