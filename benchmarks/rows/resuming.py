@@ -42,6 +42,8 @@ BESIDE = {
 }
 #: What both are measured against, and what `BARE` is: any gate.
 GATE = {"name": "bench.dev/gate"}
+#: Of the first and the last bind beside each.
+GOALS = {(FRESH, "first"): 1.2, (FRESH, "last"): 1.2, (BARE, "first"): 1.5, (BARE, "last"): 1.1}
 #: As many connections as the server has writers.
 WRITERS = Settings().writers
 
@@ -64,7 +66,7 @@ def measure(say: Say, *, parked: int, ways: Sequence[Parked], beside: Sequence[s
                 unit="s",
                 ours=tuple(getattr(each, which) for each in seen[way]),
                 theirs=tuple(getattr(each, which) for each in seen[other]),
-                goal=at_most(1.2) if other == FRESH else None,
+                goal=at_most(GOALS[other, which]),
             )
             for way in ways
             for other in beside
