@@ -36,6 +36,8 @@ PODS, NODES = 1_000, 500
 ELSEWHERE = "parked"
 #: Longer than kube-scheduler's first back-off: what it refused once it refuses a second time.
 RESTING = 5
+#: Each look goes through all pods.
+LOOK_SECONDS = 1.0
 #: kube-scheduler tries refused pods again as soon as it has nothing else to do; with this not before their
 #: back-off is over.
 PATIENT = "--feature-gates=SchedulerPopFromBackoffQ=false"
@@ -152,13 +154,14 @@ def _measured(bench: Bench, way: Way, *, parked: int) -> Measured:
             wait_for_no_node(bench, parked, namespace=ELSEWHERE)
     edit = plain(RECOMMENDED_PERCENTAGE) if way in _NOTHING_OF_OURS else ours()
     with bench.scheduling(edit, flags=[PATIENT] if way is Way.PATIENTLY else []):
-        until(lambda: _all_told(bench), what="all that are parked to be told so", seconds=PATIENCE)
         if way is Way.RECREATED:
             until(
                 lambda: all_gated(bench, parked, namespace=ELSEWHERE),
                 what="all to be created again",
-                seconds=2 * PATIENCE,
+                seconds=5 * PATIENCE,
+                pause=LOOK_SECONDS,
             )
+        until(lambda: _all_told(bench), what="all that are parked to be told so", seconds=PATIENCE)
         measured = _rate(bench)
     if way is Way.RECREATED:
         clear_recreated(bench, namespace=ELSEWHERE)
