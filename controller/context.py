@@ -43,6 +43,9 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     status_writers: WriteQueue
     guard_writers: WriteQueue
     drain_writers: WriteQueue
+    #: List pods that have no label of ours, with a client of their own: no list delays another request.
+    pod_listers: WriteQueue
+    list_client: Client
     #: Read the Leases of other replicas, so that no other request delays an acknowledgement.
     lease_readers: WriteQueue
     work_queue: WorkQueue

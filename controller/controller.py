@@ -43,6 +43,7 @@ from controller.default_objects import create_default_queues, label_namespaces
 from controller.drain.controller import DrainController
 from controller.events import ParentCycleEvents, UnreadableEvents, record_failure
 from controller.gauges import set_gauges
+from controller.pods.adoption import MemberAdoption
 from controller.pods.pod_conditions import PodConditions
 from controller.pods.recreation import ParkedPodRecreation
 from controller.pods.reservations import Reservations
@@ -84,8 +85,9 @@ class QueueController:
         self._retry_events = RetryEvents(context)
         self._preemption_retry = PreemptionRetry(context, events=self._retry_events)
         self._bind_pass_retry = BindPassRetry(context, events=self._retry_events)
+        self._adoption = MemberAdoption(context)
         self._acknowledgement = StopAcknowledgement(
-            context, guards=self._guards, bind_pass_retry=self._bind_pass_retry
+            context, guards=self._guards, bind_pass_retry=self._bind_pass_retry, adoption=self._adoption
         )
         self._draining = DrainController(context)
         self._policy_changes = PolicyChanges(context, records=self._queue_records)
@@ -93,6 +95,7 @@ class QueueController:
             context,
             records=self._queue_records,
             acknowledgement=self._acknowledgement,
+            adoption=self._adoption,
             draining=self._draining,
             policy_changes=self._policy_changes,
         )
@@ -148,6 +151,7 @@ class QueueController:
             times.append(self._not_before("drains", self._draining.due))
             times.append(self._not_before("recreation", self._recreation.due))
             times.append(self._not_before("podgroups", self._podgroup_statuses.due))
+            times.append(self._not_before("adoption", self._adoption.due))
             times.append(self._not_before("policies", self._policy_changes.due))
         valid_until = self._store.snapshot.valid_until
         if valid_until is not None:
@@ -211,9 +215,11 @@ class QueueController:
             self._podgroup_statuses.forget_due()
             self._recreation.forget()
             self._guards.forget()
+            self._adoption.forget()
             if self._led:
                 self._add_everything(changes)
         if not self._led:
+            self._adoption.drop_changes()
             self._observe()
         return self._led
 
@@ -230,6 +236,7 @@ class QueueController:
         if "" in changes:
             self._step("namespaces", lambda: label_namespaces(self._context))
         self._step("cycles", self._parent_cycles.record_events)
+        self._step("adoption", self._adoption.step)
         self._acknowledgement.start_sync()
 
     def _is_acknowledged(self, queue: str) -> bool:
@@ -349,10 +356,11 @@ class QueueController:
                 self._pod_conditions.forget(uid)
             elif member.queue == queue:
                 members.append(member)
-        if QueueChange.SPEC not in changes_of_queue:
-            return members
-        # Pods that run need something only while their queue is not written on them yet.
-        return self._store.members.waiting_in(queue) if queue else self._store.members.in_queue(queue)
+        if QueueChange.SPEC in changes_of_queue:
+            # Pods that run need something only while their queue is not written on them yet.
+            of_queue = self._store.members.waiting_in if queue else self._store.members.in_queue
+            members = of_queue(queue)
+        return [member for member in members if not self._adoption.is_restoring(member.uid)]
 
     def _step_drains(self) -> set[str]:
         """Take the next step of each drain; returns the queues whose drain status has changed."""
@@ -389,6 +397,8 @@ class QueueController:
         self._podgroup_statuses.forget_absent()
         self._ungating.forget_absent_queues()
         self._acknowledgement.forget_absent_queues()
+        if self._led:
+            self._adoption.mend_all()
 
 
 def _uids(changes_of_queue: Iterable[Change]) -> list[str]:

@@ -266,4 +266,6 @@ def label_value(queue: str) -> str:
 
 def fits_label(queue: str, label: str) -> bool:
     """Whether the label is that of this queue."""
-    return queue == label or (len(queue) > 63 and label_value(queue) == label)
+    if len(queue) <= 63:
+        return queue == label and "_" not in queue  # only a digest's label has one, and it is no name
+    return label_value(queue) == label

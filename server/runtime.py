@@ -54,10 +54,14 @@ DRAIN_THREADS = 8
 LEASE_THREADS = 3
 #: With so many writes at once a resume begins: the first pod is bound sooner than beside eight others.
 FIRST_WRITES = 2
+#: Parallel lists of the pods that have no label of ours.
+LISTER_THREADS = 3
 #: For the reflectors, the controller and the certificates, besides those of the writers.
 CONNECTIONS = 16
 #: A Lease lasts six seconds: one renewal that hangs must not end it for long.
 LEASE_READ_SECONDS = 3.0
+#: A list that hangs is soon requested again; a stop may wait for it.
+LIST_READ_SECONDS = 10.0
 #: Probes of other API servers wait while one does not answer.
 PROBE_READ_SECONDS = 3.0
 
@@ -106,6 +110,7 @@ class Runtime:
         self._guard_writers = self._new_writers("guard-writer", GUARD_THREADS)
         self._drain_writers = self._new_writers("drain-writer", DRAIN_THREADS)
         self._lease_readers = self._new_writers("lease-reader", LEASE_THREADS)
+        self._pod_listers = self._new_writers("pod-lister", LISTER_THREADS)
         leases, identity = Leases(lease_client, namespace=settings.namespace), _identity()
         self._presence = self._new_presence(leases, identity)
         self._elector = LeaderElector(
@@ -167,6 +172,8 @@ class Runtime:
             guard_writers=self._guard_writers,
             drain_writers=self._drain_writers,
             lease_readers=self._lease_readers,
+            pod_listers=self._pod_listers,
+            list_client=self._new_client(connections=LISTER_THREADS, read_seconds=LIST_READ_SECONDS),
             work_queue=WorkQueue(clock.monotonic, backoff=self.store.backoff),
             drain_rate=settings.drain_rate,
             drain_in_flight=settings.drain_in_flight,
@@ -193,6 +200,7 @@ class Runtime:
             self._guard_writers,
             self._drain_writers,
             self._lease_readers,
+            self._pod_listers,
         )
         return [
             ThreadOwner(self._start_starting, self._join_starting, self._dead_starting),

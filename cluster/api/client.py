@@ -130,6 +130,7 @@ class Client:
         query: Mapping[str, str | int] | None = None,
         body: object | None = None,
         content_type: str = JSON,
+        accept: str = JSON,
         most_bytes: int | None = None,
     ) -> bytes:
         """Send one request and return the whole body. Raises `TooLarge` if it exceeds `most_bytes`."""
@@ -139,6 +140,7 @@ class Client:
             query=query,
             body=body,
             content_type=content_type,
+            accept=accept,
             read_seconds=self._read_seconds or READ_SECONDS,
         )
         try:
@@ -166,11 +168,12 @@ class Client:
         body: object | None,
         content_type: str,
         read_seconds: float,
+        accept: str = JSON,
     ) -> Connection:
         """Return a connection whose answer has status 2xx and a body that is still to be read."""
         target = f"{path}?{urlencode(query)}" if query else path
         content = None if body is None else _encoder.encode(body)
-        headers = self._headers(content_type if body is not None else None)
+        headers = self._headers(content_type if body is not None else None, accept=accept)
         connection = self._connection()
         try:
             try:
@@ -214,8 +217,8 @@ class Client:
     def _is_young(self, connection: Connection) -> bool:
         return True
 
-    def _headers(self, content_type: str | None) -> dict[str, str]:
-        headers = {"Accept": JSON, "User-Agent": "sluice"}
+    def _headers(self, content_type: str | None, *, accept: str = JSON) -> dict[str, str]:
+        headers = {"Accept": accept, "User-Agent": "sluice"}
         if content_type:
             headers["Content-Type"] = content_type
         token = self._token()

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from cluster.api.client import Client, decode_response
+from cluster.api.client import JSON, Client, decode_response
 from cluster.exceptions import NotFound, TooLarge, Unreachable
 from cluster.objects import RawList
 
@@ -43,18 +43,22 @@ class ListPager:
         *,
         query: Mapping[str, str | int],
         seen: Callable[[], object] = lambda: None,
+        accept: str = JSON,
     ) -> Iterator[RawList]:
         """Yield the pages of a list. `seen` is called after each answer. Raises `ClusterError`."""
         token = ""
         while True:
-            page = self._read_page(client, path, query={**query, "continue": token} if token else query)
+            page_query = {**query, "continue": token} if token else query
+            page = self._read_page(client, path, query=page_query, accept=accept)
             seen()
             yield page
             token = page.metadata.continue_
             if not token:
                 return
 
-    def _read_page(self, client: Client, path: str, *, query: Mapping[str, str | int]) -> RawList:
+    def _read_page(
+        self, client: Client, path: str, *, query: Mapping[str, str | int], accept: str
+    ) -> RawList:
         """Read one page. An answer without a resource version is not a list, whatever its status."""
         while True:
             limit = min(self._limit, PAGE_OBJECTS)
@@ -64,6 +68,7 @@ class ListPager:
                     path,
                     query={**query, "limit": limit},
                     most_bytes=PAGE_BYTES if limit > 1 else None,
+                    accept=accept,
                 )
             except TooLarge:
                 self._limit = max(1, limit // GROWTH)

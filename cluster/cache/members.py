@@ -38,7 +38,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A member pod. `gated`: it has our scheduling gate; `others_gated`: it has another gate.
 
     `group`: the PodGroup that it names, which may not exist. `written`: its label and its annotation name
-    its queue, or its label says that it waits for its PodGroup.
+    its queue; or its label is empty, and it waits for its PodGroup.
     `marked`: it requests the marker (`is_marked`). `requests`: its resource requests. `leaves_at`: the end of
     its grace period, if it is being deleted; `deletion_grace`: the length of that period in seconds.
     `own_grace`: the grace period of its spec in seconds. `scheduler_policy`: the policy that it names itself.
@@ -174,7 +174,7 @@ OnMemberChange = Callable[[Member | None, Member | None], None]
 class Members:
     """The member pods; the event handler of the pod reflector."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a callback for each thing that pods show
         self,
         *,
         membership: MembershipOf,
@@ -184,14 +184,20 @@ class Members:
         on_unknown_removed: Callable[[Pod], object] = lambda _pod: None,
         on_unknown: Callable[[Pod], object] = lambda _pod: None,
         on_listed: Callable[[list[Pod]], object] = lambda _pods: None,
+        on_left: Callable[[Member, int], object] = lambda _member, _version: None,
+        on_state: OnMemberChange = lambda _before, _after: None,
     ) -> None:
         """`group_uid`: returns the UID of a PodGroup by namespace and name; "" if it does not exist.
         `arrived`: called with the admission request of a new member.
         `on_unknown`, `on_unknown_removed`: called for a pod that is not a member, and for a deleted one that
-        was not. `on_listed`: called with all pods after each list.
+        was not. `on_listed`: called with all pods after each list. `on_left`: called with a member before it
+        is removed, and the version of that event; 0 if it was missing in a list. `on_state`: called with the
+        former and the new state before a new state is stored.
         """
         self._on_unknown = on_unknown
         self._on_listed = on_listed
+        self._on_left = on_left
+        self._on_state = on_state
         self._on_unknown_removed = on_unknown_removed
         self._membership = membership
         self._on_change = on_change
@@ -212,6 +218,7 @@ class Members:
     def replace(self, objects: list[Pod]) -> None:
         present = {pod.metadata.uid for pod in objects}
         for uid in [uid for uid in list(self._by_uid) if uid not in present]:
+            self._on_left(self._by_uid[uid], 0)
             self._set(self._by_uid[uid], None)
         for pod in objects:
             self.upsert(pod)
@@ -224,6 +231,7 @@ class Members:
         membership = self._membership(obj)
         after = None if membership is None else _member(obj, membership)
         if before is not None or after is not None:
+            self._on_state(before, after)
             self._set(before, after)
             if before is None:
                 self._arrived(admission_request(obj.metadata))
@@ -233,6 +241,7 @@ class Members:
     def remove(self, obj: Pod) -> None:
         before = self._by_uid.get(obj.metadata.uid)
         if before is not None:
+            self._on_left(before, obj.metadata.version)
             self._set(before, None)
         else:
             self._on_unknown_removed(obj)
@@ -355,7 +364,7 @@ def _member(pod: Pod, membership: Membership) -> Member:
         name=meta.name,
         queue=membership.queue or "",
         group=membership.group or meta.annotation(GROUP_ANNOTATION),
-        written=_is_written(meta),
+        written=_is_written(meta, membership.queue or ""),
         version=meta.version,
         phase=status.phase,
         node=spec.node_name,
@@ -383,9 +392,11 @@ def _member(pod: Pod, membership: Membership) -> Member:
     )
 
 
-def _is_written(meta: Metadata) -> bool:
-    label, annotation = (meta.labels or {}).get(names.QUEUE), meta.annotation(names.QUEUE)
-    return label is not None and (not label or fits_label(annotation, label))
+def _is_written(meta: Metadata, queue: str) -> bool:
+    label = (meta.labels or {}).get(names.QUEUE)
+    if not queue:
+        return label == ""
+    return bool(label) and meta.annotation(names.QUEUE) == queue and fits_label(queue, label or "")
 
 
 def _counted(member: Member) -> tuple[object, ...]:

@@ -23,6 +23,7 @@ from types import MappingProxyType
 
 from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.commands import Commands
+from cluster.cache.label_changes import LabelChanges
 from cluster.cache.marker_pods import MARKER_POD as MARKER
 from cluster.cache.members import Member, Members
 from cluster.cache.podgroups import GroupKey, PodGroups
@@ -139,6 +140,8 @@ class Store:
         #: The versions of our own writes, and when each was begun; replaced, never changed in place.
         self._writes: tuple[tuple[int, float], ...] = ()
         self.system_pods = SystemPods()
+        #: Labels of members that somebody changed; for the leader.
+        self.label_changes = LabelChanges()
         self.given_victims = GivenVictims(clock=clock.monotonic)
         arrived = self.admissions.close
         self.members = Members(
@@ -149,6 +152,8 @@ class Store:
             on_unknown_removed=self._unknown_pod_removed,
             on_unknown=self.system_pods.upsert,
             on_listed=self._pods_listed,
+            on_left=self.label_changes.record_left,
+            on_state=self.label_changes.record_state,
         )
         self.podgroups = PodGroups(
             on_queue_change=self._podgroup_queue_changed,

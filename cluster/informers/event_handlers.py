@@ -71,6 +71,8 @@ class NamespaceEventHandler:
         changed = [
             obj for obj in objects if self._queue_changed(obj.metadata.name, before.get(obj.metadata.name))
         ]
+        for obj in changed:
+            self._store.label_changes.record_namespace(obj.metadata.name)
         if changed:
             self._store.relist_members()
         self._store.notify("")
@@ -84,6 +86,7 @@ class NamespaceEventHandler:
         self._store.namespaces[name] = obj
         self._store.labels_changed(name, _labels(stored))
         if self._queue_changed(name, before):
+            self._store.label_changes.record_namespace(name)
             self._store.relist_members()
         self._store.notify("")
 

@@ -9,7 +9,8 @@ Invariants
 - Nothing whose size is up to users delays an acknowledgement: counts are written apart where they are large,
   or were refused (`status_writer`).
 - While the store has an older object than the one that was written last, the queue waits for its event.
-- `Closed` is written only after the API server has said that there is no live member (`closing`). A stored
+- `Closed` is written only after the API server has said that there is no live member (`closing`), by their
+  label, and no member without the label is left (`controller.pods.adoption`). A stored
   `Closed` is not trusted: anybody with rights on `status` can write it.
 """
 
@@ -20,6 +21,7 @@ import logging
 from cluster.objects import ChainLink, QueueObject, StopStatus
 from controller.context import ControllerContext
 from controller.drain.controller import DrainController
+from controller.pods.adoption import MemberAdoption
 from controller.status.closing import Close, ClosingChecks, closing_blocker
 from controller.status.policy_changes import PolicyChanges
 from controller.status.queue_records import QueueRecord, QueueRecords, Stop
@@ -69,6 +71,7 @@ class QueueReconciler:
         *,
         records: QueueRecords,
         acknowledgement: StopAcknowledgement,
+        adoption: MemberAdoption,
         draining: DrainController,
         policy_changes: PolicyChanges,
     ) -> None:
@@ -76,6 +79,7 @@ class QueueReconciler:
         self._store = context.store
         self._records = records
         self._acknowledgement = acknowledgement
+        self._adoption = adoption
         self._draining = draining
         self._policy_changes = policy_changes
         self._conflicts = StatusConflicts(context)
@@ -130,12 +134,20 @@ class QueueReconciler:
         closed_verified = verdict.accepts or self._closed_is_verified(queue)
         if not (acknowledged and seen_by_all and closed_verified):
             again = ACKNOWLEDGE_SECONDS
+        unlabelled = (
+            self._adoption.unfinished(self._store.snapshot.tree.subtree(queue)) if verdict.drains else ""
+        )
+        if unlabelled:
+            again = min(again, EMPTY_SECONDS) if again else EMPTY_SECONDS
         status = desired_status(
             obj,
             verdict,
             self._counted(queue),
             confirmed=Confirmed(
-                acknowledged=acknowledged, seen_by_all=seen_by_all, closed_verified=closed_verified
+                acknowledged=acknowledged,
+                seen_by_all=seen_by_all,
+                closed_verified=closed_verified,
+                unlabelled=unlabelled,
             ),
             now=self._store.clock.now(),
             stop=None if verdict.schedules else self._stop_report(obj, record.stop),
@@ -192,7 +204,9 @@ class QueueReconciler:
         empty = self._closing.is_empty(close)
         if empty:
             return verdict, None
-        nothing_pending = self._acknowledgement.nothing_pending(queue)
+        nothing_pending = None
+        if not self._adoption.unfinished(close.below):
+            nothing_pending = self._acknowledgement.nothing_pending(queue)
         if nothing_pending is not False:
             if nothing_pending and self._acknowledgement.all_have_seen(queue):
                 self._closing.request(close)

@@ -56,11 +56,13 @@ class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
     `acknowledged`: the stop holds on every replica.
     `seen_by_all`: every live replica has seen the specs of the queue's chain.
     `closed_verified`: no queue of the subtree shows a `Closed` that was not checked against the API server.
+    `unlabelled`: what is not known yet of members without their label; "" if nothing is.
     """
 
     acknowledged: bool
     seen_by_all: bool
     closed_verified: bool = True
+    unlabelled: str = ""
 
 
 class StopReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +122,7 @@ def desired_status(  # noqa: PLR0913 - all that a status is derived from
     elif _is_outdated(obj.status, scope=stop.scope if stop else ""):
         derived.append(not_acknowledged_condition(verdict))
     if drain is not None:
-        derived.append(_drained_condition(drain.condition, acknowledged=confirmed.acknowledged))
+        derived.append(_drained_condition(drain.condition, confirmed))
     if policy is not None:
         derived.append(policy)
     absent = {*([] if verdict.drains else [DRAINED]), *([] if policy is not None else [POLICY_RESOLVED])}
@@ -145,13 +147,14 @@ def _is_outdated(status: QueueStatus, *, scope: str) -> bool:
     return status.stop is None or status.stop.scope != scope
 
 
-def _drained_condition(condition: DerivedCondition, *, acknowledged: bool) -> DerivedCondition:
-    """Drained is True only for an acknowledged stop: pods that were let through before may still come."""
-    if acknowledged or not condition.status:
+def _drained_condition(condition: DerivedCondition, confirmed: Confirmed) -> DerivedCondition:
+    """Drained is True only for an acknowledged stop, since pods that were let through before may still come,
+    and only once each member has its label, since a pod without it is not known to run.
+    """
+    if not condition.status or (confirmed.acknowledged and not confirmed.unlabelled):
         return condition
-    return DerivedCondition(
-        condition.type, False, DrainProgress.DRAINING.value, "the stop is not acknowledged yet"
-    )
+    missing = confirmed.unlabelled if confirmed.acknowledged else "the stop is not acknowledged yet"
+    return DerivedCondition(condition.type, False, DrainProgress.DRAINING.value, missing)
 
 
 def counts(counted: Counted, *, schedules: bool, quota: Collection[str] = frozenset()) -> dict[str, Any]:

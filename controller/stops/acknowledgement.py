@@ -7,6 +7,7 @@
 | which members could be bound      | the store's members, and the guard (`bind_guard`)                     |
 | which passes of ours are open     | the store's passes, settled by the pods that are known                |
 | which passes lost replicas had    | assumed for each pod (`Store.assume_bind_passes`)                     |
+| which members have no label       | lists of such pods (`controller.pods.adoption`)                       |
 
 The passes of a lost replica are assumed once the pods are known as of a moment after the loss. None are
 assumed for a queue of which its last report said that it is stopped and that no pass of it is open.
@@ -32,6 +33,7 @@ from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import ReplicaReading
 from cluster.inflight.binds import BindPass
 from controller.context import ControllerContext
+from controller.pods.adoption import MemberAdoption
 from controller.pods.retry import BindPassRetry
 from controller.stops.bind_guard import BindGuards
 from controller.stops.replica_readings import PODS, ReplicaReadings
@@ -77,12 +79,18 @@ class StopAcknowledgement:
     """Owner: the controller's thread."""
 
     def __init__(
-        self, context: ControllerContext, *, guards: BindGuards, bind_pass_retry: BindPassRetry
+        self,
+        context: ControllerContext,
+        *,
+        guards: BindGuards,
+        bind_pass_retry: BindPassRetry,
+        adoption: MemberAdoption,
     ) -> None:
         self._store = context.store
         self._progress = context.store.progress
         self._bind_pass_retry = bind_pass_retry
         self._guards = guards
+        self._adoption = adoption
         self._volumes = VolumeWaits(context)
         self._readings = ReplicaReadings(context, received=self._record_lost_replicas)
         #: The open passes of this replica by queue, in this sync; None before they are needed.
@@ -142,6 +150,9 @@ class StopAcknowledgement:
             bypass_seconds=BYPASS_SECONDS,
         )
         first = next(obstacles(evidence), None)
+        if version is not None:  # the list of pods without a label is read while all else is waited for
+            unlabelled = self._adoption.obstacle(below, since=self._pods_since[queue][1])
+            first = first or unlabelled
         if first is None:
             self._version_of_all = max(self._version_of_all, since)
         else:
@@ -223,6 +234,7 @@ class StopAcknowledgement:
                 return None
             version = max(since, reading.version)
             self._pods_since[queue] = (since, version)
+        version = self._adoption.version_since(self._store.snapshot.tree.subtree(queue), version)
         self._progress.demand(PODS, version)
         if any(view.pods is not None and view.pods < version for view in views or ()):
             self._progress.announce(PODS, version)
@@ -282,6 +294,8 @@ class StopAcknowledgement:
         return msgspec.structs.replace(view, passes=tuple(passes))
 
     def _record_lost_replicas(self, reading: ReplicaReading) -> None:
+        if reading.left or reading.vanished:
+            self._adoption.request_all()  # an older version of the server may have left pods without a label
         if reading.left:
             reports = None if reading.lost is None else tuple(reading.lost)
             if self._lost is not None and reports is not None and self._lost.reports is not None:

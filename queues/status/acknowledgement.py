@@ -33,6 +33,8 @@ a replica is gone, its passes are not counted yet      ReplicaLost
 a namespace with a bindable member, guard not on       Unguarded
 the same, on, but not for long enough (no filter)      GuardTooNew
 a pass that may still lead to a bind                   PassOpen
+a member that could be bound has no label, or such     Unlabelled
+pods have not been listed (`controller.pods.adoption`)
 ====================================================  ==============================================
 """
 
@@ -54,6 +56,7 @@ class ObstacleReason(StrEnum):
     UNGUARDED = "Unguarded"
     GUARD_TOO_NEW = "GuardTooNew"
     PASS_OPEN = "PassOpen"  # noqa: S105 - no password
+    UNLABELLED = "Unlabelled"
 
 
 class Obstacle(msgspec.Struct, frozen=True):

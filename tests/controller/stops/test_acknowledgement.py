@@ -11,6 +11,7 @@ import pytest
 from cluster.cache.changes import QueueChange
 from cluster.coordination.replica_report import ReplicaReport
 from cluster.inflight.binds import BindPass, Key
+from controller.pods.adoption import MemberAdoption
 from controller.pods.retry import BindPassRetry
 from controller.stops.acknowledgement import StopAcknowledgement, may_be_a_bind
 from controller.stops.bind_guard import BindGuards
@@ -58,6 +59,19 @@ STOP = 50
 SEEN = ReplicaReport(seen=STOP, open=(), admitting=(), pods=200, passes=(), binds=())
 
 
+class Adoption:
+    """Every member has its label."""
+
+    def obstacle(self, _queues: frozenset[str], *, since: int) -> None:
+        assert since
+
+    def version_since(self, _queues: frozenset[str], version: int) -> int:
+        return version
+
+    def request_all(self) -> None:
+        """No pod lacks the label."""
+
+
 class Leader(Surroundings):
     """A leader that knows the stop of `research` since now. The stop waits only for what a test adds."""
 
@@ -73,6 +87,7 @@ class Leader(Surroundings):
             self.context,
             guards=cast(BindGuards, guards),
             bind_pass_retry=cast(BindPassRetry, SimpleNamespace(retry_pods=self.retried.extend)),
+            adoption=cast(MemberAdoption, Adoption()),
         )
         self.stopped_at = self.clock.seconds
 

@@ -27,7 +27,7 @@ from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
 from controller.controller import QueueController
 from controller.workqueue import WorkQueue
-from queues.labels import PROBE_SEEN
+from queues.labels import PROBE_SEEN, QUEUE
 from queues.membership import MembershipSettings
 from queues.workload_kinds import KINDS
 from tests.support.cluster.readiness import CountedTrigger, FixedReadiness
@@ -76,9 +76,19 @@ class Boundary:
             raise NotFound(404, "NotFound", path)
         return json.dumps(self.readable[path]).encode()
 
-    def request(self, method: str, path: str, **_: object) -> bytes:
+    def request(
+        self, method: str, path: str, *, query: Mapping[str, Any] | None = None, **_: object
+    ) -> bytes:
         assert method == "GET"
+        if (query or {}).get("labelSelector") == f"!{QUEUE}":
+            return json.dumps(self._without_label(path)).encode()
         return self.get(path)
+
+    def _without_label(self, path: str) -> Wire:
+        """The pods that `readable` has there and that lack our label."""
+        listed = self.readable.get(path, {}).get("items", [])
+        items = [obj for obj in listed if QUEUE not in (obj["metadata"].get("labels") or {})]
+        return {"metadata": {"resourceVersion": str(VERSION)}, "items": items}
 
     def patch(self, path: str, body: object, **_: object) -> bytes:
         return self._write("PATCH", path, body)
@@ -139,7 +149,7 @@ class ControllerHarness:
         self._watching.reflectors["pods"].applied = VERSION
         self._writers = [
             Inline(metrics=self.metrics, name=name, backoff=self.store.backoff)
-            for name in ("writer", "guard", "drain", "leases", "status")
+            for name in ("writer", "guard", "drain", "leases", "status", "lister")
         ]
         nobody = ReplicaReading(views={}, version=VERSION, left=False, vanished=False, lost=[])
         replicas = SimpleNamespace(
@@ -160,6 +170,8 @@ class ControllerHarness:
                 status_writers=self._writers[4],
                 drain_writers=self._writers[2],
                 lease_readers=self._writers[3],
+                pod_listers=self._writers[5],
+                list_client=client,
                 work_queue=WorkQueue(self.store.clock.monotonic, backoff=self.store.backoff),
                 drain_rate=0.0,
                 drain_in_flight=10,

@@ -1,0 +1,93 @@
+"""What the watch of pods shows of labels that somebody changed. The leader reads it
+(`controller.pods.adoption`).
+
+Members are watched by label `sluice.dev/queue`, so the watch reports a pod that loses its label as deleted.
+Whether it was deleted only the API server can say; a pod that was being deleted, or that had finished, is not
+remembered.
+
+Invariants
+- Each change is recorded before the cache of members shows it.
+- At most `MAX_CHANGES` of a sort are kept. Beyond, `Changes.incomplete` is set: the leader looks for all pods
+  without the label then.
+- Threads: the reflectors of pods and namespaces record; the controller's thread takes, on every replica.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import msgspec
+
+from cluster.cache.members import Member
+
+MAX_CHANGES = 10_000
+
+
+class Departure(msgspec.Struct, frozen=True, gc=False):
+    """A member that left the watch. `version`: of pods, when it left; 0: it was missing in a list."""
+
+    member: Member
+    version: int
+
+
+class Changes(msgspec.Struct):
+    """`left`: members that left the watch. `moved`: members, as they were before another queue was written on
+    them. `unwritten`: UIDs of members whose label or annotation does not name their queue. `namespaces`:
+    those that name another queue than before.
+    """
+
+    left: dict[str, Departure] = {}
+    moved: dict[str, Member] = {}
+    unwritten: set[str] = set()
+    namespaces: set[str] = set()
+    incomplete: bool = False
+
+
+_NONE = Changes()
+
+
+class LabelChanges:
+    """Owner: the store."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._changes = Changes()
+
+    def record_left(self, member: Member, version: int) -> None:
+        if member.leaving or not member.live or not member.queue:
+            return
+        with self._lock:
+            if self._has_room(self._changes.left):
+                self._changes.left[member.uid] = Departure(member, version)
+
+    def record_state(self, before: Member | None, after: Member | None) -> None:
+        """Record a new state of a pod that the watch has; `after`: None if it is a member no more."""
+        had_queue = before if before is not None and before.written and before.queue else None
+        if had_queue is not None and (after is None or after.queue != had_queue.queue):
+            with self._lock:
+                if self._has_room(self._changes.moved):
+                    self._changes.moved.setdefault(had_queue.uid, had_queue)
+            return
+        if after is not None and not after.written and (before is None or before.version != after.version):
+            with self._lock:
+                if self._has_room(self._changes.unwritten):
+                    self._changes.unwritten.add(after.uid)
+
+    def record_namespace(self, name: str) -> None:
+        """Record that the namespace names another queue than before."""
+        with self._lock:
+            if self._has_room(self._changes.namespaces):
+                self._changes.namespaces.add(name)
+
+    def take(self) -> Changes:
+        """Return all changes since the last call."""
+        if self._changes == _NONE:
+            return _NONE
+        with self._lock:
+            changes, self._changes = self._changes, Changes()
+        return changes
+
+    def _has_room(self, kept: dict[str, Departure] | dict[str, Member] | set[str]) -> bool:
+        has_room = len(kept) < MAX_CHANGES
+        self._changes.incomplete |= not has_room
+        return has_room

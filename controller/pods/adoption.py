@@ -1,0 +1,721 @@
+"""Gives members that have no label `sluice.dev/queue` the label, so that all replicas see them.
+
+The webhook writes the label when a pod is created. The leader looks for the members that lack it.
+
+How a member can be without its label, or with another's:
+
+========================================  ========================================  ========================
+the pod                                   is found by                               gets
+========================================  ========================================  ========================
+is older than the installation, or of an  the list of all pods without the label    the queue of the rules
+older version of the server               when a term of leadership begins          (`queues.membership`)
+was created while no webhook was          the same; while the server runs: the      the same
+registered, or its API server did not     list of waiting pods for each stop, and
+call it                                   every `STOPPED_SECONDS` while some queue
+                                          does not schedule; the list of all pods
+                                          every `FULL_SECONDS`
+is in a namespace that names a queue      lists of that namespace: at once, and     the namespace's queue
+only now                                  again after `NAMESPACE_SECONDS`: its API
+                                          servers' webhooks select it by then
+names a scheduler that we own only now    as one older than the installation        `default`
+lost its label                            it leaves the watch without having been   the queue that it had
+                                          deleted as far as can be told: then by
+                                          the list of waiting pods, or else of its
+                                          namespace
+got the label of another queue            the watch shows it                        the queue that it had
+has the label, and an annotation that     the watch shows it                        the annotation again
+does not fit it, or none
+waits for a PodGroup that does not exist,  as the others                             an empty label; later
+and has no label                                                                    its queue (`ungating`)
+========================================  ========================================  ========================
+
+What a stop waits for (`obstacle`):
+
+1. the list of the pods on no node that lack the label, as of the version of pods that the stop needs
+   (`StopAcknowledgement`), has been read. So no member that could be bound is unknown;
+2. each member in it of the stopped queues, and each that lost or changed its label while it was on no node,
+   has its label again;
+3. the watches of all replicas have that label: they are to be as new as the write (`version_since`);
+4. what was let through before that is accounted for. A replica that did not know the pod as a member has
+   recorded no pass of it. So for a pod that filter is called for a pass is assumed on the leader
+   (`Store.assume_bind_passes` says why that is enough), and for any other `BYPASS_SECONDS` must pass: by then
+   its bind has been stored or meets a guard that knows it.
+
+A pod that cannot be labelled, since something refuses the write, is an obstacle of the stops of its own queue
+alone, with the reason. One that is on a node is none: it is bound already. It keeps its queue from Closed and
+from Drained (`unfinished`), as do the lists of all pods of the present term and of namespaces.
+
+Invariants
+- Only the leader writes. What it found is forgotten when its term ends; the next leader lists all again.
+- A write names the pod's UID.
+- At most `MAX_WRITES` of these writes are under way; those of waiting pods go first.
+- Owner: the controller's thread. Lists run in the threads of the listers, writes in the writers'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from enum import Enum, auto
+from typing import Any
+
+import msgspec
+
+from cluster.api.client import decode_response
+from cluster.backoff import Backoff
+from cluster.cache.members import Member
+from cluster.exceptions import ClusterError, Conflict, NotFound
+from cluster.object_reference import ObjectReference
+from cluster.objects import Bookmark, Pod
+from controller.context import ControllerContext
+from controller.pods.unlabelled_pods import PodSelection, UnlabelledPages, WaitingPods, read_waiting
+from queues import labels as names
+from queues.membership import label_value
+from queues.status.acknowledgement import Obstacle, ObstacleReason
+from queues.text import truncated
+
+#: How often all pods without the label are listed, and those on no node while some queue does not schedule.
+FULL_SECONDS, STOPPED_SECONDS = 600.0, 5.0
+#: Between two pages of such a list, but for the first one of a term.
+PAGE_SECONDS = 0.05
+#: A namespace that has come to name a queue is listed again after this time.
+NAMESPACE_SECONDS = 2.0
+#: Members that leave the watch are looked for together.
+DEPARTURE_SECONDS = 0.25
+#: A list of waiting pods without an answer is requested once more after this time.
+HEDGE_SECONDS, AT_ONCE = 1.0, 2
+#: After a list that failed, and after a label that was changed again soon.
+RETRY, RESTORE = Backoff(0.1, 5.0), Backoff(0.5, 30.0)
+MAX_WRITES = 100
+#: A bind by a scheduler that does not call the extender is stored within this time of its admission.
+BYPASS_SECONDS = 2.0
+#: Pods whose label was restored and that are remembered, so that a war over labels does not run hot.
+MAX_RESTORED = 1000
+#: Characters of a failure in `status.stop.waitingFor`.
+FAILURE_LIMIT = 160
+
+_written = msgspec.json.Decoder(Bookmark)
+
+
+class Cause(Enum):
+    """Why a pod's label or annotation is written."""
+
+    UNLABELLED = auto()
+    LOST = auto()
+    MOVED = auto()
+    MENDED = auto()
+
+
+_CHANGED = {
+    Cause.LOST: f"label {names.QUEUE} was removed",
+    Cause.MOVED: f"label {names.QUEUE} was changed",
+    Cause.MENDED: f"annotation {names.QUEUE} did not fit the label",
+}
+
+
+class _Member(msgspec.Struct, kw_only=True):
+    """A member whose label or annotation is to be written.
+
+    `queue`: "" while its PodGroup does not exist. `waits`: it is on no node, as far as is known.
+    `is_found`: it exists; a pod that left the watch may have been deleted. `left_at`: the version of pods at
+    which it left; `scan`: the number of the first list that shows whether it exists, where that version is
+    not known. `written`: the version of our write. `retry_at`: monotonic seconds.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    queue: str
+    cause: Cause
+    waits: bool
+    is_found: bool = True
+    left_at: int = 0
+    scan: int = 0
+    written: int = 0
+    written_at: float = 0.0
+    is_writing: bool = False
+    retry_at: float = 0.0
+    failure: str = ""
+
+    @property
+    def path(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
+    @property
+    def subject(self) -> ObjectReference:
+        return ObjectReference(
+            api_version="v1", kind="Pod", name=self.name, namespace=self.namespace, uid=self.uid
+        )
+
+    def patch(self) -> dict[str, Any]:
+        meta: dict[str, Any] = {"uid": self.uid, "labels": {names.QUEUE: label_value(self.queue)}}
+        if self.queue:
+            meta["annotations"] = {names.QUEUE: self.queue}
+        return {"metadata": meta}
+
+
+class _Scan(msgspec.Struct, frozen=True):
+    """A list of waiting pods that is under way. `version`: 0 for a consistent one; `at`: when it began."""
+
+    version: int
+    at: float
+
+
+class _Listing(msgspec.Struct):
+    """A list of all pods without the label, or of those of a namespace, page by page.
+
+    `queue`: the one that the namespace names. `seen`: the UIDs that it has shown. `due`: when its next page
+    is read, in monotonic seconds.
+    """
+
+    namespace: str
+    queue: str
+    due: float
+    number: int = 0
+    pages: UnlabelledPages | None = None
+    seen: set[str] = msgspec.field(default_factory=set)
+    is_reading: bool = False
+    failures: int = 0
+    #: Whether it is to be begun again when it ends: it was requested meanwhile.
+    again_at: float = math.inf
+
+
+class MemberAdoption:
+    """Owner: the controller's thread."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
+        settings = context.store.membership_settings
+        self._selection = PodSelection(
+            schedulers=settings.owned_schedulers, exempt=settings.exempt_namespaces
+        )
+        self._changes = context.store.label_changes
+        #: UIDs restored lately: how often, and until when they are left alone.
+        self._restored: dict[str, tuple[int, float]] = {}
+        self._generation = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget everything: a term begins, or another replica leads."""
+        self._generation += 1
+        self._changes.take()
+        self._members: dict[str, _Member] = {}
+        self._by_queue: dict[str, set[str]] = {}
+        self._to_write: dict[str, None] = {}
+        self._writing, self._write_at = 0, math.inf
+        #: By queue: the version of the last label that was written in it.
+        self._versions: dict[str, int] = {}
+        # Waiting pods: the lists under way by number, the version that is needed, and the one that is read.
+        self._scans: dict[int, _Scan] = {}
+        self._scan_number = self._completed_number = 0
+        self._wanted = self._scanned = 0
+        self._consistent_wanted = self._is_scan_requested = False
+        self._scan_at = self._stopped_scan_at = 0.0
+        self._scan_failures, self._scan_failure = 0, ""
+        # All pods: of the cluster (""), and of namespaces.
+        self._listings: dict[str, _Listing] = {"": _Listing("", "", due=0.0)}
+        self._all_listed = False
+
+    # Questions
+
+    def obstacle(self, queues: frozenset[str], *, since: int) -> Obstacle | None:
+        """What keeps a stop of these queues from being acknowledged; None if no member of them that could be
+        bound lacks its label. `since`: the version that the pods must have.
+        """
+        self._settle(queues)
+        if self._scanned < since:
+            self._wanted = max(self._wanted, since)
+            self._start_scan()
+            failure = f": {self._scan_failure}" if self._scan_failure else ""
+            return Obstacle(ObstacleReason.UNLABELLED, f"pods without a label are looked for{failure}")
+        first = next((member for member in self._of(queues) if self._may_be_bound(member)), None)
+        if first is None:
+            return None
+        if not first.is_found:
+            self._start_scan()
+        return Obstacle(ObstacleReason.UNLABELLED, _lacks_label(first))
+
+    def is_restoring(self, uid: str) -> bool:
+        """Whether another queue was written on the pod: the writes of that queue are not for it."""
+        member = self._members.get(uid)
+        return member is not None and member.cause is Cause.MOVED
+
+    def version_since(self, queues: frozenset[str], version: int) -> int:
+        """The version that all replicas must have: this one, or a later one at which a label was written."""
+        if not self._versions:
+            return version
+        return max(version, *(self._versions.get(queue, 0) for queue in queues))
+
+    def unfinished(self, queues: frozenset[str]) -> str:
+        """What of the members of these queues is not known yet, on nodes or not; "" if nothing is."""
+        self._settle(queues)
+        if not self._all_listed:
+            return "the pods without a label have not been listed yet"
+        for listing in self._listings.values():
+            if listing.namespace and listing.queue in queues:
+                return f"pods without a label are looked for in namespace {listing.namespace}"
+        first = next(iter(self._of(queues)), None)
+        return _lacks_label(first) if first is not None else ""
+
+    @property
+    def due(self) -> float:
+        """When the next list is to be begun, or write to be tried again, in monotonic seconds."""
+        times = [listing.due for listing in self._listings.values() if not listing.is_reading]
+        times.append(self._write_at)
+        if self._is_scan_wanted and not self._scans:
+            times.append(self._scan_at)
+        if next(self._store.snapshot.stopped_queues(), None) is not None:
+            times.append(self._stopped_scan_at)
+        return min(times, default=math.inf)
+
+    # Each sync
+
+    def request_all(self) -> None:
+        """Have all pods without the label listed soon: a replica is gone, or changes were missed."""
+        self._request_listing("", at=self._now())
+
+    def drop_changes(self) -> None:
+        """Another replica leads, and sees to them."""
+        self._changes.take()
+
+    def step(self) -> None:
+        """Take what the watches showed, and begin the lists and writes that are due."""
+        now = self._now()
+        self._settle(self._by_queue)
+        if now >= self._stopped_scan_at and next(self._store.snapshot.stopped_queues(), None) is not None:
+            self._stopped_scan_at = now + STOPPED_SECONDS
+            self._request_scan()
+        if self._is_scan_wanted and now >= self._scan_at:
+            self._start_scan()
+        for listing in list(self._listings.values()):
+            if not listing.is_reading and listing.due <= now:
+                self._read_page(listing)
+        self._write(now)
+
+    def _request_scan(self) -> None:
+        """Have the waiting pods listed as they are known to the API server now."""
+        self._wanted = max(self._wanted, self._store.progress.applied("pods"))
+        self._is_scan_requested = True
+
+    def _take_changes(self) -> None:
+        changes, now = self._changes.take(), self._now()
+        for member in changes.moved.values():
+            self._restore(member, now)
+        for departure in changes.left.values():
+            self._look_for(departure.member, departure.version, now)
+        for uid in changes.unwritten:
+            self._mend(uid)
+        for name in changes.namespaces:
+            self._request_listing(name, at=now)
+            self._request_listing(name, at=now + NAMESPACE_SECONDS)
+            self._request_scan()
+        if changes.incomplete:
+            self._consistent_wanted = True
+            self.request_all()
+
+    def _restore(self, member: Member, now: float) -> None:
+        """Another queue was written on the member, or none."""
+        stored, known = self._store.members.by_uid(member.uid), self._members.get(member.uid)
+        if stored is not None and stored.written and stored.queue == (known or member).queue:
+            return  # our own write, or it was changed back
+        if known is not None:
+            known.written = 0
+            self._to_write[known.uid] = None
+            return
+        times, until = self._restored.get(member.uid, (0, 0.0))
+        times = times + 1 if now < until + RESTORE.seconds(times + 1) else 1
+        if len(self._restored) >= MAX_RESTORED:
+            self._restored.clear()
+        retry_at = now if times == 1 else now + RESTORE.seconds(times - 1)
+        self._restored[member.uid] = (times, retry_at)
+        self._add(_open(member, Cause.MOVED, waits=member.waiting, retry_at=retry_at))
+
+    def _look_for(self, member: Member, version: int, now: float) -> None:
+        """The member left the watch, and may still exist."""
+        if member.uid in self._members:
+            return
+        lost = _open(member, Cause.LOST, waits=member.may_be_bound, is_found=False, left_at=version)
+        if not version:
+            lost.scan, self._consistent_wanted = self._scan_number + 1, True
+        self._add(lost, write=False)
+        if lost.waits:
+            self._wanted = max(self._wanted, version)
+            self._scan_at = max(self._scan_at, now + DEPARTURE_SECONDS)
+        else:
+            self._request_listing(member.namespace, at=now + DEPARTURE_SECONDS)
+
+    def _mend(self, uid: str) -> None:
+        member = self._store.members.by_uid(uid)
+        if member is None or member.written or "_" in member.queue or uid in self._members:
+            return  # no name of a queue has an underscore: the queue of this label does not exist
+        self._add(_open(member, Cause.MENDED, waits=False))
+
+    def mend_all(self) -> None:
+        """Mend the members whose queue has come to exist since their annotation was lost."""
+        members = self._store.members
+        for label in members.queues():
+            if "_" in label and (queue := self._store.queue_of_label(label)) != label:
+                for member in members.in_queue(label):
+                    if member.uid not in self._members:
+                        self._add(_open(member, Cause.MENDED, waits=False, queue=queue))
+
+        tree = self._store.snapshot.tree
+        self._versions = {queue: version for queue, version in self._versions.items() if queue in tree}
+
+    # Members to be written
+
+    def _may_be_bound(self, member: _Member) -> bool:
+        if not member.waits or member.cause is not Cause.MOVED:
+            return member.waits
+        stored = self._store.members.by_uid(member.uid)
+        return stored is None or stored.waiting
+
+    def _of(self, queues: Iterable[str]) -> Iterable[_Member]:
+        known = self._by_queue
+        names_in_use = (queue for queue in queues if queue in known) if known else ()
+        return (self._members[uid] for queue in names_in_use for uid in known[queue])
+
+    def _add(self, member: _Member, *, write: bool = True) -> None:
+        self._members[member.uid] = member
+        self._by_queue.setdefault(member.queue, set()).add(member.uid)
+        if write:
+            self._to_write[member.uid] = None
+
+    def _close(self, member: _Member) -> None:
+        self._members.pop(member.uid, None)
+        self._to_write.pop(member.uid, None)
+        uids = self._by_queue.get(member.queue)
+        if uids is not None:
+            uids.discard(member.uid)
+            if not uids:
+                del self._by_queue[member.queue]
+
+    def _add_found(self, pod: Pod, *, waits: bool) -> None:
+        """A pod without the label exists. Record it if it is a member."""
+        meta = pod.metadata
+        known = self._members.get(meta.uid)
+        if known is not None:
+            known.waits = known.waits or waits
+            if not known.is_found:
+                known.is_found = True
+                self._to_write[known.uid] = None
+            return
+        cached = self._store.members.by_uid(meta.uid)
+        if cached is not None and cached.written and cached.version >= meta.version:
+            return  # it has got the label since
+        membership = self._store.pod_membership(pod)
+        if membership is None:
+            return
+        self._add(
+            _Member(
+                uid=meta.uid,
+                namespace=meta.namespace,
+                name=meta.name,
+                queue=membership.queue or "",
+                cause=Cause.UNLABELLED,
+                waits=waits,
+            )
+        )
+
+    def _write(self, now: float) -> None:
+        """Submit the writes that are due; those of waiting pods are sent first."""
+        self._write_at = math.inf
+        if not self._to_write:
+            return
+        waiting = [self._members[uid] for uid in self._to_write]
+        waiting.sort(key=lambda member: not member.waits)
+        for member in waiting:
+            if self._writing >= (2 if member.waits else 1) * MAX_WRITES:
+                return  # the results of these writes begin the next ones
+            if member.is_writing:
+                continue
+            if member.retry_at <= now and self._submit(member):
+                del self._to_write[member.uid]
+                continue
+            if member.retry_at <= now:
+                member.retry_at = now + max(self._context.writers.wait(("label", member.uid)), RETRY.first)
+            self._write_at = min(self._write_at, member.retry_at)
+
+    def _submit(self, member: _Member) -> bool:
+        context, generation, term = self._context, self._generation, self._context.term()
+        body, path, failures = member.patch(), member.path, list[str]()
+
+        def send() -> int:
+            """In a writer's thread; returns the version of the pod, or 0 if it is gone."""
+            if not context.leading() or context.term() != term:
+                return 0
+            try:
+                answer = context.client.patch(path, body)
+            except NotFound:
+                return 0
+            except Conflict:
+                return self._uid_differs(member)
+            except ClusterError as exc:
+                failures.append(str(exc))
+                raise
+            return decode_response(answer, _written).metadata.version
+
+        def receive(version: int | None) -> None:
+            if generation == self._generation:
+                self._receive_written(member, version, failures[-1] if failures else "")
+
+        rank = (0,) if member.waits else (6,)
+        submitted = context.submit(
+            context.writers,
+            ("label", member.uid),
+            send,
+            receive,
+            rank=rank,
+            subject=member.subject,
+            batched=not member.waits,
+        )
+        if submitted:
+            member.is_writing = True
+            self._writing += 1
+        return submitted
+
+    def _uid_differs(self, member: _Member) -> int:
+        """The pod of this name conflicts with the write: 0 if it is another one; raises if it is the same."""
+        try:
+            found = decode_response(self._context.client.get(member.path), _written)
+        except NotFound:
+            return 0
+        if found.metadata.uid != member.uid:
+            return 0
+        raise Conflict(409, "Conflict", "somebody writes it all the time")
+
+    def _receive_written(self, member: _Member, version: int | None, failure: str) -> None:
+        member.is_writing = False
+        self._writing -= 1
+        if self._members.get(member.uid) is not member:
+            return
+        now = self._now()
+        if version is None:
+            member.failure = failure or "the API server did not take it"
+            wait = self._context.writers.wait(("label", member.uid))
+            member.retry_at = now + max(wait, RETRY.first)
+            self._to_write[member.uid] = None
+        elif not version:
+            self._close(member)
+        elif member.uid not in self._to_write:  # else it has been changed again meanwhile
+            member.written, member.written_at, member.failure = version, now, ""
+            self._versions[member.queue] = max(version, self._versions.get(member.queue, 0))
+            self._record_event(member)
+            self._settle([member.queue])
+
+    def _record_event(self, member: _Member) -> None:
+        changed = _CHANGED.get(member.cause)
+        if changed is not None:
+            self._context.recorder.record(
+                member.subject,
+                reason="QueueLabelRestored",
+                message=f'{changed}; it names queue "{member.queue}" again',
+                warning=True,
+                rate_limit_key=f"labels/{member.queue}",
+            )
+
+    def _settle(self, queues: Iterable[str]) -> None:
+        """Close the members of these queues that have their label, as far as our watch shows it."""
+        applied = self._store.progress.applied("pods")
+        self._take_changes()  # all up to this version, our own writes too: before these members are closed
+        if not self._by_queue:
+            return
+        for member in [member for member in self._of(queues) if 0 < member.written <= applied]:
+            if self._is_accounted_for(member):
+                self._close(member)
+
+    def _is_accounted_for(self, member: _Member) -> bool:
+        """Whether what was let through before the pod had its label is accounted for; see (4) above."""
+        stored = self._store.members.by_uid(member.uid)
+        if stored is None or not stored.may_be_bound or not stored.queue or member.cause is Cause.MENDED:
+            return True
+        if stored.marked:
+            self._store.bind_passes.assume_pass(
+                namespace=stored.namespace, name=stored.name, queue=stored.queue, uid=stored.uid
+            )
+            return True
+        member.waits = True
+        return self._now() >= member.written_at + BYPASS_SECONDS
+
+    # Lists of waiting pods
+
+    @property
+    def _is_scan_wanted(self) -> bool:
+        return self._wanted > self._scanned or self._is_scan_requested or self._consistent_wanted
+
+    def _start_scan(self) -> None:
+        """Have the waiting pods listed, unless lists under way will do."""
+        now = self._now()
+        if self._scan_failures and now < self._scan_at:
+            return
+        newest = max((scan.at for scan in self._scans.values()), default=-math.inf)
+        is_new_enough = not (self._consistent_wanted or self._is_scan_requested) and any(
+            scan.version >= self._wanted for scan in self._scans.values()
+        )
+        if len(self._scans) >= AT_ONCE or (is_new_enough and now < newest + HEDGE_SECONDS):
+            return
+        self._scan_number += 1
+        number, generation = self._scan_number, self._generation
+        version = 0 if self._consistent_wanted else self._wanted
+        failures = list[str]()
+
+        def read() -> WaitingPods:
+            try:
+                return read_waiting(self._context.list_client, self._selection, version=version)
+            except ClusterError as exc:
+                failures.append(str(exc))
+                raise
+
+        def receive(waiting: WaitingPods | None) -> None:
+            if generation == self._generation:
+                self._receive_waiting(number, waiting, failures[-1] if failures else "")
+
+        if self._context.submit(self._context.pod_listers, ("waiting pods", number), read, receive):
+            self._scans[number] = _Scan(version, now)
+            self._consistent_wanted = self._is_scan_requested = False
+
+    def _receive_waiting(self, number: int, waiting: WaitingPods | None, failure: str) -> None:
+        scan, now = self._scans.pop(number), self._now()
+        if waiting is None:
+            self._scan_failures += 1
+            self._scan_failure = truncated(failure, limit=FAILURE_LIMIT)
+            self._scan_at = now + RETRY.seconds(self._scan_failures)
+            self._consistent_wanted = self._consistent_wanted or not scan.version
+            return
+        self._scan_failures, self._scan_failure = 0, ""
+        self._scanned = max(self._scanned, waiting.version)
+        self._completed_number = max(self._completed_number, number)
+        listed = {pod.metadata.uid for pod in waiting.pods}
+        for pod in waiting.pods:
+            self._add_found(pod, waits=True)
+        for member in list(self._members.values()):
+            if member.waits and not member.written and not member.is_writing and member.uid not in listed:
+                self._not_waiting(member, number, waiting.version)
+        self._write(now)
+
+    def _not_waiting(self, member: _Member, number: int, version: int) -> None:
+        """The list does not have this pod: it is gone, or on a node, unless it is newer than the list."""
+        if member.cause is Cause.MOVED or member.cause is Cause.MENDED:
+            return  # it has a label
+        if not member.is_found and (version < member.left_at or number < member.scan):
+            return
+        member.waits = False
+        if not member.is_found:
+            self._request_listing(member.namespace, at=self._now() + DEPARTURE_SECONDS)
+
+    # Lists of all pods
+
+    def _request_listing(self, namespace: str, *, at: float) -> None:
+        if namespace in self._store.membership_settings.exempt_namespaces:
+            return
+        listing = self._listings.get(namespace)
+        queue = self._store.queue_of_namespace(namespace) if namespace else ""
+        if listing is None:
+            self._listings[namespace] = _Listing(namespace, queue, due=at)
+        elif listing.pages is None:
+            # It has not begun: once for each request is enough, but not sooner than the last one wants it.
+            if at > listing.due:
+                listing.again_at = at
+            listing.due, listing.queue = min(listing.due, at), queue or listing.queue
+        else:
+            listing.again_at, listing.queue = at, queue or listing.queue
+
+    def _read_page(self, listing: _Listing) -> None:
+        if listing.pages is None:
+            listing.pages = UnlabelledPages(
+                self._context.list_client, self._selection, namespace=listing.namespace
+            )
+            listing.number += 1
+            listing.seen.clear()
+        pages, generation = listing.pages, self._generation
+        key = ("unlabelled pods", (generation, listing.namespace, listing.number))
+
+        def receive(result: tuple[list[Pod] | None] | None) -> None:
+            if generation == self._generation:
+                self._receive_page(listing, result)
+
+        if self._context.submit(
+            self._context.pod_listers, key, lambda: (pages.read_page(),), receive, rank=(5,)
+        ):
+            listing.is_reading = True
+        else:
+            listing.due = self._now() + max(self._context.pod_listers.wait(key), RETRY.first)
+
+    def _receive_page(self, listing: _Listing, result: tuple[list[Pod] | None] | None) -> None:
+        """`result`: None if the page could not be read; then the list is begun again."""
+        now = self._now()
+        listing.is_reading = False
+        if result is None:
+            listing.pages, listing.failures = None, listing.failures + 1
+            listing.due = now + RETRY.seconds(listing.failures)
+            return
+        (pods,) = result
+        if pods is None:
+            self._end_listing(listing, now)
+            return
+        listing.failures = 0
+        for pod in pods:
+            listing.seen.add(pod.metadata.uid)
+            self._add_found(pod, waits=False)
+        is_first_of_term = not listing.namespace and not self._all_listed
+        listing.due = now if is_first_of_term or listing.namespace else now + PAGE_SECONDS
+
+    def _end_listing(self, listing: _Listing, now: float) -> None:
+        listing.pages = None
+        self._close_departed(listing)
+        if listing.again_at < math.inf:
+            listing.due, listing.again_at = max(now, listing.again_at), math.inf
+        elif listing.namespace:
+            del self._listings[listing.namespace]
+        else:
+            listing.due = now + FULL_SECONDS
+        if not listing.namespace:
+            self._all_listed = True
+        listing.seen.clear()
+
+    def _close_departed(self, listing: _Listing) -> None:
+        """Close the members that left the watch and that this list, begun later, does not have."""
+        for member in list(self._members.values()):
+            if (
+                not member.is_found
+                and not member.waits
+                and member.namespace == (listing.namespace or member.namespace)
+                and member.uid not in listing.seen
+            ):
+                self._close(member)
+
+    def _now(self) -> float:
+        return self._store.clock.monotonic()
+
+
+def _open(
+    member: Member,
+    cause: Cause,
+    *,
+    waits: bool,
+    queue: str = "",
+    is_found: bool = True,
+    left_at: int = 0,
+    retry_at: float = 0.0,
+) -> _Member:
+    return _Member(
+        uid=member.uid,
+        namespace=member.namespace,
+        name=member.name,
+        queue=queue or member.queue,
+        cause=cause,
+        waits=waits,
+        is_found=is_found,
+        left_at=left_at,
+        retry_at=retry_at,
+    )
+
+
+def _lacks_label(member: _Member) -> str:
+    where = f"pod {member.namespace}/{member.name}"
+    if member.failure:
+        return f"{where} cannot be given its label: {truncated(member.failure, limit=FAILURE_LIMIT)}"
+    if not member.is_found:
+        return f"{where} left the watch, and may still exist"
+    return f"{where} had no label, and what was let through before that is waited for"
