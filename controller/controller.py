@@ -85,7 +85,7 @@ class QueueController:
         self._retry_events = RetryEvents(context)
         self._preemption_retry = PreemptionRetry(context, events=self._retry_events)
         self._bind_pass_retry = BindPassRetry(context, events=self._retry_events)
-        self._adoption = MemberAdoption(context)
+        self._adoption = MemberAdoption(context, changed=self._queue_records.wake)
         self._acknowledgement = StopAcknowledgement(
             context, guards=self._guards, bind_pass_retry=self._bind_pass_retry, adoption=self._adoption
         )

@@ -174,7 +174,7 @@ OnMemberChange = Callable[[Member | None, Member | None], None]
 class Members:
     """The member pods; the event handler of the pod reflector."""
 
-    def __init__(  # noqa: PLR0913 - a callback for each thing that pods show
+    def __init__(
         self,
         *,
         membership: MembershipOf,
@@ -182,20 +182,15 @@ class Members:
         arrived: Callable[[str], None] = lambda _admission: None,
         group_uid: Callable[[str, str], str] = lambda _namespace, _name: "",
         on_unknown_removed: Callable[[Pod], object] = lambda _pod: None,
-        on_unknown: Callable[[Pod], object] = lambda _pod: None,
-        on_listed: Callable[[list[Pod]], object] = lambda _pods: None,
         on_left: Callable[[Member, int], object] = lambda _member, _version: None,
         on_state: OnMemberChange = lambda _before, _after: None,
     ) -> None:
         """`group_uid`: returns the UID of a PodGroup by namespace and name; "" if it does not exist.
         `arrived`: called with the admission request of a new member.
-        `on_unknown`, `on_unknown_removed`: called for a pod that is not a member, and for a deleted one that
-        was not. `on_listed`: called with all pods after each list. `on_left`: called with a member before it
-        is removed, and the version of that event; 0 if it was missing in a list. `on_state`: called with the
-        former and the new state before a new state is stored.
+        `on_unknown_removed`: called for a deleted pod that was not a member. `on_left`: called with a member
+        before it is removed, and the version of that event; 0 if it was missing in a list. `on_state`: called
+        with the former and the new state before a new state is stored.
         """
-        self._on_unknown = on_unknown
-        self._on_listed = on_listed
         self._on_left = on_left
         self._on_state = on_state
         self._on_unknown_removed = on_unknown_removed
@@ -222,7 +217,6 @@ class Members:
             self._set(self._by_uid[uid], None)
         for pod in objects:
             self.upsert(pod)
-        self._on_listed(objects)
 
     def upsert(self, obj: Pod) -> None:
         before = self._by_uid.get(obj.metadata.uid)
@@ -235,8 +229,6 @@ class Members:
             self._set(before, after)
             if before is None:
                 self._arrived(admission_request(obj.metadata))
-        else:
-            self._on_unknown(obj)
 
     def remove(self, obj: Pod) -> None:
         before = self._by_uid.get(obj.metadata.uid)

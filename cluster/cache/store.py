@@ -139,7 +139,7 @@ class Store:
         self.unreadable = UnreadableObjects()
         #: The versions of our own writes, and when each was begun; replaced, never changed in place.
         self._writes: tuple[tuple[int, float], ...] = ()
-        self.system_pods = SystemPods()
+        self.system_pods = SystemPods(on_known=self._notify_of_refused_members)
         #: Labels of members that somebody changed; for the leader.
         self.label_changes = LabelChanges()
         self.given_victims = GivenVictims(clock=clock.monotonic)
@@ -150,8 +150,6 @@ class Store:
             arrived=arrived,
             group_uid=self._uid_of_podgroup,
             on_unknown_removed=self._unknown_pod_removed,
-            on_unknown=self.system_pods.upsert,
-            on_listed=self._pods_listed,
             on_left=self.label_changes.record_left,
             on_state=self.label_changes.record_state,
         )
@@ -506,7 +504,6 @@ class Store:
 
     def _unknown_pod_removed(self, pod: Pod) -> None:
         """Call the marker listeners: by a marker a replica asks the others to report their pods."""
-        self.system_pods.remove(pod)
         if (
             pod.metadata.name == MARKER
             and pod.metadata.namespace in self.membership_settings.exempt_namespaces
@@ -516,17 +513,12 @@ class Store:
 
     def _policies_changed(self, before: PolicySet, after: PolicySet) -> None:
         """Notify of the pods that a policy may have held back; `controller.status` sees to the statuses."""
-        if self.system_pods.follow(after):
-            self.relist_members()
+        self.system_pods.follow(after)
         self._notify_of_refused_members()
 
     def lending_changed(self) -> None:
         """Notify of the pods that may have been denied the victims that another queue lends now."""
         if self.policies.policies.entries:
-            self._notify_of_refused_members()
-
-    def _pods_listed(self, pods: list[Pod]) -> None:
-        if self.system_pods.listed(pods):
             self._notify_of_refused_members()
 
     def _notify_of_refused_members(self) -> None:

@@ -24,7 +24,10 @@ MAX_QUEUES_NAMED = 200
 class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A field is None if the replica does not report it.
 
-    `seen`, `pods`: the resource versions up to which it knows the queues and the pods.
+    `seen`: the resource version up to which it knows the queues.
+    `members`: the one up to which it knows the pods that have our label. `pods`: the same of all pods, of a
+    replica of an older version, which watches them all. A leader of an older version gives no pod the label,
+    so it must not rely on a replica that watches labelled pods alone: it is not told of `members`.
     `open`: the stopped queues of which it has open passes. `binds`: those of them where a bind that the guard
     allowed may still be stored. `passes`: the pods of the open passes, as queue, namespace and name; None if
     they are more than `MAX_PASSES_NAMED`.
@@ -35,6 +38,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     open: tuple[str, ...] | None = None
     admitting: tuple[str, ...] | None = None
     pods: int | None = None
+    members: int | None = None
     passes: tuple[tuple[str, str, str], ...] | None = None
     binds: tuple[str, ...] | None = None
 
@@ -44,8 +48,10 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return bool(self.open or self.admitting)
 
     def differs_only_in_pods(self, other: ReplicaReport | None) -> bool:
-        """Return whether only `pods` differs: pods change all the time, and no replica waits for it."""
-        return other is not None and structs.replace(other, pods=self.pods) == self
+        """Return whether only the version of the pods differs: it changes all the time, and no replica waits
+        for it.
+        """
+        return other is not None and structs.replace(other, pods=self.pods, members=self.members) == self
 
     def to_view(self, name: str) -> ReplicaView:
         """Return the report as the acknowledgement rule reads it."""
@@ -57,7 +63,12 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         opened = None if self.open is None else frozenset(self.open)
         binds = None if self.binds is None else frozenset(self.binds)
         return ReplicaView(
-            name=name, queues=self.seen, pods=self.pods, open_queues=opened, passes=passes, bind_queues=binds
+            name=name,
+            queues=self.seen,
+            pods=self.pods if self.members is None else self.members,
+            open_queues=opened,
+            passes=passes,
+            bind_queues=binds,
         )
 
 
@@ -71,7 +82,7 @@ def report_of(store: Store) -> ReplicaReport:
         seen,
         open=_names_or_none(stopped),
         admitting=_names_or_none(closed_queues_with_admissions(store)),
-        pods=pods,
+        members=pods,
         passes=list_open_passes(store, stopped, most=MAX_PASSES_NAMED),
         binds=_names_or_none(stopped_queues_with_binds(store)),
     )

@@ -7,7 +7,8 @@
 | workloads  | by UID (`workloads`)                | their queue, when they are added, removed or finish |
 | pods       | by UID (`members`)                  | their queue                                    |
 | namespaces | by name                             | all queues, if the queue that it names changed; a queue
-|            |                                     | in use there, if it began or ceased to select it |
+|            |                                     | in use there, if it began or ceased to select it; the
+|            |                                     | leader, if pods of it may lack their label |
 | commands   | by UID, by queue (`commands`)       | the target queue                               |
 """
 
@@ -18,6 +19,7 @@ from collections.abc import Mapping
 from cluster.cache.changes import QueueChange
 from cluster.cache.store import Store
 from cluster.objects import Metadata, Namespace, QueueObject
+from queues import labels as names
 
 
 class QueueEventHandler:
@@ -71,7 +73,10 @@ class NamespaceEventHandler:
         changed = [
             obj for obj in objects if self._queue_changed(obj.metadata.name, before.get(obj.metadata.name))
         ]
-        for obj in changed:
+        for obj in (
+            *changed,
+            *(obj for obj in objects if _is_selected_anew(former.get(obj.metadata.name), obj)),
+        ):
             self._store.label_changes.record_namespace(obj.metadata.name)
         if changed:
             self._store.relist_members()
@@ -85,8 +90,10 @@ class NamespaceEventHandler:
         before = self._store.queue_of_namespace(name) if stored is not None else None
         self._store.namespaces[name] = obj
         self._store.labels_changed(name, _labels(stored))
-        if self._queue_changed(name, before):
+        queue_changed = self._queue_changed(name, before)
+        if queue_changed or _is_selected_anew(stored, obj):
             self._store.label_changes.record_namespace(name)
+        if queue_changed:
             self._store.relist_members()
         self._store.notify("")
 
@@ -110,6 +117,15 @@ class NamespaceEventHandler:
 def _labels(stored: Namespace | None) -> Mapping[str, str] | None:
     """Return the labels; None if the namespace was not known."""
     return (stored.metadata.labels or {}) if stored is not None else None
+
+
+def _is_selected_anew(stored: Namespace | None, obj: Namespace) -> bool:
+    """Return whether webhooks did not select a known namespace, and do from now on.
+
+    Pods of it that came before have no label.
+    """
+    key = names.MEMBER_NAMESPACE
+    return stored is not None and not stored.metadata.label(key) and bool(obj.metadata.label(key))
 
 
 def _is_past(gone: Metadata, stored: Metadata) -> bool:

@@ -17,6 +17,7 @@ import msgspec
 from cluster.api.client import Client
 from cluster.cache.scheduling_policies import ConfigMap
 from cluster.cache.store import Store
+from cluster.cache.system_pods import SystemPod
 from cluster.cache.watch_progress import Marker
 from cluster.debounce import Debouncer
 from cluster.decoding import LenientReader
@@ -31,16 +32,19 @@ from cluster.informers.crd_fields import (
 )
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.informers.reflector import SHORT_WATCH_SECONDS, Reflector, ReflectorOptions
+from cluster.informers.system_pods import SYSTEM_PODS, SystemPodsWatch
 from cluster.metrics import Metrics
 from cluster.objects import Command, Namespace, Pod, PodGroup, WorkloadObject
 from cluster.readiness import ClusterReadiness
 from cluster.scoring.objects import Node, ScoredPod
-from cluster.scoring.reflectors import ASSIGNED_PODS, NODES, ScoringReflectors, WatchedKind
+from cluster.scoring.reflectors import ASSIGNED, ASSIGNED_PODS, NODES, ScoringReflectors, WatchedKind
+from queues import labels as names
 from queues.workload_kinds import KINDS
 
 if TYPE_CHECKING:  # numpy comes with it
     from cluster.scoring.node_scoring import NodeScoring
 
+PODS = "/api/v1/pods"
 SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
 BUS = "/apis/bus.volcano.sh/v1alpha1"
 
@@ -81,6 +85,7 @@ _PODGROUP = ObjectDecoder(msgspec.json.Decoder(PodGroup).decode, LenientReader(P
 _COMMAND = ObjectDecoder(msgspec.json.Decoder(Command).decode, LenientReader(Command))
 _WORKLOAD = ObjectDecoder(msgspec.json.Decoder(WorkloadObject).decode, LenientReader(WorkloadObject))
 _POD = ObjectDecoder(msgspec.json.Decoder(Pod).decode, LenientReader(Pod))
+_SYSTEM_POD = ObjectDecoder(msgspec.json.Decoder(SystemPod).decode, LenientReader(SystemPod))
 _QUEUE = ObjectDecoder(read_queue, read_queue_leniently)
 _CONFIG_MAP = ObjectDecoder(msgspec.json.Decoder(ConfigMap).decode, LenientReader(ConfigMap))
 _SCORING = {
@@ -132,13 +137,16 @@ class Informers:
                 )
                 for key, kind in KINDS.items()
             },
-            "pods": self._reflector("pods", "/api/v1/pods", _POD, store.members),
+            # Members alone: the leader gives those without the label the label (`controller.pods.adoption`).
+            "pods": self._reflector("pods", PODS, _POD, store.members, labels=names.QUEUE),
         }
         self._scoring = ScoringReflectors(
             new_scoring=self._new_scoring, new_reflector=self._new_scoring_reflector
         )
         self._store = store
+        self._system_pods = SystemPodsWatch(store.system_pods, new_reflector=self._new_system_pods_reflector)
         store.policies.add_listener(lambda _before, after: self._scoring.follow(after))
+        store.policies.add_listener(lambda _before, after: self._system_pods.follow(after))
         self._definitions = Definitions(self._relist_own_kinds, faults=readiness.definition_faults)
         self.reflectors |= {
             kind: self._definition_reflector(kind, name) for kind, name in DEFINITION_KINDS.items()
@@ -162,6 +170,7 @@ class Informers:
         handler: Any,
         *,
         selector: str = "",
+        labels: str = "",
         optional: bool = False,
         synced: threading.Event | None = None,
     ) -> Reflector[Any]:
@@ -174,6 +183,7 @@ class Informers:
             counters=self._metrics,
             options=ReflectorOptions(
                 selector=selector,
+                labels=labels,
                 optional=optional,
                 watch_seconds=SHORT_WATCH_SECONDS if kind in SHORT_WATCH_KINDS else None,
                 advanced=self._progress.advanced,
@@ -202,6 +212,17 @@ class Informers:
             synced=kind.synced,
         )
 
+    def _new_system_pods_reflector(self) -> Reflector[Any]:
+        return self._reflector(
+            SYSTEM_PODS,
+            PODS,
+            _SYSTEM_POD,
+            self._store.system_pods,
+            selector=ASSIGNED,
+            labels=f"!{names.QUEUE}",
+            synced=threading.Event(),
+        )
+
     def scoring(self) -> NodeScoring | None:
         """What scores nodes now; None while no policy does, or nodes and pods have not been read."""
         return self._scoring.scoring()
@@ -211,6 +232,7 @@ class Informers:
         for reflector in self.reflectors.values():
             reflector.retry_now()
         self._scoring.retry_now()
+        self._system_pods.retry_now()
 
     def _definition_reflector(self, kind: str, name: str) -> Reflector[Any]:
         """Watch one definition by its name: our role allows no other."""
@@ -239,7 +261,7 @@ class Informers:
         """Return the names of the threads that were started and have ended."""
         threads = {f"reflector-{kind}": reflector for kind, reflector in self.reflectors.items()}
         dead = [name for name, reflector in threads.items() if reflector.has_died]
-        dead += self._scoring.dead()
+        dead += self._scoring.dead() + self._system_pods.dead()
         if self._started:
             dead += [] if self._progress.alive else ["progress"]
             dead += [] if self._relisting.alive else ["relisting"]
@@ -249,6 +271,7 @@ class Informers:
         self._progress.stop()
         self._relisting.stop()
         self._scoring.stop()
+        self._system_pods.stop()
         for reflector in self.reflectors.values():
             reflector.stop()
 

@@ -124,15 +124,16 @@ class Counters(Protocol):
 class ReflectorOptions(Generic[T]):
     """How a reflector reads its kind, and who learns of it.
 
-    `selector`: a field selector. `optional`: the kind may not be installed. `watch_seconds`: the least and
-    the greatest duration of a watch (None: `WATCH_SECONDS`). `advanced`: called with the kind and `applied`
-    when `applied` has grown. `answered`: called after the first answer after no answer, and after the first
-    good answer after failures. `backoff`: remembers the objects that the handler failed for. `lenient`: reads
-    an object that `decode` cannot read. `unreadable`: records those objects. `synced`: set while the kind has
-    been listed and is watched.
+    `selector`: a field selector; `labels`: a label selector. `optional`: the kind may not be installed.
+    `watch_seconds`: the least and the greatest duration of a watch (None: `WATCH_SECONDS`).
+    `advanced`: called with the kind and `applied` when `applied` has grown. `answered`: called after the
+    first answer after no answer, and after the first good answer after failures. `backoff`: remembers the
+    objects that the handler failed for. `lenient`: reads an object that `decode` cannot read. `unreadable`:
+    records those objects. `synced`: set while the kind has been listed and is watched.
     """
 
     selector: str = ""
+    labels: str = ""
     optional: bool = False
     watch_seconds: tuple[int, int] | None = None
     advanced: Callable[[str, int], object] = lambda _kind, _applied: None
@@ -161,7 +162,8 @@ class Reflector(Generic[T]):
         self.kind = kind
         self._optional = options.optional
         self.path = path
-        self._selected: dict[str, str | int] = {"fieldSelector": options.selector} if options.selector else {}
+        selectors = {"fieldSelector": options.selector, "labelSelector": options.labels}
+        self._selected: dict[str, str | int] = {key: text for key, text in selectors.items() if text}
         self._decode = decode
         self._shared_client = client
         self._handler = IsolatedEventHandler(handler, kind=kind, backoff=options.backoff)

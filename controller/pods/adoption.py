@@ -55,7 +55,7 @@ Invariants
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Any
 
@@ -119,7 +119,8 @@ class _Member(msgspec.Struct, kw_only=True):
     `queue`: "" while its PodGroup does not exist. `waits`: it is on no node, as far as is known.
     `is_found`: it exists; a pod that left the watch may have been deleted. `left_at`: the version of pods at
     which it left; `scan`: the number of the first list that shows whether it exists, where that version is
-    not known. `written`: the version of our write. `retry_at`: monotonic seconds.
+    not known. `since`: when it was recorded. `written`: the version of our write, `written_at` its time.
+    Times are monotonic seconds.
     """
 
     uid: str
@@ -131,6 +132,7 @@ class _Member(msgspec.Struct, kw_only=True):
     is_found: bool = True
     left_at: int = 0
     scan: int = 0
+    since: float = 0.0
     written: int = 0
     written_at: float = 0.0
     is_writing: bool = False
@@ -164,14 +166,15 @@ class _Scan(msgspec.Struct, frozen=True):
 class _Listing(msgspec.Struct):
     """A list of all pods without the label, or of those of a namespace, page by page.
 
-    `queue`: the one that the namespace names. `seen`: the UIDs that it has shown. `due`: when its next page
-    is read, in monotonic seconds.
+    `queue`: the one that the namespace names. `seen`: the UIDs that it has shown. `began`: when it was begun;
+    `due`: when its next page is read. Times are monotonic seconds.
     """
 
     namespace: str
     queue: str
     due: float
     number: int = 0
+    began: float = 0.0
     pages: UnlabelledPages | None = None
     seen: set[str] = msgspec.field(default_factory=set)
     is_reading: bool = False
@@ -183,8 +186,10 @@ class _Listing(msgspec.Struct):
 class MemberAdoption:
     """Owner: the controller's thread."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, *, changed: Callable[[], object]) -> None:
+        """`changed`: called, on the controller's thread, when what a stop waits for may have come."""
         self._context = context
+        self._changed = changed
         self._store = context.store
         settings = context.store.membership_settings
         self._selection = PodSelection(
@@ -305,7 +310,7 @@ class MemberAdoption:
         for departure in changes.left.values():
             self._look_for(departure.member, departure.version, now)
         for uid in changes.unwritten:
-            self._mend(uid)
+            self._mend(self._store.members.by_uid(uid))
         for name in changes.namespaces:
             self._request_listing(name, at=now)
             self._request_listing(name, at=now + NAMESPACE_SECONDS)
@@ -319,16 +324,16 @@ class MemberAdoption:
         stored, known = self._store.members.by_uid(member.uid), self._members.get(member.uid)
         if stored is not None and stored.written and stored.queue == (known or member).queue:
             return  # our own write, or it was changed back
-        if known is not None:
-            known.written = 0
-            self._to_write[known.uid] = None
-            return
         times, until = self._restored.get(member.uid, (0, 0.0))
         times = times + 1 if now < until + RESTORE.seconds(times + 1) else 1
         if len(self._restored) >= MAX_RESTORED:
             self._restored.clear()
         retry_at = now if times == 1 else now + RESTORE.seconds(times - 1)
         self._restored[member.uid] = (times, retry_at)
+        if known is not None:
+            known.written, known.retry_at = 0, retry_at
+            self._to_write[known.uid] = None
+            return
         self._add(_open(member, Cause.MOVED, waits=member.waiting, retry_at=retry_at))
 
     def _look_for(self, member: Member, version: int, now: float) -> None:
@@ -336,6 +341,7 @@ class MemberAdoption:
         if member.uid in self._members:
             return
         lost = _open(member, Cause.LOST, waits=member.may_be_bound, is_found=False, left_at=version)
+        lost.since = now
         if not version:
             lost.scan, self._consistent_wanted = self._scan_number + 1, True
         self._add(lost, write=False)
@@ -345,21 +351,19 @@ class MemberAdoption:
         else:
             self._request_listing(member.namespace, at=now + DEPARTURE_SECONDS)
 
-    def _mend(self, uid: str) -> None:
-        member = self._store.members.by_uid(uid)
-        if member is None or member.written or "_" in member.queue or uid in self._members:
-            return  # no name of a queue has an underscore: the queue of this label does not exist
-        self._add(_open(member, Cause.MENDED, waits=False))
+    def _mend(self, member: Member | None) -> None:
+        if member is None or member.written or member.uid in self._members:
+            return
+        queue = self._store.queue_of_label(member.queue)
+        if "_" not in queue:  # no name has one: no queue with this label exists yet
+            self._add(_open(member, Cause.MENDED, waits=False, queue=queue))
 
     def mend_all(self) -> None:
-        """Mend the members whose queue has come to exist since their annotation was lost."""
+        """Mend the members whose annotation was lost before we led, or before their queue came to exist."""
         members = self._store.members
-        for label in members.queues():
-            if "_" in label and (queue := self._store.queue_of_label(label)) != label:
-                for member in members.in_queue(label):
-                    if member.uid not in self._members:
-                        self._add(_open(member, Cause.MENDED, waits=False, queue=queue))
-
+        for name in members.queues():
+            for member in members.in_queue(name):
+                self._mend(member)
         tree = self._store.snapshot.tree
         self._versions = {queue: version for queue, version in self._versions.items() if queue in tree}
 
@@ -503,6 +507,7 @@ class MemberAdoption:
             self._versions[member.queue] = max(version, self._versions.get(member.queue, 0))
             self._record_event(member)
             self._settle([member.queue])
+            self._changed()
 
     def _record_event(self, member: _Member) -> None:
         changed = _CHANGED.get(member.cause)
@@ -593,6 +598,7 @@ class MemberAdoption:
             if member.waits and not member.written and not member.is_writing and member.uid not in listed:
                 self._not_waiting(member, number, waiting.version)
         self._write(now)
+        self._changed()
 
     def _not_waiting(self, member: _Member, number: int, version: int) -> None:
         """The list does not have this pod: it is gone, or on a node, unless it is newer than the list."""
@@ -627,6 +633,7 @@ class MemberAdoption:
                 self._context.list_client, self._selection, namespace=listing.namespace
             )
             listing.number += 1
+            listing.began = self._now()
             listing.seen.clear()
         pages, generation = listing.pages, self._generation
         key = ("unlabelled pods", (generation, listing.namespace, listing.number))
@@ -675,11 +682,12 @@ class MemberAdoption:
         listing.seen.clear()
 
     def _close_departed(self, listing: _Listing) -> None:
-        """Close the members that left the watch and that this list, begun later, does not have."""
+        """Close the members that left the watch before this list was begun, and that it does not have."""
         for member in list(self._members.values()):
             if (
                 not member.is_found
                 and not member.waits
+                and member.since <= listing.began
                 and member.namespace == (listing.namespace or member.namespace)
                 and member.uid not in listing.seen
             ):

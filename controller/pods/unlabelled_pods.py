@@ -10,6 +10,7 @@ which we own are listed once more, by a field selector. Pods of exempt namespace
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 
 import msgspec
 
@@ -127,14 +128,22 @@ def _list_version(meta: ListMeta, wanted: int) -> int:
 
 
 class UnlabelledPages:
-    """All pods without the label, page by page. For one thread at a time; a failed page ends it."""
+    """All pods without the label, page by page. For one thread at a time.
+
+    After a page that failed the list begins anew: pages of two lists may miss a pod.
+    """
 
     def __init__(self, client: Client, selection: PodSelection, *, namespace: str = "") -> None:
-        self._pages = self._read(client, selection, namespace)
+        self._begin = partial(self._read, client, selection, namespace)
+        self._pages = self._begin()
 
     def read_page(self) -> list[Pod] | None:
         """Read the next page; None after the last one. Raises `ClusterError`."""
-        return next(self._pages, None)
+        try:
+            return next(self._pages, None)
+        except BaseException:
+            self._pages = self._begin()
+            raise
 
     @staticmethod
     def _read(client: Client, selection: PodSelection, namespace: str) -> Iterator[list[Pod]]:

@@ -38,6 +38,7 @@ from queues.membership import (
     QueueConflict,
     Source,
     WorkloadFacts,
+    fits_label,
     submitted_pod_membership,
     workload_membership,
 )
@@ -106,7 +107,14 @@ def _rule(membership: Membership) -> str:
 
 
 def _written(kind: Type, item: Object) -> str:
-    """The queue that admission wrote on the object or into its template; empty if none."""
+    """The queue that admission wrote on the object or into its template; empty if none.
+
+    Of a pod the label counts: an annotation that does not fit it is not believed (`queues.membership`).
+    """
+    label = labels_of(item).get(names.QUEUE) if kind is POD else None
+    if label is not None:
+        annotation = str(annotations_of(item).get(names.QUEUE) or "")
+        return annotation if fits_label(annotation, str(label)) else str(label)
     places = (
         [annotations_of(item)]
         if kind is POD

@@ -19,8 +19,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// assigned is in the field selector of whoever wants the pods on nodes: all of them are, and none has ended.
-const assigned = "spec.nodeName!="
+const (
+	// assigned is in the field selector of whoever wants the pods on nodes: all of them are, and none has ended.
+	assigned = "spec.nodeName!="
+	// queueLabel is what members have, and no other pod.
+	queueLabel = "sluice.dev/queue"
+)
 
 type replayed struct {
 	pods, members, nodes int
@@ -115,32 +119,48 @@ func (r *replayed) ServeHTTP(w http.ResponseWriter, asked *http.Request) {
 		r.upstream.ServeHTTP(w, asked)
 		return
 	}
-	if fields := query.Get("fieldSelector"); query.Get("labelSelector") != "" || fields != "" && !strings.Contains(fields, assigned) {
-		http.Error(w, "no selectors here but "+assigned, http.StatusBadRequest)
-		return
-	}
+	numbers, count := r.selected(query.Get("labelSelector"), query.Get("fieldSelector"))
 	kind := jsonType
-	if strings.Contains(asked.Header.Get("Accept"), protobufType) {
+	if accepts := asked.Header.Get("Accept"); strings.Contains(accepts, protobufType) {
 		kind = protobufType
+	} else if strings.Contains(accepts, "as=PartialObjectMetadataList") {
+		kind = metadataType
 	}
 	from, _ := strconv.Atoi(query.Get("continue"))
-	to := r.pods
+	to := count
 	// As the API server does, whose cache answers this version whole whatever the limit.
 	cached := query.Get("resourceVersion") == "0"
 	if limit, _ := strconv.Atoi(query.Get("limit")); limit > 0 && !cached {
-		to = min(r.pods, from+limit)
+		to = min(count, from+limit)
 	}
-	w.Header().Set("Content-Type", kind)
-	_, _ = w.Write(r.page(kind, from, to)) // the caller may have gone
-}
-
-func (r *replayed) page(kind string, from, to int) []byte {
-	next, version := "", strconv.FormatInt(r.version.Load(), 10)
-	if to < r.pods {
+	next := ""
+	if to < count {
 		next = strconv.Itoa(to)
 	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(r.page(kind, numbers, from, to, next)) // the caller may have gone
+}
+
+// selected is how many pods the selectors name, and the number of each of them.
+func (r *replayed) selected(labels, fields string) (func(int) int, int) {
+	every := r.pods / r.members
+	none := strings.Contains(fields, "spec.nodeName=") || strings.Contains(fields, "spec.schedulerName=")
+	switch {
+	case none: // all are on nodes, and of the default scheduler
+		return nil, 0
+	case labels == queueLabel:
+		return func(i int) int { return i * every }, r.members
+	case labels == "!"+queueLabel:
+		return func(i int) int { return i + i/(every-1) + 1 }, r.pods - r.members
+	}
+	return func(i int) int { return i }, r.pods
+}
+
+func (r *replayed) page(kind string, numbers func(int) int, from, to int, next string) []byte {
+	version := strconv.FormatInt(r.version.Load(), 10)
 	pods := make([][]byte, 0, to-from)
-	for number := from; number < to; number++ {
+	for i := from; i < to; i++ {
+		number := numbers(i)
 		which := 1
 		if number%(r.pods/r.members) == 0 {
 			which = 0

@@ -14,6 +14,7 @@ import (
 
 const (
 	jsonType     = "application/json"
+	metadataType = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	protobufType = "application/vnd.kubernetes.protobuf"
 	// What is replaced, by texts of the same lengths: so an encoded pod stays one.
 	nameMark = "name-0000000"
@@ -42,11 +43,15 @@ func shapes(content []byte) (map[string][2]shape, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
+		inMetadata, err := json.Marshal(metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
+		if err != nil {
+			return nil, "", err
+		}
 		inProtobuf, err := pod.Marshal()
 		if err != nil {
 			return nil, "", err
 		}
-		for kind, encoded := range map[string][]byte{jsonType: inJSON, protobufType: inProtobuf} {
+		for kind, encoded := range map[string][]byte{jsonType: inJSON, metadataType: inMetadata, protobufType: inProtobuf} {
 			both := found[kind]
 			both[i] = encoded
 			found[kind] = both

@@ -14,7 +14,6 @@ from controller.pods.retry import LATE_SECONDS, PreemptionRetry
 from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import RETRY, TIMES, Ungating
 from queues.messages import missing_action_text
-from tests.support.cluster.recounting import read_pod
 from tests.support.controller.contexts import ImmediateWrites, context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import GROUP, Wire, member, podgroup, policies, queue
@@ -230,7 +229,7 @@ def test_pods_that_lack_room_are_retried_once_the_system_pods_are_known(setup: S
     noted: list[str] = []
     setup.store.add_listener(lambda name, _change: noted.append(name))
     for _ in range(2):
-        setup.store.members.replace([read_pod(waiting)])
+        setup.store.system_pods.replace([])
         setup.preemptions()
     assert len(setup.writers.keys) == 2
     assert noted.count("vision") >= 1

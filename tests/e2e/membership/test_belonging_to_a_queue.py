@@ -121,7 +121,7 @@ def test_pods_before_their_podgroup_wait_for_it(sandbox: Sandbox, queue: str) ->
     """Answered once, when it comes: the queue is written down, the gate is lifted."""
     names = sandbox.pods("grouped", 2, annotations={GROUPED_BY: "pair"})
     sandbox.reason_on(names[0], 'PodGroup "pair" does not exist')
-    assert [written(pod) for pod in sandbox.read_pods().values()] == [(None, None)] * 2
+    assert [written(pod) for pod in sandbox.read_pods().values()] == [(None, "")] * 2, "an empty label"
     sandbox.podgroup("pair", queue)
     sandbox.all_bound(names)
     assert [written(pod) for pod in sandbox.read_pods().values()] == [(queue, queue)] * 2

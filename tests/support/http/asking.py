@@ -15,12 +15,14 @@ from werkzeug.test import TestResponse
 
 from cluster.cache.scheduling_policies import ConfigMap
 from cluster.cache.store import Clock, Store
+from cluster.cache.system_pods import SystemPod, SystemPodSpec
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.objects import Command, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
 from cluster.scoring.event_handlers import NodeEventHandler
 from cluster.scoring.node_scoring import NodeScoring
 from cluster.scoring.objects import Node
 from extender.routes import handlers as extender_handlers
+from queues.labels import QUEUE
 from queues.membership import MembershipSettings
 from queues.workload_kinds import KINDS
 from server.app import Handler, create_app
@@ -62,6 +64,32 @@ class Said(NamedTuple):
     warnings: list[str]
 
 
+class _PodHandlers:
+    """The two watches of pods: of members, and of those without our label while a policy asks for them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def upsert(self, pod: Pod) -> None:
+        self._store.members.upsert(pod)
+        if not _is_labelled(pod):
+            self._store.system_pods.upsert(system_pod(pod))
+
+    def remove(self, pod: Pod) -> None:
+        self._store.members.remove(pod)
+        if not _is_labelled(pod):
+            self._store.system_pods.remove(system_pod(pod))
+
+
+def _is_labelled(pod: Pod) -> bool:
+    return QUEUE in (pod.metadata.labels or {})
+
+
+def system_pod(pod: Pod) -> SystemPod:
+    spec = SystemPodSpec(pod.spec.priority, pod.spec.priority_class_name)
+    return SystemPod(pod.metadata, spec)
+
+
 class Server:
     """One server. `has` and `lacks` are what its reflectors would hear."""
 
@@ -82,7 +110,7 @@ class Server:
         self.scoring: NodeScoring | None = None
         self._sinks: dict[str, tuple[type[Any], Any]] = {
             "Queue": (QueueObject, QueueEventHandler(self.store)),
-            "Pod": (Pod, self.store.members),
+            "Pod": (Pod, _PodHandlers(self.store)),
             "PodGroup": (PodGroup, self.store.podgroups),
             "Namespace": (Namespace, NamespaceEventHandler(self.store)),
             "Command": (Command, self.store.commands),

@@ -1,0 +1,501 @@
+"""Members without their label: how they are found and written, and what waits for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cluster.api.client import Client
+from cluster.exceptions import ClusterError, Conflict, NotFound, Refused, Unreachable
+from controller.pods.adoption import (
+    BYPASS_SECONDS,
+    DEPARTURE_SECONDS,
+    FULL_SECONDS,
+    NAMESPACE_SECONDS,
+    STOPPED_SECONDS,
+    MemberAdoption,
+)
+from queues.labels import QUEUE
+from queues.membership import label_value
+from queues.status.acknowledgement import ObstacleReason
+from tests.support.controller.contexts import context_with
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import GROUP, NAMED, Wire, namespace, pod, podgroup, queue
+
+PODS = "/api/v1/pods"
+RESEARCH = frozenset({"research"})
+
+
+class Api:
+    """Answers lists of pods without the label, and writes of labels."""
+
+    def __init__(self) -> None:
+        self.version = 100
+        self.waiting: list[Wire] = []
+        self.others: list[Wire] = []
+        self.queries: list[tuple[str, Mapping[str, Any]]] = []
+        self.patches: list[tuple[str, Wire]] = []
+        self.fails: Callable[[str], ClusterError | None] = lambda _path: None
+
+    def request(self, method: str, path: str, *, query: Mapping[str, Any], **_: object) -> bytes:
+        assert (method, query["labelSelector"]) == ("GET", f"!{QUEUE}")
+        self.queries.append((path, query))
+        if (error := self.fails(path)) is not None:
+            raise error
+        fields = query["fieldSelector"]
+        pods = self.waiting if "spec.nodeName=," in fields else [*self.waiting, *self.others]
+        by_scheduler = "spec.schedulerName=volcano" in fields
+        items = [obj for obj in pods if not by_scheduler or obj["spec"].get("schedulerName") == "volcano"]
+        if path != PODS:
+            items = [obj for obj in items if f"/{obj['metadata']['namespace']}/" in path]
+        listed = [{"metadata": obj["metadata"]} for obj in items]
+        return json.dumps({"metadata": {"resourceVersion": str(self.version)}, "items": listed}).encode()
+
+    def get(self, path: str) -> bytes:
+        raise NotFound(404, "NotFound", path)
+
+    def patch(self, path: str, body: Wire) -> bytes:
+        if (error := self.fails(path)) is not None:
+            raise error
+        self.patches.append((path, body["metadata"]))
+        self.version += 1
+        answer = {"metadata": {"uid": body["metadata"]["uid"], "resourceVersion": str(self.version)}}
+        return json.dumps(answer).encode()
+
+
+class Writes:
+    """Sends each write when the test lets it; one that fails is given up."""
+
+    def __init__(self) -> None:
+        self.held: list[tuple[Callable[[], object], Callable[[bool], object]]] = []
+
+    def submit(
+        self, _key: object, write: Callable[[], object], *, done: Callable[[bool], object], **_: object
+    ) -> bool:
+        self.held.append((write, done))
+        return True
+
+    def send(self) -> None:
+        held, self.held = self.held, []
+        for write, done in held:
+            try:
+                write()
+            except ClusterError:
+                done(False)
+            else:
+                done(True)
+
+    def wait(self, _key: object) -> float:
+        return 0.0
+
+
+class Leader:
+    """The leader's adoption, a cache whose watch has every version, and an API server."""
+
+    def __init__(self) -> None:
+        self.server = Server().has(queue("root"), queue("research"), queue("other"), queue("default"))
+        self.store = self.server.store
+        self.api, self.lists, self.writes = Api(), Writes(), Writes()
+        self.watched = SimpleNamespace(applied=100)
+        self.store.progress.attach("pods", cast(Any, self.watched))
+        self.events: list[str] = []
+        self.context = context_with(
+            store=self.store,
+            client=cast(Client, self.api),
+            list_client=cast(Client, self.api),
+            writers=self.writes,
+            pod_listers=self.lists,
+            leading=lambda: True,
+            term=lambda: 1,
+            recorder=SimpleNamespace(
+                record=lambda _subject, *, reason, message, **_: self.events.append(f"{reason}: {message}")
+            ),
+        )
+        self.adoption = MemberAdoption(self.context, changed=lambda: None)
+
+    def wait(self, seconds: float) -> Leader:
+        self.server.clock.seconds += seconds
+        return self
+
+    def sync(self, rounds: int = 8) -> Leader:
+        for _ in range(rounds):
+            self.adoption.step()
+            self.deliver()
+        return self
+
+    def settle(self) -> Leader:
+        """Both lists have been read."""
+        self.sync(20)
+        self.adoption.obstacle(RESEARCH, since=100)
+        return self.sync(1)
+
+    def deliver(self) -> None:
+        self.lists.send()
+        self.writes.send()
+        self.context.work_queue.get([0.0], at_once=True)
+
+    def obstacle(self, since: int = 100) -> str | None:
+        first = self.adoption.obstacle(RESEARCH, since=since)
+        if first is None:
+            return None
+        assert first.reason is ObstacleReason.UNLABELLED
+        return first.text
+
+    def labels(self) -> dict[str, str]:
+        """The labels that were written, by pod."""
+        return {path.rpartition("/")[2]: meta["labels"][QUEUE] for path, meta in self.api.patches}
+
+    def watch_shows_written(self) -> None:
+        """The watch brings each pod that was written, with its label."""
+        for path, meta in self.api.patches:
+            name = path.rpartition("/")[2]
+            self.server.has(
+                unbound(name, labels=meta["labels"], annotations=meta.get("annotations"), version=900)
+            )
+        self.watched.applied = self.api.version
+
+
+def unbound(name: str = "work", *, version: int = 1, **more: Any) -> Wire:
+    more.setdefault("annotations", {NAMED: "research"})
+    return pod(name, version=version, **more)
+
+
+def labelled(name: str = "work", queue: str = "research", **more: Any) -> Wire:
+    return unbound(name, labels={QUEUE: queue}, annotations={QUEUE: queue, NAMED: queue}, **more)
+
+
+@pytest.fixture
+def leader() -> Leader:
+    return Leader()
+
+
+# What a stop waits for
+
+
+def test_a_stop_waits_for_a_list_as_new_as_it_needs(leader: Leader) -> None:
+    leader.sync()
+    leader.api.queries.clear()
+    assert leader.obstacle(since=101) == "pods without a label are looked for"
+    leader.deliver()
+    assert "looked for" in (leader.obstacle(since=101) or ""), "the answer is older than what was asked for"
+    leader.api.version = 101
+    leader.wait(1.0).sync()
+    assert leader.obstacle(since=101) is None
+    queries = [query for _, query in leader.api.queries if "resourceVersion" in query]
+    assert {query["resourceVersion"] for query in queries} == {101}
+    assert {query["resourceVersionMatch"] for query in queries} == {"NotOlderThan"}
+    assert all(query["fieldSelector"].startswith("spec.nodeName=,") for query in queries)
+
+
+def test_a_stop_says_why_the_pods_cannot_be_listed(leader: Leader) -> None:
+    leader.api.fails = lambda _path: Refused(403, "Forbidden", "pods is forbidden")
+    leader.obstacle()
+    leader.deliver()
+    assert "pods is forbidden" in (leader.obstacle() or "")
+
+
+def test_a_list_without_an_answer_is_requested_once_more(leader: Leader) -> None:
+    leader.obstacle()
+    assert len(leader.lists.held) == 1
+    leader.obstacle()
+    assert len(leader.lists.held) == 1
+    leader.wait(1.0).obstacle()
+    assert len(leader.lists.held) == 2
+    leader.wait(10.0).obstacle()
+    assert len(leader.lists.held) == 2, "no more than two at a time"
+
+
+def test_a_stop_waits_until_a_member_that_could_be_bound_has_its_label_everywhere(leader: Leader) -> None:
+    leader.api.waiting = [unbound()]
+    leader.obstacle()
+    leader.deliver()
+    assert (
+        leader.obstacle() == "pod team/work had no label, and what was let through before that is waited for"
+    )
+    leader.sync(1)
+    assert leader.labels() == {"work": "research"}
+    assert leader.adoption.version_since(RESEARCH, 100) == 101, "all watches must have the label"
+    assert leader.adoption.version_since(frozenset({"other"}), 100) == 100
+    assert leader.obstacle() is not None, "our own watch does not have it"
+    leader.api.waiting = []
+    leader.watch_shows_written()
+    assert leader.obstacle() is not None, "no filter is called for it: a bind may be under way"
+    assert leader.adoption.obstacle(frozenset({"other"}), since=100) is None
+    leader.wait(BYPASS_SECONDS)
+    assert leader.obstacle() is None
+
+
+def test_a_pass_is_assumed_for_a_pod_that_filter_was_called_for(leader: Leader) -> None:
+    leader.api.waiting = [unbound()]
+    leader.obstacle()
+    leader.deliver()
+    leader.sync(1)
+    marked = {"requests": {"sluice.dev/member": "1"}}
+    leader.server.has(labelled(resources=marked, version=900))
+    leader.watched.applied = leader.api.version
+    assert leader.obstacle() is None
+    (assumed,) = leader.store.bind_passes.open_passes()
+    assert (assumed.name, assumed.queue, assumed.assumed) == ("work", "research", True)
+
+
+def test_a_pod_that_cannot_be_labelled_holds_up_its_own_queue_alone_until_it_is_gone(leader: Leader) -> None:
+    leader.api.waiting = [unbound()]
+    leader.api.fails = lambda path: Refused(422, "Invalid", "frozen by a policy") if path != PODS else None
+    leader.settle()
+    assert leader.obstacle() == "pod team/work cannot be given its label: 422 Invalid: frozen by a policy"
+    assert leader.adoption.obstacle(frozenset({"other"}), since=100) is None
+    leader.api.waiting = []
+    leader.api.version = 300
+    leader.obstacle(since=300)
+    leader.deliver()
+    assert leader.obstacle(since=300) is None, "it is gone, or on a node"
+
+
+@pytest.mark.parametrize("error", [NotFound(404, "NotFound", "gone"), Conflict(409, "Conflict", "other UID")])
+def test_a_pod_that_is_gone_is_waited_for_no_more(leader: Leader, error: ClusterError) -> None:
+    leader.api.waiting = [unbound()]
+    leader.obstacle()
+    leader.deliver()
+    leader.api.fails = lambda path: error if path != PODS else None
+    leader.api.waiting = []
+    leader.sync()
+    assert leader.obstacle() is None
+    assert leader.adoption.unfinished(RESEARCH) == ""
+
+
+def test_what_is_not_a_member_is_left_alone(leader: Leader) -> None:
+    leader.api.waiting = [
+        unbound("stray", annotations={}),
+        unbound("dns", namespace="kube-system"),
+        unbound("mirror", annotations={NAMED: "research", "kubernetes.io/config.mirror": "x"}),
+    ]
+    leader.settle()
+    assert leader.labels() == {}
+    assert leader.obstacle() is None
+
+
+def test_a_pod_that_waits_for_its_podgroup_gets_an_empty_label(leader: Leader) -> None:
+    leader.api.waiting = [unbound(annotations={GROUP: "gang"})]
+    leader.sync()
+    assert leader.api.patches[0][1]["labels"] == {QUEUE: ""}
+    assert "annotations" not in leader.api.patches[0][1]
+
+
+def test_the_label_of_a_long_name_is_its_digest(leader: Leader) -> None:
+    name = "q" * 80
+    leader.api.waiting = [unbound(annotations={NAMED: name})]
+    leader.sync()
+    meta = leader.api.patches[0][1]
+    assert (meta["labels"][QUEUE], meta["annotations"][QUEUE]) == (label_value(name), name)
+
+
+def test_a_pod_of_an_owned_scheduler_is_found_though_lists_of_metadata_do_not_name_it(leader: Leader) -> None:
+    leader.api.others = [unbound("owned", annotations={}, schedulerName="volcano", nodeName="node-1")]
+    leader.sync(20)
+    assert leader.labels() == {"owned": "default"}
+
+
+# All pods
+
+
+def test_all_pods_are_listed_when_a_term_begins_and_every_ten_minutes(leader: Leader) -> None:
+    def lists() -> int:
+        return sum("spec.nodeName" not in query["fieldSelector"] for _, query in leader.api.queries)
+
+    assert leader.adoption.unfinished(RESEARCH) == "the pods without a label have not been listed yet"
+    leader.api.others = [unbound("running", nodeName="node-1")]
+    leader.settle()
+    assert lists() == 2, "one by scheduler"
+    assert leader.labels() == {"running": "research"}
+    assert leader.adoption.unfinished(RESEARCH) != "", "it has no label in our watch yet"
+    assert leader.obstacle() is None, "it is bound already"
+    leader.api.others = []
+    leader.server.has(labelled("running", nodeName="node-1", version=900))
+    leader.watched.applied = leader.api.version
+    assert leader.adoption.unfinished(RESEARCH) == ""
+    leader.wait(FULL_SECONDS - 1).sync(20)
+    assert lists() == 2
+    leader.wait(2.0).sync(1).wait(1.0).sync(1).wait(1.0).sync(1)
+    assert lists() == 4
+    leader.adoption.forget()
+    assert leader.adoption.unfinished(RESEARCH) != ""
+
+
+def test_a_list_that_fails_is_begun_again(leader: Leader) -> None:
+    leader.api.fails = lambda _path: Unreachable("cut")
+    leader.sync(3)
+    leader.api.fails = lambda _path: None
+    leader.wait(30.0).sync(20)
+    assert leader.adoption.unfinished(RESEARCH) == ""
+
+
+def test_a_namespace_that_names_a_queue_is_listed_at_once_and_again(leader: Leader) -> None:
+    leader.sync(20)
+    leader.api.others = [unbound("early", annotations={}, nodeName="node-1")]
+    leader.server.has(namespace("team", queue="research"))
+    leader.api.queries.clear()
+    leader.sync(6)
+    assert leader.labels() == {"early": "research"}
+    assert "in namespace team" in leader.adoption.unfinished(RESEARCH)
+    leader.api.others = [unbound("late", annotations={}, nodeName="node-1")]
+    leader.wait(NAMESPACE_SECONDS).sync(6)
+    assert leader.labels() == {"early": "research", "late": "research"}
+    paths = [path for path, query in leader.api.queries if "spec.nodeName" not in query["fieldSelector"]]
+    assert set(paths) == {"/api/v1/namespaces/team/pods"}
+
+
+def test_while_a_queue_is_stopped_waiting_pods_are_looked_for_again_and_again(leader: Leader) -> None:
+    leader.settle()
+    leader.server.has(queue("research", version=2, state="Suspended"))
+    leader.wait(STOPPED_SECONDS).sync()
+    leader.api.waiting = [unbound("late")]
+    leader.wait(STOPPED_SECONDS - 1).sync()
+    assert leader.labels() == {}
+    leader.wait(1.0).sync()
+    assert leader.labels() == {"late": "research"}
+
+
+# Labels that somebody changed
+
+
+def test_a_member_that_lost_its_label_gets_it_again(leader: Leader) -> None:
+    """Whatever else was removed: the queue that it had counts."""
+    leader.settle()
+    leader.server.has(labelled())
+    leader.server.lacks(labelled(version=150))
+    leader.watched.applied = leader.api.version = 150
+    assert leader.obstacle() == "pod team/work left the watch, and may still exist"
+    leader.api.waiting = [unbound(annotations={})]
+    leader.deliver()
+    leader.sync()
+    assert leader.labels() == {"work": "research"}
+    assert leader.events == [
+        'QueueLabelRestored: label sluice.dev/queue was removed; it names queue "research" again'
+    ]
+
+
+def test_a_member_that_was_deleted_is_forgotten_once_a_list_does_not_have_it(leader: Leader) -> None:
+    leader.settle()
+    leader.server.has(labelled())
+    leader.server.lacks(labelled(version=150))
+    leader.api.version = 140
+    leader.obstacle()
+    leader.deliver()
+    assert leader.obstacle() is not None, "the list is older than its departure"
+    leader.api.version = 160
+    leader.wait(2.0)
+    leader.sync()
+    assert leader.obstacle() is None
+    assert "left the watch" in leader.adoption.unfinished(RESEARCH), "it may be on a node"
+    leader.wait(DEPARTURE_SECONDS).sync(20)
+    assert leader.adoption.unfinished(RESEARCH) == ""
+    assert leader.labels() == {}
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+        {"status": {"phase": "Succeeded"}},
+    ],
+    ids=["deleted", "finished"],
+)
+def test_a_member_that_ended_is_not_looked_for(leader: Leader, gone: Wire) -> None:
+    leader.settle()
+    last = labelled(version=2)
+    last = {**last, **gone, "metadata": {**last["metadata"], **gone.get("metadata", {})}}
+    leader.server.has(labelled(), last)
+    leader.server.lacks(last)
+    assert leader.obstacle() is None
+    assert leader.adoption.unfinished(RESEARCH) == ""
+
+
+@pytest.mark.parametrize("label", ["other", ""])
+def test_a_member_that_got_another_label_gets_its_own_again(leader: Leader, label: str) -> None:
+    leader.settle()
+    leader.server.has(labelled(), unbound(labels={QUEUE: label}, annotations={QUEUE: label}, version=150))
+    assert leader.obstacle() is not None
+    assert leader.adoption.is_restoring("uid-work"), "no gate of it is lifted for the other queue"
+    leader.sync()
+    assert leader.labels() == {"work": "research"}
+    assert 'label sluice.dev/queue was changed; it names queue "research" again' in leader.events[0]
+    leader.server.has(labelled(version=leader.api.version))
+    leader.watched.applied = leader.api.version
+    leader.sync()
+    assert len(leader.api.patches) == 1, "our own write is not taken for somebody else's"
+    leader.wait(BYPASS_SECONDS)
+    assert leader.obstacle() is None
+
+
+def test_a_war_over_a_label_does_not_run_hot(leader: Leader) -> None:
+    leader.settle()
+    leader.server.has(labelled())
+    for turn in range(10):
+        leader.server.has(labelled(queue="other", version=1000 + 10 * turn))
+        leader.sync(2)
+        leader.server.has(labelled(version=1005 + 10 * turn))
+        leader.watched.applied = 1005 + 10 * turn
+        leader.sync(2).wait(0.1)
+    assert len(leader.api.patches) <= 4
+
+
+@pytest.mark.parametrize("annotation", ["other", None])
+def test_an_annotation_that_does_not_fit_the_label_is_mended(leader: Leader, annotation: str | None) -> None:
+    leader.settle()
+    annotations = {NAMED: "research", **({QUEUE: annotation} if annotation else {})}
+    leader.server.has(unbound(labels={QUEUE: "research"}, annotations=annotations))
+    assert leader.obstacle() is None, "the label is the truth"
+    leader.sync()
+    assert leader.api.patches[0][1]["annotations"] == {QUEUE: "research"}
+
+
+def test_the_annotation_of_a_queue_that_exists_only_now_is_mended_then(leader: Leader) -> None:
+    name = "q" * 80
+    leader.settle()
+    leader.server.has(unbound(labels={QUEUE: label_value(name)}, annotations={}))
+    leader.adoption.mend_all()
+    leader.sync()
+    assert leader.api.patches == [], "no queue has this label yet"
+    leader.server.has(queue(name))
+    leader.adoption.mend_all()
+    leader.sync()
+    assert leader.api.patches[0][1]["annotations"] == {QUEUE: name}
+
+
+def test_a_pod_whose_podgroup_exists_by_now_gets_its_queue(leader: Leader) -> None:
+    """Its watch event came after the PodGroup's: nobody else writes its queue."""
+    leader.settle()
+    leader.server.has(
+        podgroup("gang", queue="research"), unbound(labels={QUEUE: ""}, annotations={GROUP: "gang"})
+    )
+    leader.sync()
+    assert leader.labels() == {"work": "research"}
+
+
+def test_a_list_that_was_begun_before_a_member_left_does_not_show_that_it_is_gone(leader: Leader) -> None:
+    leader.settle()
+    running = labelled(nodeName="node-1")
+    leader.server.has(running)
+    leader.wait(FULL_SECONDS)
+    leader.adoption.step()  # the list is begun, and shows no unlabelled pod
+    leader.wait(0.1)
+    leader.server.lacks(labelled(version=150, nodeName="node-1"))
+    leader.api.version = 150
+    leader.sync(2)
+    leader.api.others = [unbound(annotations={}, nodeName="node-1")]
+    leader.wait(DEPARTURE_SECONDS).sync(20)
+    assert leader.labels() == {"work": "research"}
+
+
+def test_what_was_not_mended_by_a_former_leader_is_mended_by_us(leader: Leader) -> None:
+    leader.server.has(unbound(labels={QUEUE: "research"}))
+    leader.adoption.forget()
+    leader.settle()
+    assert leader.labels() == {}
+    leader.adoption.mend_all()
+    leader.sync()
+    assert leader.api.patches[0][1]["annotations"] == {QUEUE: "research"}

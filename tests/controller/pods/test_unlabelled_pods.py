@@ -1,0 +1,83 @@
+"""Lists of the pods without our label."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+
+from cluster.api.client import Client
+from cluster.exceptions import TooLarge, Unreachable
+from controller.pods.unlabelled_pods import METADATA, PodSelection, UnlabelledPages, read_waiting
+
+SELECTION = PodSelection(schedulers={"volcano"}, exempt={"kube-system"})
+
+
+class Pages:
+    """Serves a page a pod; `faults`: raised for the request of that number."""
+
+    def __init__(self, *names: str, version: int = 7, faults: Mapping[int, Exception] | None = None) -> None:
+        self._names, self._version, self._faults = names, version, faults or {}
+        self.queries: list[Mapping[str, Any]] = []
+
+    def request(self, _method: str, _path: str, *, query: Mapping[str, Any], accept: str, **_: Any) -> bytes:
+        assert accept == METADATA
+        self.queries.append(query)
+        if (fault := self._faults.get(len(self.queries))) is not None:
+            raise fault
+        names = self._names if "volcano" not in query["fieldSelector"] else ()
+        first = int(query.get("continue", 0))
+        last = first + 1 if "limit" in query else len(names)
+        meta = {"resourceVersion": str(self._version), "continue": str(last) if last < len(names) else ""}
+        items = [{"metadata": {"name": name, "uid": f"uid-{name}"}} for name in names[first:last]]
+        return json.dumps({"metadata": meta, "items": items}).encode()
+
+
+def read_all(pages: UnlabelledPages) -> list[str]:
+    found = []
+    while (page := pages.read_page()) is not None:
+        found += [pod.metadata.name for pod in page]
+    return found
+
+
+def test_all_pages_are_read() -> None:
+    api = Pages("a", "b", "c")
+    assert read_all(UnlabelledPages(cast(Client, api), SELECTION)) == ["a", "b", "c"]
+    assert {query["labelSelector"] for query in api.queries} == {"!sluice.dev/queue"}
+    assert {query["fieldSelector"] for query in api.queries} == {
+        "metadata.namespace!=kube-system",
+        "spec.schedulerName=volcano,metadata.namespace!=kube-system",
+    }
+
+
+def test_after_a_page_that_failed_the_list_begins_anew() -> None:
+    """It is not taken for the end of the list."""
+    pages = UnlabelledPages(cast(Client, Pages("a", "b", faults={2: Unreachable("cut")})), SELECTION)
+    assert [pod.metadata.name for pod in pages.read_page() or ()] == ["a"]
+    with pytest.raises(Unreachable):
+        pages.read_page()
+    assert read_all(pages) == ["a", "b"]
+
+
+def test_a_list_that_is_older_than_was_asked_for_is_no_answer() -> None:
+    with pytest.raises(Unreachable):
+        read_waiting(cast(Client, Pages("a", version=7)), SELECTION, version=8)
+
+
+def test_waiting_pods_that_are_too_many_at_once_are_read_page_by_page() -> None:
+    api = Pages("a", "b", faults={1: TooLarge("too much")})
+    found = read_waiting(cast(Client, api), SELECTION, version=7)
+    assert [pod.metadata.name for pod in found.pods] == ["a", "b"]
+    assert found.version == 7
+
+
+def test_metadata_that_cannot_be_read_in_full_hides_no_pod() -> None:
+    class Odd(Pages):
+        def request(self, *arguments: Any, **more: Any) -> bytes:
+            data = super().request(*arguments, **more)
+            return data.replace(b'"uid": "uid-a"', b'"uid": "uid-a", "annotations": [1]')
+
+    found = read_waiting(cast(Client, Odd("a", "b")), SELECTION, version=0)
+    assert [pod.metadata.uid for pod in found.pods] == ["uid-a", "uid-b"]

@@ -1,0 +1,270 @@
+"""Every replica watches the pods with our label. A member without it, however it came to be, is found by the
+leader before a stop of its queue is acknowledged: it is bound by nobody until the queue is resumed.
+
+The tests take our webhooks on pods away for a time, so they have a cluster of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import (
+    GATE,
+    GROUPED_BY,
+    NAMED_BY,
+    condition,
+    is_stopped,
+    suspended_text,
+    version,
+)
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.unregistered import unlabelled_pod, without_pod_webhooks
+from tests.support.e2e.wait import until
+
+NAME = "member-0"
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
+ELSEWHERE = "somebody-elses"
+MARKER = "sluice.dev/member"
+
+
+@pytest.fixture
+def cluster_of_module(module_cluster: LocalCluster) -> Iterator[LocalCluster]:
+    yield module_cluster
+    if "server" not in module_cluster.pids:
+        module_cluster.start_components("server")
+
+
+@pytest.fixture
+def sandbox(cluster_of_module: LocalCluster) -> Iterator[Sandbox]:
+    made = Sandbox(cluster_of_module)
+    made.first_wishes()
+    yield made
+    made.close()
+
+
+def label_of(sandbox: Sandbox, name: str = NAME) -> str | None:
+    label = (sandbox.read_pod(name)["metadata"].get("labels") or {}).get(GATE)
+    return None if label is None else str(label)
+
+
+def waits_for(queue: Object) -> str:
+    return str(queue["status"].get("stop", {}).get("waitingFor", ""))
+
+
+def stop_holds(sandbox: Sandbox, queue: str, *names: str) -> None:
+    """The queue is stopped, and these pods of it are known by then and bound by nobody; then it is resumed,
+    and all are bound. Their last gate is the test's own, which goes once the stop is acknowledged.
+    """
+    acknowledged = version(sandbox.suspend(queue))
+    at = f"?resourceVersion={acknowledged}&resourceVersionMatch=Exact"
+    pods = {
+        pod["metadata"]["name"]: pod for pod in sandbox.api.get(sandbox.pods_path + at).must().body["items"]
+    }
+    assert {name: pods[name]["metadata"]["labels"].get(GATE) for name in names} == dict.fromkeys(names, queue)
+    sandbox.ungate(names)
+    for name in names:
+        if MARKER in json.dumps(pods[name]["spec"]):  # filter is called for it; the guard goes on then
+            sandbox.reason_on(name, suspended_text(queue))
+        else:
+            sandbox.bind(name).must_refuse(queue)
+    others = sandbox.pods("other", 3)
+    sandbox.all_bound(others)  # kube-scheduler has tried those before them too, or waits for us
+    assert sandbox.bound(names) == set()
+    assert [bind.pod for bind in sandbox.binds() if bind.bound and bind.pod in names] == []
+    sandbox.edit(queue, state="Open")
+    sandbox.all_bound(names)
+
+
+def test_a_pod_created_while_no_webhook_was_registered(sandbox: Sandbox) -> None:
+    queue = sandbox.queue()
+    with without_pod_webhooks(sandbox, queue):
+        unlabelled_pod(sandbox, NAME, queue)
+        unlabelled_pod(sandbox, "member-1", queue, schedulerName=ELSEWHERE)
+    stop_holds_for_own_scheduler(sandbox, queue)
+
+
+def stop_holds_for_own_scheduler(sandbox: Sandbox, queue: str) -> None:
+    """Of the two pods one is of a scheduler that does not exist: nobody binds it but the test."""
+    sandbox.suspend(queue)
+    sandbox.ungate(["member-1"])
+    sandbox.bind("member-1").must_refuse(queue)
+    assert label_of(sandbox, "member-1") == queue
+    sandbox.edit(queue, state="Open")
+    stop_holds(sandbox, queue, NAME)
+
+
+def test_a_stop_while_no_webhook_is_registered(sandbox: Sandbox) -> None:
+    """Pods that come during the stop are looked for as well; at first none of the namespace is a member."""
+    queue = sandbox.queue()
+    with without_pod_webhooks(sandbox, queue):
+        unlabelled_pod(sandbox, NAME, queue)
+        stop_holds(sandbox, queue, NAME)
+        sandbox.suspend(queue)
+        unlabelled_pod(sandbox, "member-late", queue)
+        until(lambda: label_of(sandbox, "member-late") == queue, "the late pod to get its label")
+        until(lambda: sandbox.bind(NAME).status in (403, 404, 409), "the guard to be on")
+        sandbox.ungate(["member-late"])
+        sandbox.bind("member-late").must_refuse(queue)
+        assert sandbox.bound(["member-late"]) == set()
+
+
+def test_a_pod_created_while_the_server_was_away(sandbox: Sandbox) -> None:
+    """As one that is older than the installation."""
+    queue = sandbox.queue()
+    with without_pod_webhooks(sandbox, queue):
+        sandbox.cluster.stop_components("server")
+        unlabelled_pod(sandbox, NAME, queue)
+        unlabelled_pod(sandbox, "owned", schedulerName="volcano")
+        sandbox.cluster.start_components("server")
+        until(
+            lambda: label_of(sandbox, "owned") == "default", "the pod of an owned scheduler to get its label"
+        )
+        stop_holds(sandbox, queue, NAME)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {GATE: None}},
+        {"labels": {GATE: None}, "annotations": {GATE: None, NAMED_BY: None}},
+        {"labels": {GATE: "elsewhere"}},
+        {"labels": {GATE: "elsewhere"}, "annotations": {GATE: "elsewhere"}},
+        {"labels": {GATE: ""}, "annotations": {GATE: None, NAMED_BY: None}},
+    ],
+    ids=[
+        "removed",
+        "removed with all that names the queue",
+        "changed",
+        "changed with the annotation",
+        "emptied",
+    ],
+)
+def test_a_label_that_is_removed_or_changed_through_the_status(sandbox: Sandbox, metadata: Any) -> None:
+    queue = sandbox.queue()
+    sandbox.queue("elsewhere")
+    if metadata["labels"][GATE]:
+        named = sandbox.named("elsewhere")
+        metadata = {place: {**keys, GATE: named} for place, keys in metadata.items()}
+    sandbox.pod(NAME, queue, gated=True).must(201)
+    with without_pod_webhooks(sandbox, queue):
+        sandbox.api.patch(f"{sandbox.pods_path}/{NAME}/status", {"metadata": metadata}).must()
+        stop_holds(sandbox, queue, NAME)
+        sandbox.event(NAME, "QueueLabelRestored", queue)
+
+
+def test_a_label_that_is_removed_while_the_queue_is_stopped(sandbox: Sandbox) -> None:
+    """The stop is acknowledged already. The pod's gate of ours stays on it, and its label comes back."""
+    queue = sandbox.queue()
+    sandbox.suspend(queue)
+    sandbox.pod(NAME, queue).must(201)
+    with without_pod_webhooks(sandbox, queue):
+        sandbox.api.patch(f"{sandbox.pods_path}/{NAME}/status", {"metadata": {"labels": {GATE: None}}}).must()
+        until(lambda: label_of(sandbox) == queue, "its label to come back")
+    assert sandbox.bound([NAME]) == set()
+    sandbox.edit(queue, state="Open")
+    sandbox.all_bound([NAME])
+
+
+def test_an_annotation_that_does_not_fit_the_label_is_mended(sandbox: Sandbox) -> None:
+    queue = sandbox.queue()
+    sandbox.pod(NAME, queue, gated=True).must(201)
+    with without_pod_webhooks(sandbox, queue):
+        body = {"metadata": {"annotations": {GATE: "elsewhere"}}}
+        sandbox.api.patch(f"{sandbox.pods_path}/{NAME}/status", body).must()
+        until(
+            lambda: sandbox.read_pod(NAME)["metadata"]["annotations"][GATE] == queue,
+            "its annotation to be mended",
+        )
+    stop_holds(sandbox, queue, NAME)
+
+
+def test_pods_of_a_namespace_that_names_a_queue_only_now(sandbox: Sandbox) -> None:
+    queue = sandbox.queue()
+    unlabelled_pod(sandbox, NAME)
+    sandbox.api.patch(sandbox.home, {"metadata": {"annotations": {NAMED_BY: queue}}}).must()
+    until(lambda: label_of(sandbox) == queue, "the pod to get its label")
+    acknowledged = sandbox.suspend(queue)
+    assert is_stopped(acknowledged)
+    sandbox.ungate([NAME])
+    sandbox.bind(NAME).must_refuse(queue)
+    assert sandbox.bound([NAME]) == set()
+    sandbox.edit(queue, state="Open")
+    sandbox.all_bound([NAME])
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["webhooks registered", "no webhook registered"])
+def test_a_pod_whose_podgroup_is_created_late(sandbox: Sandbox, asked: bool) -> None:
+    """Until then it has an empty label, and is bound by nobody."""
+    queue = sandbox.queue()
+    if asked:
+        sandbox.pod(NAME, gated=True, annotations={GROUPED_BY: "gang"}).must(201)
+        assert label_of(sandbox) == ""
+    else:
+        with without_pod_webhooks(sandbox, queue):
+            unlabelled_pod(sandbox, NAME, annotations={GROUPED_BY: "gang"})
+        sandbox.suspend(queue)  # that has the pods without a label looked for
+        sandbox.edit(queue, state="Open")
+        until(lambda: label_of(sandbox) == "", "the pod to get an empty label")
+    sandbox.podgroup("gang", queue)
+    until(lambda: label_of(sandbox) == queue, "the pod to get its queue")
+    stop_holds(sandbox, queue, NAME)
+
+
+def test_a_pod_that_cannot_be_labelled_holds_up_the_stops_of_its_own_queue_alone(sandbox: Sandbox) -> None:
+    queue, other = sandbox.queue(), sandbox.queue("other")
+    with without_pod_webhooks(sandbox, queue):
+        unlabelled_pod(sandbox, NAME, queue)
+        refuse_updates(sandbox, NAME)
+        sandbox.suspend(other)
+        sandbox.patch_queue(queue, state="Suspended").must()
+        waits = sandbox.queue_that(queue, "say what its stop waits for", lambda found: bool(waits_for(found)))
+        assert not is_stopped(waits)
+        assert waits_for(waits).startswith(
+            f"Unlabelled: pod {sandbox.namespace}/{NAME} cannot be given its label"
+        )
+        sandbox.api.delete(f"{sandbox.pods_path}/{NAME}?gracePeriodSeconds=0").must()
+        sandbox.queue_that(queue, "be acknowledged", is_stopped)
+
+
+def refuse_updates(sandbox: Sandbox, pod: str) -> None:
+    """A policy of somebody else: nobody may update this pod."""
+    name = sandbox.named("frozen")
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["UPDATE"]}]
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": rules},
+        "validations": [
+            {"expression": f"request.name != '{pod}' || request.namespace != '{sandbox.namespace}'"}
+        ],
+    }
+    sandbox.create(f"{POLICIES}/validatingadmissionpolicies", {"metadata": {"name": name}, "spec": spec})
+    bound = {"policyName": name, "validationActions": ["Deny"]}
+    sandbox.create(
+        f"{POLICIES}/validatingadmissionpolicybindings", {"metadata": {"name": name}, "spec": bound}
+    )
+    body = json.loads('{"metadata": {"labels": {"a": "b"}}}')
+    until(lambda: sandbox.patch_pod(pod, body).status != 200, "updates to be refused")
+
+
+def test_a_running_member_without_its_label_keeps_its_queue_from_closed(sandbox: Sandbox) -> None:
+    queue = sandbox.queue()
+    with without_pod_webhooks(sandbox, queue):
+        sandbox.cluster.stop_components("server")
+        sandbox.pod(NAME, queue).must(201)
+        sandbox.all_bound([NAME])
+        sandbox.cluster.start_components("server")
+        sandbox.patch_queue(queue, state="Closed").must()
+        closing = sandbox.queue_that(
+            queue, "say that it closes", lambda found: condition(found, "Accepting").get("status") == "False"
+        )
+        assert closing["status"]["state"] == "Closing"
+        until(lambda: label_of(sandbox) == queue, "the pod to get its label")
+        assert sandbox.read_queue(queue)["status"]["state"] == "Closing"
+        sandbox.api.delete(f"{sandbox.pods_path}/{NAME}?gracePeriodSeconds=0").must()
+        sandbox.queue_that(queue, "be Closed", lambda found: found["status"]["state"] == "Closed")

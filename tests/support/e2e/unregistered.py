@@ -1,0 +1,65 @@
+"""The time while our webhooks on pods are not registered: nobody asks us about pods."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import GATE, OWN_GATE, pod_body
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
+
+MUTATING, VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
+#: What they change of a stored object is the API server's own.
+_SERVER_SIDE = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+
+
+@contextmanager
+def without_pod_webhooks(sandbox: Sandbox, probe_queue: str) -> Iterator[None]:
+    """No webhook of ours is called for a pod; binds meet the guard as ever."""
+    configurations = {kind: _read(sandbox, kind) for kind in (MUTATING, VALIDATING)}
+    without = [
+        {**body, "webhooks": [hook for hook in body["webhooks"] if not _is_on_pods(hook)]}
+        for body in configurations.values()
+    ]
+    _apply(sandbox, without)
+    until(lambda: not _is_labelled(sandbox, probe_queue), "the webhooks on pods to be gone")
+    try:
+        yield
+    finally:
+        _apply(sandbox, list(configurations.values()))
+        until(lambda: _is_labelled(sandbox, probe_queue), "the webhooks on pods to be called", seconds=120)
+
+
+def _read(sandbox: Sandbox, kind: str) -> Object:
+    body: Object = json.loads(sandbox.cluster.kubectl("get", kind, "sluice", "-o", "json"))
+    metadata = {key: value for key, value in body["metadata"].items() if key not in _SERVER_SIDE}
+    return {**body, "metadata": metadata}
+
+
+def _is_on_pods(hook: Object) -> bool:
+    return any(
+        resource.split("/")[0] == "pods" for rule in hook["rules"] for resource in rule["resources"]
+    ) and ("binding" not in json.dumps(hook["rules"]))
+
+
+def _apply(sandbox: Sandbox, bodies: list[Object]) -> None:
+    sandbox.cluster.kubectl(
+        "replace", "-f", "-", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": bodies})
+    )
+
+
+def _is_labelled(sandbox: Sandbox, queue: str) -> bool:
+    """Whether a pod that is created now gets the label."""
+    answer = sandbox.api.create(f"{sandbox.pods_path}?dryRun=All", pod_body("probe", queue))
+    return answer.status == 201 and GATE in (answer.body["metadata"].get("labels") or {})
+
+
+def unlabelled_pod(sandbox: Sandbox, name: str, queue: str = "", **more: Any) -> None:
+    """A pod that no webhook of ours saw; the test's own gate keeps it from being bound."""
+    body = sandbox.pod(name, queue, gated=True, **more).must(201).body
+    assert GATE not in (body["metadata"].get("labels") or {})
+    assert [gate["name"] for gate in body["spec"]["schedulingGates"]] == [OWN_GATE]
