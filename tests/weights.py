@@ -21,6 +21,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/hostile/test_hostile_objects.py": 17,
     "e2e/membership/test_belonging_to_a_queue.py": 16,
     "e2e/commands/test_late_command_watch.py": 14,
+    "e2e/acknowledgement/test_members_without_a_label.py": 120,
     "e2e/drain/test_draining_faults.py": 120,
     "e2e/acknowledgement/test_held_requests.py": 85,
     "e2e/replicas/test_several_replicas.py": 75,

@@ -117,10 +117,10 @@ class _Member(msgspec.Struct, kw_only=True):
     """A member whose label or annotation is to be written.
 
     `queue`: "" while its PodGroup does not exist. `waits`: it is on no node, as far as is known.
-    `is_found`: it exists; a pod that left the watch may have been deleted. `left_at`: the version of pods at
-    which it left; `scan`: the number of the first list that shows whether it exists, where that version is
-    not known. `since`: when it was recorded. `written`: the version of our write, `written_at` its time.
-    Times are monotonic seconds.
+    `is_found`: it exists; a pod that left the watch may have been deleted. `seen_at`: the version of pods at
+    which it left, or was listed on no node: older lists say nothing of it. `scan`: the number of the first
+    list that shows whether it exists, where that version is not known. `since`: when it was recorded.
+    `written`: the version of our write, `written_at` its time. Times are monotonic seconds.
     """
 
     uid: str
@@ -130,7 +130,7 @@ class _Member(msgspec.Struct, kw_only=True):
     cause: Cause
     waits: bool
     is_found: bool = True
-    left_at: int = 0
+    seen_at: int = 0
     scan: int = 0
     since: float = 0.0
     written: int = 0
@@ -340,7 +340,7 @@ class MemberAdoption:
         """The member left the watch, and may still exist."""
         if member.uid in self._members:
             return
-        lost = _open(member, Cause.LOST, waits=member.may_be_bound, is_found=False, left_at=version)
+        lost = _open(member, Cause.LOST, waits=member.may_be_bound, is_found=False, seen_at=version)
         lost.since = now
         if not version:
             lost.scan, self._consistent_wanted = self._scan_number + 1, True
@@ -395,12 +395,12 @@ class MemberAdoption:
             if not uids:
                 del self._by_queue[member.queue]
 
-    def _add_found(self, pod: Pod, *, waits: bool) -> None:
-        """A pod without the label exists. Record it if it is a member."""
+    def _add_found(self, pod: Pod, *, waits: bool, version: int = 0) -> None:
+        """Record a pod without the label, on no node at `version` if it waits, if it is a member."""
         meta = pod.metadata
         known = self._members.get(meta.uid)
         if known is not None:
-            known.waits = known.waits or waits
+            known.waits, known.seen_at = known.waits or waits, max(version, known.seen_at)
             if not known.is_found:
                 known.is_found = True
                 self._to_write[known.uid] = None
@@ -419,6 +419,7 @@ class MemberAdoption:
                 queue=membership.queue or "",
                 cause=Cause.UNLABELLED,
                 waits=waits,
+                seen_at=version,
             )
         )
 
@@ -593,7 +594,7 @@ class MemberAdoption:
         self._completed_number = max(self._completed_number, number)
         listed = {pod.metadata.uid for pod in waiting.pods}
         for pod in waiting.pods:
-            self._add_found(pod, waits=True)
+            self._add_found(pod, waits=True, version=waiting.version)
         for member in list(self._members.values()):
             if member.waits and not member.written and not member.is_writing and member.uid not in listed:
                 self._not_waiting(member, number, waiting.version)
@@ -604,7 +605,7 @@ class MemberAdoption:
         """The list does not have this pod: it is gone, or on a node, unless it is newer than the list."""
         if member.cause is Cause.MOVED or member.cause is Cause.MENDED:
             return  # it has a label
-        if not member.is_found and (version < member.left_at or number < member.scan):
+        if version < member.seen_at or number < member.scan:
             return
         member.waits = False
         if not member.is_found:
@@ -704,7 +705,7 @@ def _open(
     waits: bool,
     queue: str = "",
     is_found: bool = True,
-    left_at: int = 0,
+    seen_at: int = 0,
     retry_at: float = 0.0,
 ) -> _Member:
     return _Member(
@@ -715,7 +716,7 @@ def _open(
         cause=cause,
         waits=waits,
         is_found=is_found,
-        left_at=left_at,
+        seen_at=seen_at,
         retry_at=retry_at,
     )
 

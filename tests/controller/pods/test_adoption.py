@@ -499,3 +499,19 @@ def test_what_was_not_mended_by_a_former_leader_is_mended_by_us(leader: Leader) 
     leader.adoption.mend_all()
     leader.sync()
     assert leader.api.patches[0][1]["annotations"] == {QUEUE: "research"}
+
+
+def test_an_older_list_that_comes_later_does_not_show_that_a_pod_is_gone(leader: Leader) -> None:
+    """Two lists were requested, since the first had no answer; the pod was created between them."""
+    leader.sync(20)
+    leader.obstacle(since=101)
+    leader.wait(1.0).obstacle(since=101)
+    first, second = leader.lists.held
+    leader.lists.held = [second]
+    leader.api.waiting, leader.api.version = [unbound()], 110
+    leader.deliver()
+    leader.lists.held = [first]
+    leader.api.waiting, leader.api.version = [], 105
+    leader.api.fails = lambda path: Refused(422, "Invalid", "frozen") if path != PODS else None
+    leader.deliver()
+    assert "cannot be given its label" in (leader.obstacle(since=101) or "")

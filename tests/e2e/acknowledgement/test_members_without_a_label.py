@@ -254,7 +254,7 @@ def refuse_updates(sandbox: Sandbox, pod: str) -> None:
 
 def test_a_running_member_without_its_label_keeps_its_queue_from_closed(sandbox: Sandbox) -> None:
     queue = sandbox.queue()
-    with without_pod_webhooks(sandbox, queue):
+    with without_pod_webhooks(sandbox, sandbox.queue("other")):
         sandbox.cluster.stop_components("server")
         sandbox.pod(NAME, queue).must(201)
         sandbox.all_bound([NAME])

@@ -1,0 +1,51 @@
+"""What is remembered of labels that somebody changed, for the leader."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster.cache import label_changes
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import member, namespace, pod
+
+MEMBER_NAMESPACE = {"sluice.dev/member-namespace": "true"}
+
+
+def test_a_namespace_that_webhooks_select_from_now_on_is_remembered() -> None:
+    """Pods that were created before have no label, though it named its queue all the time."""
+    server = Server().has(namespace("old", queue="research"))
+    server.store.label_changes.take()
+    server.has(namespace("old", queue="research", version=2, labels=MEMBER_NAMESPACE))
+    assert server.store.label_changes.take().namespaces == {"old"}
+    server.has(namespace("old", queue="research", version=3, labels=MEMBER_NAMESPACE))
+    server.has(namespace("new", queue="research", labels=MEMBER_NAMESPACE))
+    assert server.store.label_changes.take().namespaces == set()
+
+
+def test_a_namespace_that_names_another_queue_is_remembered() -> None:
+    server = Server().has(namespace("team", version=2))
+    server.has(namespace("team", queue="research", version=3))
+    assert server.store.label_changes.take().namespaces == {"team"}
+
+
+def test_a_member_that_is_missing_in_a_list_has_left_at_an_unknown_version() -> None:
+    server = Server().has(member("work"))
+    server.store.members.replace([])
+    (left,) = server.store.label_changes.take().left.values()
+    assert (left.member.name, left.version) == ("work", 0)
+
+
+def test_what_is_no_member_is_not_remembered() -> None:
+    server = Server().has(pod("stray"))
+    server.lacks(pod("stray"))
+    assert server.store.label_changes.take().left == {}
+
+
+def test_more_changes_than_are_kept_are_known_to_be_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(label_changes, "MAX_CHANGES", 2)
+    server = Server()
+    pods = [member(f"work-{number}") for number in range(3)]
+    server.has(*pods).lacks(*pods)
+    changes = server.store.label_changes.take()
+    assert (len(changes.left), changes.incomplete) == (2, True)
+    assert not server.store.label_changes.take().incomplete
