@@ -347,7 +347,9 @@ class MemberAdoption:
         self._add(lost, write=False)
         if lost.waits:
             self._wanted = max(self._wanted, version)
-            self._scan_at = max(self._scan_at, now + DEPARTURE_SECONDS)
+            self._is_scan_requested = True  # a list of a later version may have been read already
+            if self._scan_at <= now:
+                self._scan_at = now + DEPARTURE_SECONDS
         else:
             self._request_listing(member.namespace, at=now + DEPARTURE_SECONDS)
 

@@ -515,3 +515,24 @@ def test_an_older_list_that_comes_later_does_not_show_that_a_pod_is_gone(leader:
     leader.api.fails = lambda path: Refused(422, "Invalid", "frozen") if path != PODS else None
     leader.deliver()
     assert "cannot be given its label" in (leader.obstacle(since=101) or "")
+
+
+def test_a_member_that_left_before_the_last_list_is_looked_for_in_another_one(leader: Leader) -> None:
+    """The watch may be behind the list, which was read before the departure was known."""
+    leader.server.has(labelled())
+    leader.api.version = 200
+    leader.settle()
+    leader.server.lacks(labelled(version=150))
+    leader.api.waiting = [unbound(annotations={})]
+    leader.sync(2).wait(DEPARTURE_SECONDS).sync(6)
+    assert leader.labels() == {"work": "research"}
+
+
+def test_members_that_leave_all_the_time_are_looked_for_all_the_same(leader: Leader) -> None:
+    leader.settle()
+    leader.server.has(*(labelled(f"work-{number}") for number in range(10)))
+    leader.api.waiting, leader.api.version = [unbound("work-0", annotations={})], 150
+    for number in range(10):
+        leader.server.lacks(labelled(f"work-{number}", version=150))
+        leader.sync(2).wait(0.1)
+    assert leader.labels() == {"work-0": "research"}
