@@ -346,10 +346,10 @@ class MemberAdoption:
             lost.scan, self._consistent_wanted = self._scan_number + 1, True
         self._add(lost, write=False)
         if lost.waits:
+            if not self._is_scan_wanted:  # others that leave do not put it off
+                self._scan_at = max(self._scan_at, now + DEPARTURE_SECONDS)
             self._wanted = max(self._wanted, version)
             self._is_scan_requested = True  # a list of a later version may have been read already
-            if self._scan_at <= now:
-                self._scan_at = now + DEPARTURE_SECONDS
         else:
             self._request_listing(member.namespace, at=now + DEPARTURE_SECONDS)
 
