@@ -177,8 +177,9 @@ def _counts(asked: Iterable[Asked], *, pods: int) -> Counts:
     requests, sent = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
     for each in asked:
         key = (each.user, each.verb, each.resource)
+        is_sent_for_pods = each.user == SERVER or each.namespace in {HOME, ""}
         is_counted = each.user not in ONLOOKERS and each.verb != "watch" and each.code < REFUSED
-        if is_counted and not _is_overhead(each.resource):
+        if is_sent_for_pods and is_counted and not _is_overhead(each.resource):
             requests[key] += 1
             sent[key] += each.sent
     return {key: Count(number / pods, sent[key] / pods) for key, number in requests.items()}
