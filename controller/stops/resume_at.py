@@ -13,6 +13,8 @@ the spec say what is true.
 
 The last row: the end was written before, and a client (a GitOps tool, say) has written the old text again.
 That changes nothing of the verdict, so the controller says so and does not write it a second time.
+
+A write that met a conflict (the status was written meanwhile) is soon made again, for the newer queue.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ from queues.queue import Queue
 from queues.states import Desired, StopPolicy
 
 AUTHOR = "sluice: resumeAt"
+#: How soon a write that met a conflict is made again: by then the watch has most often the other one.
+RETRY_SECONDS = 0.5
 
 
 class ResumeStep(Enum):
@@ -105,6 +109,8 @@ def _record_resumed(context: ControllerContext, obj: QueueObject, time: str, wri
         context.recorder.record(
             queue_subject(obj), reason="ResumedOnTime", message=f"resumed, as spec.resumeAt {time} asked"
         )
+    else:
+        context.work_queue.add_after(obj.metadata.name, RETRY_SECONDS, members=False)
 
 
 def _written_time(queue: Queue) -> str:

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import pytest
 
-from controller.stops.resume_at import AUTHOR, ResumeStep, resume_patch, resume_step
+from cluster.objects import QueueObject
+from controller.context import ControllerContext
+from controller.stops.resume_at import (
+    AUTHOR,
+    RETRY_SECONDS,
+    ResumeStep,
+    resume_if_due,
+    resume_patch,
+    resume_step,
+)
+from controller.workqueue import WorkQueue
+from queues.apimachinery.timestamps import rfc3339
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
+from tests.support.http.asking import SetClock
+from tests.support.http.wire_objects import queue as wire_queue
 from tests.support.rules.cases import CLOSED, DRAIN, HOLD, NONE, NOW, OPEN, SECOND, SUSPENDED, queue
 
 NOTHING, WRITE, WARN = ResumeStep.NOTHING, ResumeStep.WRITE, ResumeStep.WARN
@@ -100,3 +117,40 @@ def test_the_write_is_for_one_resource_version_and_names_the_time() -> None:
         "sluice.dev/resumed": NOW.isoformat(),
         "sluice.dev/on-behalf-of": AUTHOR,
     }
+
+
+class Context:
+    """What `resume_if_due` needs: records the submitted write, and the queues that are to be synced again."""
+
+    def __init__(self) -> None:
+        self.receive: Callable[[bool | None], object] | None = None
+        self.clock = SetClock()
+        self.store = SimpleNamespace(clock=self.clock)
+        self.writers = None
+        self.work_queue = WorkQueue(self.clock.monotonic)
+        self.events: list[str] = []
+        self.recorder = SimpleNamespace(record=lambda _, *, reason, **__: self.events.append(reason))
+
+    def submit(self, _writers: Any, _key: Any, _send: Any, receive: Any, **_: Any) -> None:
+        self.receive = receive
+
+    def due(self) -> set[str]:
+        return set(self.work_queue.get([0.0], at_once=True))
+
+
+@pytest.mark.parametrize(
+    ("written", "events", "later"), [(True, ["ResumedOnTime"], set()), (None, [], {"q"})]
+)
+def test_a_write_that_met_a_conflict_is_made_again_soon(
+    written: bool | None, events: list[str], later: set[str]
+) -> None:
+    """A status that is written meanwhile is such a conflict. Else the next resync would write it."""
+    context = Context()
+    body = wire_queue("q", state="Suspended", resumeAt=rfc3339(context.clock.now() - SECOND))
+    obj = msgspec.convert(body, QueueObject)
+    resume_if_due(obj, context=cast(ControllerContext, context))
+    assert context.receive is not None
+    context.receive(written)
+    assert context.due() == set()
+    context.clock.seconds += RETRY_SECONDS
+    assert (context.events, context.due()) == (events, later)
