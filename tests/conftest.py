@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
@@ -19,6 +20,7 @@ from localcluster.build import cache
 from localcluster.cluster import LocalCluster
 from localcluster.exceptions import BuildFailed
 from tests import weights
+from tests.support.examples import DEFAULT, examples
 
 #: A test that asks for one of these needs the control plane, and is marked so.
 FIXTURES = {"cluster", "module_cluster", "new_cluster", "bare", "small_limits"}
@@ -28,6 +30,9 @@ os.environ["PATH"] = os.pathsep.join((str(cache()), os.environ.get("PATH", "")))
 
 #: Whose tests share a control plane without the server, which ends with the last of them.
 MANIFESTS = "tests/e2e/manifests/"
+
+settings.register_profile("tests", examples(DEFAULT))
+settings.load_profile("tests")
 
 NewCluster = Callable[..., LocalCluster]
 

@@ -23,7 +23,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/commands/test_late_command_watch.py": 14,
     "e2e/acknowledgement/test_members_without_a_label.py": 120,
     "e2e/drain/test_draining_faults.py": 120,
-    "e2e/acknowledgement/test_held_requests.py": 85,
+    "e2e/acknowledgement/test_held_requests.py": 25,
     "e2e/replicas/test_several_replicas.py": 75,
     "e2e/plugin/test_drain_on_a_cluster.py": 65,
     "e2e/acknowledgement/test_binds_let_through_by_another_replica.py": 65,

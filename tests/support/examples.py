@@ -16,6 +16,10 @@ from hypothesis import HealthCheck, settings
 TIMES = {"fast": 0.1, "": 1.0, "thorough": 10.0}
 
 
+#: How many a test tries that does not say.
+DEFAULT = 100
+
+
 def scaled(number: int) -> int:
     """`number`, in the proportion of the profile."""
     return max(1, round(number * TIMES[os.environ.get("HYPOTHESIS_PROFILE", "")]))

@@ -20,6 +20,7 @@ from queues.scoring.preferences import PodPlacement
 from queues.scoring.requests import Request
 from queues.scoring.resource_scores import BinpackFormula, NodeOrderFormula
 from queues.scoring.total import Scorer
+from tests.support.examples import examples
 
 GPU = "nvidia.com/gpu"
 NAMES = [f"n{number}" for number in range(24)]
@@ -143,7 +144,7 @@ class Histories(RuleBasedStateMachine):
             assert self.scorer.scores(policy, NAMES, request, ANY_POD).tolist() == expected
 
 
-Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+Histories.TestCase.settings = settings(examples(60), stateful_step_count=40)
 TestHistories = Histories.TestCase
 
 

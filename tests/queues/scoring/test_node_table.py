@@ -17,6 +17,7 @@ from queues.scoring.preferences import NodeFacts, PodPlacement, SpreadConstraint
 from queues.scoring.requests import AMOUNT_LIMIT, Request, request_of
 from queues.scoring.resource_scores import binpack_scores
 from queues.scoring.total import Scorer
+from tests.support.examples import examples
 
 SMALL = Request(cpu=100, memory=2**20, padded_cpu=100, padded_memory=2**20)
 NODE = {"cpu": 4000, "memory": 2**33}
@@ -118,7 +119,7 @@ def _of(request: Request, resource: str) -> int:
     return {"cpu": request.cpu, "memory": request.memory, **dict(request.others)}.get(resource, 0)
 
 
-Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
+Histories.TestCase.settings = settings(examples(60), stateful_step_count=30)
 TestHistories = Histories.TestCase
 
 
