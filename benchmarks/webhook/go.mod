@@ -1,0 +1,3 @@
+module sluice.dev/benchmarks/webhook
+
+go 1.26.0
