@@ -13,7 +13,7 @@ was created while no webhook was          the same; while the server runs: the  
 registered, or its API server did not     list of waiting pods for each stop, and
 call it                                   every `STOPPED_SECONDS` while some queue
                                           does not schedule; the list of all pods
-                                          every `FULL_SECONDS`
+                                          every ten minutes
 is in a namespace that names a queue      lists of that namespace: at once, and     the namespace's queue
 only now                                  again after `NAMESPACE_SECONDS`: its API
                                           servers' webhooks select it by then
@@ -57,6 +57,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -68,32 +69,26 @@ from cluster.exceptions import ClusterError, Conflict, NotFound
 from cluster.object_reference import ObjectReference
 from cluster.objects import Bookmark, Pod
 from controller.context import ControllerContext
-from controller.pods.unlabelled_pods import PodSelection, UnlabelledPages, WaitingPods, read_waiting
+from controller.pods.unlabelled_lists import FAILURE_LIMIT, RETRY, AllPodLists, Listing, WaitingPodLists
+from controller.pods.unlabelled_pods import PodSelection, WaitingPods
 from queues import labels as names
 from queues.membership import label_value
 from queues.status.acknowledgement import Obstacle, ObstacleReason
 from queues.text import truncated
 
-#: How often all pods without the label are listed, and those on no node while some queue does not schedule.
-FULL_SECONDS, STOPPED_SECONDS = 600.0, 5.0
-#: Between two pages of such a list, but for the first one of a term.
-PAGE_SECONDS = 0.05
+#: How often the pods on no node are listed while some queue does not schedule.
+STOPPED_SECONDS = 5.0
 #: A namespace that has come to name a queue is listed again after this time.
 NAMESPACE_SECONDS = 2.0
 #: Members that leave the watch are looked for together.
 DEPARTURE_SECONDS = 0.25
-#: A list of waiting pods without an answer is requested once more after this time.
-HEDGE_SECONDS, AT_ONCE = 1.0, 2
-#: After a list that failed, and after a label that was changed again soon.
-RETRY, RESTORE = Backoff(0.1, 5.0), Backoff(0.5, 30.0)
+#: After a label that was changed again soon.
+RESTORE = Backoff(0.5, 30.0)
 MAX_WRITES = 100
 #: A bind by a scheduler that does not call the extender is stored within this time of its admission.
 BYPASS_SECONDS = 2.0
 #: Pods whose label was restored and that are remembered, so that a war over labels does not run hot.
 MAX_RESTORED = 1000
-#: Characters of a failure in `status.stop.waitingFor`.
-FAILURE_LIMIT = 160
-
 _written = msgspec.json.Decoder(Bookmark)
 
 
@@ -156,33 +151,6 @@ class _Member(msgspec.Struct, kw_only=True):
         return {"metadata": meta}
 
 
-class _Scan(msgspec.Struct, frozen=True):
-    """A list of waiting pods that is under way. `version`: 0 for a consistent one; `at`: when it began."""
-
-    version: int
-    at: float
-
-
-class _Listing(msgspec.Struct):
-    """A list of all pods without the label, or of those of a namespace, page by page.
-
-    `queue`: the one that the namespace names. `seen`: the UIDs that it has shown. `began`: when it was begun;
-    `due`: when its next page is read. Times are monotonic seconds.
-    """
-
-    namespace: str
-    queue: str
-    due: float
-    number: int = 0
-    began: float = 0.0
-    pages: UnlabelledPages | None = None
-    seen: set[str] = msgspec.field(default_factory=set)
-    is_reading: bool = False
-    failures: int = 0
-    #: Whether it is to be begun again when it ends: it was requested meanwhile.
-    again_at: float = math.inf
-
-
 class MemberAdoption:
     """Owner: the controller's thread."""
 
@@ -192,8 +160,10 @@ class MemberAdoption:
         self._changed = changed
         self._store = context.store
         settings = context.store.membership_settings
-        self._selection = PodSelection(
-            schedulers=settings.owned_schedulers, exempt=settings.exempt_namespaces
+        selection = PodSelection(schedulers=settings.owned_schedulers, exempt=settings.exempt_namespaces)
+        self._waiting = WaitingPodLists(context, selection, receive=self._receive_waiting)
+        self._all = AllPodLists(
+            context, selection, receive=partial(self._add_found, waits=False), end=self._close_departed
         )
         self._changes = context.store.label_changes
         #: UIDs restored lately: how often, and until when they are left alone.
@@ -211,16 +181,9 @@ class MemberAdoption:
         self._writing, self._write_at = 0, math.inf
         #: By queue: the version of the last label that was written in it.
         self._versions: dict[str, int] = {}
-        # Waiting pods: the lists under way by number, the version that is needed, and the one that is read.
-        self._scans: dict[int, _Scan] = {}
-        self._scan_number = self._completed_number = 0
-        self._wanted = self._scanned = 0
-        self._consistent_wanted = self._is_scan_requested = False
-        self._scan_at = self._stopped_scan_at = 0.0
-        self._scan_failures, self._scan_failure = 0, ""
-        # All pods: of the cluster (""), and of namespaces.
-        self._listings: dict[str, _Listing] = {"": _Listing("", "", due=0.0)}
-        self._all_listed = False
+        self._waiting.forget()
+        self._all.forget()
+        self._stopped_scan_at = 0.0
 
     # Questions
 
@@ -229,16 +192,14 @@ class MemberAdoption:
         bound lacks its label. `since`: the version that the pods must have.
         """
         self._settle(queues)
-        if self._scanned < since:
-            self._wanted = max(self._wanted, since)
-            self._start_scan()
-            failure = f": {self._scan_failure}" if self._scan_failure else ""
+        if not self._waiting.demand(since):
+            failure = f": {self._waiting.failure}" if self._waiting.failure else ""
             return Obstacle(ObstacleReason.UNLABELLED, f"pods without a label are looked for{failure}")
         first = next((member for member in self._of(queues) if self._may_be_bound(member)), None)
         if first is None:
             return None
         if not first.is_found:
-            self._start_scan()
+            self._waiting.start()
         return Obstacle(ObstacleReason.UNLABELLED, _lacks_label(first))
 
     def is_restoring(self, uid: str) -> bool:
@@ -255,30 +216,26 @@ class MemberAdoption:
     def unfinished(self, queues: frozenset[str]) -> str:
         """What of the members of these queues is not known yet, on nodes or not; "" if nothing is."""
         self._settle(queues)
-        if not self._all_listed:
+        if not self._all.is_complete:
             return "the pods without a label have not been listed yet"
-        for listing in self._listings.values():
-            if listing.namespace and listing.queue in queues:
-                return f"pods without a label are looked for in namespace {listing.namespace}"
+        if namespace := self._all.namespace_of(queues):
+            return f"pods without a label are looked for in namespace {namespace}"
         first = next(iter(self._of(queues)), None)
         return _lacks_label(first) if first is not None else ""
 
     @property
     def due(self) -> float:
         """When the next list is to be begun, or write to be tried again, in monotonic seconds."""
-        times = [listing.due for listing in self._listings.values() if not listing.is_reading]
-        times.append(self._write_at)
-        if self._is_scan_wanted and not self._scans:
-            times.append(self._scan_at)
+        times = [self._waiting.due, self._all.due, self._write_at]
         if next(self._store.snapshot.stopped_queues(), None) is not None:
             times.append(self._stopped_scan_at)
-        return min(times, default=math.inf)
+        return min(times)
 
     # Each sync
 
     def request_all(self) -> None:
         """Have all pods without the label listed soon: a replica is gone, or changes were missed."""
-        self._request_listing("", at=self._now())
+        self._all.request()
 
     def drop_changes(self) -> None:
         """Another replica leads, and sees to them."""
@@ -290,18 +247,14 @@ class MemberAdoption:
         self._settle(self._by_queue)
         if now >= self._stopped_scan_at and next(self._store.snapshot.stopped_queues(), None) is not None:
             self._stopped_scan_at = now + STOPPED_SECONDS
-            self._request_scan()
-        if self._is_scan_wanted and now >= self._scan_at:
-            self._start_scan()
-        for listing in list(self._listings.values()):
-            if not listing.is_reading and listing.due <= now:
-                self._read_page(listing)
+            self._request_waiting()
+        self._waiting.start_if_due()
+        self._all.read_due()
         self._write(now)
 
-    def _request_scan(self) -> None:
-        """Have the waiting pods listed as they are known to the API server now."""
-        self._wanted = max(self._wanted, self._store.progress.applied("pods"))
-        self._is_scan_requested = True
+    def _request_waiting(self) -> None:
+        """Have the waiting pods listed as the API server knows them now."""
+        self._waiting.request(self._store.progress.applied("pods"))
 
     def _take_changes(self) -> None:
         changes, now = self._changes.take(), self._now()
@@ -312,11 +265,11 @@ class MemberAdoption:
         for uid in changes.unwritten:
             self._mend(self._store.members.by_uid(uid))
         for name in changes.namespaces:
-            self._request_listing(name, at=now)
-            self._request_listing(name, at=now + NAMESPACE_SECONDS)
-            self._request_scan()
+            self._all.request(name)
+            self._all.request(name, delay=NAMESPACE_SECONDS)
+            self._request_waiting()
         if changes.incomplete:
-            self._consistent_wanted = True
+            self._waiting.request_consistent()
             self.request_all()
 
     def _restore(self, member: Member, now: float) -> None:
@@ -343,15 +296,13 @@ class MemberAdoption:
         lost = _open(member, Cause.LOST, waits=member.may_be_bound, is_found=False, seen_at=version)
         lost.since = now
         if not version:
-            lost.scan, self._consistent_wanted = self._scan_number + 1, True
+            lost.scan = self._waiting.request_consistent()
         self._add(lost, write=False)
         if lost.waits:
-            if not self._is_scan_wanted:  # others that leave do not put it off
-                self._scan_at = max(self._scan_at, now + DEPARTURE_SECONDS)
-            self._wanted = max(self._wanted, version)
-            self._is_scan_requested = True  # a list of a later version may have been read already
+            # Begun from now on: a list of a later version may have been read already.
+            self._waiting.request(version, delay=DEPARTURE_SECONDS)
         else:
-            self._request_listing(member.namespace, at=now + DEPARTURE_SECONDS)
+            self._all.request(member.namespace, delay=DEPARTURE_SECONDS)
 
     def _mend(self, member: Member | None) -> None:
         if member is None or member.written or member.uid in self._members:
@@ -546,61 +497,16 @@ class MemberAdoption:
         member.waits = True
         return self._now() >= member.written_at + BYPASS_SECONDS
 
-    # Lists of waiting pods
+    # Lists
 
-    @property
-    def _is_scan_wanted(self) -> bool:
-        return self._wanted > self._scanned or self._is_scan_requested or self._consistent_wanted
-
-    def _start_scan(self) -> None:
-        """Have the waiting pods listed, unless lists under way will do."""
-        now = self._now()
-        if self._scan_failures and now < self._scan_at:
-            return
-        newest = max((scan.at for scan in self._scans.values()), default=-math.inf)
-        is_new_enough = not (self._consistent_wanted or self._is_scan_requested) and any(
-            scan.version >= self._wanted for scan in self._scans.values()
-        )
-        if len(self._scans) >= AT_ONCE or (is_new_enough and now < newest + HEDGE_SECONDS):
-            return
-        self._scan_number += 1
-        number, generation = self._scan_number, self._generation
-        version = 0 if self._consistent_wanted else self._wanted
-        failures = list[str]()
-
-        def read() -> WaitingPods:
-            try:
-                return read_waiting(self._context.list_client, self._selection, version=version)
-            except ClusterError as exc:
-                failures.append(str(exc))
-                raise
-
-        def receive(waiting: WaitingPods | None) -> None:
-            if generation == self._generation:
-                self._receive_waiting(number, waiting, failures[-1] if failures else "")
-
-        if self._context.submit(self._context.pod_listers, ("waiting pods", number), read, receive):
-            self._scans[number] = _Scan(version, now)
-            self._consistent_wanted = self._is_scan_requested = False
-
-    def _receive_waiting(self, number: int, waiting: WaitingPods | None, failure: str) -> None:
-        scan, now = self._scans.pop(number), self._now()
-        if waiting is None:
-            self._scan_failures += 1
-            self._scan_failure = truncated(failure, limit=FAILURE_LIMIT)
-            self._scan_at = now + RETRY.seconds(self._scan_failures)
-            self._consistent_wanted = self._consistent_wanted or not scan.version
-            return
-        self._scan_failures, self._scan_failure = 0, ""
-        self._scanned = max(self._scanned, waiting.version)
-        self._completed_number = max(self._completed_number, number)
+    def _receive_waiting(self, number: int, waiting: WaitingPods) -> None:
         listed = {pod.metadata.uid for pod in waiting.pods}
         for pod in waiting.pods:
             self._add_found(pod, waits=True, version=waiting.version)
         for member in list(self._members.values()):
             if member.waits and not member.written and not member.is_writing and member.uid not in listed:
                 self._not_waiting(member, number, waiting.version)
-        self._write(now)
+        self._write(self._now())
         self._changed()
 
     def _not_waiting(self, member: _Member, number: int, version: int) -> None:
@@ -611,80 +517,9 @@ class MemberAdoption:
             return
         member.waits = False
         if not member.is_found:
-            self._request_listing(member.namespace, at=self._now() + DEPARTURE_SECONDS)
+            self._all.request(member.namespace, delay=DEPARTURE_SECONDS)
 
-    # Lists of all pods
-
-    def _request_listing(self, namespace: str, *, at: float) -> None:
-        if namespace in self._store.membership_settings.exempt_namespaces:
-            return
-        listing = self._listings.get(namespace)
-        queue = self._store.queue_of_namespace(namespace) if namespace else ""
-        if listing is None:
-            self._listings[namespace] = _Listing(namespace, queue, due=at)
-        elif listing.pages is None:
-            # It has not begun: once for each request is enough, but not sooner than the last one wants it.
-            if at > listing.due:
-                listing.again_at = at
-            listing.due, listing.queue = min(listing.due, at), queue or listing.queue
-        else:
-            listing.again_at, listing.queue = at, queue or listing.queue
-
-    def _read_page(self, listing: _Listing) -> None:
-        if listing.pages is None:
-            listing.pages = UnlabelledPages(
-                self._context.list_client, self._selection, namespace=listing.namespace
-            )
-            listing.number += 1
-            listing.began = self._now()
-            listing.seen.clear()
-        pages, generation = listing.pages, self._generation
-        key = ("unlabelled pods", (generation, listing.namespace, listing.number))
-
-        def receive(result: tuple[list[Pod] | None] | None) -> None:
-            if generation == self._generation:
-                self._receive_page(listing, result)
-
-        if self._context.submit(
-            self._context.pod_listers, key, lambda: (pages.read_page(),), receive, rank=(5,)
-        ):
-            listing.is_reading = True
-        else:
-            listing.due = self._now() + max(self._context.pod_listers.wait(key), RETRY.first)
-
-    def _receive_page(self, listing: _Listing, result: tuple[list[Pod] | None] | None) -> None:
-        """`result`: None if the page could not be read; then the list is begun again."""
-        now = self._now()
-        listing.is_reading = False
-        if result is None:
-            listing.pages, listing.failures = None, listing.failures + 1
-            listing.due = now + RETRY.seconds(listing.failures)
-            return
-        (pods,) = result
-        if pods is None:
-            self._end_listing(listing, now)
-            return
-        listing.failures = 0
-        for pod in pods:
-            listing.seen.add(pod.metadata.uid)
-            self._add_found(pod, waits=False)
-        is_first_of_term = not listing.namespace and not self._all_listed
-        listing.due = now if is_first_of_term or listing.namespace else now + PAGE_SECONDS
-
-    def _end_listing(self, listing: _Listing, now: float) -> None:
-        listing.pages = None
-        self._close_departed(listing)
-        if listing.again_at < math.inf:
-            listing.due, listing.again_at = max(now, listing.again_at), math.inf
-        elif listing.namespace:
-            del self._listings[listing.namespace]
-        else:
-            listing.due = now + FULL_SECONDS
-        if not listing.namespace:
-            self._all_listed = True
-        listing.seen.clear()
-
-    def _close_departed(self, listing: _Listing) -> None:
+    def _close_departed(self, listing: Listing) -> None:
         """Close the members that left the watch before this list was begun, and that it does not have."""
         for member in list(self._members.values()):
             if (

@@ -14,11 +14,11 @@ from cluster.exceptions import ClusterError, Conflict, NotFound, Refused, Unreac
 from controller.pods.adoption import (
     BYPASS_SECONDS,
     DEPARTURE_SECONDS,
-    FULL_SECONDS,
     NAMESPACE_SECONDS,
     STOPPED_SECONDS,
     MemberAdoption,
 )
+from controller.pods.unlabelled_lists import FULL_SECONDS
 from queues.labels import QUEUE
 from queues.membership import label_value
 from queues.status.acknowledgement import ObstacleReason
