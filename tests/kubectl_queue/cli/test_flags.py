@@ -204,6 +204,7 @@ def test_what_is_wrong_with_a_name_is_shown(name: str, wrong: str) -> None:
 def test_create_sends_what_was_given_and_nothing_else() -> None:
     words = ["b", "--parent=a", "--weight", "3", "--reclaimable=false", "--stop-policy=hold"]
     words += ["--state=suspended", "--capability", "cpu=4,memory=8Gi", "--guarantee=cpu=500m"]
+    words += ["--parked=recreate"]
     flags = verbs.load("create").flags
     assert spec(parse(words, flags, command="")) == {
         "parent": "a",
@@ -213,6 +214,7 @@ def test_create_sends_what_was_given_and_nothing_else() -> None:
         "state": "Suspended",
         "capability": {"cpu": "4", "memory": "8Gi"},
         "guarantee": {"resource": {"cpu": "500m"}},
+        "parked": "Recreate",
     }
 
 
