@@ -31,6 +31,7 @@ Invariants
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import partial
@@ -49,6 +50,8 @@ from queues.verdict import CauseKind
 
 #: Requests in a second, and the seconds between two steps.
 RECREATIONS, STEP_SECONDS = 50, 1.0
+#: Writers that the requests of one namespace take at most.
+LANES_PER_NAMESPACE = 3
 #: Seconds until what could not be done is tried again, though nothing has changed.
 IDLE_SECONDS = 30.0
 EVENT_REASON, SUSPENDED_REASON = "ParkedPodsRecreated", "SuspendedByQueue"
@@ -193,7 +196,7 @@ class ParkedPodRecreation:
             queue=member.queue,
             subject=pod_subject(member) if job is None else workload_subject(job),
             batched=True,
-            lane=("recreate", member.namespace),
+            lane=("recreate", member.namespace, zlib.crc32(uid.encode()) % LANES_PER_NAMESPACE),
         )
         if submitted:
             self._under_way.add(uid)
