@@ -1,13 +1,14 @@
-"""From a moment to the first bind and to the last."""
+"""From a moment to the first bind and to the last, of pods that a scheduler gets while it is at work."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import msgspec
 
 from benchmarks.bench import Bench
-from benchmarks.objects import pods
+from benchmarks.objects import QUEUE, QUEUES, Object, pods
 from benchmarks.scheduler_configurations import RECOMMENDED_PERCENTAGE, plain
 
 
@@ -30,6 +31,19 @@ def fresh(bench: Bench, count: int) -> Times:
     """So many new pods in a scheduler that is at work and has never heard of us, from the first creation."""
     with bench.scheduling(plain(RECOMMENDED_PERCENTAGE)):
         bench.quiet()
-        mark = bench.audit.mark()
-        began = bench.create_pods(pods(count)).began
-        return since(began, bench.binds(mark, count=count))
+        return create_and_bind(bench, pods(count))
+
+
+def create_and_bind(bench: Bench, bodies: Sequence[Object]) -> Times:
+    """From the first creation of these pods; the scheduler runs."""
+    mark = bench.audit.mark()
+    began = bench.create_pods(bodies).began
+    return since(began, bench.binds(mark, count=len(bodies)))
+
+
+def resume_and_bind(bench: Bench, count: int) -> Times:
+    """From the patch that resumes the queue of so many parked pods; the scheduler runs."""
+    mark = bench.audit.mark()
+    began = time.time()
+    bench.must("PATCH", f"{QUEUES}/{QUEUE}", {"spec": {"state": "Open"}})
+    return since(began, bench.binds(mark, count=count))

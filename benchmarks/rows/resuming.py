@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from functools import partial
 
@@ -12,8 +11,6 @@ from benchmarks.figures import Line, RowResult, at_most
 from benchmarks.interleaved import in_turns
 from benchmarks.objects import (
     HOME,
-    QUEUE,
-    QUEUES,
     Request,
     pods,
     pods_path,
@@ -22,6 +19,7 @@ from benchmarks.parked_pods import Parked, park
 from benchmarks.resume_times import (
     Times,
     fresh,
+    resume_and_bind,
     since,
 )
 from benchmarks.scheduler_configurations import (
@@ -94,10 +92,7 @@ def _resumed(bench: Bench, count: int, *, how: Parked) -> Times:
     park(bench, count, how=how, namespace=HOME)
     with bench.scheduling(ours()):
         bench.quiet()
-        mark = bench.audit.mark()
-        began = time.time()
-        bench.must("PATCH", f"{QUEUES}/{QUEUE}", {"spec": {"state": "Open"}})
-        return since(began, bench.binds(mark, count=count))
+        return resume_and_bind(bench, count)
 
 
 def _let_go_by_hand(bench: Bench, count: int) -> Times:

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks import bind_costs, result_files, results_page, scale
-from benchmarks.allocations import read_allocated
+from benchmarks import bind_costs, flows, result_files, results_page, scale
+from benchmarks.allocations import Spent, read_allocated
 from benchmarks.audit_log import Log
+from benchmarks.figures import at_least
 from benchmarks.memory import held
 from benchmarks.missed_goals import WHY
 from benchmarks.process_cpu import cpu_seconds
+from benchmarks.resume_times import Times
 from benchmarks.rows.trees import levels
 from tests.support.paths import ROOT
 
@@ -150,3 +152,16 @@ def test_allocations_are_read_from_the_metrics() -> None:
         b"go_memstats_other 1\n"
     )
     assert read_allocated(text) == 1_500_000
+
+
+def test_a_flow_is_compared_by_its_rate_to_the_last_bind_its_cpu_time_and_its_allocations() -> None:
+    """The goal is of the rate alone."""
+    cpu = {"server": 0.5, "kube-scheduler": 1.0, "kube-apiserver": 2.5}
+    members = flows.Flow(1_000, Times(first=0.5, last=10.0), Spent(kib=600.0, cpu=cpu))
+    others = flows.Flow(1_000, Times(first=0.1, last=5.0), Spent(kib=500.0, cpu={"server": 2.0}))
+    rate, cpu_line, kib = flows.lines(
+        "members", beside="others", ours=[members], theirs=[others], goal=at_least(0.4)
+    )
+    assert (rate.ours, rate.theirs, rate.reached) == ((100.0,), (200.0,), True)
+    assert (cpu_line.ratios, cpu_line.reached) == ((2.0,), None)
+    assert (kib.ratios, kib.reached) == ((1.2,), None)

@@ -1,0 +1,68 @@
+"""Members that are created while all runs: from the first creation to the last bind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from benchmarks import flows, scale
+from benchmarks.bench import Bench, running
+from benchmarks.figures import Goal, RowResult, at_least
+from benchmarks.flows import Flow
+from benchmarks.interleaved import in_turns
+from benchmarks.objects import QUEUE, Object, pods
+from benchmarks.resume_times import create_and_bind
+from benchmarks.scheduler_configurations import ours, plain
+from localcluster.build import Say
+from localcluster.scheduler_config import Edit
+
+PODS, NODES = 1_500, 300
+MEMBERS, OTHERS, PLAIN = "members", "pods of no queue, same cluster", "nothing installed, the same pods"
+#: What members are put beside, and the goal of their rate.
+BESIDE: Mapping[str, Goal | None] = {OTHERS: at_least(0.75), PLAIN: None}
+
+
+def measure(say: Say) -> RowResult:
+    with running(nodes=scale.scaled(NODES), say=say) as bench:
+        seen = in_turns({name: partial(way, bench) for name, way in WAYS.items()}, told=str, say=say)
+    return RowResult(
+        title="Live flow",
+        about=f"{scale.scaled(PODS):,} members of an open queue on {scale.scaled(NODES)} nodes, created by a "
+        "client in Go over eight connections while a scheduler with its default settings is at work: "
+        "from the first creation to the last bind by the audit log. Beside it pods of no queue that are "
+        f"created the same way, in the same cluster and where nothing is installed. {flows.ABOUT}",
+        lines=tuple(
+            line
+            for other, goal in BESIDE.items()
+            for line in flows.lines(
+                "members, created live", beside=other, ours=seen[MEMBERS], theirs=seen[other], goal=goal
+            )
+        ),
+    )
+
+
+def _members(bench: Bench) -> Flow:
+    bench.install()
+    bench.queue(QUEUE, state="Open")
+    return _flow(bench, pods(scale.scaled(PODS), queue=QUEUE), edit=ours(percentage=0))
+
+
+def _others(bench: Bench) -> Flow:
+    bench.install()
+    return _flow(bench, pods(scale.scaled(PODS)), edit=ours(percentage=0))
+
+
+def _plain(bench: Bench) -> Flow:
+    bench.remove()
+    return _flow(bench, pods(scale.scaled(PODS)), edit=plain())
+
+
+def _flow(bench: Bench, bodies: list[Object], *, edit: Edit) -> Flow:
+    with bench.scheduling(edit):
+        flow = flows.flow(bench, lambda: create_and_bind(bench, bodies), count=len(bodies))
+    bench.clear()
+    return flow
+
+
+#: In this order, so that everything is put in and taken out about once a round.
+WAYS: Mapping[str, Callable[[Bench], Flow]] = {PLAIN: _plain, OTHERS: _others, MEMBERS: _members}
