@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -114,7 +115,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     end_abandoned()
     started = start(tmp_path_factory.mktemp(folder_name(), numbered=True))
     yield started
-    started.stop()
+    end(started)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +124,7 @@ def module_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCl
     end_abandoned()
     started = start(tmp_path_factory.mktemp(folder_name(), numbered=True))
     yield started
-    started.stop()
+    end(started)
 
 
 @pytest.fixture
@@ -138,7 +139,7 @@ def new_cluster(tmp_path: Path) -> Iterator[NewCluster]:
 
     yield new
     for each in started:
-        each.stop()
+        end(each)
 
 
 def start(folder: Path, **options: Any) -> LocalCluster:
@@ -149,6 +150,13 @@ def start(folder: Path, **options: Any) -> LocalCluster:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(f"NO CONTROL PLANE, so this is not tested: {exc}")
+
+
+def end(cluster: LocalCluster) -> None:
+    """End it at once: the server is not given the seconds in which it answers what it was asked before."""
+    if "server" in cluster.pids:
+        cluster.signal_component("server", signal.SIGKILL)
+    cluster.stop()
 
 
 def folder_name() -> str:

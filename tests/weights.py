@@ -74,7 +74,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/localcluster/test_server_that_crashes.py": 16,
     "e2e/plugin/test_output_on_a_cluster.py": 15,
     "e2e/drain/test_draining_gangs_and_budgets.py": 15,
-    "e2e/stops/test_holding_and_resuming_by_itself.py": 43,
+    "e2e/stops/test_holding_and_resuming_by_itself.py": 15,
     "e2e/stops/test_resuming_lets_all_go.py": 15,
     "server/test_bad_input.py": 12,
     "server/http/http2/test_http2_worker.py": 12,
