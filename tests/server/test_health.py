@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from cluster.metrics import Metrics
@@ -27,8 +30,14 @@ def test_the_app_is_healthy_before_the_cluster_has_been_read() -> None:
     assert server.http.get("/healthz").status_code == 200
 
 
-def test_without_a_store_it_is_never_ready() -> None:
-    assert create_app().test_client().get("/readyz").status_code == 503
+@pytest.fixture
+def app() -> Flask:
+    """An app without a store; `client` of pytest-flask calls it."""
+    return create_app()
+
+
+def test_without_a_store_it_is_never_ready(client: FlaskClient) -> None:
+    assert client.get("/readyz").status_code == 503
 
 
 def test_a_dead_thread_makes_it_neither_healthy_nor_ready_and_is_named() -> None:
