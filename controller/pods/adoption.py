@@ -64,6 +64,7 @@ import msgspec
 
 from cluster.api.client import decode_response
 from cluster.backoff import Backoff
+from cluster.cache.label_changes import Departure
 from cluster.cache.members import Member
 from cluster.exceptions import ClusterError, Conflict, NotFound
 from cluster.object_reference import ObjectReference
@@ -261,7 +262,7 @@ class MemberAdoption:
         for member in changes.moved.values():
             self._restore(member, now)
         for departure in changes.left.values():
-            self._look_for(departure.member, departure.version, now)
+            self._look_for(departure, now)
         for uid in changes.unwritten:
             self._mend(self._store.members.by_uid(uid))
         for name in changes.namespaces:
@@ -277,22 +278,47 @@ class MemberAdoption:
         stored, known = self._store.members.by_uid(member.uid), self._members.get(member.uid)
         if stored is not None and stored.written and stored.queue == (known or member).queue:
             return  # our own write, or it was changed back
-        times, until = self._restored.get(member.uid, (0, 0.0))
-        times = times + 1 if now < until + RESTORE.seconds(times + 1) else 1
-        if len(self._restored) >= MAX_RESTORED:
-            self._restored.clear()
-        retry_at = now if times == 1 else now + RESTORE.seconds(times - 1)
-        self._restored[member.uid] = (times, retry_at)
+        retry_at = self._restore_at(member.uid, now)
         if known is not None:
             known.written, known.retry_at = 0, retry_at
             self._to_write[known.uid] = None
             return
         self._add(_open(member, Cause.MOVED, waits=member.waiting, retry_at=retry_at))
 
-    def _look_for(self, member: Member, version: int, now: float) -> None:
+    def _restore_at(self, uid: str, now: float) -> float:
+        """When the label may be written again: at once, but later and later if it is changed each time."""
+        times, until = self._restored.get(uid, (0, 0.0))
+        times = times + 1 if now < until + RESTORE.seconds(times + 1) else 1
+        if len(self._restored) >= MAX_RESTORED:
+            self._restored.clear()
+        retry_at = now if times == 1 else now + RESTORE.seconds(times - 1)
+        self._restored[uid] = (times, retry_at)
+        return retry_at
+
+    def _write_again(self, known: _Member, departure: Departure, now: float) -> None:
+        """A member that we write left the watch. The write shows whether it still exists."""
+        member, version = departure.member, departure.version
+        if version and version <= known.written:
+            return  # our write came later
+        known.waits = known.waits or member.may_be_bound
+        known.seen_at = max(known.seen_at, version)
+        if not version:
+            known.scan = self._waiting.request_consistent()
+        if known.written or known.is_writing:  # else it is written soon
+            known.written, known.retry_at = 0, self._restore_at(known.uid, now)
+            if known.cause is not Cause.MOVED:
+                known.cause = Cause.LOST
+            self._to_write[known.uid] = None
+
+    def _look_for(self, departure: Departure, now: float) -> None:
         """The member left the watch, and may still exist."""
-        if member.uid in self._members:
+        member, version = departure.member, departure.version
+        known = self._members.get(member.uid)
+        if known is not None and known.is_found:
+            self._write_again(known, departure, now)
             return
+        if known is not None:
+            self._close(known)  # it was in the watch again: older lists say nothing of it
         lost = _open(member, Cause.LOST, waits=member.may_be_bound, is_found=False, seen_at=version)
         lost.since = now
         if not version:

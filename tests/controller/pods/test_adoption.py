@@ -414,6 +414,52 @@ def test_a_member_that_ended_is_not_looked_for(leader: Leader, gone: Wire) -> No
     assert leader.adoption.unfinished(RESEARCH) == ""
 
 
+@pytest.mark.parametrize("is_answered", [True, False], ids=["after the answer", "before the answer"])
+def test_a_label_that_is_removed_just_after_our_write_is_written_again(
+    leader: Leader, is_answered: bool
+) -> None:
+    """The watch shows our write and the removal together."""
+    leader.settle()
+    leader.api.waiting = [unbound()]
+    leader.sync(1)
+    leader.api.version = 200
+    leader.obstacle(since=200)
+    leader.lists.send()
+    leader.context.work_queue.get([0.0], at_once=True)  # the label's write is under way now
+    if is_answered:
+        leader.deliver()
+    leader.server.has(labelled(version=201))
+    leader.server.lacks(labelled(version=202))
+    leader.watched.applied = 202
+    assert leader.obstacle(since=200) is not None
+    leader.deliver()
+    leader.api.version = max(leader.api.version, 202)
+    leader.sync(2)
+    assert len(leader.api.patches) == 2
+    assert any("was removed" in event for event in leader.events)
+    leader.server.has(labelled(version=leader.api.version))
+    leader.watched.applied = leader.api.version
+    assert leader.obstacle(since=200) is not None, "a bind may be under way"
+    leader.wait(BYPASS_SECONDS)
+    assert leader.obstacle(since=200) is None
+
+
+def test_a_member_that_is_deleted_just_after_our_write_is_waited_for_no_more(leader: Leader) -> None:
+    leader.settle()
+    leader.api.waiting = [unbound()]
+    leader.api.version = 200
+    leader.obstacle(since=200)
+    leader.sync(2)
+    leader.server.has(labelled(version=201))
+    leader.server.lacks(labelled(version=202))
+    leader.api.waiting, leader.watched.applied = [], 202
+    leader.api.fails = lambda path: NotFound(404, "NotFound", "gone") if path != PODS else None
+    assert leader.obstacle(since=200) is not None
+    leader.sync(2)
+    assert leader.obstacle(since=200) is None
+    assert leader.adoption.unfinished(RESEARCH) == ""
+
+
 @pytest.mark.parametrize("label", ["other", ""])
 def test_a_member_that_got_another_label_gets_its_own_again(leader: Leader, label: str) -> None:
     leader.settle()
