@@ -71,7 +71,7 @@ from cluster.object_reference import ObjectReference
 from cluster.objects import Bookmark, Pod
 from controller.context import ControllerContext
 from controller.pods.unlabelled_lists import FAILURE_LIMIT, RETRY, AllPodLists, Listing, WaitingPodLists
-from controller.pods.unlabelled_pods import PodSelection, WaitingPods
+from controller.pods.unlabelled_pods import PodSelection, UnlabelledPods, WaitingPods
 from queues import labels as names
 from queues.membership import label_value
 from queues.status.acknowledgement import Obstacle, ObstacleReason
@@ -161,10 +161,14 @@ class MemberAdoption:
         self._changed = changed
         self._store = context.store
         settings = context.store.membership_settings
-        selection = PodSelection(schedulers=settings.owned_schedulers, exempt=settings.exempt_namespaces)
+        selection = PodSelection(
+            schedulers=settings.owned_schedulers,
+            exempt=settings.exempt_namespaces,
+            is_member=lambda pod: context.store.pod_membership(pod) is not None,
+        )
         self._waiting = WaitingPodLists(context, selection, receive=self._receive_waiting)
         self._all = AllPodLists(
-            context, selection, receive=partial(self._add_found, waits=False), end=self._close_departed
+            context, selection, receive=partial(self._record_listed, waits=False), end=self._close_departed
         )
         self._changes = context.store.label_changes
         #: UIDs restored lately: how often, and until when they are left alone.
@@ -331,7 +335,7 @@ class MemberAdoption:
             self._all.request(member.namespace, delay=DEPARTURE_SECONDS)
 
     def _mend(self, member: Member | None) -> None:
-        if member is None or member.written or member.uid in self._members:
+        if member is None or member.written or not member.live or member.uid in self._members:
             return
         queue = self._store.queue_of_label(member.queue)
         if "_" not in queue:  # no name has one: no queue with this label exists yet
@@ -374,16 +378,24 @@ class MemberAdoption:
             if not uids:
                 del self._by_queue[member.queue]
 
-    def _add_found(self, pod: Pod, *, waits: bool, version: int = 0) -> None:
-        """Record a pod without the label, on no node at `version` if it waits, if it is a member."""
-        meta = pod.metadata
-        known = self._members.get(meta.uid)
-        if known is not None:
+    def _record_listed(self, pods: UnlabelledPods, *, waits: bool, version: int = 0) -> None:
+        """Record listed pods without the label, on no node at `version` if they wait.
+
+        A member that lost its label may also have lost what named its queue: the UID is enough.
+        """
+        for uid in self._members.keys() & pods.uids:
+            known = self._members[uid]
             known.waits, known.seen_at = known.waits or waits, max(version, known.seen_at)
             if not known.is_found:
                 known.is_found = True
                 self._to_write[known.uid] = None
-            return
+        for pod in pods.members:
+            if pod.metadata.uid not in self._members:
+                self._add_found(pod, waits=waits, version=version)
+
+    def _add_found(self, pod: Pod, *, waits: bool, version: int) -> None:
+        """Record a pod without the label, if it is a member."""
+        meta = pod.metadata
         cached = self._store.members.by_uid(meta.uid)
         if cached is not None and cached.written and cached.version >= meta.version:
             return  # it has got the label since
@@ -399,6 +411,7 @@ class MemberAdoption:
                 cause=Cause.UNLABELLED,
                 waits=waits,
                 seen_at=version,
+                since=self._now(),
             )
         )
 
@@ -526,9 +539,8 @@ class MemberAdoption:
     # Lists
 
     def _receive_waiting(self, number: int, waiting: WaitingPods) -> None:
-        listed = {pod.metadata.uid for pod in waiting.pods}
-        for pod in waiting.pods:
-            self._add_found(pod, waits=True, version=waiting.version)
+        listed = waiting.pods.uids
+        self._record_listed(waiting.pods, waits=True, version=waiting.version)
         for member in list(self._members.values()):
             if member.waits and not member.written and not member.is_writing and member.uid not in listed:
                 self._not_waiting(member, number, waiting.version)
@@ -546,11 +558,13 @@ class MemberAdoption:
             self._all.request(member.namespace, delay=DEPARTURE_SECONDS)
 
     def _close_departed(self, listing: Listing) -> None:
-        """Close the members that left the watch before this list was begun, and that it does not have."""
+        """Close the members known before this list was begun that it does not have: they are gone, or have
+        finished. One whose label was written is closed when the watch shows that.
+        """
         for member in list(self._members.values()):
             if (
-                not member.is_found
-                and not member.waits
+                member.cause in (Cause.LOST, Cause.UNLABELLED)
+                and not (member.waits or member.written or member.is_writing)
                 and member.since <= listing.began
                 and member.namespace == (listing.namespace or member.namespace)
                 and member.uid not in listing.seen

@@ -18,9 +18,14 @@ import msgspec
 
 from cluster.backoff import Backoff
 from cluster.exceptions import ClusterError
-from cluster.objects import Pod
 from controller.context import ControllerContext
-from controller.pods.unlabelled_pods import PodSelection, UnlabelledPages, WaitingPods, read_waiting
+from controller.pods.unlabelled_pods import (
+    PodSelection,
+    UnlabelledPages,
+    UnlabelledPods,
+    WaitingPods,
+    read_waiting,
+)
 from queues.text import truncated
 
 #: How often all pods without the label are listed.
@@ -176,10 +181,10 @@ class AllPodLists:
         context: ControllerContext,
         selection: PodSelection,
         *,
-        receive: Callable[[Pod], object],
+        receive: Callable[[UnlabelledPods], object],
         end: Callable[[Listing], object],
     ) -> None:
-        """`receive`: is given each pod. `end`: is given each list that has ended."""
+        """`receive`: is given each page. `end`: is given each list that has ended."""
         self._context = context
         self._store = context.store
         self._selection = selection
@@ -243,7 +248,7 @@ class AllPodLists:
         pages, generation = listing.pages, self._generation
         key = ("unlabelled pods", (generation, listing.namespace, listing.number))
 
-        def receive(result: tuple[list[Pod] | None] | None) -> None:
+        def receive(result: tuple[UnlabelledPods | None] | None) -> None:
             if generation == self._generation:
                 self._receive_page(listing, result)
 
@@ -253,7 +258,7 @@ class AllPodLists:
         else:
             listing.due = self._now() + max(listers.wait(key), RETRY.first)
 
-    def _receive_page(self, listing: Listing, result: tuple[list[Pod] | None] | None) -> None:
+    def _receive_page(self, listing: Listing, result: tuple[UnlabelledPods | None] | None) -> None:
         """`result`: None if the page could not be read; then the list is begun again."""
         now = self._now()
         listing.is_reading = False
@@ -266,9 +271,8 @@ class AllPodLists:
             self._end_listing(listing, now)
             return
         listing.failures = 0
-        for pod in pods:
-            listing.seen.add(pod.metadata.uid)
-            self._receive(pod)
+        listing.seen |= pods.uids
+        self._receive(pods)
         is_first_of_term = not listing.namespace and not self.is_complete
         listing.due = now if is_first_of_term or listing.namespace else now + PAGE_SECONDS
 

@@ -3,23 +3,35 @@
 - `read_waiting`: those on no node, as of a version or later. The API server has an index of node names.
 - `UnlabelledPages`: all of them, or those of a namespace, page by page.
 
+Most of these pods are members of no queue, and their users decide how large they are. So the thread that
+reads a page also decides membership: of a pod that is no member only the UID is kept, of a member also the
+keys that name a queue. Finished pods are left out.
+
 A list of metadata does not have `schedulerName`, which decides in one case: so those that name a scheduler
 which we own are listed once more, by a field selector. Pods of exempt namespaces are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 
 import msgspec
 
 from cluster.api.client import Client, decode_response
 from cluster.api.pages import PAGE_BYTES, ListPager
+from cluster.cache.trimming import NAME
 from cluster.decoding import LenientReader
 from cluster.exceptions import TooLarge, Unreachable
 from cluster.objects import ListMeta, Metadata, Pod, PodSpec, version_number
 from queues import labels as names
+from queues.membership import (
+    GROUP_ANNOTATION,
+    KUEUE_LABEL,
+    MIRROR_ANNOTATION,
+    VOLCANO_ANNOTATION,
+    VOLCANO_LABEL,
+)
 
 PODS = "/api/v1/pods"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -27,6 +39,24 @@ METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,app
 MOST_BYTES = 4 * PAGE_BYTES
 #: Namespaces that a field selector leaves out; all others are left out when membership is decided.
 MAX_EXCLUDED = 20
+_UNFINISHED = ("status.phase!=Succeeded", "status.phase!=Failed")
+
+
+class _Labels(msgspec.Struct, frozen=True):
+    """The labels that name a queue. All others are skipped when a list is decoded."""
+
+    volcano: str | None = msgspec.field(default=None, name=VOLCANO_LABEL)
+    kueue: str | None = msgspec.field(default=None, name=KUEUE_LABEL)
+
+
+class _Annotations(msgspec.Struct, frozen=True):
+    """The annotations that decide membership. All others are skipped when a list is decoded."""
+
+    queue: str | None = msgspec.field(default=None, name=names.QUEUE)
+    group: str | None = msgspec.field(default=None, name=GROUP_ANNOTATION)
+    named: str | None = msgspec.field(default=None, name=VOLCANO_ANNOTATION)
+    volcano: str | None = msgspec.field(default=None, name=VOLCANO_LABEL)
+    mirror: str | None = msgspec.field(default=None, name=MIRROR_ANNOTATION)
 
 
 class _Named(msgspec.Struct, frozen=True, rename="camel"):
@@ -36,8 +66,8 @@ class _Named(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str = ""
     uid: str = ""
     resource_version: str = "0"
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
+    labels: _Labels | None = None
+    annotations: _Annotations | None = None
 
 
 class _PodMetadata(msgspec.Struct, frozen=True):
@@ -49,30 +79,42 @@ class _List(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
+_Items = list[msgspec.Raw] | None
+
 _list = msgspec.json.Decoder(_List)
 _strict = msgspec.json.Decoder(_PodMetadata)
 _lenient = LenientReader(_PodMetadata)
+
+
+class UnlabelledPods(msgspec.Struct, frozen=True):
+    """Pods without the label: the UIDs of all, and those that are members, with the keys that decide that."""
+
+    uids: set[str] = msgspec.field(default_factory=set)
+    members: list[Pod] = msgspec.field(default_factory=list)
 
 
 class WaitingPods(msgspec.Struct, frozen=True):
     """The pods on no node without the label, as they were at `version`."""
 
     version: int
-    pods: list[Pod]
+    pods: UnlabelledPods
 
 
 class PodSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """`schedulers`: those that we own. `exempt`: namespaces that never have members."""
+    """`schedulers`: those that we own. `exempt`: namespaces that never have members. `is_member`: whether a
+    pod without the label is a member of a queue, or will be. It is called in the threads that read.
+    """
 
     schedulers: Collection[str]
     exempt: Collection[str]
+    is_member: Callable[[Pod], bool]
 
     def queries(self, *fields: str) -> Iterator[tuple[str, dict[str, str | int]]]:
         """Yield each list's scheduler ("": any) and query."""
         excluded = [f"metadata.namespace!={name}" for name in sorted(self.exempt)[:MAX_EXCLUDED]]
         for scheduler in ("", *sorted(self.schedulers)):
             named = [f"spec.schedulerName={scheduler}"] if scheduler else []
-            selector = ",".join((*fields, *named, *excluded))
+            selector = ",".join((*fields, *_UNFINISHED, *named, *excluded))
             yield scheduler, {"labelSelector": f"!{names.QUEUE}", "fieldSelector": selector}
 
 
@@ -81,18 +123,17 @@ def read_waiting(client: Client, selection: PodSelection, *, version: int) -> Wa
 
     Raises `ClusterError`.
     """
-    found: dict[str, Pod] = {}
-    versions = []
+    found, versions = UnlabelledPods(), []
     for scheduler, query in selection.queries("spec.nodeName="):
-        listed, pods = _read_list(client, query, scheduler=scheduler, version=version)
-        versions.append(listed)
-        found |= {pod.metadata.uid: pod for pod in pods}
-    return WaitingPods(min(versions), list(found.values()))
+        add = partial(_add, found, scheduler=scheduler, is_member=selection.is_member)
+        versions.append(_read_list(client, query, add, version=version))
+    return WaitingPods(min(versions), found)
 
 
 def _read_list(
-    client: Client, query: Mapping[str, str | int], *, scheduler: str, version: int
-) -> tuple[int, list[Pod]]:
+    client: Client, query: Mapping[str, str | int], add: Callable[[_Items], object], *, version: int
+) -> int:
+    """Read a list, at once or page by page, and return its version."""
     as_of: dict[str, str | int] = {"resourceVersion": version, "resourceVersionMatch": "NotOlderThan"}
     try:
         data = client.request(
@@ -103,20 +144,20 @@ def _read_list(
             accept=METADATA,
         )
     except TooLarge:
-        return _read_pages(client, query, scheduler=scheduler, version=version)
+        return _read_pages(client, query, add, version=version)
     listed = decode_response(data, _list)
-    return _list_version(listed.metadata, version), _pods(listed.items, scheduler)
+    add(listed.items)
+    return _list_version(listed.metadata, version)
 
 
 def _read_pages(
-    client: Client, query: Mapping[str, str | int], *, scheduler: str, version: int
-) -> tuple[int, list[Pod]]:
-    pods: list[Pod] = []
+    client: Client, query: Mapping[str, str | int], add: Callable[[_Items], object], *, version: int
+) -> int:
     listed = 0
     for page in ListPager().read(client, PODS, query=query, accept=METADATA):
         listed = listed or _list_version(page.metadata, version)
-        pods += _pods(page.items, scheduler)
-    return listed, pods
+        add(page.items)
+    return listed
 
 
 def _list_version(meta: ListMeta, wanted: int) -> int:
@@ -137,7 +178,7 @@ class UnlabelledPages:
         self._begin = partial(self._read, client, selection, namespace)
         self._pages = self._begin()
 
-    def read_page(self) -> list[Pod] | None:
+    def read_page(self) -> UnlabelledPods | None:
         """Read the next page; None after the last one. Raises `ClusterError`."""
         try:
             return next(self._pages, None)
@@ -146,16 +187,22 @@ class UnlabelledPages:
             raise
 
     @staticmethod
-    def _read(client: Client, selection: PodSelection, namespace: str) -> Iterator[list[Pod]]:
+    def _read(client: Client, selection: PodSelection, namespace: str) -> Iterator[UnlabelledPods]:
         path = f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS
         for scheduler, query in selection.queries():
             for page in ListPager().read(client, path, query=query, accept=METADATA):
-                yield _pods(page.items, scheduler)
+                pods = UnlabelledPods()
+                _add(pods, page.items, scheduler=scheduler, is_member=selection.is_member)
+                yield pods
 
 
-def _pods(items: list[msgspec.Raw] | None, scheduler: str) -> list[Pod]:
+def _add(pods: UnlabelledPods, items: _Items, *, scheduler: str, is_member: Callable[[Pod], bool]) -> None:
     spec = PodSpec(scheduler_name=scheduler)
-    return [Pod(metadata=_metadata(raw), spec=spec) for raw in items or ()]
+    for raw in items or ():
+        pod = Pod(metadata=_metadata(raw), spec=spec)
+        pods.uids.add(pod.metadata.uid)
+        if is_member(pod):
+            pods.members.append(pod)
 
 
 def _metadata(raw: msgspec.Raw) -> Metadata:
@@ -168,6 +215,14 @@ def _metadata(raw: msgspec.Raw) -> Metadata:
         namespace=named.namespace,
         uid=named.uid,
         resource_version=named.resource_version,
-        labels=named.labels,
-        annotations=named.annotations,
+        labels=_entries(named.labels),
+        annotations=_entries(named.annotations),
     )
+
+
+def _entries(known: _Labels | _Annotations | None) -> dict[str, str] | None:
+    """Return the entries that are there. A value too long for a name is cut and stays invalid."""
+    if known is None:
+        return None
+    values = ((field.encode_name, getattr(known, field.name)) for field in msgspec.structs.fields(known))
+    return {key: value[:NAME] for key, value in values if value is not None}

@@ -325,6 +325,20 @@ def test_all_pods_are_listed_when_a_term_begins_and_every_ten_minutes(leader: Le
     assert leader.adoption.unfinished(RESEARCH) != ""
 
 
+def test_a_member_that_finished_without_its_label_is_waited_for_no_more(leader: Leader) -> None:
+    leader.api.others = [unbound("running", nodeName="node-1")]
+    leader.api.fails = lambda path: Refused(422, "Invalid", "frozen") if path != PODS else None
+    leader.settle()
+    assert "cannot be given its label" in leader.adoption.unfinished(RESEARCH)
+    leader.api.others = []  # it has finished, and the list leaves such pods out
+    leader.wait(FULL_SECONDS)
+    for _ in range(20):
+        leader.wait(0.06).sync(1)
+    assert leader.adoption.unfinished(RESEARCH) == ""
+    queries = [query["fieldSelector"] for _, query in leader.api.queries]
+    assert all("status.phase!=Succeeded,status.phase!=Failed" in fields for fields in queries)
+
+
 def test_a_list_that_fails_is_begun_again(leader: Leader) -> None:
     leader.api.fails = lambda _path: Unreachable("cut")
     leader.sync(3)

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from cluster.api.client import Client
+from cluster.cache.trimming import NAME
 from cluster.exceptions import TooLarge, Unreachable
 from controller.pods.unlabelled_pods import METADATA, PodSelection, UnlabelledPages, read_waiting
 
-SELECTION = PodSelection(schedulers={"volcano"}, exempt={"kube-system"})
+SELECTION = PodSelection(schedulers={"volcano"}, exempt={"kube-system"}, is_member=lambda _pod: True)
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class Pages:
@@ -38,7 +41,7 @@ class Pages:
 def read_all(pages: UnlabelledPages) -> list[str]:
     found = []
     while (page := pages.read_page()) is not None:
-        found += [pod.metadata.name for pod in page]
+        found += [pod.metadata.name for pod in page.members]
     return found
 
 
@@ -47,15 +50,15 @@ def test_all_pages_are_read() -> None:
     assert read_all(UnlabelledPages(cast(Client, api), SELECTION)) == ["a", "b", "c"]
     assert {query["labelSelector"] for query in api.queries} == {"!sluice.dev/queue"}
     assert {query["fieldSelector"] for query in api.queries} == {
-        "metadata.namespace!=kube-system",
-        "spec.schedulerName=volcano,metadata.namespace!=kube-system",
+        f"{UNFINISHED},metadata.namespace!=kube-system",
+        f"{UNFINISHED},spec.schedulerName=volcano,metadata.namespace!=kube-system",
     }
 
 
 def test_after_a_page_that_failed_the_list_begins_anew() -> None:
     """It is not taken for the end of the list."""
     pages = UnlabelledPages(cast(Client, Pages("a", "b", faults={2: Unreachable("cut")})), SELECTION)
-    assert [pod.metadata.name for pod in pages.read_page() or ()] == ["a"]
+    assert (page := pages.read_page()) is not None and page.uids == {"uid-a"}
     with pytest.raises(Unreachable):
         pages.read_page()
     assert read_all(pages) == ["a", "b"]
@@ -69,7 +72,7 @@ def test_a_list_that_is_older_than_was_asked_for_is_no_answer() -> None:
 def test_waiting_pods_that_are_too_many_at_once_are_read_page_by_page() -> None:
     api = Pages("a", "b", faults={1: TooLarge("too much")})
     found = read_waiting(cast(Client, api), SELECTION, version=7)
-    assert [pod.metadata.name for pod in found.pods] == ["a", "b"]
+    assert [pod.metadata.name for pod in found.pods.members] == ["a", "b"]
     assert found.version == 7
 
 
@@ -80,4 +83,31 @@ def test_metadata_that_cannot_be_read_in_full_hides_no_pod() -> None:
             return data.replace(b'"uid": "uid-a"', b'"uid": "uid-a", "annotations": [1]')
 
     found = read_waiting(cast(Client, Odd("a", "b")), SELECTION, version=0)
-    assert [pod.metadata.uid for pod in found.pods] == ["uid-a", "uid-b"]
+    assert [pod.metadata.uid for pod in found.pods.members] == ["uid-a", "uid-b"]
+
+
+def test_of_a_pod_only_what_decides_membership_is_kept_and_of_others_the_uid() -> None:
+    class Large(Pages):
+        def request(self, *arguments: Any, **more: Any) -> bytes:
+            listed = json.loads(super().request(*arguments, **more))
+            for item in listed["items"]:
+                item["metadata"]["labels"] = {
+                    "volcano.sh/queue-name": "q",
+                    **{f"l{n}": "x" for n in range(99)},
+                }
+                item["metadata"]["annotations"] = {
+                    "notes": "x" * 9999,
+                    "kubernetes.io/config.mirror": "",
+                    "scheduling.volcano.sh/queue-name": "x" * 9999,
+                }
+            return json.dumps(listed).encode()
+
+    selection = replace(SELECTION, is_member=lambda pod: pod.metadata.name == "member")
+    found = read_waiting(cast(Client, Large("member", "stray")), selection, version=0)
+    assert found.pods.uids == {"uid-member", "uid-stray"}
+    (member,) = found.pods.members
+    assert member.metadata.labels == {"volcano.sh/queue-name": "q"}
+    assert member.metadata.annotations == {
+        "kubernetes.io/config.mirror": "",
+        "scheduling.volcano.sh/queue-name": "x" * NAME,
+    }
