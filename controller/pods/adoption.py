@@ -116,7 +116,8 @@ class _Member(msgspec.Struct, kw_only=True):
     `is_found`: it exists; a pod that left the watch may have been deleted. `seen_at`: the version of pods at
     which it left, or was listed on no node: older lists say nothing of it. `scan`: the number of the first
     list that shows whether it exists, where that version is not known. `since`: when it was recorded.
-    `written`: the version of our write, `written_at` its time. Times are monotonic seconds.
+    `written`: the version of our write, `written_at` its time. `is_gone`: a list
+    did not show it while a write was under way. Times are monotonic seconds.
     """
 
     uid: str
@@ -132,6 +133,7 @@ class _Member(msgspec.Struct, kw_only=True):
     written: int = 0
     written_at: float = 0.0
     is_writing: bool = False
+    is_gone: bool = False
     retry_at: float = 0.0
     failure: str = ""
 
@@ -385,7 +387,11 @@ class MemberAdoption:
         """
         for uid in self._members.keys() & pods.uids:
             known = self._members[uid]
-            known.waits, known.seen_at = known.waits or waits, max(version, known.seen_at)
+            known.waits, known.seen_at, known.is_gone = (
+                known.waits or waits,
+                max(version, known.seen_at),
+                False,
+            )
             if not known.is_found:
                 known.is_found = True
                 self._to_write[known.uid] = None
@@ -488,7 +494,9 @@ class MemberAdoption:
         if self._members.get(member.uid) is not member:
             return
         now = self._now()
-        if version is None:
+        if version is None and member.is_gone:
+            self._close(member)
+        elif version is None:
             member.failure = failure or "the API server did not take it"
             wait = self._context.writers.wait(("label", member.uid))
             member.retry_at = now + max(wait, RETRY.first)
@@ -564,12 +572,15 @@ class MemberAdoption:
         for member in list(self._members.values()):
             if (
                 member.cause in (Cause.LOST, Cause.UNLABELLED)
-                and not (member.waits or member.written or member.is_writing)
+                and not (member.waits or member.written)
                 and member.since <= listing.began
                 and member.namespace == (listing.namespace or member.namespace)
                 and member.uid not in listing.seen
             ):
-                self._close(member)
+                if member.is_writing:
+                    member.is_gone = True  # or it has just got its label: the result says which
+                else:
+                    self._close(member)
 
     def _now(self) -> float:
         return self._store.clock.monotonic()
