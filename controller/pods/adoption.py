@@ -176,6 +176,8 @@ class MemberAdoption:
         #: UIDs restored lately: how often, and until when they are left alone.
         self._restored: dict[str, tuple[int, float]] = {}
         self._generation = 0
+        #: How many passes were assumed, so that passes that were gathered before are gathered again.
+        self.passes_assumed = 0
         self.forget()
 
     def forget(self) -> None:
@@ -194,11 +196,16 @@ class MemberAdoption:
 
     # Questions
 
+    def settle(self, queues: frozenset[str]) -> None:
+        """Close the members of these queues that have their label; passes may be assumed for them."""
+        self._settle(queues)
+
     def obstacle(self, queues: frozenset[str], *, since: int) -> Obstacle | None:
         """What keeps a stop of these queues from being acknowledged; None if no member of them that could be
-        bound lacks its label. `since`: the version that the pods must have.
+        bound lacks its label. `since`: the version that the pods must have. Closes no member, so that no pass
+        is assumed after the passes were gathered: `settle` does.
         """
-        self._settle(queues)
+        self._take_changes()
         if not self._waiting.demand(since):
             failure = f": {self._waiting.failure}" if self._waiting.failure else ""
             return Obstacle(ObstacleReason.UNLABELLED, f"pods without a label are looked for{failure}")
@@ -537,6 +544,7 @@ class MemberAdoption:
         if stored is None or not stored.may_be_bound or not stored.queue or member.cause is Cause.MENDED:
             return True
         if stored.marked:
+            self.passes_assumed += 1
             self._store.bind_passes.assume_pass(
                 namespace=stored.namespace, name=stored.name, queue=stored.queue, uid=stored.uid
             )

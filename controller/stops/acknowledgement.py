@@ -95,6 +95,8 @@ class StopAcknowledgement:
         self._readings = ReplicaReadings(context, received=self._record_lost_replicas)
         #: The open passes of this replica by queue, in this sync; None before they are needed.
         self._passes: dict[str, list[BindPass]] | None = None
+        #: `MemberAdoption.passes_assumed` when they were gathered.
+        self._passes_assumed = 0
         #: The highest version of the queues that all live replicas have reported. One that joins later lists
         #: them later.
         self._version_of_all = -1
@@ -132,6 +134,7 @@ class StopAcknowledgement:
         views = None if reading is None else tuple(view.to_view(name) for name, view in reading.views.items())
         below = self._store.snapshot.tree.subtree(queue)
         version = self._version_of_pods(queue, reading, views, since=since)
+        self._adoption.settle(below)
         by_queue = self._open_passes()
         passes = [bind_pass for name in below & by_queue.keys() for bind_pass in by_queue[name]]
         read_volumes = len(passes) <= MAX_VOLUME_READS
@@ -250,11 +253,12 @@ class StopAcknowledgement:
         return tuple(namespaces)
 
     def _open_passes(self) -> dict[str, list[BindPass]]:
-        """The open passes of this replica by queue, computed once in a sync.
+        """The open passes of this replica by queue, computed once in a sync, and again if some were assumed.
 
         A pass that was given from a snapshot without the stop was recorded before this sync began.
         """
-        if self._passes is None:
+        if self._passes is None or self._passes_assumed != self._adoption.passes_assumed:
+            self._passes_assumed = self._adoption.passes_assumed
             self._store.drop_settled_passes()
             self._passes = {}
             for bind_pass in self._store.bind_passes.open_passes():

@@ -139,6 +139,7 @@ class Leader:
         self.context.work_queue.get([0.0], at_once=True)
 
     def obstacle(self, since: int = 100) -> str | None:
+        self.adoption.settle(RESEARCH)
         first = self.adoption.obstacle(RESEARCH, since=since)
         if first is None:
             return None
@@ -240,6 +241,20 @@ def test_a_pass_is_assumed_for_a_pod_that_filter_was_called_for(leader: Leader) 
     assert leader.obstacle() is None
     (assumed,) = leader.store.bind_passes.open_passes()
     assert (assumed.name, assumed.queue, assumed.assumed) == ("work", "research", True)
+
+
+def test_no_pass_is_assumed_after_the_passes_were_gathered(leader: Leader) -> None:
+    leader.api.waiting = [unbound()]
+    leader.obstacle()
+    leader.deliver()
+    leader.sync(1)
+    leader.server.has(labelled(resources={"requests": {"sluice.dev/member": "1"}}, version=900))
+    leader.watched.applied = leader.api.version
+    assert leader.adoption.obstacle(RESEARCH, since=100) is not None
+    assert not list(leader.store.bind_passes.open_passes())
+    assert leader.adoption.passes_assumed == 0
+    leader.adoption.settle(RESEARCH)
+    assert leader.adoption.passes_assumed == 1
 
 
 def test_a_pod_that_cannot_be_labelled_holds_up_its_own_queue_alone_until_it_is_gone(leader: Leader) -> None:

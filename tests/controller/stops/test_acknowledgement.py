@@ -60,7 +60,17 @@ SEEN = ReplicaReport(seen=STOP, open=(), admitting=(), pods=200, passes=(), bind
 
 
 class Adoption:
-    """Every member has its label."""
+    """Every member has its label. `assume`: assumes the passes of those that got it lately."""
+
+    def __init__(self) -> None:
+        self.passes_assumed = 0
+        self.assume: Callable[[], object] | None = None
+
+    def settle(self, _queues: frozenset[str]) -> None:
+        if self.assume is not None:
+            self.passes_assumed += 1
+            self.assume()
+            self.assume = None
 
     def obstacle(self, _queues: frozenset[str], *, since: int) -> None:
         assert since
@@ -83,11 +93,12 @@ class Leader(Surroundings):
         self.server.has(
             queue("root"), queue(PARENT), queue(QUEUE, parent=PARENT, version=STOP, state="Suspended")
         )
+        self.adoption = Adoption()
         self.acknowledgement = StopAcknowledgement(
             self.context,
             guards=cast(BindGuards, guards),
             bind_pass_retry=cast(BindPassRetry, SimpleNamespace(retry_pods=self.retried.extend)),
-            adoption=cast(MemberAdoption, Adoption()),
+            adoption=cast(MemberAdoption, self.adoption),
         )
         self.stopped_at = self.clock.seconds
 
@@ -216,6 +227,19 @@ def test_the_passes_of_a_lost_replica_are_assumed_once_its_pods_are_known(leader
     leader.acknowledgement.start_sync()
     assert leader.waits_for() is ObstacleReason.PASS_OPEN
     assert leader.retried == [("team", "work")]
+
+
+def test_a_pass_that_is_assumed_for_a_pod_that_got_its_label_counts_at_once(leader: Leader) -> None:
+    """Though the passes were gathered before in the same sync, for another queue."""
+    leader.sync()
+    leader.server.has(member("work", queue=QUEUE, resources=MARKED))
+    leader.guarded["team"] = leader.clock.seconds - 1.0
+    assert leader.waits_for() is None
+    passes = leader.server.store.bind_passes
+    leader.adoption.assume = lambda: passes.assume_pass(
+        namespace="team", name="work", queue=QUEUE, uid="uid-work"
+    )
+    assert leader.waits_for() is ObstacleReason.PASS_OPEN
 
 
 def test_all_have_seen_a_version_once_a_reading_that_began_after_it_says_so(leader: Leader) -> None:
