@@ -193,6 +193,10 @@ class MemberAdoption:
         self._waiting.forget()
         self._all.forget()
         self._stopped_scan_at = 0.0
+        #: The numbers of the list that shows what became of changes that were not kept, and of the last one.
+        self._needed_scan = self._received_scan = 0
+        #: The version of the first list of waiting pods in this term; 0 before it was read.
+        self._term_version = 0
 
     # Questions
 
@@ -206,7 +210,9 @@ class MemberAdoption:
         is assumed after the passes were gathered: `settle` does.
         """
         self._take_changes()
-        if not self._waiting.demand(since):
+        if self._received_scan < self._needed_scan:
+            self._waiting.start()
+        if not self._waiting.demand(since) or self._received_scan < self._needed_scan:
             failure = f": {self._waiting.failure}" if self._waiting.failure else ""
             return Obstacle(ObstacleReason.UNLABELLED, f"pods without a label are looked for{failure}")
         first = next((member for member in self._of(queues) if self._may_be_bound(member)), None)
@@ -222,7 +228,12 @@ class MemberAdoption:
         return member is not None and member.cause is Cause.MOVED
 
     def version_since(self, queues: frozenset[str], version: int) -> int:
-        """The version that all replicas must have: this one, or a later one at which a label was written."""
+        """The version that all replicas must have: this one, or a later one at which a label was written.
+
+        What a former leader wrote is not known. A pod that the first list of this term does not have got its
+        label before that list's version.
+        """
+        version = max(version, self._term_version)
         if not self._versions:
             return version
         return max(version, *(self._versions.get(queue, 0) for queue in queues))
@@ -283,7 +294,7 @@ class MemberAdoption:
             self._all.request(name, delay=NAMESPACE_SECONDS)
             self._request_waiting()
         if changes.incomplete:
-            self._waiting.request_consistent()
+            self._needed_scan = self._waiting.request_consistent()
             self.request_all()
 
     def _restore(self, member: Member, now: float) -> None:
@@ -555,6 +566,8 @@ class MemberAdoption:
     # Lists
 
     def _receive_waiting(self, number: int, waiting: WaitingPods) -> None:
+        self._received_scan = max(self._received_scan, number)
+        self._term_version = self._term_version or waiting.version
         listed = waiting.pods.uids
         self._record_listed(waiting.pods, waits=True, version=waiting.version)
         for member in list(self._members.values()):

@@ -122,7 +122,9 @@ class WaitingPodLists:
             return
         self._number += 1
         number, generation = self._number, self._generation
-        version = 0 if self._consistent_wanted else self._wanted
+        # A list that is requested once more is consistent as well: it may answer first.
+        is_consistent = self._consistent_wanted or any(not scan.version for scan in self._under_way.values())
+        version = 0 if is_consistent else self._wanted
         failures = list[str]()
 
         def read() -> WaitingPods:

@@ -566,6 +566,39 @@ def test_a_list_that_was_begun_before_a_member_left_does_not_show_that_it_is_gon
     assert leader.labels() == {"work": "research"}
 
 
+def test_a_stop_waits_for_a_list_that_shows_the_changes_that_were_too_many(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cluster.cache.label_changes.MAX_CHANGES", 1)
+    leader.settle()
+    leader.server.has(labelled("kept"), labelled("dropped"))
+    assert leader.obstacle() is None
+    leader.server.lacks(labelled("kept", version=150), labelled("dropped", version=151))
+    leader.api.version = 160
+    leader.api.waiting = [unbound("dropped", annotations={NAMED: "research"})]
+    obstacle = leader.adoption.obstacle(frozenset({"other"}), since=100)
+    assert obstacle is not None, "nobody knows whose members were not kept"
+    leader.deliver()
+    assert leader.adoption.obstacle(frozenset({"other"}), since=100) is None
+    assert leader.obstacle() is not None
+    leader.sync()
+    assert leader.labels() == {"dropped": "research"}
+
+
+def test_the_watches_must_have_the_labels_that_a_former_leader_wrote(leader: Leader) -> None:
+    """It wrote one after the Leases were read, and before our first list, which does not have the pod."""
+    assert leader.adoption.version_since(RESEARCH, 90) == 90
+    leader.obstacle(since=90)
+    leader.deliver()
+    assert leader.adoption.version_since(RESEARCH, 90) == 100
+    leader.api.version = 120
+    leader.obstacle(since=120)
+    leader.deliver()
+    assert leader.adoption.version_since(RESEARCH, 90) == 100, "the first list of the term counts"
+    leader.adoption.forget()
+    assert leader.adoption.version_since(RESEARCH, 90) == 90
+
+
 def test_what_was_not_mended_by_a_former_leader_is_mended_by_us(leader: Leader) -> None:
     leader.server.has(unbound(labels={QUEUE: "research"}))
     leader.adoption.forget()
