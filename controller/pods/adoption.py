@@ -204,23 +204,42 @@ class MemberAdoption:
         """Close the members of these queues that have their label; passes may be assumed for them."""
         self._settle(queues)
 
-    def obstacle(self, queues: frozenset[str], *, since: int) -> Obstacle | None:
+    def obstacle(self, queues: frozenset[str], *, since: int, until: float = math.inf) -> Obstacle | None:
         """What keeps a stop of these queues from being acknowledged; None if no member of them that could be
-        bound lacks its label. `since`: the version that the pods must have. Closes no member, so that no pass
-        is assumed after the passes were gathered: `settle` does.
+        bound lacks its label. `since`: the version that the pods must have. `until`: a member that left the
+        watch later, and may have been deleted, is not waited for (`departures_until`). Closes no member, so
+        that no pass is assumed after the passes were gathered: `settle` does.
         """
         self._take_changes()
-        if self._received_scan < self._needed_scan:
-            self._waiting.start()
-        if not self._waiting.demand(since) or self._received_scan < self._needed_scan:
+        if not self._has_listed(since):
             failure = f": {self._waiting.failure}" if self._waiting.failure else ""
             return Obstacle(ObstacleReason.UNLABELLED, f"pods without a label are looked for{failure}")
-        first = next((member for member in self._of(queues) if self._may_be_bound(member)), None)
+        first = next((each for each in self._bindable(queues) if each.is_found or each.since <= until), None)
         if first is None:
             return None
         if not first.is_found:
             self._waiting.start()
         return Obstacle(ObstacleReason.UNLABELLED, _lacks_label(first))
+
+    def departures_until(self, queues: frozenset[str], *, since: int) -> float:
+        """The time up to which members that left the watch count for a stop of these queues that waits for
+        nothing else; infinity if it waits for a member that exists, or for a list.
+
+        Call it after the evidence was gathered. A member that leaves later was in that evidence: it is as
+        if it left after the acknowledgement. Members that leave all the time put off no stop for good.
+        """
+        self._take_changes()
+        exists = any(member.is_found for member in self._bindable(queues))
+        return math.inf if exists or not self._has_listed(since) else self._now()
+
+    def _has_listed(self, version: int) -> bool:
+        """Whether the waiting pods have been listed as of this version, and after changes that were not kept;
+        else a list is begun.
+        """
+        if self._received_scan < self._needed_scan:
+            self._waiting.start()
+            return False
+        return self._waiting.demand(version)
 
     def is_restoring(self, uid: str) -> bool:
         """Whether another queue was written on the pod: the writes of that queue are not for it."""
@@ -325,7 +344,7 @@ class MemberAdoption:
         if version and version <= known.written:
             return  # our write came later
         known.waits = known.waits or member.may_be_bound
-        known.seen_at = max(known.seen_at, version)
+        known.seen_at, known.since, known.is_gone = max(known.seen_at, version), now, False
         if not version:
             known.scan = self._waiting.request_consistent()
         if known.written or known.is_writing:  # else it is written soon
@@ -377,6 +396,9 @@ class MemberAdoption:
             return member.waits
         stored = self._store.members.by_uid(member.uid)
         return stored is None or stored.waiting
+
+    def _bindable(self, queues: Iterable[str]) -> Iterable[_Member]:
+        return (member for member in self._of(queues) if self._may_be_bound(member))
 
     def _of(self, queues: Iterable[str]) -> Iterable[_Member]:
         known = self._by_queue

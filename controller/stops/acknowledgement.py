@@ -24,6 +24,7 @@ all of them, which `replica_readings` checks.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 import msgspec
@@ -105,6 +106,8 @@ class StopAcknowledgement:
         self._specs: dict[str, SpecsSeen] = {}
         #: By queue: the version of its stop, and one that was current once all replicas had it.
         self._pods_since: dict[str, tuple[int, int]] = {}
+        #: By queue: its stop's version, the passes assumed then, and `MemberAdoption.departures_until`.
+        self._departures_until: dict[str, tuple[tuple[int, int], float]] = {}
         self._lost: LostReplicas | None = None
 
     def start_sync(self) -> None:
@@ -121,6 +124,7 @@ class StopAcknowledgement:
     def forget(self, queue: str) -> None:
         """Forget a queue that schedules, or is gone."""
         self._pods_since.pop(queue, None)
+        self._departures_until.pop(queue, None)
 
     def forget_absent_queues(self) -> None:
         self._specs = {queue: specs for queue, specs in self._specs.items() if queue in self._store.queues}
@@ -154,7 +158,7 @@ class StopAcknowledgement:
         )
         first = next(obstacles(evidence), None)
         if version is not None:  # the list of pods without a label is read while all else is waited for
-            unlabelled = self._adoption.obstacle(below, since=self._pods_since[queue][1])
+            unlabelled = self._unlabelled(queue, below, since=since, is_only=first is None)
             first = first or unlabelled
         if first is None:
             self._version_of_all = max(self._version_of_all, since)
@@ -163,6 +167,18 @@ class StopAcknowledgement:
                 self._readings.request(queue, QueueChange.STATUS, since=at)
             self._bind_pass_retry.retry_pods(bind_pass.key for bind_pass in passes if bind_pass.assumed)
         return first
+
+    def _unlabelled(self, queue: str, below: frozenset[str], *, since: int, is_only: bool) -> Obstacle | None:
+        """The first member without its label that the stop waits for. `is_only`: it waits for no more."""
+        adoption, pods_since = self._adoption, self._pods_since[queue][1]
+        stop = (since, adoption.passes_assumed)  # the pass of a pod that leaves the watch is open no more
+        known, until = self._departures_until.get(queue, (stop, math.inf))
+        if known != stop:
+            until = math.inf
+        unlabelled = adoption.obstacle(below, since=pods_since, until=until)
+        if is_only and unlabelled is not None and until == math.inf:
+            self._departures_until[queue] = stop, adoption.departures_until(below, since=pods_since)
+        return unlabelled
 
     def specs_seen(self, queue: str) -> SpecsSeen:
         """The specs on the queue's chain, a version that has them, and since when they are known here."""

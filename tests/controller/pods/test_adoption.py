@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
@@ -473,6 +474,27 @@ def test_a_label_that_is_removed_just_after_our_write_is_written_again(
     assert leader.obstacle(since=200) is None
 
 
+def test_a_list_begun_before_a_label_was_removed_again_does_not_show_that_the_pod_is_gone(
+    leader: Leader,
+) -> None:
+    leader.api.others = [unbound(nodeName="node-1")]
+    leader.settle()
+    leader.api.others = []
+    leader.wait(FULL_SECONDS)
+    leader.adoption.step()  # a list of all is begun, and does not show the pod, which has its label
+    leader.wait(0.1)
+    version = leader.api.version
+    leader.server.has(labelled(nodeName="node-1", version=version))
+    leader.server.lacks(labelled(nodeName="node-1", version=version + 1))
+    leader.watched.applied = version + 1
+    leader.api.fails = lambda path: Refused(422, "Invalid", "frozen") if path != PODS else None
+    leader.adoption.settle(RESEARCH)
+    leader.deliver()
+    for _ in range(4):
+        leader.wait(0.06).sync(1)
+    assert leader.adoption.unfinished(RESEARCH) != ""
+
+
 def test_a_member_that_is_deleted_just_after_our_write_is_waited_for_no_more(leader: Leader) -> None:
     leader.settle()
     leader.api.waiting = [unbound()]
@@ -634,6 +656,30 @@ def test_a_member_that_left_before_the_last_list_is_looked_for_in_another_one(le
     leader.api.waiting = [unbound(annotations={})]
     leader.sync(2).wait(DEPARTURE_SECONDS).sync(6)
     assert leader.labels() == {"work": "research"}
+
+
+def test_a_member_that_leaves_after_a_stop_waited_for_nothing_else_is_not_waited_for(leader: Leader) -> None:
+    leader.settle()
+    leader.server.has(labelled("first"), labelled("second"), labelled("third"))
+    leader.server.lacks(labelled("first", version=150))
+    assert leader.obstacle() is not None
+    leader.server.lacks(labelled("second", version=151))
+    until = leader.adoption.departures_until(RESEARCH, since=100)
+    assert until == leader.server.clock.seconds, "the second left before this call, and counts too"
+    leader.wait(0.1)
+    leader.server.lacks(labelled("third", version=153))
+    leader.api.version = 152
+    leader.obstacle(since=152)
+    assert leader.adoption.departures_until(RESEARCH, since=152) == math.inf, "a list is waited for"
+    leader.deliver()
+    assert leader.obstacle(since=152) == "pod team/third left the watch, and may still exist"
+    assert leader.adoption.obstacle(RESEARCH, since=152, until=until) is None
+    leader.api.version, leader.api.waiting = 160, [unbound("third", annotations={})]
+    leader.obstacle(since=160)
+    leader.lists.send()
+    leader.context.work_queue.get([0.0], at_once=True)
+    assert leader.adoption.obstacle(RESEARCH, since=160, until=until) is not None, "it exists"
+    assert leader.adoption.departures_until(RESEARCH, since=160) == math.inf
 
 
 def test_members_that_leave_all_the_time_are_looked_for_all_the_same(leader: Leader) -> None:

@@ -15,7 +15,7 @@ from controller.pods.adoption import MemberAdoption
 from controller.pods.retry import BindPassRetry
 from controller.stops.acknowledgement import StopAcknowledgement, may_be_a_bind
 from controller.stops.bind_guard import BindGuards
-from queues.status.acknowledgement import ObstacleReason
+from queues.status.acknowledgement import Obstacle, ObstacleReason
 from tests.support.cluster.recounting import MARKED
 from tests.support.controller.leases import Surroundings
 from tests.support.http.wire_objects import member, queue
@@ -60,10 +60,13 @@ SEEN = ReplicaReport(seen=STOP, open=(), admitting=(), pods=200, passes=(), bind
 
 
 class Adoption:
-    """Every member has its label. `assume`: assumes the passes of those that got it lately."""
+    """Every member has its label. `assume`: assumes the passes of those that got it lately. `left`: when
+    members left the watch, of which no list was read since.
+    """
 
     def __init__(self) -> None:
         self.passes_assumed = 0
+        self.left: list[float] = []
         self.assume: Callable[[], object] | None = None
 
     def settle(self, _queues: frozenset[str]) -> None:
@@ -72,8 +75,14 @@ class Adoption:
             self.assume()
             self.assume = None
 
-    def obstacle(self, _queues: frozenset[str], *, since: int) -> None:
+    def obstacle(self, _queues: frozenset[str], *, since: int, until: float) -> Obstacle | None:
         assert since
+        left = any(at <= until for at in self.left)
+        return Obstacle(ObstacleReason.UNLABELLED, "a member left the watch") if left else None
+
+    def departures_until(self, _queues: frozenset[str], *, since: int) -> float:
+        assert since
+        return max(self.left)
 
     def version_since(self, _queues: frozenset[str], version: int) -> int:
         return version
@@ -240,6 +249,33 @@ def test_a_pass_that_is_assumed_for_a_pod_that_got_its_label_counts_at_once(lead
         namespace="team", name="work", queue=QUEUE, uid="uid-work"
     )
     assert leader.waits_for() is ObstacleReason.PASS_OPEN
+
+
+def test_members_that_leave_all_the_time_do_not_put_off_a_stop_for_good(leader: Leader) -> None:
+    """Those count that left until the stop waited for nothing else."""
+    left = leader.adoption.left
+    left.append(1.0)
+    leader.guarded["team"] = leader.clock.seconds - 3600.0
+    leader.sync()
+    bindable_pod(leader)
+    assert leader.waits_for() is ObstacleReason.UNLABELLED
+    left.append(2.0)
+    assert leader.waits_for() is ObstacleReason.UNLABELLED
+    del left[0]
+    assert leader.waits_for() is None
+    leader.adoption.passes_assumed += 1  # a pod may have had that pass, and have left the watch
+    assert leader.waits_for() is ObstacleReason.UNLABELLED
+
+
+def test_members_that_leave_count_while_a_stop_waits_for_something_else(leader: Leader) -> None:
+    leader.adoption.left.append(1.0)
+    leader.sync()
+    leader.acknowledgement.forget(QUEUE)
+    bindable_pod(leader)  # the guard is not on
+    assert leader.sync() is ObstacleReason.UNGUARDED
+    leader.adoption.left[:] = [2.0]
+    leader.guarded["team"] = leader.clock.seconds - 3600.0
+    assert leader.waits_for() is ObstacleReason.UNLABELLED
 
 
 def test_all_have_seen_a_version_once_a_reading_that_began_after_it_says_so(leader: Leader) -> None:
