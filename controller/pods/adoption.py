@@ -43,7 +43,7 @@ What a stop waits for (`obstacle`):
 
 A pod that cannot be labelled, since something refuses the write, is an obstacle of the stops of its own queue
 alone, with the reason. One that is on a node is none: it is bound already. It keeps its queue from Closed and
-from Drained (`unfinished`), as do the lists of all pods of the present term and of namespaces.
+from Drained (`unfinished`), as do a list of all pods that was begun after the close, and those of namespaces.
 
 Invariants
 - Only the leader writes. What it found is forgotten when its term ends; the next leader lists all again.
@@ -257,11 +257,17 @@ class MemberAdoption:
             return version
         return max(version, *(self._versions.get(queue, 0) for queue in queues))
 
-    def unfinished(self, queues: frozenset[str]) -> str:
-        """What of the members of these queues is not known yet, on nodes or not; "" if nothing is."""
+    def unfinished(self, queues: frozenset[str], *, since: float = -math.inf) -> str:
+        """What of the members of these queues is not known yet, on nodes or not; "" if nothing is.
+
+        `since`: when the close or drain came to be known, in monotonic seconds. A member created without its
+        label before that is in a list of all pods that was begun later.
+        """
         self._settle(queues)
         if not self._all.is_complete:
             return "the pods without a label have not been listed yet"
+        if not self._all.demand(since):
+            return "pods without a label are looked for"
         if namespace := self._all.namespace_of(queues):
             return f"pods without a label are looked for in namespace {namespace}"
         first = next(iter(self._of(queues)), None)

@@ -30,7 +30,7 @@ from queues.text import truncated
 
 #: How often all pods without the label are listed.
 FULL_SECONDS = 600.0
-#: Between two pages of such a list, but for the first one of a term.
+#: Between two pages of such a list, unless it is the first one of a term or something waits for it.
 PAGE_SECONDS = 0.05
 #: A list of waiting pods without an answer is requested once more after this time.
 HEDGE_SECONDS, AT_ONCE = 1.0, 2
@@ -202,6 +202,9 @@ class AllPodLists:
         self._listings: dict[str, Listing] = {"": Listing("", "", due=0.0)}
         #: Whether all pods of the cluster have been listed.
         self.is_complete = False
+        #: When the last list of all pods that has ended was begun, in monotonic seconds.
+        self._complete_since = -math.inf
+        self._is_demanded = False
 
     @property
     def due(self) -> float:
@@ -231,6 +234,21 @@ class AllPodLists:
             listing.again_at = at
         if listing.pages is None:
             listing.due = min(listing.due, at)
+
+    def demand(self, since: float) -> bool:
+        """Whether a list of all pods of the cluster begun then or later has ended; else one is begun.
+
+        All that is demanded while one list is read is served by the next one.
+        """
+        if self._complete_since >= since:
+            return True
+        self._is_demanded = True
+        listing = self._listings[""]
+        if listing.pages is None:
+            listing.due = listing.due if listing.failures else min(listing.due, self._now())
+        elif listing.began < since:
+            self.request()
+        return False
 
     def read_due(self) -> None:
         """Have the pages read that are due."""
@@ -275,8 +293,8 @@ class AllPodLists:
         listing.failures = 0
         listing.seen |= pods.uids
         self._receive(pods)
-        is_first_of_term = not listing.namespace and not self.is_complete
-        listing.due = now if is_first_of_term or listing.namespace else now + PAGE_SECONDS
+        is_awaited = listing.namespace or self._is_demanded or not self.is_complete
+        listing.due = now if is_awaited else now + PAGE_SECONDS
 
     def _end_listing(self, listing: Listing, now: float) -> None:
         listing.pages = None
@@ -288,7 +306,8 @@ class AllPodLists:
         else:
             listing.due = now + FULL_SECONDS
         if not listing.namespace:
-            self.is_complete = True
+            self.is_complete, self._complete_since = True, listing.began
+            self._is_demanded = self._is_demanded and listing.due <= now
         listing.seen.clear()
 
     def _now(self) -> float:

@@ -10,8 +10,9 @@ Invariants
   or were refused (`status_writer`).
 - While the store has an older object than the one that was written last, the queue waits for its event.
 - `Closed` is written only after the API server has said that there is no live member (`closing`), by their
-  label, and no member without the label is left (`controller.pods.adoption`). A stored
-  `Closed` is not trusted: anybody with rights on `status` can write it.
+  label, and no member without the label is left: a list of all pods begun after the close says so
+  (`controller.pods.adoption`). A stored `Closed` is not trusted: anybody with rights on
+  `status` can write it.
 """
 
 from __future__ import annotations
@@ -134,9 +135,10 @@ class QueueReconciler:
         closed_verified = verdict.accepts or self._closed_is_verified(queue)
         if not (acknowledged and seen_by_all and closed_verified):
             again = ACKNOWLEDGE_SECONDS
-        unlabelled = (
-            self._adoption.unfinished(self._store.snapshot.tree.subtree(queue)) if verdict.drains else ""
-        )
+        unlabelled = ""
+        if verdict.drains:
+            subtree = self._store.snapshot.tree.subtree(queue)
+            unlabelled = self._adoption.unfinished(subtree, since=specs.at)
         if unlabelled:
             again = min(again, EMPTY_SECONDS) if again else EMPTY_SECONDS
         status = desired_status(
@@ -205,7 +207,8 @@ class QueueReconciler:
         if empty:
             return verdict, None
         nothing_pending = None
-        if not self._adoption.unfinished(close.below):
+        closed_at = self._acknowledgement.specs_seen(queue).at
+        if not self._adoption.unfinished(close.below, since=closed_at):
             nothing_pending = self._acknowledgement.nothing_pending(queue)
         if nothing_pending is not False:
             if nothing_pending and self._acknowledgement.all_have_seen(queue):

@@ -341,6 +341,38 @@ def test_all_pods_are_listed_when_a_term_begins_and_every_ten_minutes(leader: Le
     assert leader.adoption.unfinished(RESEARCH) != ""
 
 
+def test_a_close_waits_for_a_list_of_all_pods_that_was_begun_after_it(leader: Leader) -> None:
+    """A member may have been created and bound while the webhook was away, before the close."""
+    leader.settle()
+    leader.api.others = [unbound("running", nodeName="node-1")]
+    closed_at = leader.wait(300.0).server.clock.seconds
+    leader.wait(0.1)
+    assert leader.adoption.unfinished(RESEARCH, since=closed_at) == "pods without a label are looked for"
+    leader.sync(10)
+    assert leader.labels() == {"running": "research"}
+    assert "pod team/running had no label" in leader.adoption.unfinished(RESEARCH, since=closed_at)
+    leader.api.others = []
+    leader.watch_shows_written()
+    leader.server.lacks(labelled("running", version=901))
+    queries = len(leader.api.queries)
+    other = frozenset({"other"})
+    assert leader.adoption.unfinished(other, since=closed_at) == "", "one list serves all closes of that time"
+    assert len(leader.api.queries) == queries
+
+
+def test_a_list_under_way_is_too_old_for_a_close_that_comes_later(leader: Leader) -> None:
+    leader.settle()
+    leader.wait(FULL_SECONDS).adoption.step()
+    leader.wait(0.1)
+    closed_at = leader.server.clock.seconds
+    assert leader.adoption.unfinished(RESEARCH, since=closed_at) != ""
+    leader.api.others = [unbound("running", nodeName="node-1")]
+    leader.wait(0.1).sync(2)
+    assert leader.adoption.unfinished(RESEARCH, since=closed_at) == "pods without a label are looked for"
+    leader.sync(20)
+    assert leader.labels() == {"running": "research"}
+
+
 def test_a_member_that_finished_without_its_label_is_waited_for_no_more(leader: Leader) -> None:
     leader.api.others = [unbound("running", nodeName="node-1")]
     leader.api.fails = lambda path: Refused(422, "Invalid", "frozen") if path != PODS else None
