@@ -48,14 +48,16 @@ from Drained (`unfinished`), as do a list of all pods that was begun after the c
 Invariants
 - Only the leader writes. What it found is forgotten when its term ends; the next leader lists all again.
 - A write names the pod's UID.
-- At most `MAX_WRITES` of these writes are under way; those of waiting pods go first.
+- At most `MAX_WRITES` of these writes are under way, and as many more that a stop may wait for. The latter go
+  first, one of each queue in turn, and before resumes; all others go behind resumes.
 - Owner: the controller's thread. Lists run in the threads of the listers, writes in the writers'.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
 from functools import partial
 from typing import Any
@@ -186,7 +188,13 @@ class MemberAdoption:
         self._changes.take()
         self._members: dict[str, _Member] = {}
         self._by_queue: dict[str, set[str]] = {}
-        self._to_write: dict[str, None] = {}
+        #: The members to be written: where each stands in `_lanes`, which has them by (waits, queue).
+        self._to_write: dict[str, tuple[bool, str]] = {}
+        self._lanes: dict[tuple[bool, str], dict[str, None]] = {}
+        #: By queue: the UIDs of those that were written and that the watch is to show.
+        self._to_settle: dict[str, set[str]] = {}
+        #: By queue: its writes of labels that are under way.
+        self._writes: Counter[str] = Counter()
         self._writing, self._write_at = 0, math.inf
         #: By queue: the version of the last label that was written in it.
         self._versions: dict[str, int] = {}
@@ -330,7 +338,7 @@ class MemberAdoption:
         retry_at = self._restore_at(member.uid, now)
         if known is not None:
             known.written, known.retry_at = 0, retry_at
-            self._to_write[known.uid] = None
+            self._enqueue(known)
             return
         self._add(_open(member, Cause.MOVED, waits=member.waiting, retry_at=retry_at))
 
@@ -350,6 +358,8 @@ class MemberAdoption:
         if version and version <= known.written:
             return  # our write came later
         known.waits = known.waits or member.may_be_bound
+        if known.uid in self._to_write:
+            self._enqueue(known)
         known.seen_at, known.since, known.is_gone = max(known.seen_at, version), now, False
         if not version:
             known.scan = self._waiting.request_consistent()
@@ -357,7 +367,7 @@ class MemberAdoption:
             known.written, known.retry_at = 0, self._restore_at(known.uid, now)
             if known.cause is not Cause.MOVED:
                 known.cause = Cause.LOST
-            self._to_write[known.uid] = None
+            self._enqueue(known)
 
     def _look_for(self, departure: Departure, now: float) -> None:
         """The member left the watch, and may still exist."""
@@ -415,11 +425,11 @@ class MemberAdoption:
         self._members[member.uid] = member
         self._by_queue.setdefault(member.queue, set()).add(member.uid)
         if write:
-            self._to_write[member.uid] = None
+            self._enqueue(member)
 
     def _close(self, member: _Member) -> None:
         self._members.pop(member.uid, None)
-        self._to_write.pop(member.uid, None)
+        self._dequeue(member)
         uids = self._by_queue.get(member.queue)
         if uids is not None:
             uids.discard(member.uid)
@@ -438,9 +448,9 @@ class MemberAdoption:
                 max(version, known.seen_at),
                 False,
             )
-            if not known.is_found:
+            if not known.is_found or uid in self._to_write:
                 known.is_found = True
-                self._to_write[known.uid] = None
+                self._enqueue(known)
         for pod in pods.members:
             if pod.metadata.uid not in self._members:
                 self._add_found(pod, waits=waits, version=version)
@@ -467,26 +477,57 @@ class MemberAdoption:
             )
         )
 
-    def _write(self, now: float) -> None:
-        """Submit the writes that are due; those of waiting pods are sent first."""
-        self._write_at = math.inf
-        if not self._to_write:
+    def _enqueue(self, member: _Member) -> None:
+        """Have the member written, or move it to the lane where it belongs now."""
+        lane = (member.waits, member.queue)
+        if self._to_write.get(member.uid) != lane:
+            self._dequeue(member)
+            self._to_write[member.uid] = lane
+            self._lanes.setdefault(lane, {})[member.uid] = None
+
+    def _dequeue(self, member: _Member) -> None:
+        lane = self._to_write.pop(member.uid, None)
+        if lane is None:
             return
-        waiting = [self._members[uid] for uid in self._to_write]
-        waiting.sort(key=lambda member: not member.waits)
-        for member in waiting:
-            if self._writing >= (2 if member.waits else 1) * MAX_WRITES:
+        del self._lanes[lane][member.uid]
+        if not self._lanes[lane]:
+            del self._lanes[lane]
+
+    def _is_awaited(self, lane: tuple[bool, str]) -> bool:
+        """Whether a stop may wait for the members in this lane."""
+        waits, queue = lane
+        return waits and bool(queue) and not self._store.snapshot.decision(queue).schedules
+
+    def _to_write_in_order(self) -> Iterator[tuple[str, bool]]:
+        """Yield the UIDs, and whether a stop may wait for each: those first, then the others that wait, then
+        those on nodes; one of each queue in turn.
+        """
+        ranked = [(not self._is_awaited(lane), not lane[0], lane) for lane in self._lanes]
+        for rank in sorted({rank[:2] for rank in ranked}):
+            turns = deque(iter(list(self._lanes[lane])) for *own, lane in ranked if tuple(own) == rank)
+            while turns:
+                lane_turn = turns.popleft()
+                if (uid := next(lane_turn, None)) is not None:
+                    turns.append(lane_turn)
+                    yield uid, not rank[0]
+
+    def _write(self, now: float) -> None:
+        """Submit the writes that are due. Those that a stop may wait for have places of their own."""
+        self._write_at = math.inf
+        for uid, is_awaited in self._to_write_in_order():
+            member = self._members[uid]
+            if self._writing >= (2 if is_awaited else 1) * MAX_WRITES:
                 return  # the results of these writes begin the next ones
             if member.is_writing:
                 continue
-            if member.retry_at <= now and self._submit(member):
-                del self._to_write[member.uid]
+            if member.retry_at <= now and self._submit(member, is_awaited=is_awaited):
+                self._dequeue(member)
                 continue
             if member.retry_at <= now:
                 member.retry_at = now + max(self._context.writers.wait(("label", member.uid)), RETRY.first)
             self._write_at = min(self._write_at, member.retry_at)
 
-    def _submit(self, member: _Member) -> bool:
+    def _submit(self, member: _Member, *, is_awaited: bool) -> bool:
         context, generation, term = self._context, self._generation, self._context.term()
         body, path, failures = member.patch(), member.path, list[str]()
 
@@ -509,7 +550,8 @@ class MemberAdoption:
             if generation == self._generation:
                 self._receive_written(member, version, failures[-1] if failures else "")
 
-        rank = (0,) if member.waits else (6,)
+        # Behind resumes, unless a stop may wait for it; then behind those of queues with fewer under way.
+        rank = (0, self._writes[member.queue]) if is_awaited else (6,)
         submitted = context.submit(
             context.writers,
             ("label", member.uid),
@@ -522,6 +564,7 @@ class MemberAdoption:
         if submitted:
             member.is_writing = True
             self._writing += 1
+            self._writes[member.queue] += 1
         return submitted
 
     def _uid_differs(self, member: _Member) -> int:
@@ -537,6 +580,9 @@ class MemberAdoption:
     def _receive_written(self, member: _Member, version: int | None, failure: str) -> None:
         member.is_writing = False
         self._writing -= 1
+        self._writes[member.queue] -= 1
+        if not self._writes[member.queue]:
+            del self._writes[member.queue]
         if self._members.get(member.uid) is not member:
             return
         now = self._now()
@@ -546,14 +592,14 @@ class MemberAdoption:
             member.failure = failure or "the API server did not take it"
             wait = self._context.writers.wait(("label", member.uid))
             member.retry_at = now + max(wait, RETRY.first)
-            self._to_write[member.uid] = None
+            self._enqueue(member)
         elif not version:
             self._close(member)
         elif member.uid not in self._to_write:  # else it has been changed again meanwhile
             member.written, member.written_at, member.failure = version, now, ""
             self._versions[member.queue] = max(version, self._versions.get(member.queue, 0))
             self._record_event(member)
-            self._settle([member.queue])
+            self._to_settle.setdefault(member.queue, set()).add(member.uid)
             self._changed()
 
     def _record_event(self, member: _Member) -> None:
@@ -573,9 +619,26 @@ class MemberAdoption:
         self._take_changes()  # all up to this version, our own writes too: before these members are closed
         if not self._by_queue:
             return
-        for member in [member for member in self._of(queues) if 0 < member.written <= applied]:
+        for member in self._written(queues, applied):
             if self._is_accounted_for(member):
                 self._close(member)
+
+    def _written(self, queues: Iterable[str], applied: int) -> list[_Member]:
+        """The members of these queues whose label was written at this version or before."""
+        if not self._to_settle:
+            return []
+        written = []
+        for queue in [queue for queue in queues if queue in self._to_settle]:
+            uids = self._to_settle[queue]
+            for uid in list(uids):
+                member = self._members.get(uid)
+                if member is None or not member.written:
+                    uids.discard(uid)  # it is closed, or is written again
+                elif member.written <= applied:
+                    written.append(member)
+            if not uids:
+                del self._to_settle[queue]
+        return written
 
     def _is_accounted_for(self, member: _Member) -> bool:
         """Whether what was let through before the pod had its label is accounted for; see (4) above."""
@@ -611,6 +674,8 @@ class MemberAdoption:
         if version < member.seen_at or number < member.scan:
             return
         member.waits = False
+        if member.uid in self._to_write:
+            self._enqueue(member)
         if not member.is_found:
             self._all.request(member.namespace, delay=DEPARTURE_SECONDS)
 

@@ -15,6 +15,7 @@ from cluster.exceptions import ClusterError, Conflict, NotFound, Refused, Unreac
 from controller.pods.adoption import (
     BYPASS_SECONDS,
     DEPARTURE_SECONDS,
+    MAX_WRITES,
     NAMESPACE_SECONDS,
     STOPPED_SECONDS,
     MemberAdoption,
@@ -73,11 +74,19 @@ class Writes:
 
     def __init__(self) -> None:
         self.held: list[tuple[Callable[[], object], Callable[[bool], object]]] = []
+        self.submitted: list[tuple[str, tuple[int, ...]]] = []
 
     def submit(
-        self, _key: object, write: Callable[[], object], *, done: Callable[[bool], object], **_: object
+        self,
+        key: tuple[str, str],
+        write: Callable[[], object],
+        *,
+        done: Callable[[bool], object],
+        rank: tuple[int, ...] = (),
+        **_: object,
     ) -> bool:
         self.held.append((write, done))
+        self.submitted.append((key[1], rank))
         return True
 
     def send(self) -> None:
@@ -313,6 +322,48 @@ def test_a_pod_of_an_owned_scheduler_is_found_though_lists_of_metadata_do_not_na
     leader.api.others = [unbound("owned", annotations={}, schedulerName="volcano", nodeName="node-1")]
     leader.sync(20)
     assert leader.labels() == {"owned": "default"}
+
+
+def test_members_that_stops_wait_for_get_their_label_first_and_in_turns(leader: Leader) -> None:
+    """Those of a queue that schedules are not urgent: resumes go before them."""
+    leader.settle()
+    leader.server.has(
+        queue("research", version=2, state="Suspended"), queue("default", version=2, state="Suspended")
+    )
+    many = 3 * MAX_WRITES
+    leader.api.waiting = [
+        *(unbound(f"other-{number}", annotations={NAMED: "other"}) for number in range(many)),
+        *(unbound(f"default-{number}", annotations={NAMED: "default"}) for number in range(many)),
+        unbound("research-0"),
+    ]
+    leader.wait(STOPPED_SECONDS).adoption.step()
+    leader.lists.send()
+    leader.context.work_queue.get([0.0], at_once=True)
+    ranks = dict(leader.writes.submitted)
+    assert len(ranks) == 2 * MAX_WRITES
+    assert ranks["uid-research-0"] == (0, 0)
+    assert not any(uid.startswith("uid-other") for uid in ranks)
+    leader.sync()
+    assert len(leader.labels()) == 2 * many + 1
+    assert {rank for uid, rank in leader.writes.submitted if uid.startswith("uid-other")} == {(6,)}
+
+
+def test_the_results_of_many_writes_are_settled_together(leader: Leader) -> None:
+    class Watched:
+        reads = 0
+
+        @property
+        def applied(self) -> int:
+            self.reads += 1
+            return 10_000
+
+    watched = Watched()
+    leader.store.progress.attach("pods", cast(Any, watched))
+    leader.api.others = [unbound(f"work-{number}", nodeName="node-1") for number in range(MAX_WRITES)]
+    leader.sync(20)
+    assert len(leader.labels()) == MAX_WRITES
+    assert watched.reads < MAX_WRITES, "once for each sync, not for each result"
+    assert leader.adoption.unfinished(RESEARCH) == ""
 
 
 # All pods
