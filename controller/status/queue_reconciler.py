@@ -54,7 +54,7 @@ from queues.verdict import Verdict
 ACKNOWLEDGE_SECONDS = 0.02
 #: While specs are this young the queue is reconciled more often, and that not all replicas have seen them is
 #: not worth a write: soon all have, and the guards are on.
-YOUNG_SECONDS, SOON_SECONDS = 0.05, 0.005
+YOUNG_SECONDS, SOON_SECONDS = 0.2, 0.005
 #: A stop that waits for longer says for what, in so many characters.
 WAITING_SECONDS, WAITING_LIMIT = 2.0, 300
 #: How soon a queue that is not empty yet is reconciled again.

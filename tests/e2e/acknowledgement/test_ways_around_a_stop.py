@@ -102,14 +102,29 @@ def test_a_gate_cannot_be_taken_off_by_the_pods_user(sandbox: Sandbox, queue: st
 
 @pytest.mark.parametrize("where", ["annotations", "labels"])
 @pytest.mark.parametrize("value", ["elsewhere", None])
-@pytest.mark.parametrize("subresource", ["", "/status"])
 def test_the_queue_of_a_pod_cannot_be_changed_under_it(
-    sandbox: Sandbox, queue: str, where: str, value: str | None, subresource: str
+    sandbox: Sandbox, queue: str, where: str, value: str | None
 ) -> None:
-    """Neither as annotation nor as label, neither changed nor removed, through no endpoint."""
-    sandbox.patch_pod(f"late{subresource}", {"metadata": {where: {GATE: value}}}).must_refuse(
+    """Neither as annotation nor as label, neither changed nor removed."""
+    sandbox.patch_pod("late", {"metadata": {where: {GATE: value}}}).must_refuse(
         "a pod's queue cannot be changed under it", queue
     )
+
+
+@pytest.mark.parametrize("where", ["annotations", "labels"])
+@pytest.mark.parametrize("value", ["elsewhere", None])
+def test_the_queue_of_a_pod_comes_back_if_its_status_changes_it(
+    sandbox: Sandbox, queue: str, where: str, value: str | None
+) -> None:
+    """No user may write a status. Who may lifts no gate by it."""
+    sandbox.patch_pod("late/status", {"metadata": {where: {GATE: value}}}, user=USER).must(403)
+    sandbox.patch_pod("late/status", {"metadata": {where: {GATE: value}}}).must()
+
+    def named() -> str | None:
+        return (sandbox.read_pod("late")["metadata"].get(where) or {}).get(GATE)
+
+    until(lambda: named() == queue, f"the {where} to come back")
+    assert gates(sandbox.read_pod("late")) == [GATE]
 
 
 @pytest.mark.parametrize("value", ["elsewhere", None])
