@@ -34,8 +34,10 @@ What a stop waits for (`obstacle`):
 1. the list of the pods on no node that lack the label, as of the version of pods that the stop needs
    (`StopAcknowledgement`), has been read. So no member that could be bound is unknown;
 2. each member in it of the stopped queues, and each that lost or changed its label while it was on no node,
-   has its label again;
-3. the watches of all replicas have that label: they are to be as new as the write (`version_since`);
+   has its label again. One that left the watch when the stop waited for nothing else is not waited for
+   (`departures_until`);
+3. the watches of all replicas have that label: they are to be as new as the write, and as the first list of
+   the term, since a former leader may have written labels before it (`version_since`);
 4. what was let through before that is accounted for. A replica that did not know the pod as a member has
    recorded no pass of it. So for a pod that filter is called for a pass is assumed on the leader
    (`Store.assume_bind_passes` says why that is enough), and for any other `BYPASS_SECONDS` must pass: by then
@@ -346,8 +348,14 @@ class MemberAdoption:
         """When the label may be written again: at once, but later and later if it is changed each time."""
         times, until = self._restored.get(uid, (0, 0.0))
         times = times + 1 if now < until + RESTORE.seconds(times + 1) else 1
-        if len(self._restored) >= MAX_RESTORED:
-            self._restored.clear()
+        if uid not in self._restored and len(self._restored) >= MAX_RESTORED:
+            self._restored = {
+                each: (count, at)
+                for each, (count, at) in self._restored.items()
+                if now < at + RESTORE.seconds(count + 1)
+            }
+            if len(self._restored) >= MAX_RESTORED:
+                self._restored.popitem()  # the newest: pods that take turns do not push each other out
         retry_at = now if times == 1 else now + RESTORE.seconds(times - 1)
         self._restored[uid] = (times, retry_at)
         return retry_at

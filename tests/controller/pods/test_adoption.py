@@ -623,6 +623,22 @@ def test_a_war_over_a_label_does_not_run_hot(leader: Leader) -> None:
     assert len(leader.api.patches) <= 4
 
 
+def test_a_war_over_the_labels_of_more_pods_than_are_remembered_does_not_run_hot(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.pods.adoption.MAX_RESTORED", 8)
+    leader.settle()
+    pods = [f"work-{number}" for number in range(9)]
+    leader.server.has(*map(labelled, pods))
+    for turn in range(10):
+        leader.server.has(*(labelled(name, queue="other", version=1000 + 10 * turn) for name in pods))
+        leader.sync(2)
+        leader.server.has(*(labelled(name, version=1005 + 10 * turn) for name in pods))
+        leader.watched.applied = 1005 + 10 * turn
+        leader.sync(2).wait(0.1)
+    assert len(leader.api.patches) <= 4 * 7 + 2 * 10
+
+
 @pytest.mark.parametrize("annotation", ["other", None])
 def test_an_annotation_that_does_not_fit_the_label_is_mended(leader: Leader, annotation: str | None) -> None:
     leader.settle()
