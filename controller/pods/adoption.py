@@ -90,6 +90,9 @@ DEPARTURE_SECONDS = 0.25
 #: After a label that was changed again soon.
 RESTORE = Backoff(0.5, 30.0)
 MAX_WRITES = 100
+#: While more labels than this are to be written, no further page of all pods is read. Those whose write was
+#: refused do not count: they would keep the list from its end.
+MAX_OPEN = 2000
 #: A bind by a scheduler that does not call the extender is stored within this time of its admission.
 BYPASS_SECONDS = 2.0
 #: Pods whose label was restored and that are remembered, so that a war over labels does not run hot.
@@ -174,7 +177,11 @@ class MemberAdoption:
         )
         self._waiting = WaitingPodLists(context, selection, receive=self._receive_waiting)
         self._all = AllPodLists(
-            context, selection, receive=partial(self._record_listed, waits=False), end=self._close_departed
+            context,
+            selection,
+            receive=partial(self._record_listed, waits=False),
+            end=self._close_departed,
+            has_room=lambda: len(self._to_write) + self._writing - len(self._refused) < MAX_OPEN,
         )
         self._changes = context.store.label_changes
         #: UIDs restored lately: how often, and until when they are left alone.
@@ -193,6 +200,8 @@ class MemberAdoption:
         #: The members to be written: where each stands in `_lanes`, which has them by (waits, queue).
         self._to_write: dict[str, tuple[bool, str]] = {}
         self._lanes: dict[tuple[bool, str], dict[str, None]] = {}
+        #: The UIDs of those whose last write failed.
+        self._refused: set[str] = set()
         #: By queue: the UIDs of those that were written and that the watch is to show.
         self._to_settle: dict[str, set[str]] = {}
         #: By queue: its writes of labels that are under way.
@@ -437,6 +446,7 @@ class MemberAdoption:
 
     def _close(self, member: _Member) -> None:
         self._members.pop(member.uid, None)
+        self._refused.discard(member.uid)
         self._dequeue(member)
         uids = self._by_queue.get(member.queue)
         if uids is not None:
@@ -598,6 +608,7 @@ class MemberAdoption:
             self._close(member)
         elif version is None:
             member.failure = failure or "the API server did not take it"
+            self._refused.add(member.uid)
             wait = self._context.writers.wait(("label", member.uid))
             member.retry_at = now + max(wait, RETRY.first)
             self._enqueue(member)
@@ -605,6 +616,7 @@ class MemberAdoption:
             self._close(member)
         elif member.uid not in self._to_write:  # else it has been changed again meanwhile
             member.written, member.written_at, member.failure = version, now, ""
+            self._refused.discard(member.uid)
             self._versions[member.queue] = max(version, self._versions.get(member.queue, 0))
             self._record_event(member)
             self._to_settle.setdefault(member.queue, set()).add(member.uid)

@@ -32,6 +32,8 @@ from queues.text import truncated
 FULL_SECONDS = 600.0
 #: Between two pages of such a list, unless it is the first one of a term or something waits for it.
 PAGE_SECONDS = 0.05
+#: How soon the next page is tried again while too many labels are to be written.
+FULL_WAIT_SECONDS = 0.1
 #: A list of waiting pods without an answer is requested once more after this time.
 HEDGE_SECONDS, AT_ONCE = 1.0, 2
 RETRY = Backoff(0.1, 5.0)
@@ -185,13 +187,17 @@ class AllPodLists:
         *,
         receive: Callable[[UnlabelledPods], object],
         end: Callable[[Listing], object],
+        has_room: Callable[[], bool],
     ) -> None:
-        """`receive`: is given each page. `end`: is given each list that has ended."""
+        """`receive`: is given each page. `end`: is given each list that has ended. `has_room`: whether a
+        further page may be read.
+        """
         self._context = context
         self._store = context.store
         self._selection = selection
         self._receive = receive
         self._end = end
+        self._has_room = has_room
         self._generation = 0
         self.forget()
 
@@ -254,8 +260,12 @@ class AllPodLists:
         """Have the pages read that are due."""
         now = self._now()
         for listing in list(self._listings.values()):
-            if not listing.is_reading and listing.due <= now:
+            if listing.is_reading or listing.due > now:
+                continue
+            if self._has_room():
                 self._read_page(listing)
+            else:
+                listing.due = now + FULL_WAIT_SECONDS
 
     def _read_page(self, listing: Listing) -> None:
         if listing.pages is None:

@@ -12,6 +12,7 @@ import pytest
 
 from cluster.api.client import Client
 from cluster.exceptions import ClusterError, Conflict, NotFound, Refused, Unreachable
+from controller.pods import adoption
 from controller.pods.adoption import (
     BYPASS_SECONDS,
     DEPARTURE_SECONDS,
@@ -20,7 +21,7 @@ from controller.pods.adoption import (
     STOPPED_SECONDS,
     MemberAdoption,
 )
-from controller.pods.unlabelled_lists import FULL_SECONDS
+from controller.pods.unlabelled_lists import FULL_SECONDS, FULL_WAIT_SECONDS
 from queues.labels import QUEUE
 from queues.membership import label_value
 from queues.status.acknowledgement import ObstacleReason
@@ -346,6 +347,28 @@ def test_members_that_stops_wait_for_get_their_label_first_and_in_turns(leader: 
     leader.sync()
     assert len(leader.labels()) == 2 * many + 1
     assert {rank for uid, rank in leader.writes.submitted if uid.startswith("uid-other")} == {(6,)}
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_no_further_page_is_read_while_many_labels_are_to_be_written(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch, *, refused: bool
+) -> None:
+    """Unless they are refused: they would keep Closed of all queues from being known."""
+    monkeypatch.setattr(adoption, "MAX_OPEN", 10)
+    leader.api.others = [unbound(f"work-{number}", nodeName="node-1") for number in range(20)]
+    if refused:
+        leader.api.fails = lambda path: Refused(422, "Invalid", "frozen") if path != PODS else None
+    for _ in range(4):
+        leader.adoption.step()
+        leader.lists.send()
+        leader.context.work_queue.get([0.0], at_once=True)
+        leader.wait(FULL_WAIT_SECONDS)
+    assert len(leader.api.queries) == 1, "the second list, by scheduler, waits"
+    leader.writes.send()
+    leader.context.work_queue.get([0.0], at_once=True)
+    for _ in range(10):
+        leader.wait(FULL_WAIT_SECONDS).sync(1)
+    assert len(leader.api.queries) == 2
 
 
 def test_the_results_of_many_writes_are_settled_together(leader: Leader) -> None:
