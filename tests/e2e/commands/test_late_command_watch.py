@@ -12,7 +12,7 @@ from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import history
 from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
-from tests.support.faults.intercepting import Asked
+from tests.support.faults.intercepting import Asked, Kept
 
 ANN = "ann@example.com"
 FIRST, LATE = "server-first", "server-late"
@@ -20,6 +20,8 @@ WATCHED = "/apis/bus.volcano.sh/v1alpha1/commands"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 #: More than a queue's list of those that were carried out has.
 MANY = 31
+#: More watches than the late server begins while the test lasts.
+WATCHES = 1000
 
 
 @pytest.fixture
@@ -49,7 +51,9 @@ def test_a_command_that_is_no_longer_recorded_acts_once(fleet: Fleet, sandbox: S
     until(kept.reached.is_set, "the first server to begin with the Command")
     fleet._intercepted(LATE)
     late = fleet.interceptors[LATE]
-    blind = late.keep(lambda asked: asked.watch and asked.path == WATCHED, answered=False)
+    # Every watch: after 5 to 6 s the server gives up a silent one, and the next would show it the deletion.
+    blind = Kept(answered=False)
+    late.order(blind, when=lambda asked: asked.watch and asked.path == WATCHED, times=WATCHES)
     fleet.join(LATE, intercepted=True)
     until(blind.reached.is_set, "the late server to have listed the Commands")
     first.free(kept)
