@@ -176,7 +176,8 @@ def counts(counted: Counted, *, schedules: bool, quota: Collection[str] = frozen
         },
         "allocated": {
             "pods": str(pods.running),
-            **allocated(pods.allocated, quota=quota),
+            # Copied in one step: the pod reflector's thread writes meanwhile.
+            **allocated(pods.allocated.copy(), quota=quota),
         },
     }
 

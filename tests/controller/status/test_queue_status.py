@@ -23,6 +23,7 @@ from controller.status.queue_status import (
     Counted,
     StopReport,
     changes,
+    counts,
     current_status,
     desired_status,
     is_policy_alone,
@@ -346,6 +347,24 @@ def test_so_many_resources_are_shown_with_none_more() -> None:
     told = status_of(queue("a"), counted=Counted(pods=pods, groups={}))["allocated"]
     assert len(told) == RESOURCES + 1
     assert MORE_RESOURCES not in told
+
+
+def test_pods_that_come_and_go_while_their_requests_are_shown_disturb_nothing() -> None:
+    """The pod reflector's thread changes the counts meanwhile."""
+    amounts: dict[str, int | Fraction] = {f"r-{number:04}": 1 for number in range(RESOURCES + 1)}
+    before = len(amounts)
+
+    class Quota(frozenset[str]):
+        def __contains__(self, resource: object) -> bool:
+            amounts.pop("r-0000", None)
+            amounts[f"new-{len(amounts)}"] = 1
+            return False
+
+    pods = MemberCounts(running=1, allocated=amounts)
+    shown = counts(Counted(pods=pods, groups={}), schedules=True, quota=Quota())["allocated"]
+    assert len(amounts) > before
+    assert shown["r-0000"] == "1"
+    assert shown[MORE_RESOURCES] == "1"
 
 
 def test_what_says_whether_a_stop_holds_is_apart_from_what_users_size() -> None:
