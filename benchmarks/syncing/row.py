@@ -68,7 +68,8 @@ def measure(say: Say) -> RowResult:
         f"{scale.scaled(NODES):,} nodes, {scale.scaled(MEMBERS):,} of them members, served by a "
         "replay in front of a small real API server. From the start of the process (for ours: "
         f"until `/readyz`), and its memory (Pss) {SETTLING:.0f} s after. The informer reads "
-        "protobuf.",
+        "protobuf. Ours asks for the members by their label; the Go programs ask for all pods, as ours "
+        "once did.",
         lines=tuple(
             Line(
                 what=what,
