@@ -20,10 +20,10 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) pytest --dist loadfile --no-loadscope-
 # Go collects garbage less often while it has room, which is less work for the control planes.
 ROOMY := GOGC=800 GOMEMLIMIT=1200MiB
 
-# Five workers for two cores: beside its waits a file with a control plane takes half a core.
+# Four workers for two cores: beside its waits a file with a control plane takes half a core.
 test: .venv/.stamp # the build first, where its progress can be seen; without it cluster tests say what is missing
 	-@$(RUN) localcluster build
-	@$(RUN) localcluster.external_tools & $(ROOMY) $(PYTEST) -n 5; code=$$?; wait; exit $$code
+	@$(RUN) localcluster.external_tools & $(ROOMY) $(PYTEST) -n 4; code=$$?; wait; exit $$code
 
 test-fast: .venv/.stamp # without the control plane, and without the few files that take long by themselves
 	HYPOTHESIS_PROFILE=fast $(PYTEST) -p no:schemathesis -n 2 -m "not cluster and not slow"
