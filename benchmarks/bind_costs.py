@@ -32,10 +32,13 @@ def line(what: str, *, beside: str, ours: Sequence[Cost], theirs: Sequence[Cost]
 
 
 def note(costs: Mapping[str, Sequence[Cost]]) -> str:
-    """The server's own share, by what was measured."""
-    parts = (f"{median(cost['server'] for cost in seen):.2f} s {what}" for what, seen in costs.items())
+    """The share of each component, by what was measured; medians."""
+    parts = (
+        f"{' + '.join(f'{median(cost[name] for cost in seen):.2f}' for name in COUNTED)} s {what}"
+        for what, seen in costs.items()
+    )
     return (
         f"CPU is of {', '.join(COUNTED[:-1])} and {COUNTED[-1]}, with their children, from before the "
-        "scheduler is started until the last bind. The server itself took per 1,000 binds: "
+        "scheduler is started until the last bind. In this order they took per 1,000 binds: "
         f"{'; '.join(parts)}."
     )

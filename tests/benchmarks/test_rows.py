@@ -125,12 +125,12 @@ def test_a_process_has_memory_and_has_used_the_processor() -> None:
     assert held([2**22 + 1]) == cpu_seconds([2**22 + 1]) == 0
 
 
-def test_what_binding_costs_is_shown_of_all_components_and_of_the_server() -> None:
+def test_what_binding_costs_is_shown_of_all_components_together_and_of_each() -> None:
     alone = [{"server": 0.0, "kube-scheduler": 2.0, "kube-apiserver": 3.0}]
     beside = [{"server": 1.0, "kube-scheduler": 2.5, "kube-apiserver": 4.0}]
     line = bind_costs.line("members", beside="nothing installed", ours=beside, theirs=alone)
     assert line.ratios == (1.5,)
-    assert "per 1,000 binds: 1.00 s members." in bind_costs.note({"members": beside})
+    assert "per 1,000 binds: 1.00 + 2.50 + 4.00 s members." in bind_costs.note({"members": beside})
 
 
 def test_nothing_is_spent_where_nothing_runs(tmp_path: Path) -> None:
