@@ -14,6 +14,9 @@ connection of its own, so with several replicas it comes to another one than the
 | has the name or the UID of another one          | 0 for every node                                       |
 | any, until nodes and pods have been read        | 0 for every node                                       |
 
+A new policy scores once nodes and pods have been read. Filter answers an error for a pod of such a policy
+until then (`will_be_scored`), and kube-scheduler tries again a second later, or two.
+
 A filter call begins an attempt: a pod that was assumed on a node did not go there. kube-scheduler asks for no
 priorities where a single node is left, so a pod that filter lets through to one node is assumed there.
 
@@ -32,8 +35,7 @@ from cluster.cache.members import Member
 from cluster.cache.store import Store
 from cluster.decoding import decode_body
 from cluster.exceptions import Unreadable
-from cluster.objects import Metadata
-from cluster.scoring.objects import ScoredPod
+from cluster.objects import Metadata, Pod
 from extender.wire import FilterArgs, FilterResult, HostPriority, PrioritizeArgs, prioritize_decoder
 from queues import labels as names
 from queues.membership import fits_label
@@ -41,6 +43,10 @@ from queues.policies.model import Policy
 
 #: How long a bind takes that waits for no volume, and how long a new pod is not known here.
 KNOWN_SECONDS, UNKNOWN_SECONDS = 30.0, 5.0
+
+NOT_READ_FOR_SCORES = (
+    "sluice reads nodes and pods for the pod's scheduling policy; it answers as soon as it has"
+)
 
 if TYPE_CHECKING:  # numpy comes with it
     from cluster.scoring.node_scoring import NodeScoring
@@ -52,7 +58,8 @@ def prioritize(args: PrioritizeArgs, *, store: Store, scoring: NodeScoring | Non
     if scoring is None or not store.synced:
         return _indifferent(nodes)
     member = store.members.get(pod.metadata.namespace, pod.metadata.name)
-    policy = _policy_of_member(pod, member, store=store) if member else _policy_of_unknown(pod, store=store)
+    meta = pod.metadata
+    policy = _policy_of_member(meta, member, store=store) if member else _policy_of_unknown(meta, store=store)
     if policy is None or not policy.scores:
         return _indifferent(nodes)
     exact, request = pod.amounts()
@@ -64,12 +71,23 @@ def prioritize(args: PrioritizeArgs, *, store: Store, scoring: NodeScoring | Non
     return list(map(HostPriority, nodes, levels))
 
 
-def _policy_of_member(pod: ScoredPod, member: Member, *, store: Store) -> Policy | None:
+def will_be_scored(pod: Pod, *, store: Store) -> bool:
+    """Whether prioritize will be called for the pod of a filter call, and is to score nodes for it."""
+    meta = pod.metadata
+    resources = (container.resources for container in pod.spec.containers or ())
+    if not any(needs is not None and names.SCORED in (needs.limits or {}) for needs in resources):
+        return False
+    member = store.members.get(meta.namespace, meta.name)
+    policy = _policy_of_member(meta, member, store=store) if member else _policy_of_unknown(meta, store=store)
+    return policy is not None and policy.scores
+
+
+def _policy_of_member(meta: Metadata, member: Member, *, store: Store) -> Policy | None:
     """The policy of a pod that we know and that may go to a node now; None for any other.
 
     Our own view of its gates may be a moment behind kube-scheduler's, so they do not count.
     """
-    if member.uid != pod.metadata.uid or not member.waiting or member.leaving or not member.queue:
+    if member.uid != meta.uid or not member.waiting or member.leaving or not member.queue:
         return None
     if not store.decision_for(member.queue, namespace=member.namespace).schedules:
         return None
@@ -78,9 +96,8 @@ def _policy_of_member(pod: ScoredPod, member: Member, *, store: Store) -> Policy
     return store.policy_of_member(member, member.queue).policy
 
 
-def _policy_of_unknown(pod: ScoredPod, *, store: Store) -> Policy | None:
+def _policy_of_unknown(meta: Metadata, *, store: Store) -> Policy | None:
     """The policy of a pod that we do not know yet, by what the call says; None if it is another one."""
-    meta = pod.metadata
     passed = store.bind_passes.filter_pass(meta.namespace, meta.name)
     if (passed is not None and passed.uid != meta.uid) or store.members.by_uid(meta.uid) is not None:
         return None

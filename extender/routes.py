@@ -11,8 +11,8 @@ from cluster.exceptions import Unreadable
 from cluster.objects import Metadata
 from extender.filtering import filter_nodes
 from extender.preempting import preempt
-from extender.prioritizing import follow_filter, prioritize
-from extender.wire import encode, filter_decoder, preempt_decoder, prioritize_decoder
+from extender.prioritizing import NOT_READ_FOR_SCORES, follow_filter, prioritize, will_be_scored
+from extender.wire import FilterResult, encode, filter_decoder, preempt_decoder, prioritize_decoder
 
 if TYPE_CHECKING:  # numpy comes with it
     from cluster.scoring.node_scoring import NodeScoring
@@ -25,8 +25,16 @@ Handler = Callable[[bytes], bytes]
 Scoring = Callable[[], "NodeScoring | None"]
 
 
-def handlers(store: Store, *, scoring: Scoring = lambda: None) -> Mapping[str, Handler]:
-    """Each path and what answers it, from `store`. `scoring`: what scores nodes now."""
+def handlers(
+    store: Store,
+    *,
+    scoring: Scoring = lambda: None,
+    is_reading_for_scores: Callable[[], bool] = bool,
+) -> Mapping[str, Handler]:
+    """Each path and what answers it, from `store`. `scoring`: what scores nodes now.
+
+    `is_reading_for_scores`: whether nodes and pods are being read for policies that have begun to score.
+    """
 
     def filter_(body: bytes) -> bytes:
         args = decode_body(body, filter_decoder)
@@ -35,6 +43,8 @@ def handlers(store: Store, *, scoring: Scoring = lambda: None) -> Mapping[str, H
             raise Unreadable(
                 "NodeNames: missing or null; set nodeCacheCapable: true in the scheduler's extender entry"
             )
+        if is_reading_for_scores() and will_be_scored(args.Pod, store=store):
+            return encode(FilterResult(Error=NOT_READ_FOR_SCORES))
         result = filter_nodes(args, store=store)
         follow_filter(args, result, body=body, store=store, scoring=scoring())
         return encode(result)

@@ -68,6 +68,7 @@ def create_app(
     alive: Check = list,
     ready: Check | None = None,
     scoring: Scoring = lambda: None,
+    is_reading_for_scores: Callable[[], bool] = bool,
 ) -> Flask:
     """The app, which answers from `store`; without a store it knows no cluster and is not ready."""
     store = store or Store(membership_settings=MembershipSettings(), clock=Clock())
@@ -76,7 +77,7 @@ def create_app(
     app.url_map.merge_slashes = False
     app.config["MAX_CONTENT_LENGTH"] = BODY_LIMIT
     handlers = {
-        **extender_handlers(store, scoring=scoring),
+        **extender_handlers(store, scoring=scoring, is_reading_for_scores=is_reading_for_scores),
         **webhook_handlers(store, admission or AdmissionSettings()),
     }
     for path, handler in handlers.items():

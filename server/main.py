@@ -67,6 +67,7 @@ def serve(settings: Settings) -> None:
         alive=runtime.dead_threads,
         ready=runtime.missing_for_ready,
         scoring=runtime.scoring,
+        is_reading_for_scores=runtime.is_reading_for_scores,
     )
     folder = Path(settings.certs_dir)
     ServedApp(

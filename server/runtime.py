@@ -238,6 +238,10 @@ class Runtime:
         """What scores nodes now, if anything does."""
         return self._informers.scoring()
 
+    def is_reading_for_scores(self) -> bool:
+        """Whether nodes and pods are being read for policies that have begun to score."""
+        return self._informers.is_reading_for_scores()
+
     def missing_for_ready(self) -> list[str]:
         """What has not been read of the cluster yet, and what is wrong with our definitions in it."""
         return self._readiness.missing()

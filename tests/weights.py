@@ -71,7 +71,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/manifests/test_workload_rules.py": 20,
     "e2e/membership/test_jobs_of_other_projects.py": 20,
     "e2e/plugin/test_acknowledgement_on_a_cluster.py": 20,
-    "e2e/plugin/test_readme_tour.py": 20,
+    "e2e/plugin/test_readme_tour.py": 25,
     "e2e/acknowledgement/test_namespace_selectors_late_replica.py": 18,
     "e2e/localcluster/test_server_that_crashes.py": 16,
     "e2e/plugin/test_output_on_a_cluster.py": 15,

@@ -141,7 +141,9 @@ class Informers:
             "pods": self._reflector("pods", PODS, _POD, store.members, labels=names.QUEUE),
         }
         self._scoring = ScoringReflectors(
-            new_scoring=self._new_scoring, new_reflector=self._new_scoring_reflector
+            new_scoring=self._new_scoring,
+            new_reflector=self._new_scoring_reflector,
+            monotonic=store.clock.monotonic,
         )
         self._store = store
         self._system_pods = SystemPodsWatch(store.system_pods, new_reflector=self._new_system_pods_reflector)
@@ -226,6 +228,10 @@ class Informers:
     def scoring(self) -> NodeScoring | None:
         """What scores nodes now; None while no policy does, or nodes and pods have not been read."""
         return self._scoring.scoring()
+
+    def is_reading_for_scores(self) -> bool:
+        """Whether nodes and pods are being read for policies that have begun to score."""
+        return self._scoring.is_reading()
 
     def _retry_all_now(self) -> None:
         """Retry all reflectors now: the API server has answered one of them again."""

@@ -2,6 +2,8 @@
 
 Invariants
 - `scoring()` is None unless some policy scores and both kinds have been listed since one does.
+- `is_reading()` is true from the first policy that scores until both kinds have been listed, for
+  `READING_SECONDS` at most: pods of a scoring policy wait as long, and not for what cannot be read.
 - numpy is loaded, and the table made, when the first policy scores; the table goes when none does any more.
 - `follow` is called by one thread at a time; `scoring()` may be called by any, and waits for nothing.
 """
@@ -22,6 +24,10 @@ if TYPE_CHECKING:  # numpy comes with it
 NODES, ASSIGNED_PODS = "nodes", "assigned-pods"
 #: A field selector: pods with a node that have not ended.
 ASSIGNED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+
+
+#: 5,000 nodes and 100,000 pods are listed in less.
+READING_SECONDS = 30.0
 
 
 class WatchedKind(msgspec.Struct, frozen=True):
@@ -50,12 +56,23 @@ class ScoringReflectors:
         *,
         new_scoring: Callable[[], NodeScoring],
         new_reflector: Callable[[WatchedKind], StartedReflector],
+        monotonic: Callable[[], float],
     ) -> None:
+        self._monotonic = monotonic
         self._new_scoring = new_scoring
         self._new_reflector = new_reflector
         self._lock = threading.Lock()
         self._stopped = False
         self._running: _Running | None = None
+        #: When the first policy scored, in monotonic seconds; None while none does.
+        self._since: float | None = None
+
+    def is_reading(self) -> bool:
+        """Whether nodes and pods are being read for policies that have begun to score."""
+        since = self._since
+        if since is None or self._monotonic() - since >= READING_SECONDS:
+            return False
+        return self.scoring() is None
 
     def scoring(self) -> NodeScoring | None:
         """What scores nodes now; None: nothing does, or the cluster has not been read for it yet."""
@@ -66,6 +83,7 @@ class ScoringReflectors:
         """Start or stop the watches, as these policies need them."""
         with self._lock:
             if policies.scores and self._running is None and not self._stopped:
+                self._since = self._monotonic()
                 self._running = self._start()
             elif not policies.scores:
                 self._stop()
@@ -112,7 +130,7 @@ class ScoringReflectors:
         return _Running(scoring, reflectors, tuple(kind.synced for kind in kinds))
 
     def _stop(self) -> None:
-        running, self._running = self._running, None
+        running, self._running, self._since = self._running, None, None
         for reflector in running.reflectors.values() if running is not None else ():
             reflector.stop()
 

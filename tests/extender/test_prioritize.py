@@ -10,7 +10,7 @@ import pytest
 from cluster.scoring import node_scoring
 from cluster.scoring.event_handlers import AssignedPodEventHandler
 from cluster.scoring.objects import ScoredPod
-from extender.prioritizing import KNOWN_SECONDS, UNKNOWN_SECONDS
+from extender.prioritizing import KNOWN_SECONDS, NOT_READ_FOR_SCORES, UNKNOWN_SECONDS
 from queues import labels as names
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, member, node, pod, podgroup, policies, queue
@@ -356,3 +356,42 @@ def test_names_of_queues_that_callers_make_up_are_not_kept(server: Server) -> No
     server.has(work())
     levels(server, work())
     assert list(server.store.policies.resolved_queues) == ["research"]
+
+
+# Until nodes and pods have been read
+
+
+SCORED: Wire = {**CORE, "limits": {"sluice.dev/scored": "1"}}
+
+
+def filter_error(server: Server, of: Wire) -> str:
+    reply = server.post("/extender/filter", {"Pod": of, "NodeNames": NODES, "Nodes": None})
+    error: str = reply.get_json()["Error"]
+    return error
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_pod_that_is_to_be_scored_waits_until_nodes_and_pods_have_been_read(
+    server: Server, is_known: bool
+) -> None:
+    waiting = work(resources=SCORED)
+    if is_known:
+        server.has(waiting)
+    server.is_reading_for_scores = True
+    assert filter_error(server, waiting) == NOT_READ_FOR_SCORES
+    server.is_reading_for_scores = False
+    filtered(server, waiting)
+
+
+@pytest.mark.parametrize("of", [work(queue="plain", resources=SCORED), work(), pod(resources=SCORED)])
+def test_others_do_not_wait_for_that(server: Server, of: Wire) -> None:
+    """One whose policy scores nothing, those that prioritize is not called for, and one of no queue."""
+    server.is_reading_for_scores = True
+    filtered(server.has(of), of)
+
+
+def test_a_pod_of_a_stopped_queue_is_refused_as_ever_while_they_are_read(server: Server) -> None:
+    waiting = work(resources=SCORED)
+    server.has(waiting, queue("research", schedulerPolicy="pack", state="Suspended", version=2))
+    server.is_reading_for_scores = True
+    assert filter_error(server, waiting) == ""

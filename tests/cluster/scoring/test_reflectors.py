@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from cluster.scoring.node_scoring import NodeScoring
-from cluster.scoring.reflectors import ASSIGNED_PODS, NODES, ScoringReflectors, WatchedKind
+from cluster.scoring.reflectors import (
+    ASSIGNED_PODS,
+    NODES,
+    READING_SECONDS,
+    ScoringReflectors,
+    WatchedKind,
+)
 from queues.policies.policy_set import NO_POLICIES, PolicySet, read_policies
 
 SCORES = read_policies({"pack": "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"}, NO_POLICIES)
@@ -29,9 +35,11 @@ class RecordingReflector:
 class Watches:
     def __init__(self) -> None:
         self.made: list[RecordingReflector] = []
+        self.now = 100.0
         self.reflectors = ScoringReflectors(
             new_scoring=lambda: NodeScoring(namespace_labels=lambda _: None, monotonic=lambda: 0.0),
             new_reflector=self._new,
+            monotonic=lambda: self.now,
         )
 
     def _new(self, kind: WatchedKind) -> RecordingReflector:
@@ -67,6 +75,27 @@ def test_nothing_scores_until_both_have_been_listed_and_while_either_is_not() ->
     assert watches.reflectors.scoring() is not None
     nodes.clear()
     assert watches.reflectors.scoring() is None
+
+
+def test_nodes_and_pods_are_being_read_until_both_have_been_listed() -> None:
+    watches = Watches()
+    assert not watches.reflectors.is_reading()
+    nodes, pods = (made.kind.synced for made in watches.follow(SCORES).made)
+    assert watches.reflectors.is_reading()
+    nodes.set()
+    assert watches.reflectors.is_reading()
+    pods.set()
+    assert not watches.reflectors.is_reading()
+
+
+def test_what_cannot_be_read_is_waited_for_only_so_long_and_anew_for_the_next_policies() -> None:
+    watches = Watches().follow(SCORES)
+    watches.now += READING_SECONDS
+    assert not watches.reflectors.is_reading()
+    watches.follow(PLAIN)
+    assert not watches.reflectors.is_reading()
+    watches.follow(SCORES)
+    assert watches.reflectors.is_reading()
 
 
 def test_the_watches_end_with_the_last_policy_that_scores_and_begin_anew() -> None:

@@ -108,6 +108,7 @@ class Server:
         self._settings = terms or AdmissionSettings()
         #: What scores nodes; None until a test has them read (`reads_nodes`).
         self.scoring: NodeScoring | None = None
+        self.is_reading_for_scores = False
         self._sinks: dict[str, tuple[type[Any], Any]] = {
             "Queue": (QueueObject, QueueEventHandler(self.store)),
             "Pod": (Pod, _PodHandlers(self.store)),
@@ -129,7 +130,12 @@ class Server:
     @cached_property
     def app(self) -> Flask:
         """Made for the first test that speaks HTTP: for each app Flask compiles every route anew."""
-        return create_app(self.store, admission=self._settings, scoring=lambda: self.scoring)
+        return create_app(
+            self.store,
+            admission=self._settings,
+            scoring=lambda: self.scoring,
+            is_reading_for_scores=lambda: self.is_reading_for_scores,
+        )
 
     @cached_property
     def http(self) -> FlaskClient:
