@@ -48,38 +48,32 @@ alone, with the reason. One that is on a node is none: it is bound already. It k
 from Drained (`unfinished`), as do a list of all pods that was begun after the close, and those of namespaces.
 
 Invariants
-- Only the leader writes. What it found is forgotten when its term ends; the next leader lists all again.
-- A write names the pod's UID.
-- At most `MAX_WRITES` of these writes are under way, and as many more that a stop may wait for. The latter go
-  first, one of each queue in turn, and before resumes; all others go behind resumes.
+- Only the leader writes (`label_writes`). What it found is forgotten when its term ends; the next leader lists
+  all again.
 - Owner: the controller's thread. Lists run in the threads of the listers, writes in the writers'.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
-from enum import Enum, auto
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
-import msgspec
-
-from cluster.api.client import decode_response
 from cluster.backoff import Backoff
 from cluster.cache.label_changes import Departure
 from cluster.cache.members import Member
-from cluster.exceptions import ClusterError, Conflict, NotFound
-from cluster.object_reference import ObjectReference
-from cluster.objects import Bookmark, Pod
+from cluster.objects import Pod
 from controller.context import ControllerContext
-from controller.pods.unlabelled_lists import FAILURE_LIMIT, RETRY, AllPodLists, Listing, WaitingPodLists
+from controller.pods.label_writes import (
+    Cause,
+    LabelWrites,
+    UnlabelledMember,
+    lacks_label,
+    unlabelled_member,
+)
+from controller.pods.unlabelled_lists import AllPodLists, Listing, WaitingPodLists
 from controller.pods.unlabelled_pods import PodSelection, UnlabelledPods, WaitingPods
-from queues import labels as names
-from queues.membership import label_value
 from queues.status.acknowledgement import Obstacle, ObstacleReason
-from queues.text import truncated
 
 #: How often the pods on no node are listed while some queue does not schedule.
 STOPPED_SECONDS = 5.0
@@ -89,7 +83,6 @@ NAMESPACE_SECONDS = 2.0
 DEPARTURE_SECONDS = 0.25
 #: After a label that was changed again soon.
 RESTORE = Backoff(0.5, 30.0)
-MAX_WRITES = 100
 #: While more labels than this are to be written, no further page of all pods is read. Those whose write was
 #: refused do not count: they would keep the list from its end.
 MAX_OPEN = 2000
@@ -97,68 +90,6 @@ MAX_OPEN = 2000
 BYPASS_SECONDS = 2.0
 #: Pods whose label was restored and that are remembered, so that a war over labels does not run hot.
 MAX_RESTORED = 1000
-_written = msgspec.json.Decoder(Bookmark)
-
-
-class Cause(Enum):
-    """Why a pod's label or annotation is written."""
-
-    UNLABELLED = auto()
-    LOST = auto()
-    MOVED = auto()
-    MENDED = auto()
-
-
-_CHANGED = {
-    Cause.LOST: f"label {names.QUEUE} was removed",
-    Cause.MOVED: f"label {names.QUEUE} was changed",
-    Cause.MENDED: f"annotation {names.QUEUE} did not fit the label",
-}
-
-
-class _Member(msgspec.Struct, kw_only=True):
-    """A member whose label or annotation is to be written.
-
-    `queue`: "" while its PodGroup does not exist. `waits`: it is on no node, as far as is known.
-    `is_found`: it exists; a pod that left the watch may have been deleted. `seen_at`: the version of pods at
-    which it left, or was listed on no node: older lists say nothing of it. `scan`: the number of the first
-    list that shows whether it exists, where that version is not known. `since`: when it was recorded.
-    `written`: the version of our write, `written_at` its time. `is_gone`: a list
-    did not show it while a write was under way. Times are monotonic seconds.
-    """
-
-    uid: str
-    namespace: str
-    name: str
-    queue: str
-    cause: Cause
-    waits: bool
-    is_found: bool = True
-    seen_at: int = 0
-    scan: int = 0
-    since: float = 0.0
-    written: int = 0
-    written_at: float = 0.0
-    is_writing: bool = False
-    is_gone: bool = False
-    retry_at: float = 0.0
-    failure: str = ""
-
-    @property
-    def path(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
-
-    @property
-    def subject(self) -> ObjectReference:
-        return ObjectReference(
-            api_version="v1", kind="Pod", name=self.name, namespace=self.namespace, uid=self.uid
-        )
-
-    def patch(self) -> dict[str, Any]:
-        meta: dict[str, Any] = {"uid": self.uid, "labels": {names.QUEUE: label_value(self.queue)}}
-        if self.queue:
-            meta["annotations"] = {names.QUEUE: self.queue}
-        return {"metadata": meta}
 
 
 class MemberAdoption:
@@ -175,40 +106,26 @@ class MemberAdoption:
             exempt=settings.exempt_namespaces,
             is_member=lambda pod: context.store.pod_membership(pod) is not None,
         )
+        self._writes = LabelWrites(context, changed=changed)
         self._waiting = WaitingPodLists(context, selection, receive=self._receive_waiting)
         self._all = AllPodLists(
             context,
             selection,
             receive=partial(self._record_listed, waits=False),
             end=self._close_departed,
-            has_room=lambda: len(self._to_write) + self._writing - len(self._refused) < MAX_OPEN,
+            has_room=lambda: self._writes.pending < MAX_OPEN,
         )
         self._changes = context.store.label_changes
         #: UIDs restored lately: how often, and until when they are left alone.
         self._restored: dict[str, tuple[int, float]] = {}
-        self._generation = 0
         #: How many passes were assumed, so that passes that were gathered before are gathered again.
         self.passes_assumed = 0
         self.forget()
 
     def forget(self) -> None:
         """Forget everything: a term begins, or another replica leads."""
-        self._generation += 1
         self._changes.take()
-        self._members: dict[str, _Member] = {}
-        self._by_queue: dict[str, set[str]] = {}
-        #: The members to be written: where each stands in `_lanes`, which has them by (waits, queue).
-        self._to_write: dict[str, tuple[bool, str]] = {}
-        self._lanes: dict[tuple[bool, str], dict[str, None]] = {}
-        #: The UIDs of those whose last write failed.
-        self._refused: set[str] = set()
-        #: By queue: the UIDs of those that were written and that the watch is to show.
-        self._to_settle: dict[str, set[str]] = {}
-        #: By queue: its writes of labels that are under way.
-        self._writes: Counter[str] = Counter()
-        self._writing, self._write_at = 0, math.inf
-        #: By queue: the version of the last label that was written in it.
-        self._versions: dict[str, int] = {}
+        self._writes.forget()
         self._waiting.forget()
         self._all.forget()
         self._stopped_scan_at = 0.0
@@ -219,9 +136,15 @@ class MemberAdoption:
 
     # Questions
 
-    def settle(self, queues: frozenset[str]) -> None:
-        """Close the members of these queues that have their label; passes may be assumed for them."""
-        self._settle(queues)
+    def settle(self, queues: Iterable[str]) -> None:
+        """Close the members of these queues that have their label, as far as our watch shows it; passes may be
+        assumed for them.
+        """
+        applied = self._store.progress.applied("pods")
+        self._take_changes()  # all up to this version, our own writes too: before these members are closed
+        for member in self._writes.written(queues, applied):
+            if self._is_accounted_for(member):
+                self._writes.close(member)
 
     def obstacle(self, queues: frozenset[str], *, since: int, until: float = math.inf) -> Obstacle | None:
         """What keeps a stop of these queues from being acknowledged; None if no member of them that could be
@@ -238,7 +161,7 @@ class MemberAdoption:
             return None
         if not first.is_found:
             self._waiting.start()
-        return Obstacle(ObstacleReason.UNLABELLED, _lacks_label(first))
+        return Obstacle(ObstacleReason.UNLABELLED, lacks_label(first))
 
     def departures_until(self, queues: frozenset[str], *, since: int) -> float:
         """The time up to which members that left the watch count for a stop of these queues that waits for
@@ -262,7 +185,7 @@ class MemberAdoption:
 
     def is_restoring(self, uid: str) -> bool:
         """Whether another queue was written on the pod: the writes of that queue are not for it."""
-        member = self._members.get(uid)
+        member = self._writes.members.get(uid)
         return member is not None and member.cause is Cause.MOVED
 
     def version_since(self, queues: frozenset[str], version: int) -> int:
@@ -272,9 +195,9 @@ class MemberAdoption:
         label before that list's version.
         """
         version = max(version, self._term_version)
-        if not self._versions:
+        if not self._writes.versions:
             return version
-        return max(version, *(self._versions.get(queue, 0) for queue in queues))
+        return max(version, *(self._writes.versions.get(queue, 0) for queue in queues))
 
     def unfinished(self, queues: frozenset[str], *, since: float = -math.inf) -> str:
         """What of the members of these queues is not known yet, on nodes or not; "" if nothing is.
@@ -282,20 +205,20 @@ class MemberAdoption:
         `since`: when the close or drain came to be known, in monotonic seconds. A member created without its
         label before that is in a list of all pods that was begun later.
         """
-        self._settle(queues)
+        self.settle(queues)
         if not self._all.is_complete:
             return "the pods without a label have not been listed yet"
         if not self._all.demand(since):
             return "pods without a label are looked for"
         if namespace := self._all.namespace_of(queues):
             return f"pods without a label are looked for in namespace {namespace}"
-        first = next(iter(self._of(queues)), None)
-        return _lacks_label(first) if first is not None else ""
+        first = next(iter(self._writes.of(queues)), None)
+        return lacks_label(first) if first is not None else ""
 
     @property
     def due(self) -> float:
         """When the next list is to be begun, or write to be tried again, in monotonic seconds."""
-        times = [self._waiting.due, self._all.due, self._write_at]
+        times = [self._waiting.due, self._all.due, self._writes.due]
         if next(self._store.snapshot.stopped_queues(), None) is not None:
             times.append(self._stopped_scan_at)
         return min(times)
@@ -313,13 +236,13 @@ class MemberAdoption:
     def step(self) -> None:
         """Take what the watches showed, and begin the lists and writes that are due."""
         now = self._now()
-        self._settle(self._by_queue)
+        self.settle(self._writes.queues)
         if now >= self._stopped_scan_at and next(self._store.snapshot.stopped_queues(), None) is not None:
             self._stopped_scan_at = now + STOPPED_SECONDS
             self._request_waiting()
         self._waiting.start_if_due()
         self._all.read_due()
-        self._write(now)
+        self._writes.send(now)
 
     def _request_waiting(self) -> None:
         """Have the waiting pods listed as the API server knows them now."""
@@ -343,15 +266,15 @@ class MemberAdoption:
 
     def _restore(self, member: Member, now: float) -> None:
         """Another queue was written on the member, or none."""
-        stored, known = self._store.members.by_uid(member.uid), self._members.get(member.uid)
+        stored, known = self._store.members.by_uid(member.uid), self._writes.members.get(member.uid)
         if stored is not None and stored.written and stored.queue == (known or member).queue:
             return  # our own write, or it was changed back
         retry_at = self._restore_at(member.uid, now)
         if known is not None:
             known.written, known.retry_at = 0, retry_at
-            self._enqueue(known)
+            self._writes.enqueue(known)
             return
-        self._add(_open(member, Cause.MOVED, waits=member.waiting, retry_at=retry_at))
+        self._writes.add(unlabelled_member(member, Cause.MOVED, waits=member.waiting, retry_at=retry_at))
 
     def _restore_at(self, uid: str, now: float) -> float:
         """When the label may be written again: at once, but later and later if it is changed each time."""
@@ -369,14 +292,14 @@ class MemberAdoption:
         self._restored[uid] = (times, retry_at)
         return retry_at
 
-    def _write_again(self, known: _Member, departure: Departure, now: float) -> None:
+    def _write_again(self, known: UnlabelledMember, departure: Departure, now: float) -> None:
         """A member that we write left the watch. The write shows whether it still exists."""
         member, version = departure.member, departure.version
         if version and version <= known.written:
             return  # our write came later
         known.waits = known.waits or member.may_be_bound
-        if known.uid in self._to_write:
-            self._enqueue(known)
+        if self._writes.is_to_be_written(known.uid):
+            self._writes.enqueue(known)
         known.seen_at, known.since, known.is_gone = max(known.seen_at, version), now, False
         if not version:
             known.scan = self._waiting.request_consistent()
@@ -384,22 +307,22 @@ class MemberAdoption:
             known.written, known.retry_at = 0, self._restore_at(known.uid, now)
             if known.cause is not Cause.MOVED:
                 known.cause = Cause.LOST
-            self._enqueue(known)
+            self._writes.enqueue(known)
 
     def _look_for(self, departure: Departure, now: float) -> None:
         """The member left the watch, and may still exist."""
         member, version = departure.member, departure.version
-        known = self._members.get(member.uid)
+        known = self._writes.members.get(member.uid)
         if known is not None and known.is_found:
             self._write_again(known, departure, now)
             return
         if known is not None:
-            self._close(known)  # it was in the watch again: older lists say nothing of it
-        lost = _open(member, Cause.LOST, waits=member.may_be_bound, is_found=False, seen_at=version)
+            self._writes.close(known)  # it was in the watch again: older lists say nothing of it
+        lost = unlabelled_member(member, Cause.LOST, waits=member.may_be_bound, is_found=False, seen_at=version)
         lost.since = now
         if not version:
             lost.scan = self._waiting.request_consistent()
-        self._add(lost, write=False)
+        self._writes.add(lost, write=False)
         if lost.waits:
             # Begun from now on: a list of a later version may have been read already.
             self._waiting.request(version, delay=DEPARTURE_SECONDS)
@@ -407,11 +330,11 @@ class MemberAdoption:
             self._all.request(member.namespace, delay=DEPARTURE_SECONDS)
 
     def _mend(self, member: Member | None) -> None:
-        if member is None or member.written or not member.live or member.uid in self._members:
+        if member is None or member.written or not member.live or member.uid in self._writes.members:
             return
         queue = self._store.queue_of_label(member.queue)
         if "_" not in queue:  # no name has one: no queue with this label exists yet
-            self._add(_open(member, Cause.MENDED, waits=False, queue=queue))
+            self._writes.add(unlabelled_member(member, Cause.MENDED, waits=False, queue=queue))
 
     def mend_all(self) -> None:
         """Mend the members whose annotation was lost before we led, or before their queue came to exist."""
@@ -420,57 +343,37 @@ class MemberAdoption:
             for member in members.in_queue(name):
                 self._mend(member)
         tree = self._store.snapshot.tree
-        self._versions = {queue: version for queue, version in self._versions.items() if queue in tree}
+        versions = self._writes.versions
+        self._writes.versions = {queue: version for queue, version in versions.items() if queue in tree}
 
-    # Members to be written
+    # Members without their label
 
-    def _may_be_bound(self, member: _Member) -> bool:
+    def _may_be_bound(self, member: UnlabelledMember) -> bool:
         if not member.waits or member.cause is not Cause.MOVED:
             return member.waits
         stored = self._store.members.by_uid(member.uid)
         return stored is None or stored.waiting
 
-    def _bindable(self, queues: Iterable[str]) -> Iterable[_Member]:
-        return (member for member in self._of(queues) if self._may_be_bound(member))
-
-    def _of(self, queues: Iterable[str]) -> Iterable[_Member]:
-        known = self._by_queue
-        names_in_use = (queue for queue in queues if queue in known) if known else ()
-        return (self._members[uid] for queue in names_in_use for uid in known[queue])
-
-    def _add(self, member: _Member, *, write: bool = True) -> None:
-        self._members[member.uid] = member
-        self._by_queue.setdefault(member.queue, set()).add(member.uid)
-        if write:
-            self._enqueue(member)
-
-    def _close(self, member: _Member) -> None:
-        self._members.pop(member.uid, None)
-        self._refused.discard(member.uid)
-        self._dequeue(member)
-        uids = self._by_queue.get(member.queue)
-        if uids is not None:
-            uids.discard(member.uid)
-            if not uids:
-                del self._by_queue[member.queue]
+    def _bindable(self, queues: Iterable[str]) -> Iterable[UnlabelledMember]:
+        return (member for member in self._writes.of(queues) if self._may_be_bound(member))
 
     def _record_listed(self, pods: UnlabelledPods, *, waits: bool, version: int = 0) -> None:
         """Record listed pods without the label, on no node at `version` if they wait.
 
         A member that lost its label may also have lost what named its queue: the UID is enough.
         """
-        for uid in self._members.keys() & pods.uids:
-            known = self._members[uid]
+        for uid in self._writes.members.keys() & pods.uids:
+            known = self._writes.members[uid]
             known.waits, known.seen_at, known.is_gone = (
                 known.waits or waits,
                 max(version, known.seen_at),
                 False,
             )
-            if not known.is_found or uid in self._to_write:
+            if not known.is_found or self._writes.is_to_be_written(uid):
                 known.is_found = True
-                self._enqueue(known)
+                self._writes.enqueue(known)
         for pod in pods.members:
-            if pod.metadata.uid not in self._members:
+            if pod.metadata.uid not in self._writes.members:
                 self._add_found(pod, waits=waits, version=version)
 
     def _add_found(self, pod: Pod, *, waits: bool, version: int) -> None:
@@ -482,8 +385,8 @@ class MemberAdoption:
         membership = self._store.pod_membership(pod)
         if membership is None:
             return
-        self._add(
-            _Member(
+        self._writes.add(
+            UnlabelledMember(
                 uid=meta.uid,
                 namespace=meta.namespace,
                 name=meta.name,
@@ -495,172 +398,7 @@ class MemberAdoption:
             )
         )
 
-    def _enqueue(self, member: _Member) -> None:
-        """Have the member written, or move it to the lane where it belongs now."""
-        lane = (member.waits, member.queue)
-        if self._to_write.get(member.uid) != lane:
-            self._dequeue(member)
-            self._to_write[member.uid] = lane
-            self._lanes.setdefault(lane, {})[member.uid] = None
-
-    def _dequeue(self, member: _Member) -> None:
-        lane = self._to_write.pop(member.uid, None)
-        if lane is None:
-            return
-        del self._lanes[lane][member.uid]
-        if not self._lanes[lane]:
-            del self._lanes[lane]
-
-    def _is_awaited(self, lane: tuple[bool, str]) -> bool:
-        """Whether a stop may wait for the members in this lane."""
-        waits, queue = lane
-        return waits and bool(queue) and not self._store.snapshot.decision(queue).schedules
-
-    def _to_write_in_order(self) -> Iterator[tuple[str, bool]]:
-        """Yield the UIDs, and whether a stop may wait for each: those first, then the others that wait, then
-        those on nodes; one of each queue in turn.
-        """
-        ranked = [(not self._is_awaited(lane), not lane[0], lane) for lane in self._lanes]
-        for rank in sorted({rank[:2] for rank in ranked}):
-            turns = deque(iter(list(self._lanes[lane])) for *own, lane in ranked if tuple(own) == rank)
-            while turns:
-                lane_turn = turns.popleft()
-                if (uid := next(lane_turn, None)) is not None:
-                    turns.append(lane_turn)
-                    yield uid, not rank[0]
-
-    def _write(self, now: float) -> None:
-        """Submit the writes that are due. Those that a stop may wait for have places of their own."""
-        self._write_at = math.inf
-        for uid, is_awaited in self._to_write_in_order():
-            member = self._members[uid]
-            if self._writing >= (2 if is_awaited else 1) * MAX_WRITES:
-                return  # the results of these writes begin the next ones
-            if member.is_writing:
-                continue
-            if member.retry_at <= now and self._submit(member, is_awaited=is_awaited):
-                self._dequeue(member)
-                continue
-            if member.retry_at <= now:
-                member.retry_at = now + max(self._context.writers.wait(("label", member.uid)), RETRY.first)
-            self._write_at = min(self._write_at, member.retry_at)
-
-    def _submit(self, member: _Member, *, is_awaited: bool) -> bool:
-        context, generation, term = self._context, self._generation, self._context.term()
-        body, path, failures = member.patch(), member.path, list[str]()
-
-        def send() -> int:
-            """In a writer's thread; returns the version of the pod, or 0 if it is gone."""
-            if not context.leading() or context.term() != term:
-                return 0
-            try:
-                answer = context.client.patch(path, body)
-            except NotFound:
-                return 0
-            except Conflict:
-                return self._uid_differs(member)
-            except ClusterError as exc:
-                failures.append(str(exc))
-                raise
-            return decode_response(answer, _written).metadata.version
-
-        def receive(version: int | None) -> None:
-            if generation == self._generation:
-                self._receive_written(member, version, failures[-1] if failures else "")
-
-        # Behind resumes, unless a stop may wait for it; then behind those of queues with fewer under way.
-        rank = (0, self._writes[member.queue]) if is_awaited else (6,)
-        submitted = context.submit(
-            context.writers,
-            ("label", member.uid),
-            send,
-            receive,
-            rank=rank,
-            subject=member.subject,
-            batched=not member.waits,
-        )
-        if submitted:
-            member.is_writing = True
-            self._writing += 1
-            self._writes[member.queue] += 1
-        return submitted
-
-    def _uid_differs(self, member: _Member) -> int:
-        """The pod of this name conflicts with the write: 0 if it is another one; raises if it is the same."""
-        try:
-            found = decode_response(self._context.client.get(member.path), _written)
-        except NotFound:
-            return 0
-        if found.metadata.uid != member.uid:
-            return 0
-        raise Conflict(409, "Conflict", "somebody writes it all the time")
-
-    def _receive_written(self, member: _Member, version: int | None, failure: str) -> None:
-        member.is_writing = False
-        self._writing -= 1
-        self._writes[member.queue] -= 1
-        if not self._writes[member.queue]:
-            del self._writes[member.queue]
-        if self._members.get(member.uid) is not member:
-            return
-        now = self._now()
-        if version is None and member.is_gone:
-            self._close(member)
-        elif version is None:
-            member.failure = failure or "the API server did not take it"
-            self._refused.add(member.uid)
-            wait = self._context.writers.wait(("label", member.uid))
-            member.retry_at = now + max(wait, RETRY.first)
-            self._enqueue(member)
-        elif not version:
-            self._close(member)
-        elif member.uid not in self._to_write:  # else it has been changed again meanwhile
-            member.written, member.written_at, member.failure = version, now, ""
-            self._refused.discard(member.uid)
-            self._versions[member.queue] = max(version, self._versions.get(member.queue, 0))
-            self._record_event(member)
-            self._to_settle.setdefault(member.queue, set()).add(member.uid)
-            self._changed()
-
-    def _record_event(self, member: _Member) -> None:
-        changed = _CHANGED.get(member.cause)
-        if changed is not None:
-            self._context.recorder.record(
-                member.subject,
-                reason="QueueLabelRestored",
-                message=f'{changed}; it names queue "{member.queue}" again',
-                warning=True,
-                rate_limit_key=f"labels/{member.queue}",
-            )
-
-    def _settle(self, queues: Iterable[str]) -> None:
-        """Close the members of these queues that have their label, as far as our watch shows it."""
-        applied = self._store.progress.applied("pods")
-        self._take_changes()  # all up to this version, our own writes too: before these members are closed
-        if not self._by_queue:
-            return
-        for member in self._written(queues, applied):
-            if self._is_accounted_for(member):
-                self._close(member)
-
-    def _written(self, queues: Iterable[str], applied: int) -> list[_Member]:
-        """The members of these queues whose label was written at this version or before."""
-        if not self._to_settle:
-            return []
-        written = []
-        for queue in [queue for queue in queues if queue in self._to_settle]:
-            uids = self._to_settle[queue]
-            for uid in list(uids):
-                member = self._members.get(uid)
-                if member is None or not member.written:
-                    uids.discard(uid)  # it is closed, or is written again
-                elif member.written <= applied:
-                    written.append(member)
-            if not uids:
-                del self._to_settle[queue]
-        return written
-
-    def _is_accounted_for(self, member: _Member) -> bool:
+    def _is_accounted_for(self, member: UnlabelledMember) -> bool:
         """Whether what was let through before the pod had its label is accounted for; see (4) above."""
         stored = self._store.members.by_uid(member.uid)
         if stored is None or not stored.may_be_bound or not stored.queue or member.cause is Cause.MENDED:
@@ -681,21 +419,21 @@ class MemberAdoption:
         self._term_version = self._term_version or waiting.version
         listed = waiting.pods.uids
         self._record_listed(waiting.pods, waits=True, version=waiting.version)
-        for member in list(self._members.values()):
+        for member in list(self._writes.members.values()):
             if member.waits and not member.written and not member.is_writing and member.uid not in listed:
                 self._not_waiting(member, number, waiting.version)
-        self._write(self._now())
+        self._writes.send(self._now())
         self._changed()
 
-    def _not_waiting(self, member: _Member, number: int, version: int) -> None:
+    def _not_waiting(self, member: UnlabelledMember, number: int, version: int) -> None:
         """The list does not have this pod: it is gone, or on a node, unless it is newer than the list."""
         if member.cause is Cause.MOVED or member.cause is Cause.MENDED:
             return  # it has a label
         if version < member.seen_at or number < member.scan:
             return
         member.waits = False
-        if member.uid in self._to_write:
-            self._enqueue(member)
+        if self._writes.is_to_be_written(member.uid):
+            self._writes.enqueue(member)
         if not member.is_found:
             self._all.request(member.namespace, delay=DEPARTURE_SECONDS)
 
@@ -703,7 +441,7 @@ class MemberAdoption:
         """Close the members known before this list was begun that it does not have: they are gone, or have
         finished. One whose label was written is closed when the watch shows that.
         """
-        for member in list(self._members.values()):
+        for member in list(self._writes.members.values()):
             if (
                 member.cause in (Cause.LOST, Cause.UNLABELLED)
                 and not (member.waits or member.written)
@@ -714,39 +452,7 @@ class MemberAdoption:
                 if member.is_writing:
                     member.is_gone = True  # or it has just got its label: the result says which
                 else:
-                    self._close(member)
+                    self._writes.close(member)
 
     def _now(self) -> float:
         return self._store.clock.monotonic()
-
-
-def _open(
-    member: Member,
-    cause: Cause,
-    *,
-    waits: bool,
-    queue: str = "",
-    is_found: bool = True,
-    seen_at: int = 0,
-    retry_at: float = 0.0,
-) -> _Member:
-    return _Member(
-        uid=member.uid,
-        namespace=member.namespace,
-        name=member.name,
-        queue=queue or member.queue,
-        cause=cause,
-        waits=waits,
-        is_found=is_found,
-        seen_at=seen_at,
-        retry_at=retry_at,
-    )
-
-
-def _lacks_label(member: _Member) -> str:
-    where = f"pod {member.namespace}/{member.name}"
-    if member.failure:
-        return f"{where} cannot be given its label: {truncated(member.failure, limit=FAILURE_LIMIT)}"
-    if not member.is_found:
-        return f"{where} left the watch, and may still exist"
-    return f"{where} had no label, and what was let through before that is waited for"

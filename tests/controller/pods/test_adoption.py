@@ -16,11 +16,11 @@ from controller.pods import adoption
 from controller.pods.adoption import (
     BYPASS_SECONDS,
     DEPARTURE_SECONDS,
-    MAX_WRITES,
     NAMESPACE_SECONDS,
     STOPPED_SECONDS,
     MemberAdoption,
 )
+from controller.pods.label_writes import MAX_WRITES
 from controller.pods.unlabelled_lists import FULL_SECONDS, FULL_WAIT_SECONDS
 from queues.labels import QUEUE
 from queues.membership import label_value
