@@ -48,18 +48,31 @@ class ListPager:
         """Yield the pages of a list. `seen` is called after each answer. Raises `ClusterError`."""
         token = ""
         while True:
-            page_query = {**query, "continue": token} if token else query
-            page = self._read_page(client, path, query=page_query, accept=accept)
+            page = self.read_page(client, path, query=query, token=token, accept=accept)
             seen()
             yield page
             token = page.metadata.continue_
             if not token:
                 return
 
-    def _read_page(
-        self, client: Client, path: str, *, query: Mapping[str, str | int], accept: str
+    def read_less(self) -> None:
+        """Ask for fewer objects a page: the API server did not send the last one in time."""
+        self._limit = max(1, self._limit // GROWTH)
+
+    def read_page(
+        self,
+        client: Client,
+        path: str,
+        *,
+        query: Mapping[str, str | int],
+        token: str = "",
+        accept: str = JSON,
     ) -> RawList:
-        """Read one page. An answer without a resource version is not a list, whatever its status."""
+        """Read one page, the first without a `token`. Raises `ClusterError`.
+
+        An answer without a resource version is not a list, whatever its status.
+        """
+        query = {**query, "continue": token} if token else query
         while True:
             limit = min(self._limit, PAGE_OBJECTS)
             try:

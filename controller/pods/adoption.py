@@ -48,8 +48,8 @@ alone, with the reason. One that is on a node is none: it is bound already. It k
 from Drained (`unfinished`), as do a list of all pods that was begun after the close, and those of namespaces.
 
 Invariants
-- Only the leader writes (`label_writes`). What it found is forgotten when its term ends; the next leader lists
-  all again.
+- Only the leader writes (`label_writes`). What it found is forgotten when its term ends; the next leader
+  lists all again.
 - Owner: the controller's thread. Lists run in the threads of the listers, writes in the writers'.
 """
 
@@ -137,8 +137,9 @@ class MemberAdoption:
     # Questions
 
     def settle(self, queues: Iterable[str]) -> None:
-        """Close the members of these queues that have their label, as far as our watch shows it; passes may be
-        assumed for them.
+        """Close the members of these queues that have their label, as far as our watch shows it.
+
+        Passes may be assumed for them.
         """
         applied = self._store.progress.applied("pods")
         self._take_changes()  # all up to this version, our own writes too: before these members are closed
@@ -318,7 +319,9 @@ class MemberAdoption:
             return
         if known is not None:
             self._writes.close(known)  # it was in the watch again: older lists say nothing of it
-        lost = unlabelled_member(member, Cause.LOST, waits=member.may_be_bound, is_found=False, seen_at=version)
+        lost = unlabelled_member(
+            member, Cause.LOST, waits=member.may_be_bound, is_found=False, seen_at=version
+        )
         lost.since = now
         if not version:
             lost.scan = self._waiting.request_consistent()

@@ -5,7 +5,10 @@ Invariants
   that existed then has been passed on.
 - A list that is needed is requested once more if it has no answer for `HEDGE_SECONDS`, at most `AT_ONCE` at a
   time; after a failure it is requested again after a back-off.
-- A list of all pods counts only from its beginning: what is requested meanwhile is listed again.
+- A list of all pods counts only from its beginning: what is requested meanwhile is listed again. It is read
+  on after a page that failed.
+- Pages of all pods are read by one lister at a time, so that the lists that stops wait for find the others
+  free.
 - Owner: the controller's thread, which also gets what was read. The listers' threads read.
 """
 
@@ -283,17 +286,19 @@ class AllPodLists:
                 self._receive_page(listing, result)
 
         listers = self._context.pod_listers
-        if self._context.submit(listers, key, lambda: (pages.read_page(),), receive, rank=(5,)):
+        if self._context.submit(
+            listers, key, lambda: (pages.read_page(),), receive, rank=(5,), lane="unlabelled pods"
+        ):
             listing.is_reading = True
         else:
             listing.due = self._now() + max(listers.wait(key), RETRY.first)
 
     def _receive_page(self, listing: Listing, result: tuple[UnlabelledPods | None] | None) -> None:
-        """`result`: None if the page could not be read; then the list is begun again."""
+        """`result`: None if the page could not be read; then it is read again later."""
         now = self._now()
         listing.is_reading = False
         if result is None:
-            listing.pages, listing.failures = None, listing.failures + 1
+            listing.failures += 1
             listing.due = now + RETRY.seconds(listing.failures)
             return
         (pods,) = result

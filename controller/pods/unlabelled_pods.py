@@ -22,7 +22,7 @@ from cluster.api.client import Client, decode_response
 from cluster.api.pages import PAGE_BYTES, ListPager
 from cluster.cache.trimming import NAME
 from cluster.decoding import LenientReader
-from cluster.exceptions import TooLarge, Unreachable
+from cluster.exceptions import Overloaded, TooLarge, Unreachable
 from cluster.objects import ListMeta, Metadata, Pod, PodSpec, version_number
 from queues import labels as names
 from queues.membership import (
@@ -171,29 +171,41 @@ def _list_version(meta: ListMeta, wanted: int) -> int:
 class UnlabelledPages:
     """All pods without the label, page by page. For one thread at a time.
 
-    After a page that failed the list begins anew: pages of two lists may miss a pod.
+    A page that got no answer is read again with its token, for fewer pods if it came too late. After any
+    other failure (410: the token is too old) the query begins anew, since pages of two lists may miss a pod;
+    queries that are done stay done.
     """
 
     def __init__(self, client: Client, selection: PodSelection, *, namespace: str = "") -> None:
-        self._begin = partial(self._read, client, selection, namespace)
-        self._pages = self._begin()
+        self._client = client
+        self._is_member = selection.is_member
+        self._path = f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS
+        self._queries = list(selection.queries())
+        self._pager, self._token = ListPager(), ""
 
     def read_page(self) -> UnlabelledPods | None:
         """Read the next page; None after the last one. Raises `ClusterError`."""
+        if not self._queries:
+            return None
+        scheduler, query = self._queries[0]
         try:
-            return next(self._pages, None)
-        except BaseException:
-            self._pages = self._begin()
+            page = self._pager.read_page(
+                self._client, self._path, query=query, token=self._token, accept=METADATA
+            )
+        except Overloaded:
             raise
-
-    @staticmethod
-    def _read(client: Client, selection: PodSelection, namespace: str) -> Iterator[UnlabelledPods]:
-        path = f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS
-        for scheduler, query in selection.queries():
-            for page in ListPager().read(client, path, query=query, accept=METADATA):
-                pods = UnlabelledPods()
-                _add(pods, page.items, scheduler=scheduler, is_member=selection.is_member)
-                yield pods
+        except Unreachable:
+            self._pager.read_less()
+            raise
+        except BaseException:
+            self._token = ""
+            raise
+        pods = UnlabelledPods()
+        _add(pods, page.items, scheduler=scheduler, is_member=self._is_member)
+        self._token = page.metadata.continue_
+        if not self._token:
+            del self._queries[0]
+        return pods
 
 
 def _add(pods: UnlabelledPods, items: _Items, *, scheduler: str, is_member: Callable[[Pod], bool]) -> None:

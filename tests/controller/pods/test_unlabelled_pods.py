@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from cluster.api.client import Client
 from cluster.cache.trimming import NAME
-from cluster.exceptions import TooLarge, Unreachable
+from cluster.exceptions import Expired, Overloaded, TooLarge, Unreachable
 from controller.pods.unlabelled_pods import METADATA, PodSelection, UnlabelledPages, read_waiting
 
 SELECTION = PodSelection(schedulers={"volcano"}, exempt={"kube-system"}, is_member=lambda _pod: True)
@@ -55,13 +55,34 @@ def test_all_pages_are_read() -> None:
     }
 
 
-def test_after_a_page_that_failed_the_list_begins_anew() -> None:
-    """It is not taken for the end of the list."""
-    pages = UnlabelledPages(cast(Client, Pages("a", "b", faults={2: Unreachable("cut")})), SELECTION)
+def test_a_page_that_got_no_answer_is_read_again_for_fewer_pods() -> None:
+    """It is not taken for the end of the list, and what was read before is not read again."""
+    api = Pages("a", "b", faults={2: Unreachable("cut"), 3: Overloaded(503, "", "busy", retry_after=0.0)})
+    pages = UnlabelledPages(cast(Client, api), SELECTION)
     assert (page := pages.read_page()) is not None and page.uids == {"uid-a"}
-    with pytest.raises(Unreachable):
+    for error in (Unreachable, Overloaded):
+        with pytest.raises(error):
+            pages.read_page()
+    assert read_all(pages) == ["b"]
+    tokens = [query.get("continue") for query in api.queries]
+    assert tokens == [None, "1", "1", "1", None]
+    assert api.queries[2]["limit"] < api.queries[1]["limit"]
+    assert api.queries[3]["limit"] == api.queries[2]["limit"], "it was busy, not slow"
+
+
+def test_after_a_token_that_is_too_old_the_query_begins_anew_and_those_before_it_do_not() -> None:
+    faults = {2: Expired(410, "Expired", "too old"), 5: Expired(410, "Expired", "too old")}
+    api = Pages("a", "b", faults=faults)
+    pages = UnlabelledPages(cast(Client, api), SELECTION)
+    assert pages.read_page() is not None
+    with pytest.raises(Expired):
         pages.read_page()
-    assert read_all(pages) == ["a", "b"]
+    read = [page.uids for _ in range(2) if (page := pages.read_page()) is not None]
+    assert read == [{"uid-a"}, {"uid-b"}]
+    with pytest.raises(Expired):
+        pages.read_page()
+    assert read_all(pages) == []
+    assert ["volcano" in query["fieldSelector"] for query in api.queries] == [False] * 4 + [True] * 2
 
 
 def test_a_list_that_is_older_than_was_asked_for_is_no_answer() -> None:
