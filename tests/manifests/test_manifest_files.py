@@ -180,7 +180,7 @@ def test_no_pod_of_kube_system_or_of_our_own_namespace_ever_depends_on_us() -> N
         for hook in [*webhooks("Mutating"), *webhooks("Validating")]
         if any(resource.startswith(("pods", "bindings")) for resource in hook["rules"][0]["resources"])
     ]
-    assert len(about_pods) == 5
+    assert len(about_pods) == 6
     assert all(spared in hook["namespaceSelector"]["matchExpressions"] for hook in about_pods)
 
 

@@ -1,7 +1,13 @@
 """The validating webhook for pods, on CREATE and UPDATE.
 
-On CREATE it is called after every mutating webhook. It denies a pod that another webhook made a member, or
-put on a node, after ours had answered.
+On CREATE it is called after every mutating webhook. It denies a pod that is not as ours had answered, since
+another webhook changed it afterwards:
+
+| its label | the pod is denied if                                                                |
+|-----------|-------------------------------------------------------------------------------------|
+| a value   | it has a node's name, or its annotation `sluice.dev/queue` is of another queue      |
+| ""        | it has a node's name, such an annotation, or not our gate                           |
+| absent    | what it names makes it a member, or it has our annotation or gate                   |
 
 On UPDATE of a member, the queue that was written down stays, and so does our gate while the queue does not
 schedule. What the controller itself writes is always allowed.
@@ -14,7 +20,13 @@ import msgspec
 from cluster.cache.store import Store
 from cluster.objects import Pod
 from queues import labels as names
-from queues.membership import NAMING_ANNOTATIONS, NAMING_LABELS, submitted_pod_membership
+from queues.membership import (
+    MIRROR_ANNOTATION,
+    NAMING_ANNOTATIONS,
+    NAMING_LABELS,
+    fits_label,
+    submitted_pod_membership,
+)
 from queues.messages import stop_text
 from queues.verdict import Cause, CauseKind
 from webhooks.pods.pod_patch import has_gate
@@ -41,23 +53,42 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
 
 def _validate_create(request: Request, *, store: Store) -> Answer:
     pod = decode_object(request.object, _pods)
+    if MIRROR_ANNOTATION in (pod.metadata.annotations or {}):
+        return ALLOWED
+    label = (pod.metadata.labels or {}).get(names.QUEUE)
+    if label is None:
+        return _deny_unlabelled(pod, request, store=store) or ALLOWED
+    if pod.spec.node_name:
+        return _deny_changed("spec.nodeName", "put this pod on a node", way_out="or use node affinity")
+    annotation = pod.metadata.annotation(names.QUEUE)
+    if (annotation or label) and not fits_label(annotation, label):
+        return _deny_changed(f"metadata[{names.QUEUE}]", "gave this pod another queue")
+    if not label and not has_gate(pod):
+        return _deny_changed("spec.schedulingGates", f'removed "{names.GATE}" from this pod')
+    return ALLOWED
+
+
+def _deny_unlabelled(pod: Pod, request: Request, *, store: Store) -> Answer | None:
+    """Without the label no replica sees a member until the leader finds it: its queue's stops miss it."""
+    if pod.metadata.annotation(names.QUEUE):
+        return _deny_changed(f"metadata.labels[{names.QUEUE}]", "removed this label")
     facts = store.pod_facts(pod, namespace=request.namespace)
     membership = submitted_pod_membership(
         facts, rules=store.membership_settings, group=store.queue_of_podgroup
     )
-    if membership is None:
-        return ALLOWED
-    admitted = pod.metadata.annotation(names.QUEUE)
-    if admitted and pod.spec.node_name:
-        return deny(
-            "spec.nodeName: another webhook put this pod on a node after sluice had been asked; "
-            "have that webhook's configuration come before, or use node affinity"
-        )
-    if admitted or has_gate(pod):
-        return ALLOWED
+    if membership is not None:
+        way_out = "or name the queue in the pod"
+        return _deny_changed(membership.source, "made this pod a member", way_out=way_out)
+    if has_gate(pod):
+        return _deny_changed("spec.schedulingGates", f'put "{names.GATE}" on this pod')
+    return None
+
+
+def _deny_changed(place: str, what: str, *, way_out: str = "") -> Answer:
+    before = "have that webhook's configuration come before"
     return deny(
-        f"{membership.source}: another webhook made this pod a member after sluice had been asked; "
-        "have that webhook's configuration come before, or name the queue in the pod"
+        f"{place}: another webhook {what} after sluice had been asked; "
+        + (f"{before}, {way_out}" if way_out else before)
     )
 
 

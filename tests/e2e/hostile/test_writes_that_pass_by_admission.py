@@ -1,16 +1,22 @@
-"""Writes of a pod's metadata that no webhook is called for: by `pods/status`, which is the right of kubelets
-and controllers, and by a Binding, which is a scheduler's. The leader undoes them, and an event says so.
+"""Writes of a pod's metadata that our mutating webhook does not answer.
+
+By `pods/status`, which is the right of kubelets and controllers, and by a Binding, which is a scheduler's:
+the leader undoes them, and an event says so. By a mutating webhook that is called after ours: such a pod is
+not created.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.e2e.api_requests import Answer
 from tests.support.e2e.objects import GATE, NAMED_BY, binding_body
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
+from tests.support.faults.slow_webhook import PatchingWebhook
 
 NAME = "work"
 #: Nobody binds its pods but the test.
@@ -97,3 +103,63 @@ def test_a_binding_gives_its_pod_no_other_queue(sandbox: Sandbox) -> None:
     sandbox.api.create(path, annotated).must(201)
     until_restored(sandbox, queue)
     assert sandbox.bound([NAME]) == {NAME}
+
+
+LABEL, ANNOTATION = "/metadata/labels/sluice.dev~1queue", "/metadata/annotations/sluice.dev~1queue"
+REMOVES_LABEL = {"op": "remove", "path": LABEL}
+
+
+@pytest.mark.parametrize(
+    ("patch", "denial"),
+    [
+        ([REMOVES_LABEL], "removed this label"),
+        ([REMOVES_LABEL, {"op": "remove", "path": ANNOTATION}], "made this pod a member"),
+        ([{"op": "add", "path": LABEL, "value": "other"}], "gave this pod another queue"),
+        ([{"op": "add", "path": ANNOTATION, "value": "other"}], "gave this pod another queue"),
+        ([{"op": "add", "path": "/spec/nodeName", "value": "node-0"}], "put this pod on a node"),
+    ],
+    ids=str,
+)
+def test_a_webhook_after_ours_takes_no_member_out_of_its_queue(
+    sandbox: Sandbox, tmp_path: Path, patch: list[dict[str, str]], denial: str
+) -> None:
+    """Without the label no replica would see the pod, and its queue's stops would miss it."""
+    queue = sandbox.queue()
+    with PatchingWebhook(sandbox, tmp_path, patch):
+        until(lambda: not _is_created(sandbox, queue), "the webhook to be called")
+        sandbox.pod(NAME, queue, schedulerName=NOBODY).must_refuse(f"another webhook {denial}")
+
+
+def test_a_webhook_after_ours_takes_no_pod_out_of_its_namespaces_queue(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """Once label and annotation are gone, nothing on the pod says that it was a member."""
+    queue = sandbox.queue()
+    sandbox.api.patch(
+        f"/api/v1/namespaces/{sandbox.namespace}", {"metadata": {"annotations": {NAMED_BY: queue}}}
+    ).must()
+    until(
+        lambda: GATE in _dry_run(sandbox).body["metadata"].get("labels", {}),
+        "the namespace's pods to be members",
+    )
+    patch = [REMOVES_LABEL, {"op": "remove", "path": ANNOTATION}]
+    with PatchingWebhook(sandbox, tmp_path, patch):
+        until(lambda: not _is_created(sandbox), "the webhook to be called")
+        sandbox.pod(NAME, schedulerName=NOBODY).must_refuse("another webhook made this pod a member")
+
+
+def test_a_webhook_after_ours_makes_no_pod_a_member(sandbox: Sandbox, tmp_path: Path) -> None:
+    queue = sandbox.queue()
+    patch = [{"op": "add", "path": "/metadata/annotations", "value": {NAMED_BY: queue}}]
+    with PatchingWebhook(sandbox, tmp_path, patch):
+        until(lambda: not _is_created(sandbox), "the webhook to be called")
+        sandbox.pod(NAME, schedulerName=NOBODY).must_refuse("another webhook made this pod a member")
+
+
+def _is_created(sandbox: Sandbox, queue: str = "") -> bool:
+    """Whether such a pod would be created."""
+    return _dry_run(sandbox, queue).status == 201
+
+
+def _dry_run(sandbox: Sandbox, queue: str = "") -> Answer:
+    return sandbox.pod("probe", queue, dry=True, schedulerName=NOBODY)

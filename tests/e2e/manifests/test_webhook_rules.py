@@ -28,6 +28,7 @@ NAMESPACE = ["namespaces.pods.sluice.dev/mutate/pods"]
 POD = ["pods.sluice.dev/validate/pods"]
 #: The recorder answers no pod, so who names a queue looks as if we had not been asked.
 UNASKED = ["unasked.pods.sluice.dev/validate/pods"]
+UNLABELLED = ["unlabelled.pods.sluice.dev/validate/pods"]
 BIND = ["binds.sluice.dev/validate/binds"]
 MIRROR = {"kubernetes.io/config.mirror": "x"}
 
@@ -72,15 +73,42 @@ def test_a_pod_that_names_a_queue_is_shown(api: Api, recorder: Recorder, made: d
     assert (reply.status, heard) == (201, MEMBER + UNASKED)
 
 
-def test_a_pod_that_was_answered_is_not_shown_again(api: Api, recorder: Recorder) -> None:
-    answers: list[dict[str, Any]] = [
-        {"annotations": {"sluice.dev/queue": "research"}},
-        {"gates": ["sluice.dev/queue"]},
-    ]
-    for answer in answers:
-        with recorder.asked() as heard:
-            api.create(pods("plain"), pod(labels={"volcano.sh/queue-name": "research"}, **answer), dry=True)
-        assert heard == MEMBER
+WRITTEN: dict[str, Any] = {"labels": {"sluice.dev/queue": "q"}, "annotations": {"sluice.dev/queue": "q"}}
+WAITING: dict[str, Any] = {"labels": {"sluice.dev/queue": ""}, "gates": ["sluice.dev/queue"]}
+
+
+@pytest.mark.parametrize("made", [WRITTEN, {**WRITTEN, "gates": ["sluice.dev/queue"]}, WAITING], ids=str)
+def test_a_pod_that_was_answered_is_not_shown_again(
+    api: Api, recorder: Recorder, made: dict[str, Any]
+) -> None:
+    annotations = {**made.get("annotations", {}), "scheduling.k8s.io/group-name": "pair"}
+    with recorder.asked() as heard:
+        api.create(pods("plain"), pod(**{**made, "annotations": annotations}), dry=True)
+    assert heard == MEMBER
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        {**WRITTEN, "nodeName": "a"},
+        {**WRITTEN, "labels": {"sluice.dev/queue": "other"}},
+        {**WRITTEN, "labels": {"sluice.dev/queue": ""}, "gates": ["sluice.dev/queue"]},
+        {**WRITTEN, "labels": {"app": "x"}},
+        {**WRITTEN, "labels": {}, "gates": ["sluice.dev/queue"]},
+        {**WRITTEN, "annotations": {}},
+        {**WAITING, "gates": ["example.com/gate"]},
+        {**WAITING, "nodeName": "a", "gates": []},
+        {**WAITING, "labels": {}},
+        {**WAITING, "labels": {"sluice.dev/queue": "a_long-name"}},
+    ],
+    ids=str,
+)
+def test_a_pod_that_is_not_as_it_was_answered_is_shown_again(
+    api: Api, recorder: Recorder, made: dict[str, Any]
+) -> None:
+    with recorder.asked() as heard:
+        api.create(pods("plain"), pod(**made), dry=True)
+    assert heard == MEMBER + UNASKED
 
 
 @pytest.mark.parametrize(
@@ -90,6 +118,20 @@ def test_a_pod_that_was_answered_is_not_shown_again(api: Api, recorder: Recorder
         pod(annotations={"sluice.dev/queue": ""}),
         pod(labels={"sluice.dev/queue": "research"}),
         pod(gates=["sluice.dev/queue"]),
+    ],
+    ids=str,
+)
+def test_a_pod_that_bears_our_keys_is_shown_and_shown_again_unanswered(
+    api: Api, recorder: Recorder, made: dict[str, Any]
+) -> None:
+    with recorder.asked() as heard:
+        reply = api.create(pods("plain"), made, dry=True)
+    assert (reply.status, heard) == (201, MEMBER + UNASKED)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
         pod(requests={"sluice.dev/member": "1"}),
         pod(requests={"sluice.dev/scored": "1"}),
         pod(
@@ -100,7 +142,7 @@ def test_a_pod_that_was_answered_is_not_shown_again(api: Api, recorder: Recorder
     ],
     ids=str,
 )
-def test_a_pod_that_bears_our_keys_is_shown(api: Api, recorder: Recorder, made: dict[str, Any]) -> None:
+def test_a_pod_that_bears_our_markers_is_shown(api: Api, recorder: Recorder, made: dict[str, Any]) -> None:
     with recorder.asked() as heard:
         reply = api.create(pods("plain"), made, dry=True)
     assert (reply.status, heard) == (201, MEMBER)
@@ -125,12 +167,15 @@ def test_any_other_pod_costs_nothing(api: Api, recorder: Recorder, made: dict[st
     assert (reply.status, heard) == (201, [])
 
 
-def test_every_pod_of_a_namespace_that_names_a_queue_is_shown_once(api: Api, recorder: Recorder) -> None:
+def test_every_pod_of_a_namespace_that_names_a_queue_is_shown(api: Api, recorder: Recorder) -> None:
+    """And shown again at the end where it has no label, since nobody has answered."""
     with recorder.asked() as plain:
         api.create(pods("team"), pod(), dry=True)
-    with recorder.asked() as naming:
-        api.create(pods("team"), pod(labels={"volcano.sh/queue-name": "other"}), dry=True)
-    assert (plain, naming) == (NAMESPACE, NAMESPACE + UNASKED)
+    with recorder.asked() as answered:
+        api.create(pods("team"), pod(**WRITTEN), dry=True)
+    with recorder.asked() as mirror:
+        api.create(pods("team"), pod(annotations=MIRROR, nodeName="a"), dry=True)
+    assert (plain, answered, mirror) == (NAMESPACE + UNLABELLED, NAMESPACE, [])
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", "sluice-system"])

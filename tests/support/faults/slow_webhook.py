@@ -1,4 +1,4 @@
-"""A validating webhook that takes its time and allows all, or nothing: somebody else's, beside ours."""
+"""Webhooks that are not ours, called after ours: one that takes its time, and one that changes pods."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import json
 import ssl
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,6 +18,7 @@ from localcluster.ports import LOOPBACK
 from tests.support.e2e.sandbox import Sandbox
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+MUTATING_CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
 
 class SlowWebhook:
@@ -37,6 +38,7 @@ class SlowWebhook:
         allows: bool = True,
         code: int = 0,
     ) -> None:
+        self._path = CONFIGURATIONS
         self._sandbox = sandbox
         self._resources = list(resources)
         #: Behind "sluice" in the order of names.
@@ -69,11 +71,11 @@ class SlowWebhook:
 
     def __enter__(self) -> SlowWebhook:
         self._thread.start()
-        self._sandbox.api.create(CONFIGURATIONS, self._configuration()).must(201)
+        self._sandbox.api.create(self._path, self._configuration()).must(201)
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._sandbox.api.delete(f"{CONFIGURATIONS}/{self._name}").must()
+        self._sandbox.api.delete(f"{self._path}/{self._name}").must()
         self._server.ended.set()
         self._server.shutdown()
         self._server.server_close()
@@ -108,6 +110,24 @@ class SlowWebhook:
         }
 
 
+class PatchingWebhook(SlowWebhook):
+    """A mutating webhook that gives each new pod of the sandbox's namespace the patch. Use it in a `with`.
+
+    It is called after ours, and once more after ours was called again (`reinvocationPolicy: IfNeeded`).
+    """
+
+    def __init__(self, sandbox: Sandbox, folder: Path, patch: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(sandbox, folder, seconds=0, resources=["pods"])
+        self._path = MUTATING_CONFIGURATIONS
+        self._server.patch = base64.b64encode(json.dumps(patch).encode()).decode()
+
+    def _configuration(self) -> dict[str, Any]:
+        body = super()._configuration()
+        for webhook in body["webhooks"]:
+            webhook["reinvocationPolicy"] = "IfNeeded"
+        return body
+
+
 class _Server(ThreadingHTTPServer):
     """A thread a connection, and the handshake in it: an idle connection holds up nobody."""
 
@@ -120,6 +140,8 @@ class _Server(ThreadingHTTPServer):
         self.seconds = seconds
         self.allows = allows
         self.code = code
+        #: In base64; "" in a validating webhook.
+        self.patch = ""
         self.ended = threading.Event()
         self.asked = 0
         self.seen = 0
@@ -152,6 +174,8 @@ class _Handler(BaseHTTPRequestHandler):
             "uid": request["uid"],
             "allowed": self.server.allows or bool(request.get("dryRun")),
         }
+        if self.server.patch:
+            response |= {"patchType": "JSONPatch", "patch": self.server.patch}
         if self.server.code:
             response["status"] = {"code": self.server.code, "message": "not now"}
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}

@@ -231,15 +231,6 @@ def test_a_node_that_another_webhook_names_counts_too(server: Server) -> None:
     assert "nodeName" not in after["spec"]
 
 
-def test_a_member_that_has_a_node_after_all_webhooks_is_refused(server: Server) -> None:
-    """We were not asked again; whoever named the node has to come before us."""
-    once, _ = admitted(server, submitted("research"), uid="r-1")
-    once["spec"]["nodeName"] = "node-1"
-    answer = server.ask("/validate/pods", once)
-    assert not answer.allowed
-    assert "spec.nodeName" in answer.message
-
-
 def test_from_a_pod_that_waits_for_its_podgroup_our_own_keys_are_removed(server: Server) -> None:
     forged = pod(annotations={GROUP: "gang", QUEUE: "research"}, labels={QUEUE: "research"})
     after, _ = admitted(server, forged)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from queues.membership import MIRROR_ANNOTATION, label_value
 from tests.support.http.asking import (
     OWN,
     Said,
@@ -16,6 +17,7 @@ from tests.support.http.wire_objects import (
     NAMED,
     Wire,
     member,
+    namespace,
     pod,
     queue,
 )
@@ -119,3 +121,63 @@ def test_a_service_account_of_another_namespace_is_not_the_controller(server: Se
 def test_a_pod_of_no_queue_does_not_name_one_later(server: Server) -> None:
     """It would be a member that was never asked about: of a queue that is stopped, or takes nothing new."""
     assert not update(server, pod(), pod(annotations={NAMED: "research"})).allowed
+
+
+# On CREATE, after every mutating webhook.
+
+LONG = "a" * 60 + ".research"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pod(),
+        pod(labels={"app": "web"}, gates=["example.com/gate"], nodeName="node-1"),
+        member(queue="research"),
+        member(queue="held", gates=[QUEUE]),
+        pod(annotations={QUEUE: LONG}, labels={QUEUE: label_value(LONG)}),
+        pod(annotations={GROUP: "gang"}, labels={QUEUE: ""}, gates=[QUEUE]),
+        pod(annotations={MIRROR_ANNOTATION: "x", NAMED: "research"}, nodeName="node-1"),
+    ],
+    ids=str,
+)
+def test_a_pod_is_created_as_the_mutating_webhook_answered(server: Server, made: Wire) -> None:
+    assert server.ask("/validate/pods", made).allowed
+
+
+@pytest.mark.parametrize(
+    ("made", "place", "what"),
+    [
+        (member(nodeName="node-1"), "spec.nodeName", "put this pod on a node"),
+        (pod(annotations={NAMED: "research"}), NAMED, "made this pod a member"),
+        (pod(labels={"volcano.sh/queue-name": "research"}), "volcano.sh", "made this pod a member"),
+        (pod(annotations={NAMED: "research"}, gates=[QUEUE]), NAMED, "made this pod a member"),
+        (pod(schedulerName="volcano"), "schedulerName", "made this pod a member"),
+        (pod(annotations={QUEUE: "research"}), "metadata.labels", "removed this label"),
+        (pod(annotations={QUEUE: "held"}, gates=[QUEUE]), "metadata.labels", "removed this label"),
+        (pod(gates=[QUEUE]), "spec.schedulingGates", 'put "sluice.dev/queue" on this pod'),
+        (pod(labels={QUEUE: "research"}), "metadata[sluice.dev/queue]", "another queue"),
+        (pod(annotations={QUEUE: "held"}, labels={QUEUE: "research"}), "metadata", "another queue"),
+        (pod(annotations={QUEUE: LONG}, labels={QUEUE: "research"}), "metadata", "another queue"),
+        (pod(annotations={QUEUE: "held"}, labels={QUEUE: ""}, gates=[QUEUE]), "metadata", "another queue"),
+        (pod(annotations={GROUP: "gang"}, labels={QUEUE: ""}), "spec.schedulingGates", "removed"),
+    ],
+    ids=str,
+)
+def test_a_pod_that_another_webhook_changed_afterwards_is_refused(
+    server: Server, made: Wire, place: str, what: str
+) -> None:
+    answer = server.ask("/validate/pods", made)
+    assert (answer.allowed, answer.code) == (False, 403)
+    assert place in answer.message.split(": another webhook")[0]
+    assert what in answer.message
+    assert "have that webhook's configuration come before" in answer.message
+
+
+def test_of_a_namespace_that_names_a_queue_every_pod_has_the_label(server: Server) -> None:
+    """Nothing on the pod need say that it was a member."""
+    server.has(namespace("team", queue="research"))
+    answer = server.ask("/validate/pods", pod())
+    assert not answer.allowed
+    assert answer.message.startswith("namespace: another webhook made this pod a member")
+    assert server.ask("/validate/pods", member(queue="research")).allowed
