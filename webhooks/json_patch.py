@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 PatchStep = dict[str, Any]
 
 
+@lru_cache(maxsize=1024)
 def json_pointer(*keys: str | int) -> str:
     """The JSON pointer of a place (RFC 6901)."""
     return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
@@ -25,11 +27,10 @@ def patch_map(
         return [{"op": "add", "path": place, "value": added}] if added else []
     steps: list[PatchStep] = []
     for key, value in wanted.items():
-        path = place + json_pointer(key)
         if value is None and key in current:
-            steps.append({"op": "remove", "path": path})
+            steps.append({"op": "remove", "path": place + json_pointer(key)})
         elif value is not None and current.get(key) != value:
-            steps.append({"op": "add", "path": path, "value": value})
+            steps.append({"op": "add", "path": place + json_pointer(key), "value": value})
     return steps
 
 
