@@ -2,7 +2,7 @@
 
 kube-scheduler names victims by their UID alone (`nodeCacheCapable`), and pods of no queue are not watched
 otherwise. So the UIDs of those that may not be evicted are kept, while some policy has the plugin
-(`cluster.informers.system_pods`).
+(`cluster.informers.informers`).
 
 Invariants
 - Without such a policy nothing is kept. When one comes, the pods are listed.

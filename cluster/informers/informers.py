@@ -32,9 +32,9 @@ from cluster.informers.crd_fields import (
 )
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.informers.reflector import SHORT_WATCH_SECONDS, Reflector, ReflectorOptions
-from cluster.informers.system_pods import SYSTEM_PODS, SystemPodsWatch
 from cluster.metrics import Metrics
 from cluster.objects import Command, Namespace, Pod, PodGroup, WorkloadObject
+from cluster.on_demand_reflectors import OnDemandReflectors
 from cluster.readiness import ClusterReadiness
 from cluster.scoring.objects import Node, ScoredPod
 from cluster.scoring.reflectors import ASSIGNED, ASSIGNED_PODS, NODES, ScoringReflectors, WatchedKind
@@ -54,6 +54,9 @@ DEFINITION_KINDS = {f"definition-{name.partition('.')[0]}": name for name in REQ
 MEMBERSHIP_KINDS = (*DEFINITION_KINDS, "namespaces", "podgroups", "queues", "commands", "policies")
 MEMBER_KINDS = (*KINDS, "pods")
 ALL_KINDS = (*MEMBERSHIP_KINDS, *MEMBER_KINDS)
+#: The pods of no queue: watched while some policy protects the system-critical ones among them, and only then
+#: (`cluster.cache.system_pods`).
+SYSTEM_PODS = "system-pods"
 #: An acknowledgement depends on these kinds; it may wait until their caches are as new as the stop.
 ACKNOWLEDGED_KINDS = ("queues", "pods", "namespaces", "podgroups")
 #: Stops and Commands wait for these kinds, so a dead watch of them must be noticed soon; a policy is to be in
@@ -146,9 +149,12 @@ class Informers:
             monotonic=store.clock.monotonic,
         )
         self._store = store
-        self._system_pods = SystemPodsWatch(store.system_pods, new_reflector=self._new_system_pods_reflector)
+        self._system_pods = OnDemandReflectors(lambda: {SYSTEM_PODS: self._new_system_pods_reflector()})
+        self._on_demand = (self._scoring.reflectors, self._system_pods)
         store.policies.add_listener(lambda _before, after: self._scoring.follow(after))
-        store.policies.add_listener(lambda _before, after: self._system_pods.follow(after))
+        store.policies.add_listener(
+            lambda _before, after: self._system_pods.follow(needed=after.protects_system_pods)
+        )
         self._definitions = Definitions(self._relist_own_kinds, faults=readiness.definition_faults)
         self.reflectors |= {
             kind: self._definition_reflector(kind, name) for kind, name in DEFINITION_KINDS.items()
@@ -237,8 +243,8 @@ class Informers:
         """Retry all reflectors now: the API server has answered one of them again."""
         for reflector in self.reflectors.values():
             reflector.retry_now()
-        self._scoring.retry_now()
-        self._system_pods.retry_now()
+        for reflectors in self._on_demand:
+            reflectors.retry_now()
 
     def _definition_reflector(self, kind: str, name: str) -> Reflector[Any]:
         """Watch one definition by its name: our role allows no other."""
@@ -267,7 +273,7 @@ class Informers:
         """Return the names of the threads that were started and have ended."""
         threads = {f"reflector-{kind}": reflector for kind, reflector in self.reflectors.items()}
         dead = [name for name, reflector in threads.items() if reflector.has_died]
-        dead += self._scoring.dead() + self._system_pods.dead()
+        dead += [name for reflectors in self._on_demand for name in reflectors.dead()]
         if self._started:
             dead += [] if self._progress.alive else ["progress"]
             dead += [] if self._relisting.alive else ["relisting"]
@@ -276,8 +282,8 @@ class Informers:
     def stop(self) -> None:
         self._progress.stop()
         self._relisting.stop()
-        self._scoring.stop()
-        self._system_pods.stop()
+        for reflectors in self._on_demand:
+            reflectors.stop()
         for reflector in self.reflectors.values():
             reflector.stop()
 

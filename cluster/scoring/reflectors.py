@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from cluster.on_demand_reflectors import OnDemandReflectors, StartedReflector
 from queues.policies.policy_set import PolicySet
 
 if TYPE_CHECKING:  # numpy comes with it
@@ -24,8 +25,6 @@ if TYPE_CHECKING:  # numpy comes with it
 NODES, ASSIGNED_PODS = "nodes", "assigned-pods"
 #: A field selector: pods with a node that have not ended.
 ASSIGNED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-
-
 #: 5,000 nodes and 100,000 pods are listed in less.
 READING_SECONDS = 30.0
 
@@ -40,16 +39,22 @@ class WatchedKind(msgspec.Struct, frozen=True):
     synced: threading.Event
 
 
-class StartedReflector(Protocol):
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-    def retry_now(self) -> None: ...
+class _Scoring(msgspec.Struct, frozen=True):
+    """What scores nodes, and what is set while nodes and pods have been listed for it."""
+
+    scoring: Any
+    events: tuple[threading.Event, ...]
+
     @property
-    def has_died(self) -> bool: ...
+    def synced(self) -> bool:
+        return all(event.is_set() for event in self.events)
 
 
 class ScoringReflectors:
-    """Owner: the informers. `new_scoring` and `new_reflector` make what is needed, when it is."""
+    """Owner: the informers. `new_scoring` and `new_reflector` make what is needed, when it is.
+
+    `reflectors`: starts and stops the watches.
+    """
 
     def __init__(
         self,
@@ -61,11 +66,10 @@ class ScoringReflectors:
         self._monotonic = monotonic
         self._new_scoring = new_scoring
         self._new_reflector = new_reflector
-        self._lock = threading.Lock()
-        self._stopped = False
-        self._running: _Running | None = None
+        self._current: _Scoring | None = None
         #: When the first policy scored, in monotonic seconds; None while none does.
         self._since: float | None = None
+        self.reflectors = OnDemandReflectors(self._new_reflectors)
 
     def is_reading(self) -> bool:
         """Whether nodes and pods are being read for policies that have begun to score."""
@@ -76,37 +80,17 @@ class ScoringReflectors:
 
     def scoring(self) -> NodeScoring | None:
         """What scores nodes now; None: nothing does, or the cluster has not been read for it yet."""
-        running = self._running
-        return running.scoring if running is not None and running.synced else None
+        current = self._current
+        return current.scoring if current is not None and current.synced else None
 
     def follow(self, policies: PolicySet) -> None:
         """Start or stop the watches, as these policies need them."""
-        with self._lock:
-            if policies.scores and self._running is None and not self._stopped:
-                self._since = self._monotonic()
-                self._running = self._start()
-            elif not policies.scores:
-                self._stop()
+        if not policies.scores:
+            self._current, self._since = None, None
+        self.reflectors.follow(needed=policies.scores)
 
-    def stop(self) -> None:
-        with self._lock:
-            self._stopped = True
-            self._stop()
-
-    def retry_now(self) -> None:
-        """End the back-offs that are under way: the API server answers again."""
-        running = self._running
-        for reflector in running.reflectors.values() if running is not None else ():
-            reflector.retry_now()
-
-    def dead(self) -> list[str]:
-        """The names of the threads that were started and have ended."""
-        running = self._running
-        if running is None:
-            return []
-        return [f"reflector-{kind}" for kind, reflector in running.reflectors.items() if reflector.has_died]
-
-    def _start(self) -> _Running:
+    def _new_reflectors(self) -> dict[str, StartedReflector]:
+        self._since = self._monotonic()
         # loads numpy
         from cluster.scoring.event_handlers import (  # noqa: PLC0415
             AssignedPodEventHandler,
@@ -124,22 +108,5 @@ class ScoringReflectors:
                 threading.Event(),
             ),
         )
-        reflectors = {kind.kind: self._new_reflector(kind) for kind in kinds}
-        for reflector in reflectors.values():
-            reflector.start()
-        return _Running(scoring, reflectors, tuple(kind.synced for kind in kinds))
-
-    def _stop(self) -> None:
-        running, self._running, self._since = self._running, None, None
-        for reflector in running.reflectors.values() if running is not None else ():
-            reflector.stop()
-
-
-class _Running(msgspec.Struct, frozen=True):
-    scoring: Any
-    reflectors: dict[str, StartedReflector]
-    events: tuple[threading.Event, ...]
-
-    @property
-    def synced(self) -> bool:
-        return all(event.is_set() for event in self.events)
+        self._current = _Scoring(scoring, tuple(kind.synced for kind in kinds))
+        return {kind.kind: self._new_reflector(kind) for kind in kinds}

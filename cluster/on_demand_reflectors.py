@@ -1,0 +1,61 @@
+"""Reflectors that run only while something needs what they watch: nodes and pods for scores
+(`cluster.scoring.reflectors`), pods of no queue for plugin `conformance` (`cluster.informers.informers`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+
+class StartedReflector(Protocol):
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def retry_now(self) -> None: ...
+    @property
+    def has_died(self) -> bool: ...
+
+
+class OnDemandReflectors:
+    """Makes reflectors and starts them when they are needed, and stops them when they are not.
+
+    `follow` is called by one thread at a time, all else by any. Once stopped, none starts again.
+    """
+
+    def __init__(self, new_reflectors: Callable[[], Mapping[str, StartedReflector]]) -> None:
+        """`new_reflectors`: makes the reflectors, by kind; called each time they come to be needed."""
+        self._new_reflectors = new_reflectors
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._running: Mapping[str, StartedReflector] = {}
+
+    def follow(self, *, needed: bool) -> None:
+        """Start or stop the reflectors, as they are needed."""
+        with self._lock:
+            if not needed:
+                self._stop()
+            elif not self._running and not self._stopped:
+                self._running = self._new_reflectors()
+                for reflector in self._running.values():
+                    reflector.start()
+
+    def stop(self) -> None:
+        """Stop the reflectors for good."""
+        with self._lock:
+            self._stopped = True
+            self._stop()
+
+    def retry_now(self) -> None:
+        """End the back-offs that are under way: the API server answers again."""
+        for reflector in self._running.values():
+            reflector.retry_now()
+
+    def dead(self) -> list[str]:
+        """Return the names of the threads that were started and have ended."""
+        return [f"reflector-{kind}" for kind, reflector in self._running.items() if reflector.has_died]
+
+    def _stop(self) -> None:
+        running, self._running = self._running, {}
+        for reflector in running.values():
+            reflector.stop()

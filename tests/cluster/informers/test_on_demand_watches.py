@@ -1,0 +1,80 @@
+"""Which kinds are watched while a scheduling policy needs them, and only then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from cluster.api.client import Client
+from cluster.cache.scheduling_policies import ConfigMap
+from cluster.cache.store import Clock, Store
+from cluster.informers import informers
+from cluster.informers.informers import ALL_KINDS, Informers
+from cluster.metrics import Metrics
+from cluster.objects import Metadata
+from cluster.readiness import ClusterReadiness
+from queues.membership import MembershipSettings
+from tests.support.cluster.recording_reflector import RecordingReflector
+
+PLAIN = "actions: allocate"
+SCORES = "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"
+PROTECTS = "actions: preempt\ntiers: [{plugins: [{name: conformance}]}]"
+
+
+class Watches:
+    """The informers of a server; `started`: the kinds whose reflectors run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._made: list[tuple[str, Any, RecordingReflector]] = []
+        monkeypatch.setattr(informers, "Reflector", self._new_reflector)
+        self._store = Store(membership_settings=MembershipSettings(), clock=Clock())
+        readiness = ClusterReadiness(ALL_KINDS, clock=self._store.clock.monotonic)
+        client = cast(Client, None)  # nothing is read
+        self.informers = Informers(client=client, store=self._store, readiness=readiness, metrics=Metrics())
+
+    def _new_reflector(self, *, kind: str, options: Any, **_: Any) -> RecordingReflector:
+        self._made.append((kind, options, RecordingReflector()))
+        return self._made[-1][2]
+
+    def has_policy(self, text: str) -> Watches:
+        obj = ConfigMap(metadata=Metadata(name="policies"), data={"one": text})
+        self._store.policies.replace([obj])
+        return self
+
+    @property
+    def started(self) -> list[str]:
+        return [kind for kind, _, reflector in self._made if reflector.calls[-1:] == ["start"]]
+
+    def selectors(self, kind: str) -> Iterator[tuple[str, str]]:
+        return ((options.labels, options.selector) for made, options, _ in self._made if made == kind)
+
+
+@pytest.mark.parametrize(
+    ("policy", "kinds"),
+    [(PLAIN, []), (SCORES, ["nodes", "assigned-pods"]), (PROTECTS, ["system-pods"])],
+    ids=["a policy that needs neither", "binpack", "conformance"],
+)
+def test_each_policy_has_what_it_needs_watched(
+    monkeypatch: pytest.MonkeyPatch, policy: str, kinds: list[str]
+) -> None:
+    watches = Watches(monkeypatch).has_policy(policy)
+    assert watches.started == kinds
+    assert watches.has_policy(PLAIN).started == []
+
+
+def test_only_pods_on_nodes_that_are_no_members_are_watched_for_conformance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watches = Watches(monkeypatch).has_policy(PROTECTS)
+    ((labels, fields),) = watches.selectors("system-pods")
+    assert labels == "!sluice.dev/queue"
+    assert fields.startswith("spec.nodeName!=,")
+
+
+def test_they_end_with_the_informers(monkeypatch: pytest.MonkeyPatch) -> None:
+    watches = Watches(monkeypatch).has_policy(SCORES).has_policy(PROTECTS)
+    watches.informers.stop()
+    assert watches.started == []
+    assert watches.has_policy(SCORES).started == []
