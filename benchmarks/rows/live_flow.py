@@ -7,7 +7,7 @@ from functools import partial
 
 from benchmarks import flows, scale
 from benchmarks.bench import Bench, running
-from benchmarks.figures import Goal, RowResult, at_least
+from benchmarks.figures import RowResult, at_least
 from benchmarks.flows import Flow
 from benchmarks.interleaved import in_turns
 from benchmarks.objects import QUEUE, Object, pods
@@ -18,8 +18,10 @@ from localcluster.scheduler_config import Edit
 
 PODS, NODES = 1_500, 300
 MEMBERS, OTHERS, PLAIN = "members", "pods of no queue, same cluster", "nothing installed, the same pods"
-#: What members are put beside, and the goal of their rate.
-BESIDE: Mapping[str, Goal | None] = {OTHERS: at_least(0.75), PLAIN: None}
+#: What members are put beside.
+BESIDE = (OTHERS, PLAIN)
+#: What the rate of members is to be, beside either.
+GOAL = at_least(0.75)
 
 
 def measure(say: Say) -> RowResult:
@@ -33,9 +35,9 @@ def measure(say: Say) -> RowResult:
         f"created the same way, in the same cluster and where nothing is installed. {flows.ABOUT}",
         lines=tuple(
             line
-            for other, goal in BESIDE.items()
+            for other in BESIDE
             for line in flows.lines(
-                "members, created live", beside=other, ours=seen[MEMBERS], theirs=seen[other], goal=goal
+                "members, created live", beside=other, ours=seen[MEMBERS], theirs=seen[other], goal=GOAL
             )
         ),
     )

@@ -30,8 +30,8 @@ NOWHERE = {"bench": "nowhere"}
 
 #: What is put beside nothing installed, in words, and the goal of its rate.
 BESIDE = {
-    "quiet": ("nothing stopped in their namespace", 0.97),
-    "guarded": ("something stopped in their namespace", 0.90),
+    "quiet": ("nothing stopped in their namespace", 0.98),
+    "guarded": ("something stopped in their namespace", 0.93),
 }
 _WORDS = {"plain": "nothing installed"} | {way: words for way, (words, _) in BESIDE.items()}
 Seen = Mapping[str, Sequence[Bound]]
