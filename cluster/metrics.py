@@ -88,6 +88,12 @@ class Metrics:
         self.given_back = Counter(
             "sluice_given_back", "Work that a drain had suspended, and resumed", registry=self.registry
         )
+        self.recreations = Counter(
+            "sluice_recreations",
+            "Pods parked by filter that were deleted, and Jobs suspended, since spec.parked is Recreate",
+            ["how", "outcome"],
+            registry=self.registry,
+        )
         self.acknowledgement = Histogram(
             "sluice_acknowledgement_seconds",
             "From hearing of a stop to its acknowledgement",

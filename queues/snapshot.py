@@ -194,14 +194,8 @@ def _decision_of(result: Verdict, *, chain: Chain | None) -> QueueDecision:
         warning=waiting_warning(result.stop) if result.stop else "",
         revision=_revision(chain) if chain is not None else "",
         restricted=chain_restrictions(chain) if chain is not None else (),
-        recreates_parked=chain is not None and _recreates_parked(chain),
+        recreates_parked=chain is not None and chain.parked is ParkedPods.RECREATE,
     )
-
-
-def _recreates_parked(chain: Chain) -> bool:
-    """As the nearest queue on the way up to root says that says anything."""
-    named = (queue.parked for queue in chain.queues if queue.parked is not None)
-    return next(named, ParkedPods.KEEP) is ParkedPods.RECREATE
 
 
 def _revision(chain: Chain) -> str:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 import msgspec
 
 from queues.queue import IMPLIED_ROOT, ROOT, Queue
+from queues.states import ParkedPods
 from queues.text import quoted
 
 #: Names of a cycle that are shown.
@@ -50,6 +51,12 @@ class Chain(msgspec.Struct, frozen=True, gc=False):
 
     queues: tuple[Queue, ...]
     broken: ChainBreak | None = None
+
+    @property
+    def parked(self) -> ParkedPods:
+        """As the nearest queue on the way up to root says that says anything."""
+        named = (queue.parked for queue in self.queues if queue.parked is not None)
+        return next(named, ParkedPods.KEEP)
 
 
 class Tree:

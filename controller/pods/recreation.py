@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import zip_longest
@@ -61,6 +61,8 @@ _JOB, _CRON_JOB = "jobs", "cronjobs"
 #: Suspends a Job if none of its pods is on a node and the function that it is given says yes at last; returns
 #: whether it did.
 SuspendJob = Callable[[Workload, Callable[[], bool]], bool]
+#: Label `outcome` of metric `sluice_recreations`.
+_OUTCOMES: Mapping[bool | None, str] = {True: "done", False: "skipped", None: "failed"}
 _STOPS = frozenset({CauseKind.SUSPENDED, CauseKind.STOPPED})
 
 
@@ -186,7 +188,7 @@ class ParkedPodRecreation:
         may_send = partial(self._may_send, member, self._decision(member).revision)
         send = partial(self._delete, member, may_send)
         if job is not None:
-            send = partial(self._suspend_job, job, may_send)
+            send = partial(self._suspend, job, may_send)
         submitted = self._context.submit(
             self._context.drain_writers,
             ("recreate", uid),
@@ -217,8 +219,18 @@ class ParkedPodRecreation:
             return False
         return True
 
+    def _suspend(self, job: Workload, may_send: Callable[[], bool]) -> bool:
+        """In a writer's thread. Returns whether the Job was suspended."""
+        try:
+            return self._suspend_job(job, may_send)
+        except (NotFound, Conflict):
+            return False
+
     def _receive(self, member: Member, job: Workload | None, done: bool | None) -> None:
+        """`done`: whether it was written; None where the request was given up."""
         self._under_way.discard(member.uid if job is None else job.uid)
+        how = "Delete" if job is None else "Suspend"
+        self._context.metrics.recreations.labels(how, _OUTCOMES[done]).inc()
         if not done:
             if job is not None:
                 self._not_before[job.uid] = self._store.clock.monotonic() + IDLE_SECONDS

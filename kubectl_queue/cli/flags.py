@@ -77,7 +77,7 @@ def int_flag(name: str, help: str) -> Flag:
 
 def choice_flag(name: str, help: str, *, among: Sequence[str]) -> Flag:
     """One of a few words, however capitalised; the value is the word as it is spelt in `among`."""
-    return Flag(name=name, help=help, read=lambda text: _one_of(text, among), value="|".join(among))
+    return Flag(name=name, help=help, read=lambda text: read_choice(text, among=among), value="|".join(among))
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,8 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _one_of(text: str, among: Sequence[str]) -> str:
+def read_choice(text: str, *, among: Sequence[str]) -> str:
+    """The word of `among`, however `text` is capitalised. Raises ValueError."""
     for word in among:
         if word.lower() == text.lower():
             return word

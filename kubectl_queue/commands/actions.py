@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kubectl_queue.cli.flag_values import NONE, future_fault, parse_bool, parse_time
-from kubectl_queue.cli.flags import Flag, Flags, duration_with_unit_flag, selected
+from kubectl_queue.cli.flags import Flag, Flags, duration_with_unit_flag, read_choice, selected
 from kubectl_queue.cli.options import (
     ALL,
     COMMAND,
@@ -27,7 +27,7 @@ from kubectl_queue.errors import UsageError
 from kubectl_queue.queue_objects import QueueObjects, name_of, read_queues
 from kubectl_queue.session import Session
 from queues.queue import ROOT
-from queues.states import Action, State, StopPolicy
+from queues.states import Action, ParkedPods, State, StopPolicy
 
 #: The value of --wait that waits for the end of a close.
 _CLOSED = "closed"
@@ -81,6 +81,7 @@ def _stop_fields(flags: Flags, *, now: datetime, command: str) -> StopFields:
         reason=flags.text("reason") if flags.has("reason") else None,
         resume_at=at,
         clear_resume_at=flags.has("until") and at is None,
+        settings={"parked": flags.value("parked")} if flags.has("parked") else {},
     )
 
 
@@ -94,6 +95,12 @@ def _resume_time(flags: Flags, *, now: datetime) -> datetime | None:
 
 def _time_or_none(text: str) -> Callable[[datetime], datetime | None]:
     return (lambda now: None) if text == NONE else parse_time(text)
+
+
+def _parked_or_none(text: str) -> str | None:
+    if text.lower() == NONE:
+        return None
+    return read_choice(text, among=(*ParkedPods, NONE))
 
 
 def new_editor(session: Session, request: EditRequest, operation: Operation) -> QueueEditor:
@@ -151,6 +158,16 @@ STOP_FLAGS = (
         ),
     ),
     _REASON,
+    Flag(
+        name="parked",
+        default=None,
+        read=_parked_or_none,
+        value="|".join((*ParkedPods, NONE)),
+        help=(
+            "What becomes of pods that wait without a gate: Recreate has their controllers create them again "
+            f"with it; {NONE}: as the queue above says. It stays when the stop ends."
+        ),
+    ),
 )
 #: Of each command that edits queues.
 EDIT_FLAGS = (ALL, SELECTOR, TIMEOUT, DRY_RUN, OUTPUT)

@@ -155,6 +155,8 @@ def _marks(queue: ChainMember, stopping: Container[str], *, now: datetime) -> It
         yield "is to be Closed"
     if queue.stop_policy is not StopPolicy.NONE:
         yield f"stopPolicy {queue.stop_policy}"
+    if queue.parked is not None:
+        yield f"parked {queue.parked}"
     if queue.queue in stopping:
         yield "stops it"
     if queue.namespace_selector:

@@ -35,23 +35,25 @@ class Decision:
 class StopFields:
     """The fields of `spec` that belong to a stop, as the command line gave them.
 
-    `reason`: None where --reason was not given. `clear_resume_at`: remove the time to resume.
+    `reason`: None where --reason was not given. `clear_resume_at`: remove the time to resume. `settings`: the
+    fields that outlast the stop, `parked`; None removes one.
     """
 
     reason: str | None = None
     resume_at: datetime | None = None
     clear_resume_at: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def for_new_stop(self) -> dict[str, Any]:
         """The fields that are set with the stop; None removes those of the stop before."""
-        return {"reason": self.reason or None, "resumeAt": self._time}
+        return {"reason": self.reason or None, "resumeAt": self._time, **self.settings}
 
     def for_present_stop(self) -> dict[str, Any]:
         """The fields that were given, for a queue that is stopped so already."""
         fields: dict[str, Any] = {} if self.reason is None else {"reason": self.reason or None}
         if self.resume_at is not None or self.clear_resume_at:
             fields["resumeAt"] = self._time
-        return fields
+        return {**fields, **self.settings}
 
     @property
     def until(self) -> str:

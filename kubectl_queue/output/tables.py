@@ -4,9 +4,10 @@ Promises
 - The columns are the printer columns of the Queue's definition (`manifests/crds`), the spacing that of
   kubectl (Go's tabwriter: at least 6 wide, 3 apart, nothing after the last one). Rows that come later keep
   the widths of those before.
-- After them come, with -o wide, NAMESPACES, where a queue selects some, and LEFT, the pods of a queue itself
-  that its drain has still to end, where one drains; then a column for each label of -L; then RESUMES, when
-  a stop ends by itself, where one does.
+- After them come, with -o wide, NAMESPACES, where a queue selects some, PARKED, what becomes of pods that
+  wait without a gate, where a queue says that, and LEFT, the pods of a queue itself that its drain has still
+  to end, where one drains; then a column for each label of -L; then RESUMES, when a stop ends by itself,
+  where one does.
 - A name of more than 48 letters is cut in the middle, so that it still differs from the others.
 - Ages are written as kubectl writes them (k8s.io/apimachinery/pkg/util/duration.HumanDuration).
 """
@@ -54,6 +55,7 @@ COLUMNS = (
 RESUMES = Column("RESUMES", "spec.resumeAt")
 LEFT = Column("LEFT", "status.drain.left", wide=True)
 NAMESPACES = Column("NAMESPACES", "spec.namespaceSelector", wide=True)
+PARKED = Column("PARKED", "spec.parked", wide=True)
 #: The columns whose values are names of queues.
 _NAMES = frozenset({"NAME", "PARENT"})
 
@@ -88,7 +90,7 @@ class Table:
 
     def _begin(self, items: Sequence[Object], *, now: datetime) -> None:
         if self._wide:
-            optional = (NAMESPACES, LEFT)
+            optional = (NAMESPACES, PARKED, LEFT)
             self._columns += [
                 column for column in optional if any(_cell(column, item, now=now) for item in items)
             ]

@@ -29,7 +29,7 @@ import msgspec
 from queues import labels as names
 from queues.membership import valid_name
 from queues.messages import names_missing_action
-from queues.states import State
+from queues.states import ParkedPods, State
 from queues.status.stop_status import Acknowledgement
 from queues.text import printable, quoted
 from queues.verdict import Cause, CauseKind, Verdict
@@ -203,6 +203,11 @@ def _about_the_object(case: _Case, outcome: Outcome) -> Iterator[str]:
             yield f"nothing new of its namespace is scheduled: {case.denied.text}"
     elif outcome is Outcome.STOPPED and is_pod and not case.subject.calls_extender:
         yield _without_marker(case.subject)
+    elif outcome is Outcome.STOPPED and is_pod and _is_to_be_recreated(case):
+        yield (
+            "it was pending before the stop, and spec.parked is Recreate: if its controller is a ReplicaSet, "
+            "StatefulSet or Job, that creates it again with the gate once the stop is acknowledged"
+        )
     elif (
         outcome in {Outcome.WAITS_FOR_OTHER, Outcome.UNREAD, Outcome.NOT_MEMBER, Outcome.FREE}
         and not case.subject.node
@@ -224,6 +229,14 @@ def _without_marker(subject: ObservedObject) -> str:
     gated = names.GATE in subject.gates
     by = "its gate and the bind guard alone stop it" if gated else "the bind guard alone stops it"
     return f"kube-scheduler does not ask about it, since it requests no {names.MARKER}: {by}"
+
+
+def _is_to_be_recreated(case: _Case) -> bool:
+    """Whether `spec.parked` concerns a pod that is stopped: one without a gate, that a controller owns."""
+    if case.subject.gates or not case.subject.owners or case.queues is None or case.verdict is None:
+        return False
+    by_its_queue = case.stops[0].kind in {CauseKind.SUSPENDED, CauseKind.STOPPED} and case.refusal is None
+    return by_its_queue and case.queues.tree.chain(case.verdict.queue).parked is ParkedPods.RECREATE
 
 
 def _waiting(case: _Case) -> Iterator[str]:

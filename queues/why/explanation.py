@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from queues.states import Desired, State, StopPolicy
+from queues.states import Desired, ParkedPods, State, StopPolicy
 from queues.status.changes import Change
 from queues.status.stop_status import Acknowledgement
 from queues.text import (
@@ -106,7 +106,10 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ChainMember(_JsonStruct, frozen=True):
-    """One queue of the chain: its state, what its own spec asks for, and its selector, where it has one."""
+    """One queue of the chain: its state, what its own spec asks for, and its selector, where it has one.
+
+    `parked`: its `spec.parked`; None where it says nothing.
+    """
 
     queue: str
     state: State
@@ -114,6 +117,7 @@ class ChainMember(_JsonStruct, frozen=True):
     stop_policy: StopPolicy
     resume_at: datetime | None = None
     namespace_selector: str = ""
+    parked: ParkedPods | None = None
 
 
 class Stop(_JsonStruct, frozen=True):

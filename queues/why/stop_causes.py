@@ -97,6 +97,7 @@ def chain_members(name: str, queues: ObservedQueues) -> Iterator[ChainMember]:
             stop_policy=queue.stop_policy,
             resume_at=queue.resume_time if queue.is_suspended_or_held else None,
             namespace_selector=queue.namespace_selector.text if queue.namespace_selector else "",
+            parked=queue.parked,
         )
 
 

@@ -14,7 +14,7 @@ from cluster.cache.workloads import Workload
 from cluster.exceptions import Conflict
 from cluster.metrics import Metrics
 from cluster.recorder import EventRecorder
-from cluster.write_queue import WriteQueue
+from cluster.write_queue import Key, WriteQueue
 from controller.pods.recreation import (
     IDLE_SECONDS,
     RECREATIONS,
@@ -65,6 +65,23 @@ def waiting(name: str, *, of: Wire | None = REPLICAS, created: Any = BEFORE, **m
     return made
 
 
+class Writes(ImmediateWrites):
+    """A write queue that sends each write at once, or gives each up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gives_up = False
+
+    def submit(
+        self, key: Key, write: Callable[[], object], *, done: Callable[[bool], object] | None = None, **_: Any
+    ) -> bool:
+        if not self.gives_up:
+            return super().submit(key, write, done=done)
+        if done is not None:
+            done(False)
+        return True
+
+
 class Recreated:
     """A leader that has acknowledged the stop of the queue `research`."""
 
@@ -78,7 +95,9 @@ class Recreated:
         self.leads = True
         self.refusal: Exception | None = None
         client = cast(Client, SimpleNamespace(delete=self._delete, create=self._create))
-        writers = cast(WriteQueue, ImmediateWrites())
+        self.writes = Writes()
+        self.metrics = Metrics()
+        writers = cast(WriteQueue, self.writes)
         work_queue = WorkQueue(self.server.clock.monotonic)
         self._work_queue = work_queue
         self.records = QueueRecords(work_queue)
@@ -89,13 +108,19 @@ class Recreated:
                 writers=writers,
                 drain_writers=writers,
                 work_queue=work_queue,
-                recorder=EventRecorder(client=client, writers=writers, metrics=Metrics()),
+                recorder=EventRecorder(client=client, writers=writers, metrics=self.metrics),
+                metrics=self.metrics,
                 leading=lambda: self.leads,
             ),
             suspend_job=self._suspend,
             is_acknowledged=lambda queue: self.records.holds(queue, self.server.store.snapshot),
         )
         self.acknowledge()
+
+    def count(self, how: str, outcome: str) -> float | None:
+        """Metric `sluice_recreations`."""
+        labels = {"how": how, "outcome": outcome}
+        return self.metrics.registry.get_sample_value("sluice_recreations_total", labels)
 
     def acknowledge(self) -> None:
         store = self.server.store
@@ -290,6 +315,22 @@ def test_a_pod_that_has_changed_meanwhile_is_looked_at_again() -> None:
     recreated.refusal = None
     assert recreated.step() == ["work"]
     assert [kind for kind, _ in recreated.events] == ["ReplicaSet", "Queue"]
+
+
+def test_each_request_is_counted_by_what_was_done_and_what_came_of_it() -> None:
+    recreated = Recreated()
+    pods = waiting("one"), waiting("two"), waiting("work", of=JOB)
+    recreated.after(*pods)
+    assert recreated.count("Delete", "done") == 2
+    assert recreated.count("Suspend", "done") == 1
+    recreated.server.lacks(*pods)
+    recreated.refusal = Conflict(409, "Conflict", "somebody was faster")
+    recreated.after(waiting("three"))
+    assert recreated.count("Delete", "skipped") == 1
+    recreated.writes.gives_up = True
+    recreated.step()
+    assert recreated.count("Delete", "failed") == 1
+    assert recreated.count("Delete", "done") == 2
 
 
 def _resume(recreated: Recreated) -> None:

@@ -54,12 +54,19 @@ def all_gated(sandbox: Sandbox) -> dict[str, Object]:
     return until(found, "all pods to have the gate")
 
 
+def recreations(sandbox: Sandbox, *, how: str) -> float:
+    """Metric `sluice_recreations`: what was deleted or suspended, of all queues of the cluster."""
+    return sandbox.counted(rf'sluice_recreations_total{{how="{how}",outcome="done"}}')
+
+
 @pytest.mark.parametrize("kind", [DEPLOYMENT, STATEFUL_SET], ids=["Deployment", "StatefulSet"])
 def test_refused_pods_come_back_gated_and_go_after_the_resume(sandbox: Sandbox, kind: WorkloadKind) -> None:
     """Each once; the workload and the queue say why, and each new pod does."""
     queue = sandbox.queue(parked="Recreate")
+    deleted = recreations(sandbox, how="Delete")
     before = pending_before(sandbox, kind, queue)
     after = all_gated(sandbox)
+    until(lambda: recreations(sandbox, how="Delete") >= deleted + REPLICAS, "each deletion to be counted")
     assert before.isdisjoint(_uids(after))
     for name in after:
         sandbox.reason_on(name, suspended_text(queue))
@@ -85,6 +92,7 @@ def test_by_default_refused_pods_stay(sandbox: Sandbox) -> None:
 def test_a_job_whose_pods_wait_is_suspended_and_resumed_with_the_queue(sandbox: Sandbox) -> None:
     """No pod of it counts as failed; a bare pod stays, since nobody would create it again."""
     queue = sandbox.queue(parked="Recreate")
+    suspensions = recreations(sandbox, how="Suspend")
     sandbox.pod("bare", queue, gated=True).must(201)
     body = work_body(JOB, "work", queue)
     body["spec"]["template"]["spec"]["schedulingGates"] = [{"name": OWN_GATE}]
@@ -96,6 +104,7 @@ def test_a_job_whose_pods_wait_is_suspended_and_resumed_with_the_queue(sandbox: 
     until(lambda: set(sandbox.read_pods()) == {"bare"}, "the Job's pod to go")
     sandbox.event("work", "SuspendedByQueue", suspended_text(queue))
     path = f"{JOB.path(sandbox.namespace)}/work"
+    until(lambda: recreations(sandbox, how="Suspend") > suspensions, "the suspension to be counted")
     suspended = sandbox.api.get(path).must().body
     assert (suspended["spec"]["suspend"], suspended["status"].get("failed", 0)) == (True, 0)
     sandbox.edit(queue, state="Open")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from kubectl_queue.errors import UsageError
 from tests.support.plugin.harness import (
     StoredQueues,
     item,
@@ -40,6 +43,22 @@ def test_a_time_and_a_reason_are_taken_back() -> None:
     result = run_command(api, "suspend", "b", "--until=none", "--reason=")
     assert result.out == "queue.scheduling.volcano.sh/b edited (reason, resumeAt)\n"
     assert api.patches[0][1]["spec"] == {"reason": None, "resumeAt": None}
+
+
+@pytest.mark.parametrize(
+    "words", [("suspend",), ("hold",), ("drain", "--yes"), ("stop", "--keep-already-running")], ids=" ".join
+)
+def test_each_command_that_stops_takes_what_becomes_of_parked_pods(words: tuple[str, ...]) -> None:
+    api = StoredQueues(item("b"), item("c", parked="Recreate"))
+    verb, *more = words
+    assert run_command(api, verb, "b", *more, "--parked=recreate").code == 0
+    assert run_command(api, verb, "c", *more, "--parked", "none").code == 0
+    assert [patch["spec"]["parked"] for _, patch in api.patches] == ["Recreate", None]
+
+
+def test_a_word_that_parked_does_not_have_is_refused() -> None:
+    with pytest.raises(UsageError, match="it must be one of Keep, Recreate, none"):
+        run_command(StoredQueues(item("b")), "suspend", "b", "--parked=delete")
 
 
 def test_what_an_earlier_drain_set_is_taken_back() -> None:

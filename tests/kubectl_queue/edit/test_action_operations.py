@@ -104,6 +104,18 @@ def test_suspend_of_a_suspended_queue_takes_a_new_reason_or_time() -> None:
     assert patch(Action.SUSPEND, queue, reason="old") == {}
 
 
+def test_suspend_sets_what_becomes_of_parked_pods() -> None:
+    """It outlasts the stop: neither a resume nor another suspend removes it."""
+    recreate: dict[str, Any] = {"settings": {"parked": "Recreate"}}
+    assert patch(Action.SUSPEND, item("b"), **recreate) == {"state": "Suspended", "parked": "Recreate"}
+    queue = item("b", state="Suspended", parked="Keep")
+    assert patch(Action.SUSPEND, queue, **recreate) == {"parked": "Recreate"}
+    assert patch(Action.SUSPEND, queue, settings={"parked": None}) == {"parked": None}
+    assert patch(Action.SUSPEND, queue, settings={"parked": "Keep"}) == {}
+    assert "parked" not in patch(Action.RESUME, queue)
+    assert "parked" not in patch(Action.SUSPEND, item("b", parked="Recreate"))
+
+
 def test_the_time_to_resume_can_be_taken_away() -> None:
     queue = item("b", state="Suspended", reason="old", resumeAt="2030-01-01T12:10:00Z")
     decision = decide(ActionOperation(action=Action.SUSPEND, stop=StopFields(clear_resume_at=True)), queue)

@@ -89,6 +89,16 @@ def test_the_same_policy_again_takes_a_new_reason_time_or_setting() -> None:
     assert outcome_for(queue, drain={"rate": 5}) == "unchanged (it is to be drained already)"
 
 
+@pytest.mark.parametrize("policy", [HOLD, DRAIN])
+def test_a_stop_policy_sets_what_becomes_of_parked_pods(policy: StopPolicy) -> None:
+    recreate: dict[str, Any] = {"settings": {"parked": "Recreate"}}
+    assert patch_for(item("b"), policy, **recreate) == {"stopPolicy": policy.value, "parked": "Recreate"}
+    held = item("b", stopPolicy=policy.value, parked="Recreate")
+    assert patch_for(held, policy, settings={"parked": None}) == {"parked": None}
+    assert outcome_for(held, policy, settings={"parked": None}) == "edited (parked)"
+    assert patch_for(held, policy, **recreate) == {}
+
+
 def test_the_time_to_resume_can_be_taken_away() -> None:
     queue = item("b", stopPolicy="Hold", resumeAt=LATER)
     assert patch_for(queue, HOLD, clear_resume_at=True) == {"resumeAt": None}

@@ -226,6 +226,14 @@ def test_wide_shows_whose_namespaces_a_queue_selects_where_one_does() -> None:
         assert "NAMESPACES" not in lines[0]
 
 
+def test_wide_shows_what_becomes_of_pods_without_a_gate_where_a_queue_says_so() -> None:
+    head, *rows = Table(wide=True).lines([item("q", parked="Recreate"), QUEUES[0]], now=NOW)
+    assert head.split()[-1] == "PARKED"
+    assert rows[0].endswith("Recreate")
+    assert "PARKED" not in Table().lines([item("q", parked="Recreate")], now=NOW)[0]
+    assert "PARKED" not in Table(wide=True).lines([item("q")], now=NOW)[0]
+
+
 def test_the_tree_says_whose_namespaces_a_queue_selects() -> None:
     """On the queue that says so; what it cannot read selects none, and steers no terminal."""
     seen = snapshot(

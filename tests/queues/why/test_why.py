@@ -10,7 +10,7 @@ import pytest
 from queues import labels as names
 from queues.namespace_selectors import compile_selector
 from queues.queue import ROOT, Queue
-from queues.states import Desired, State, StopPolicy
+from queues.states import Desired, ParkedPods, State, StopPolicy
 from queues.status.changes import HISTORY_LIMIT, Change
 from queues.tree import Tree
 from queues.verdict import Cause, CauseKind
@@ -243,6 +243,40 @@ def test_a_pod_that_kube_scheduler_does_not_ask_about_is_named_as_such(
     (note,) = told(pod(calls_extender=False, gates=gates), STOPPED_BY_A).notes
     assert note.endswith(by)
     assert names.MARKER in note
+
+
+OWNER = ObjectRef(kind="ReplicaSet", name="web", namespace="ns")
+
+
+def recreating(**fields: Any) -> ObservedQueues:
+    """Queue `b` below `a`, which has parked pods created again."""
+    above = queue("a", parked=ParkedPods.RECREATE)
+    return seen(above, queue("b", parent="a", **{"desired": Desired.SUSPENDED, **fields}))
+
+
+def test_a_pod_that_is_to_be_created_again_says_so() -> None:
+    found = told(pod(owners=(OWNER,)), recreating())
+    (note,) = found.notes
+    assert "spec.parked is Recreate" in note
+    assert [each.parked for each in found.chain] == [None, ParkedPods.RECREATE, None]
+
+
+@pytest.mark.parametrize(
+    ("subject", "queues"),
+    [
+        (pod(), recreating()),
+        (pod(owners=(OWNER,), gates=(names.GATE,)), recreating()),
+        (pod(owners=(OWNER,), gates=("of/another",)), recreating()),
+        (pod(owners=(OWNER,)), recreating(parked=ParkedPods.KEEP)),
+        (pod(owners=(OWNER,)), STOPPED_BY_A),
+        (pod(owners=(OWNER,)), seen(queue("b", parent="missing", parked=ParkedPods.RECREATE))),
+    ],
+    ids=["bare", "gated", "gated by another", "Keep", "by default", "not stopped by a queue"],
+)
+def test_no_other_pod_says_that_it_is_to_be_created_again(
+    subject: ObservedObject, queues: ObservedQueues
+) -> None:
+    assert not any("Recreate" in note for note in told(subject, queues).notes)
 
 
 def test_a_closing_queue_says_what_keeps_it_from_closed() -> None:
