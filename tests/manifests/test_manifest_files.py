@@ -269,3 +269,10 @@ def test_the_extender_sees_members_alone_and_gives_up_early() -> None:
 
 def test_the_files_speak_of_no_machine() -> None:
     assert not [path for path in FILES if "/work/" in path.read_text() or "/root/" in path.read_text()]
+
+
+def test_replicas_are_spread_without_counting_the_pods_of_the_old_version() -> None:
+    """A roll-out makes new pods beside the old ones: counted together, the new ones may share a node."""
+    [deployment] = of_kind("Deployment")
+    [constraint] = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert constraint["matchLabelKeys"] == ["pod-template-hash"]

@@ -106,6 +106,15 @@ def test_the_image_runs_as_the_user_of_the_deployment_and_has_the_version_of_its
     assert "--require-hashes" in containerfile
 
 
+def test_the_image_takes_nothing_of_the_checkout_but_the_wheel_and_the_locked_requirements() -> None:
+    """A checkout may hold private keys of a local cluster: no page tells anybody to copy it."""
+    containerfile = (ROOT / "release" / "Containerfile").read_text()
+    assert re.findall(r"^(?:COPY|ADD) (.*)", containerfile, re.MULTILINE) == ["requirements.txt *.whl ./"]
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    assert [page.name for page in pages if re.search(r"^(?:COPY|ADD) ", page.read_text(), re.MULTILINE)] == []
+    assert "(../release/Containerfile)" in (ROOT / "docs" / "operating.md").read_text()
+
+
 def test_the_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"sluice {VERSION}\n"
