@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import h2.config
@@ -19,6 +21,8 @@ CONNECTION_WINDOW = 16 * 1024 * 1024
 FIRST_WINDOW, LARGEST_WINDOW = 65_535, 2**31 - 1
 #: How many ended streams h2 remembers, for frames of them that are still on their way.
 REMEMBERED_STREAMS = 1_024
+#: How many header blocks of a connection are looked up instead of decoded.
+KNOWN_BLOCKS = 16
 #: RFC 7541 section 4.2: an encoder whose table shrank and grew since the last block sends two.
 TABLE_SIZE_UPDATES = 2
 #: The first bytes of a change of the table's size.
@@ -64,12 +68,49 @@ def build_connection(limits: Limits) -> Connection:
             h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: limits.header_bytes,
         },
     )
+    connection.encoder = HeaderEncoder()
     connection.decoder = HeaderDecoder(
         fields=limits.header_lines + len(":msap"), max_header_list_size=limits.header_bytes
     )
     connection.initiate_connection()
     connection.increment_flow_control_window(CONNECTION_WINDOW - FIRST_WINDOW)
     return connection
+
+
+class HeaderEncoder(hpack.Encoder):
+    """Encodes the headers of responses without a dynamic table: a field has the same bytes in every block.
+
+    The first block says that the table has no room (RFC 7541 section 4.2). That holds whatever size the
+    client allows later.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.header_table.maxsize = 0
+        self.table_size_changes.append(0)
+
+    @property
+    def header_table_size(self) -> int:
+        return 0
+
+    @header_table_size.setter
+    def header_table_size(self, value: int) -> None:
+        """The client allows a table of this size; we use none."""
+
+    def encode(self, headers: Iterable[Any], huffman: bool = True) -> bytes:  # noqa: FBT001, FBT002, RUF100 - hpack's signature
+        block = b"".join([_encode_field(name, value, huffman) for name, value in headers])
+        if self.header_table.resized:
+            self.header_table.resized = False
+            return self._encode_table_size_change() + block
+        return block
+
+
+@lru_cache(maxsize=1024)
+def _encode_field(name: bytes, value: bytes, huffman: bool) -> bytes:
+    return _fields.add((name, value), sensitive=False, huffman=huffman)
+
+
+_fields = HeaderEncoder()
 
 
 class UnreadableHeaders(ProtocolError):
@@ -79,16 +120,32 @@ class UnreadableHeaders(ProtocolError):
 
 
 class HeaderDecoder(hpack.Decoder):
-    """Decodes header blocks of a bounded number of fields and bytes. Its errors end the connection."""
+    """Decodes header blocks of a bounded number of fields and bytes. Its errors end the connection.
+
+    A client whose requests have the same headers sends the same block again: indices of fields in the table.
+    Such a block is looked up, until another one may have changed the table.
+    """
 
     def __init__(self, *, fields: int, max_header_list_size: int) -> None:
         super().__init__(max_header_list_size)
         self._fields = fields
+        self._known_blocks: dict[tuple[bytes, bool], list[Any]] = {}
 
     def decode(self, data: bytes, raw: bool = False) -> Any:  # noqa: FBT001, FBT002, RUF100 - hpack's signature
+        known = self._known_blocks.get((data, raw))
+        if known is not None:
+            return known.copy()
+        headers = self._decode(data, raw)
+        if not has_only_indices(data) or len(self._known_blocks) >= KNOWN_BLOCKS:
+            self._known_blocks.clear()
+        else:
+            self._known_blocks[data, raw] = headers.copy()
+        return headers
+
+    def _decode(self, data: bytes, raw: bool) -> list[Any]:
         try:
             self._check_size(data)
-            return super().decode(data, raw)
+            return list(super().decode(data, raw))
         except hpack.OversizedHeaderListError as exc:
             raise DenialOfServiceError(str(exc)) from exc
         except ProtocolError:
@@ -105,6 +162,11 @@ class HeaderDecoder(hpack.Decoder):
         fields, updates = count_fields(data)
         if fields > self._fields or updates > TABLE_SIZE_UPDATES:
             raise DenialOfServiceError(f"the head of a request may have {self._fields} lines")
+
+
+def has_only_indices(block: bytes) -> bool:
+    """Whether each byte of the block is the index of a field: decoding it does not change the table."""
+    return bool(block) and min(block) > 0x80 and max(block) < 0xFF
 
 
 def count_fields(block: bytes) -> tuple[int, int]:

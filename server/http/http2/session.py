@@ -36,8 +36,6 @@ from server.http.request_parser import Header, Request, RequestError, body_too_l
 
 #: Bytes of responses for which a client has not opened its windows.
 BLOCKED_BYTES_LIMIT = 32 * 1024 * 1024
-#: The header compression table for our responses; a client may allow a larger one.
-HEADER_TABLE_BYTES = 4_096
 
 _INVALID_HEADERS = RequestError(400, "the headers are not valid in HTTP/2")
 _INVALID_FRAMES = RequestError(400, "not valid HTTP/2")
@@ -243,9 +241,6 @@ class Http2Session:
         self._finish_streams(sent)
 
     def _on_settings(self, _: h2.events.RemoteSettingsChanged) -> None:
-        """A larger header table would only take longer to search."""
-        encoder = self._connection.encoder
-        encoder.header_table_size = min(encoder.header_table_size, HEADER_TABLE_BYTES)
         self._finish_streams(self._send_buffer.send_all())
 
     # To the client.
