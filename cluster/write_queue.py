@@ -101,7 +101,8 @@ class WriteQueue:
         self._arrivals = itertools.count()
         self._changed = threading.Condition()
         self._stopped = threading.Event()
-        self._number = threads
+        #: How many writes are under way at most.
+        self.width = threads
         self._first_width = slow_start or threads
         #: How many writes of this burst have succeeded and are under way, and when all threads may write.
         self._succeeded = self._under_way = 0
@@ -109,7 +110,7 @@ class WriteQueue:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        for number in range(self._number):
+        for number in range(self.width):
             thread = threading.Thread(target=self._run, name=f"{self._name}-{number}", daemon=True)
             thread.start()
             self._threads.append(thread)

@@ -14,6 +14,10 @@ The order is by priority, then age. Each write reads the queue's decision again 
 stop in the middle of a resume takes effect at once. Which pods wait is read from the pods, so a crash loses
 nothing.
 
+After a resume the writers get the first gates at once, and the others as they send them (`_Backlog`). To
+submit thousands takes the interpreter for as long as the first pod needs from its patch to its bind, and a
+stop of another queue would wait for all of them.
+
 A pod whose namespace has come to be selected, or whose scheduling policy has got the action for it, is
 retried several times, with growing pauses, while its condition still says the opposite: another replica may
 have answered kube-scheduler before it saw the new labels or policies.
@@ -24,6 +28,7 @@ extender refused only when another pod or a node changes, or after five minutes.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -33,7 +38,7 @@ from typing import Any
 
 import msgspec
 
-from cluster.api.client import STRATEGIC_MERGE_PATCH
+from cluster.api.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from cluster.backoff import Backoff
 from cluster.cache.members import Member
 from cluster.cache.store import Store
@@ -53,6 +58,10 @@ from queues.snapshot import QueueDecision
 #: The number of retries of a pod whose condition still says that its namespace is not selected, or what its
 #: policy lacks, and the pauses between them.
 TIMES, RETRY = 8, Backoff(1.0)
+
+#: The gates that a resume submits before all else; and how many wait for each writer: at most, and at least
+#: while there are more.
+FIRST_GATES, MOST_PER_WRITER, LEAST_PER_WRITER = 16, 32, 16
 
 #: What changes with each resume of a queue: its revision, and the number of changes of what it selects and of
 #: the scheduling policies.
@@ -142,6 +151,39 @@ def assignment(member: Member, queue: str, *, schedules: bool) -> dict[str, Any]
     return body
 
 
+def gate_removal(member: Member) -> tuple[dict[str, Any], str]:
+    """What is patched in the spec to remove our gate, and the type of the patch.
+
+    Gates are never added to a pod that exists. So where ours is the only one known, there is no other, and a
+    merge patch removes it. The API server allocates 255 KiB for it, and 318 for a strategic merge patch.
+    """
+    if member.others_gated:
+        return {"schedulingGates": [_DELETE_GATE]}, STRATEGIC_MERGE_PATCH
+    return {"schedulingGates": None}, MERGE_PATCH
+
+
+class _Backlog:
+    """The gated members of resumes that are not submitted to the writers yet; by priority, then age."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[tuple[int, datetime], str]] = []
+        self._uids: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, member: Member) -> None:
+        if member.uid not in self._uids:
+            self._uids.add(member.uid)
+            heapq.heappush(self._heap, (_rank(member), member.uid))
+
+    def pop(self) -> str:
+        """Remove the first one; return its UID."""
+        _, uid = heapq.heappop(self._heap)
+        self._uids.discard(uid)
+        return uid
+
+
 class Ungating:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
@@ -154,6 +196,11 @@ class Ungating:
         self._sent: dict[str, int] = {}
         #: The retries of pods of queues with a selector, by UID.
         self._retries: dict[str, Retries] = {}
+        self._backlog = _Backlog()
+        #: Whether more of the backlog will be submitted soon.
+        self._continues = False
+        #: The UIDs of the members whose gate was submitted, and which no writer has tried yet.
+        self._gates: set[str] = set()
 
     def ungate(self, queue: str, members: Iterable[Member], *, may_retry: Callable[[], bool]) -> int:
         """Ungate or retry the members that the queue's stop had parked.
@@ -164,18 +211,30 @@ class Ungating:
         decision = self._context.store.snapshot.decision(queue)
         if not decision.schedules:
             return 0
+        gates_left: float = math.inf
         if self._resumed.get(queue) != decision.revision:
             # After a resume all waiting members are ungated in order of priority, not only the changed ones.
             self._resumed[queue] = decision.revision
             members = self._context.store.members.waiting_in(queue)
+            gates_left = FIRST_GATES
         postponed, refused = 0, list[Member]()
 
         def ungate(member: Member) -> None:
-            nonlocal postponed
-            postponed += not self._ungate_or_retry(member, decision, may_retry=may_retry, refused=refused)
+            nonlocal postponed, gates_left
+            action = self._action(member, decision)
+            if action is PodAction.UNGATE and gates_left > 0:
+                gates_left -= 1
+                self._submit_gate(member)
+            elif action is PodAction.UNGATE:
+                self._backlog.add(member)
+            elif action is PodAction.RETRY:
+                postponed += not self._retry_or_postpone(
+                    member, decision, may_retry=may_retry, refused=refused
+                )
 
-        # In order, so that the writers begin with the first ones while the rest is still being submitted.
+        # In order, so that the writers begin with the first ones while the rest is still being looked at.
         each_member(self._context, "ungate", sorted(members, key=_rank), ungate, queue=queue)
+        self._continue(at_most=FIRST_GATES)
         for member in self._refused_pods.retry(queue, refused, revision=decision.revision):
             self._send(member, "retry", partial(self._retry, member, decision.revision))
         return postponed
@@ -205,7 +264,49 @@ class Ungating:
         for queue in self._resumed.keys() - queues:
             del self._resumed[queue]
 
-    def _ungate_or_retry(
+    def _action(self, member: Member, decision: QueueDecision) -> PodAction:
+        selected = not decision.restricted or self._context.store.selects(decision.queue, member.namespace)
+        action = pod_action(member, decision, selected=selected, lacks_action=self._lacks_action)
+        if action is not PodAction.RETRY:
+            self._retries.pop(member.uid, None)
+        return action
+
+    def _submit_gate(self, member: Member) -> None:
+        def write() -> bool:
+            try:
+                return self._remove_gate(member)
+            finally:
+                self._gates.discard(member.uid)
+                self._continue(at_most=LEAST_PER_WRITER * self._context.writers.width)
+
+        self._gates.add(member.uid)
+        if not self._send(member, "ungate", write):
+            self._gates.discard(member.uid)
+
+    def _continue(self, *, at_most: int) -> None:
+        """Have more of the backlog submitted if no more than so many gates wait; from any thread."""
+        if len(self._backlog) and len(self._gates) <= at_most and not self._continues:
+            self._continues = True
+            self._context.work_queue.deliver(self._submit_backlog)
+
+    def _submit_backlog(self) -> None:
+        """Submit gates of members that wait as before, so many that the writers are busy for a while."""
+        self._continues = False
+        if not self._context.leading():
+            self._backlog = _Backlog()
+        most = MOST_PER_WRITER * self._context.writers.width
+        while len(self._backlog) and len(self._gates) < most:
+            member = self._context.store.members.by_uid(self._backlog.pop())
+            if member is not None:
+                each_member(self._context, "ungate", [member], self._ungate_again, queue=member.queue)
+
+    def _ungate_again(self, member: Member) -> None:
+        """Ungate it if that is still to be done: its queue may have been stopped meanwhile."""
+        decision = self._context.store.snapshot.decision(member.queue)
+        if self._action(member, decision) is PodAction.UNGATE:
+            self._submit_gate(member)
+
+    def _retry_or_postpone(
         self,
         member: Member,
         decision: QueueDecision,
@@ -213,17 +314,7 @@ class Ungating:
         may_retry: Callable[[], bool],
         refused: list[Member],
     ) -> bool:
-        """Returns False if it is to be retried and `may_retry` says no. Adds it to `refused` if it is to be
-        retried once.
-        """
-        selected = not decision.restricted or self._context.store.selects(decision.queue, member.namespace)
-        action = pod_action(member, decision, selected=selected, lacks_action=self._lacks_action)
-        if action is not PodAction.RETRY:
-            self._retries.pop(member.uid, None)
-        if action is PodAction.UNGATE:
-            self._send(member, "ungate", partial(self._remove_gate, member))
-        if action is not PodAction.RETRY:
-            return True
+        """Returns False if `may_retry` says no. Adds it to `refused` if it is to be retried once."""
         if not may_retry():
             return False
         if _retried_repeatedly(member, decision):
@@ -248,18 +339,21 @@ class Ungating:
     def _requeue(self, queue: str) -> None:
         self._context.work_queue.add_after(queue, RETRY_SECONDS, members=True)
 
-    def _send(self, member: Member, what: str, write: Callable[[], bool]) -> None:
+    def _send(self, member: Member, what: str, write: Callable[[], bool]) -> bool:
+        """Returns False if it was sent already, or is not taken now."""
         if self._sent.get(member.uid) == member.version:
-            return
+            return False
         self._sent[member.uid] = member.version
         key, not_written = (what, member.uid), partial(self._not_written, member)
         rank, subject = (1, *_rank(member)), pod_subject(member)
-        if not self._context.submit_write(
+        if self._context.submit_write(
             key, write, not_written, rank=rank, queue=member.queue, subject=subject
         ):
-            self._sent.pop(member.uid, None)  # an earlier write for it is still under way, or it backs off
-            if not self._context.writers.wait(key):
-                self._requeue(member.queue)
+            return True
+        self._sent.pop(member.uid, None)  # an earlier write for it is still under way, or it backs off
+        if not self._context.writers.wait(key):
+            self._requeue(member.queue)
+        return False
 
     def _not_written(self, member: Member, failed: bool) -> None:
         if self._sent.get(member.uid) == member.version:
@@ -270,8 +364,9 @@ class Ungating:
     def _remove_gate(self, member: Member) -> bool:
         if not self._schedules(member.queue, member):
             return False
-        body = {"metadata": {"uid": member.uid}, "spec": {"schedulingGates": [_DELETE_GATE]}}
-        self._context.client.patch(pod_path(member), body, content_type=STRATEGIC_MERGE_PATCH)
+        spec, content_type = gate_removal(member)
+        body = {"metadata": {"uid": member.uid}, "spec": spec}
+        self._context.client.patch(pod_path(member), body, content_type=content_type)
         return True
 
     def _retry(self, member: Member, token: str) -> bool:

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from cluster.api.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
+from cluster.write_queue import Key, WriteQueue
+from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import (
+    FIRST_GATES,
+    MOST_PER_WRITER,
     RETRY,
     TIMES,
     PodAction,
     Resume,
     Retries,
+    Ungating,
     after_retry,
     assignment,
+    gate_removal,
     next_retry_at,
     pod_action,
     refused_by_us,
 )
 from queues.namespace_selectors import NamespaceSelector
 from queues.snapshot import QueueDecision, QueueSnapshot
+from tests.support.controller.contexts import context_with
 from tests.support.controller.members import parked
+from tests.support.http.asking import Server
 from tests.support.http.wire_objects import GROUP, Wire, member, pod
+from tests.support.http.wire_objects import queue as queue_object
 from tests.support.rules.cases import NOW, OPEN, SUSPENDED, queue, tree
 
 NOTHING, UNGATE, RETRIED = PodAction.NOTHING, PodAction.UNGATE, PodAction.RETRY
@@ -168,3 +182,103 @@ def test_a_pod_whose_podgroup_exists_now_gets_its_queue(schedules: bool) -> None
     }
     gates = [{"name": GATE, "$patch": "delete"}]
     assert body.get("spec") == ({"schedulingGates": gates} if schedules else None)
+
+
+def test_a_merge_patch_removes_our_gate_unless_the_pod_has_another() -> None:
+    alone, one_of_two = member(gates=[GATE]), member(gates=[GATE, "example.com/other"])
+    assert gate_removal(parked(alone, message="")) == ({"schedulingGates": None}, MERGE_PATCH)
+    spec = {"schedulingGates": [{"name": GATE, "$patch": "delete"}]}
+    assert gate_removal(parked(one_of_two, message="")) == (spec, STRATEGIC_MERGE_PATCH)
+
+
+class HeldWrites:
+    """A write queue of one thread that sends the first write when the test says so."""
+
+    width = 1
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Key, Callable[[], object]]] = []
+
+    def submit(self, key: Key, write: Callable[[], object], **_: object) -> bool:
+        self.waiting.append((key, write))
+        return True
+
+    def __len__(self) -> int:
+        return len(self.waiting)
+
+    def send_all(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for _, write in waiting:
+            write()
+
+
+class Resumed:
+    """A queue `vision` that was resumed; as many of its pods are gated, the last one created first."""
+
+    def __init__(self, count: int) -> None:
+        self.server = Server().has(queue_object("root", parent=""), queue_object("vision"))
+        self.names = [f"p-{number:04}" for number in range(count)]
+        for age, name in enumerate(self.names):
+            obj = member(name, "vision", gates=[GATE])
+            created = (NOW - timedelta(seconds=age)).strftime("%Y-%m-%dT%H:%M:%SZ")
+            self.server.has({**obj, "metadata": {**obj["metadata"], "creationTimestamp": created}})
+        self.writes, self.patched = HeldWrites(), list[str]()
+        self.leads = True
+        client = SimpleNamespace(patch=lambda path, _body, **_: self.patched.append(path.rpartition("/")[2]))
+        self.context = context_with(
+            store=self.server.store,
+            client=cast(Client, client),
+            writers=cast(WriteQueue, self.writes),
+            leading=lambda: self.leads,
+        )
+        self.ungating = Ungating(self.context, events=RetryEvents(self.context))
+        self.ungating.ungate("vision", [], may_retry=lambda: True)
+
+    def pass_results_on(self) -> None:
+        self.context.work_queue.get([0.0], at_once=True)
+
+
+def test_a_resume_submits_the_first_gates_at_once_and_the_others_as_they_are_sent() -> None:
+    setup = Resumed(100)
+    assert len(setup.writes) == FIRST_GATES
+    setup.pass_results_on()
+    assert len(setup.writes) == MOST_PER_WRITER
+    setup.pass_results_on()
+    assert len(setup.writes) == MOST_PER_WRITER
+    most = 0
+    while setup.writes.waiting:
+        most = max(most, len(setup.writes))
+        setup.writes.send_all()
+        setup.pass_results_on()
+    assert setup.patched == setup.names[::-1]
+    assert most == MOST_PER_WRITER
+
+
+def test_other_writes_that_wait_delay_no_gate() -> None:
+    setup = Resumed(FIRST_GATES + 3)
+    setup.writes.waiting += [(("event", str(number)), lambda: None) for number in range(10_000)]
+    setup.pass_results_on()
+    assert sum(key[0] == "ungate" for key, _ in setup.writes.waiting) == FIRST_GATES + 3
+
+
+def test_a_gate_that_waits_to_be_submitted_stays_where_the_queue_stops_again() -> None:
+    setup = Resumed(FIRST_GATES + 1)
+    setup.server.has(queue_object("vision", state="Suspended", generation=2, version=50))
+    setup.pass_results_on()
+    assert len(setup.writes) == FIRST_GATES
+    setup.writes.send_all()
+    assert setup.patched == []
+
+
+def test_a_pod_that_is_gone_before_its_gate_is_submitted_is_left_out() -> None:
+    setup = Resumed(FIRST_GATES + 2)
+    setup.server.store.members.replace([])
+    setup.pass_results_on()
+    assert len(setup.writes) == FIRST_GATES
+
+
+def test_a_replica_that_no_longer_leads_submits_no_more_gates() -> None:
+    setup = Resumed(100)
+    setup.leads = False
+    setup.pass_results_on()
+    assert len(setup.writes) == FIRST_GATES
