@@ -6,6 +6,8 @@ Invariants
 - Conditions, state and history are written in the first sync after a change, or together with what all
   replicas have to see first if that comes within `YOUNG_SECONDS`. Counts are written at most once in
   `COUNT_SECONDS`. Nothing is written where nothing differs.
+- After a resume that removes gates the status waits for `FIRST_PODS_SECONDS`, so that its requests do not
+  compete with the patches and binds of the first pods.
 - Nothing whose size is up to users delays an acknowledgement: counts are written apart where they are large,
   or were refused (`status_writer`).
 - While the store has an older object than the one that was written last, the queue waits for its event.
@@ -55,6 +57,8 @@ ACKNOWLEDGE_SECONDS = 0.02
 #: While specs are this young the queue is reconciled more often, and that not all replicas have seen them is
 #: not worth a write: soon all have, and the guards are on.
 YOUNG_SECONDS, SOON_SECONDS = 0.2, 0.005
+#: The first pod of a resume is bound in less.
+FIRST_PODS_SECONDS = 0.05
 #: A stop that waits for longer says for what, in so many characters.
 WAITING_SECONDS, WAITING_LIMIT = 2.0, 300
 #: How soon a queue that is not empty yet is reconciled again.
@@ -129,6 +133,8 @@ class QueueReconciler:
         specs = self._acknowledgement.specs_seen(queue)
         verdict, again = self._verdict(obj, record)
         acknowledged = self._follow_stop(queue, record, verdict)
+        if (left := self._seconds_for_first_pods(queue, verdict, specs)) > 0:
+            return Wait(left)
         seen_by_all = self._acknowledgement.all_have_seen(queue)
         if not (acknowledged and seen_by_all) and self._is_young(record, specs):
             return Wait(SOON_SECONDS)
@@ -163,9 +169,9 @@ class QueueReconciler:
         if urgent and (conflict := self._conflicts.seconds_to_wait(obj, status)):
             return Wait(min(conflict, again) if again else conflict)
         rank = POLICY_RANK if is_policy_alone(difference, before) else STATUS_RANK
-        if not difference or (rank == POLICY_RANK and not self._policy_changes.may_write(queue)):
-            return Nothing(again)
-        return Write(difference=difference, urgent=urgent, again=again, rank=rank)
+        is_write = difference and (rank != POLICY_RANK or self._policy_changes.may_write(queue))
+        write = Write(difference=difference, urgent=urgent, again=again, rank=rank)
+        return write if is_write else Nothing(again)
 
     def _counted(self, queue: str) -> Counted:
         return Counted(
@@ -255,6 +261,12 @@ class QueueReconciler:
         self._records.acknowledge_stop(queue)
         self._context.metrics.acknowledgement.observe(now - stop.at)
         return True
+
+    def _seconds_for_first_pods(self, queue: str, verdict: Verdict, specs: SpecsSeen) -> float:
+        """For how long the status of a queue whose gates are being removed waits."""
+        if not verdict.schedules or not self._store.members.counts(queue).gated:
+            return 0.0
+        return specs.at + FIRST_PODS_SECONDS - self._store.clock.monotonic()
 
     def _is_young(self, record: QueueRecord, specs: SpecsSeen) -> bool:
         """Whether the specs, or the pending stop, were noticed within the last `YOUNG_SECONDS`."""
