@@ -39,7 +39,7 @@ def measure(say: Say) -> RowResult:
             _line(
                 "drain of running pods", "`kubectl delete` of the same", seen["drained"], seen["deleted"], 1.5
             ),
-            _line("giving them back, last bind", "the same pods fresh", seen["back"], seen["fresh"], 1.2),
+            _line("giving them back, last bind", "the same pods fresh", seen["back"], seen["fresh"], 1.8),
         ),
     )
 
