@@ -245,6 +245,14 @@ def index() -> Index:
     return Index()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _forget_the_index() -> Iterator[None]:
+    """Four hundred thousand objects: a later test that collects garbage would look at each of them."""
+    yield
+    index.cache_clear()
+    modules.cache_clear()
+
+
 def unknown_names(module: Module) -> Iterator[str]:
     for line, text in module.texts:
         for match in QUOTED.finditer(text):
