@@ -31,7 +31,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One workload. `queue` is empty if it belongs to none. `admitted`: our webhook admitted it.
 
     `paused`: it is suspended or aborted. `suspended_by_drain`: not empty if a drain of ours suspended it.
-    `delegated`: its `spec.managedBy` names another controller than the kind's own.
+    `delegated`: its `spec.managedBy` names another controller than the kind's own. `leaving`: it is being
+    deleted. `replicas`: how many pods it wants, of the kinds that are scaled.
     """
 
     kind: WorkloadKind
@@ -47,6 +48,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     paused: bool = False
     suspended_by_drain: str = ""
     delegated: bool = False
+    leaving: bool = False
+    replicas: int = 1
 
     def __str__(self) -> str:
         return f"{self.kind.kind.lower()} {self.namespace}/{self.name}"
@@ -137,6 +140,8 @@ class Workloads:
             paused=is_paused(self._kind, obj),
             suspended_by_drain=meta.annotation(names.SUSPENDED),
             delegated=self._kind.is_delegated(obj.spec.managed_by),
+            leaving=bool(meta.deletion_timestamp),
+            replicas=1 if obj.spec.replicas is None else obj.spec.replicas,
         )
 
     def _set(self, before: Workload | None, after: Workload | None) -> None:

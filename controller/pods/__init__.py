@@ -8,6 +8,6 @@
 - `retry`: makes kube-scheduler retry pods whose preemption was denied, and pods whose last filter answer has
   an unknown outcome.
 - `recreation`: deletes pods that filter refuses, where their queue says so and their controllers create them
-  again with the gate.
+  again with the gate; `missing_pods` says how many of these may be missing at a time.
 - `reservations`: clears the nominations of pods of a stopped queue.
 """

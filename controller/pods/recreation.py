@@ -13,8 +13,11 @@ A pod is deleted only if
   deletion;
 - it was created before the second in which the stop was acknowledged. So what is created again is not deleted
   again, even if it should come without the gate;
-- its controller is a ReplicaSet or StatefulSet that is known here and wants replicas. Nobody creates a bare
-  pod again; what other controllers do is not known;
+- its controller is a ReplicaSet or StatefulSet that is known here, is of the same queue, wants replicas and
+  is not being deleted. Nobody creates a bare pod again; what other controllers do is not known;
+- few of those that were deleted before are missing, of its controller and in all
+  (`controller.pods.missing_pods`). So deletions are as slow as the creations that follow them, and end where
+  those are refused;
 - it names no PodGroup, whose controller may count it, and has no finalizer, by which somebody waits for it.
 
 A Job counts a deleted pod as failed, so it is suspended instead, on the same conditions, if none of its pods
@@ -23,9 +26,10 @@ is on a node, and nobody but a CronJob owns it. It is resumed as after a drain.
 Disruption budgets do not matter: the eviction API does not ask them for a pending pod either.
 
 Invariants
-- At most `RECREATIONS` requests are sent in a second, for the oldest pods first; queues take turns.
+- At most `RECREATIONS` requests are sent in a step, for the oldest pods first; queues take turns.
 - The decision and the leadership are read again just before each request.
-- What is left is read from the pods, so a crash loses nothing and repeats nothing.
+- What is left is read from the pods, so a crash loses nothing and repeats nothing. What is missing is
+  forgotten with the leadership: the next leader deletes a few more at most.
 """
 
 from __future__ import annotations
@@ -42,14 +46,17 @@ from cluster.cache.workloads import Workload
 from cluster.exceptions import Conflict, NotFound
 from cluster.objects import Condition
 from controller.context import ControllerContext, pod_path, pod_subject, queue_subject, workload_subject
+from controller.pods.missing_pods import MissingPods
 from controller.pods.ungating import refused_by_us
 from queues.apimachinery.timestamps import parse_timestamp
 from queues.snapshot import QueueDecision
 from queues.status.conditions import ACTIVE
 from queues.verdict import CauseKind
 
-#: Requests in a second, and the seconds between two steps.
-RECREATIONS, STEP_SECONDS = 50, 1.0
+#: Requests in a step, and the seconds between two steps.
+RECREATIONS, STEP_SECONDS = 25, 0.5
+#: Seconds until the missing pods are counted again while they keep others from being deleted.
+MISSING_SECONDS = 2.0
 #: Writers that the requests of one namespace take at most.
 LANES_PER_NAMESPACE = 3
 #: Seconds until what could not be done is tried again, though nothing has changed.
@@ -78,7 +85,7 @@ def may_be_recreated(member: Member, owner: Workload | None) -> bool:
     """
     if not refused_by_us(member) or member.group or owner is None or not owner.live:
         return False
-    if owner.namespace != member.namespace:
+    if owner.namespace != member.namespace or owner.queue != member.queue or owner.leaving:
         return False
     if owner.kind.key == _JOB:  # its pods have a finalizer, of the Job's own controller
         return not owner.paused and not owner.delegated
@@ -107,7 +114,8 @@ class ParkedPodRecreation:
         self._queues: set[str] = set()
         #: The pods and Jobs for which a request is under way, by UID.
         self._under_way: set[str] = set()
-        #: The Jobs that could not be suspended, and when that is tried again, by UID, in monotonic seconds.
+        self._missing = MissingPods()
+        #: The Jobs that there was a request for, and when there may be another, by UID, in monotonic seconds.
         self._not_before: dict[str, float] = {}
         self._stepped_at = -math.inf
         #: When the next step is due, in monotonic seconds.
@@ -128,18 +136,39 @@ class ParkedPodRecreation:
         self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
         parked = {queue: self._parked_in(queue) for queue in sorted(self._queues)}
         self._queues = {queue for queue, members in parked.items() if members is None or members}
+        self._count_missing(parked, now=now)
         free = most = RECREATIONS - len(self._under_way)
+        is_kept = False
         for member in _in_turns(members for members in parked.values() if members):
             if free <= 0:
                 break
-            free -= self._submit(member)
+            is_job = self._job_of(member) is not None
+            if not is_job and not self._missing.may_delete(member.owner_uid):
+                is_kept = True
+            elif self._submit(member):
+                free -= 1
+                if not is_job:
+                    self._missing.delete(member.owner_uid, now=now)
         waits = free < most or bool(self._under_way) or None in parked.values()
-        self.due = now + (STEP_SECONDS if waits else IDLE_SECONDS) if self._queues else math.inf
+        pause = STEP_SECONDS if waits else MISSING_SECONDS if is_kept else IDLE_SECONDS
+        self.due = now + pause if self._queues else math.inf
 
     def forget(self) -> None:
         """Forget everything: another replica leads."""
         self._queues.clear()
+        self._missing.clear()
         self.due = math.inf
+
+    def _count_missing(self, parked: Mapping[str, list[Member] | None], *, now: float) -> None:
+        owners = {
+            member.owner_uid: owner
+            for members in parked.values()
+            for member in members or ()
+            if (owner := self._store.workloads.by_uid(member.owner_uid)) is not None
+        }
+        queues = self._missing.queues | {queue for queue, members in parked.items() if members}
+        seen = (member for queue in queues for member in self._store.members.in_queue(queue))
+        self._missing.count(seen, under_way=self._under_way, parked=owners, now=now)
 
     def _parked_in(self, queue: str) -> list[Member] | None:
         """The pods that are left to be deleted, the oldest first; None if that is to be asked again later."""
@@ -231,9 +260,11 @@ class ParkedPodRecreation:
         self._under_way.discard(member.uid if job is None else job.uid)
         how = "Delete" if job is None else "Suspend"
         self._context.metrics.recreations.labels(how, _OUTCOMES[done]).inc()
+        if job is not None:  # also where it was suspended: somebody else may resume it
+            self._not_before[job.uid] = self._store.clock.monotonic() + IDLE_SECONDS
+        elif done:
+            self._missing.note_deleted(member.uid)
         if not done:
-            if job is not None:
-                self._not_before[job.uid] = self._store.clock.monotonic() + IDLE_SECONDS
             return
         decision = self._decision(member)
         text = f"pods that waited without the gate are deleted, and created again with it: {decision.text}"

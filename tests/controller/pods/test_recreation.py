@@ -15,9 +15,9 @@ from cluster.exceptions import Conflict
 from cluster.metrics import Metrics
 from cluster.recorder import EventRecorder
 from cluster.write_queue import Key, WriteQueue
+from controller.pods.missing_pods import LIMIT, OWNER_LIMIT, RECENT_SECONDS
 from controller.pods.recreation import (
     IDLE_SECONDS,
-    RECREATIONS,
     STEP_SECONDS,
     ParkedPodRecreation,
     stopped_since,
@@ -26,7 +26,7 @@ from controller.status.queue_records import QueueRecords, Stop
 from controller.workqueue import WorkQueue
 from tests.support.controller.contexts import ImmediateWrites, context_with
 from tests.support.http.asking import Server
-from tests.support.http.wire_objects import GROUP, Wire, member, owner, queue, workload
+from tests.support.http.wire_objects import GROUP, Wire, member, owner, queue, template, workload
 from tests.support.rules.cases import NOW
 
 SINCE = NOW - timedelta(minutes=1)
@@ -39,12 +39,21 @@ ACTIVE = {
     "observedGeneration": 1,
     "lastTransitionTime": f"{SINCE:%Y-%m-%dT%H:%M:%SZ}",
 }
-REPLICAS = workload("replicasets.apps", "web", replicas=3)
-STATEFUL = workload("statefulsets.apps", "db", replicas=3)
-SCALED_DOWN = workload("replicasets.apps", "gone", replicas=0)
-JOB = workload("jobs.batch", "train")
-CRON_JOB = workload("cronjobs.batch", "nightly")
-NIGHTLY = workload("jobs.batch", "nightly-1", owner=owner(CRON_JOB))
+
+
+def of_queue(resource: str, name: str, *, queue: str = "research", **more: Any) -> Wire:
+    return workload(resource, name, template(annotations={"sluice.dev/queue": queue}), **more)
+
+
+REPLICAS = of_queue("replicasets.apps", "web", replicas=1000)
+STATEFUL = of_queue("statefulsets.apps", "db", replicas=3)
+SCALED_DOWN = of_queue("replicasets.apps", "gone", replicas=0)
+ELSEWHERE = of_queue("replicasets.apps", "moved", queue="web", replicas=3)
+GOING = of_queue("replicasets.apps", "going", replicas=3)
+GOING["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+JOB = of_queue("jobs.batch", "train")
+CRON_JOB = of_queue("cronjobs.batch", "nightly")
+NIGHTLY = of_queue("jobs.batch", "nightly-1", owner=owner(CRON_JOB))
 FOREIGN = {**REPLICAS, "metadata": {**REPLICAS["metadata"], "uid": "uid-foreign"}}
 
 
@@ -87,7 +96,7 @@ class Recreated:
 
     def __init__(self, *queues: Wire) -> None:
         self.server = Server().has(queue("root"), *(queues or (stopped(parked="Recreate"),)))
-        self.server.has(REPLICAS, STATEFUL, SCALED_DOWN, JOB)
+        self.server.has(REPLICAS, STATEFUL, SCALED_DOWN, ELSEWHERE, GOING, JOB)
         self.deleted: dict[str, Any] = {}
         self.events: list[tuple[str, str]] = []
         self.suspended: list[str] = []
@@ -170,6 +179,8 @@ class Recreated:
         (waiting("work", of=None), []),
         (waiting("work", of=SCALED_DOWN), []),
         (waiting("work", of=FOREIGN), []),
+        (waiting("work", of=ELSEWHERE), []),
+        (waiting("work", of=GOING), []),
         (waiting("work", created=SINCE), []),
         (waiting("work", gates=["sluice.dev/queue"]), []),
         (waiting("work", gates=["example.com/other"]), []),
@@ -182,6 +193,8 @@ class Recreated:
         "bare",
         "of a ReplicaSet that wants no replicas",
         "of a controller that is not known",
+        "of a controller whose new pods are of another queue",
+        "of a controller that is being deleted",
         "created in the second of the stop",
         "gated",
         "gated by another",
@@ -209,11 +222,12 @@ def test_a_job_is_suspended_once_and_none_of_its_pods_deleted(obj: Wire) -> None
 @pytest.mark.parametrize(
     "obj",
     [
-        workload("jobs.batch", "other", suspend=True),
-        workload("jobs.batch", "other", owner={**owner(JOB), "kind": "JobSet", "uid": "uid-set"}),
-        workload("jobs.batch", "other", managedBy="example.com/controller"),
+        of_queue("jobs.batch", "other", suspend=True),
+        of_queue("jobs.batch", "other", owner={**owner(JOB), "kind": "JobSet", "uid": "uid-set"}),
+        of_queue("jobs.batch", "other", managedBy="example.com/controller"),
+        of_queue("jobs.batch", "other", queue="web"),
     ],
-    ids=["suspended already", "of a JobSet", "of another controller"],
+    ids=["suspended already", "of a JobSet", "of another controller", "of another queue"],
 )
 def test_a_job_that_is_not_ours_to_suspend_is_left_alone(obj: Wire) -> None:
     recreated = Recreated()
@@ -352,13 +366,65 @@ def test_nothing_more_is_deleted_after_a_resume_or_by_a_former_leader(
     assert recreated.step() == []
 
 
-def test_so_many_are_deleted_in_a_second_the_oldest_first() -> None:
-    pods = [waiting(f"work-{n:03}", created=BEFORE - timedelta(seconds=n)) for n in range(2 * RECREATIONS)]
+def old(name: str, number: int, *, of: Wire = REPLICAS) -> list[Wire]:
+    """Refused pods of one controller, the last one the oldest."""
+    return [waiting(f"{name}-{n:03}", of=of, created=BEFORE - timedelta(seconds=n)) for n in range(number)]
+
+
+def again(name: str, *, of: Wire = REPLICAS) -> Wire:
+    """A pod that its controller has created, with the gate."""
+    return waiting(f"{name}-again", of=of, created=NOW, gates=["sluice.dev/queue"])
+
+
+def test_the_oldest_are_deleted_and_no_more_of_one_controller_than_may_be_missing() -> None:
+    pods = old("web", 30)
     recreated = Recreated()
     first = recreated.after(*pods)
-    assert first == [f"work-{n:03}" for n in range(RECREATIONS, 2 * RECREATIONS)]
-    recreated.server.lacks(*pods[RECREATIONS:])
-    assert len(recreated.step()) == RECREATIONS
+    assert first == [f"web-{n:03}" for n in range(30 - OWNER_LIMIT, 30)]
+    assert recreated.step() == []  # their watch is late
+    recreated.server.lacks(*pods[30 - OWNER_LIMIT :])
+    assert recreated.step() == []  # nobody has created them again
+    recreated.server.has(again("a"), again("b"), again("c"))
+    assert recreated.step() == ["web-017", "web-018", "web-019"]
+
+
+def test_no_more_of_all_controllers_than_may_be_missing() -> None:
+    more = [of_queue("replicasets.apps", f"more-{n}", replicas=9) for n in range(4)]
+    pods = [pod for n, work in enumerate(more) for pod in old(f"more-{n}", 9, of=work)]
+    recreated = Recreated()
+    recreated.server.has(*more)
+    assert len(recreated.after(*pods)) == LIMIT
+    assert recreated.step() == []
+
+
+def test_a_controller_that_may_not_create_pods_stops_the_others_for_a_while_only() -> None:
+    more = [of_queue("replicasets.apps", f"more-{n}", replicas=10) for n in range(3)]
+    first, second, third = (old(f"more-{n}", 10, of=work) for n, work in enumerate(more))
+    recreated = Recreated()
+    recreated.server.has(*more)
+    assert len(recreated.after(*first, *second)) == LIMIT
+    recreated.server.lacks(*first, *second)
+    assert recreated.after(*third) == []
+    recreated.server.clock.seconds += RECENT_SECONDS
+    assert len(recreated.step()) == OWNER_LIMIT
+
+
+def test_a_deletion_that_failed_leaves_nothing_missing() -> None:
+    recreated = Recreated()
+    recreated.refusal = Conflict(409, "Conflict", "somebody was faster")
+    assert recreated.after(*old("web", 30)) == []
+    recreated.refusal = None
+    assert len(recreated.step()) == OWNER_LIMIT
+
+
+def test_a_controller_that_wants_fewer_pods_now_lacks_none_that_it_does_not_want() -> None:
+    pods = old("web", 30)
+    recreated = Recreated()
+    assert len(recreated.after(*pods)) == OWNER_LIMIT
+    recreated.server.lacks(*pods[30 - OWNER_LIMIT :])
+    fewer = of_queue("replicasets.apps", "web", replicas=20, version=2)
+    recreated.server.has(fewer)
+    assert len(recreated.step()) == OWNER_LIMIT
 
 
 def test_the_workload_and_the_queue_are_told_once() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import pytest
 
+from controller.pods.missing_pods import OWNER_LIMIT
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import GATE, OWN_GATE, gates, suspended_text, why
 from tests.support.e2e.sandbox import Sandbox
@@ -14,18 +16,19 @@ from tests.support.e2e.wait import settled, until
 from tests.support.e2e.workloads import DEPLOYMENT, JOB, STATEFUL_SET, WorkloadKind, work_body
 
 REPLICAS = 3
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
 
 
-def pending_before(sandbox: Sandbox, kind: WorkloadKind, queue: str) -> set[str]:
+def pending_before(sandbox: Sandbox, kind: WorkloadKind, queue: str, *, replicas: int = REPLICAS) -> set[str]:
     """The UIDs of the pods of a workload that were kept back by the test's own gate when their queue was
     suspended, and are refused by filter now.
     """
-    body = work_body(kind, "work", queue, replicas=REPLICAS)
+    body = work_body(kind, "work", queue, replicas=replicas)
     if kind is STATEFUL_SET:
         body["spec"]["podManagementPolicy"] = "Parallel"
     body["spec"]["template"]["spec"]["schedulingGates"] = [{"name": OWN_GATE}]
     sandbox.make(kind, body).must(201)
-    until(lambda: len(sandbox.read_pods()) == REPLICAS, "the pods to be created")
+    until(lambda: len(sandbox.read_pods()) == replicas, "the pods to be created")
     let_a_second_pass()
     sandbox.suspend(queue)
     before = sandbox.read_pods()
@@ -43,12 +46,12 @@ def _uids(pods: Mapping[str, Object]) -> set[str]:
     return {pod["metadata"]["uid"] for pod in pods.values()}
 
 
-def all_gated(sandbox: Sandbox) -> dict[str, Object]:
+def all_gated(sandbox: Sandbox, *, replicas: int = REPLICAS) -> dict[str, Object]:
     """The pods once all of them have our gate."""
 
     def found() -> dict[str, Object] | None:
         pods = sandbox.read_pods()
-        complete = len(pods) == REPLICAS and all(GATE in gates(pod) for pod in pods.values())
+        complete = len(pods) == replicas and all(GATE in gates(pod) for pod in pods.values())
         return pods if complete else None
 
     return until(found, "all pods to have the gate")
@@ -76,6 +79,37 @@ def test_refused_pods_come_back_gated_and_go_after_the_resume(sandbox: Sandbox, 
     sandbox.edit(queue, state="Open")
     sandbox.ungate(after)
     sandbox.all_bound(after)
+
+
+@contextmanager
+def creations_refused(sandbox: Sandbox) -> Iterator[None]:
+    """A policy of somebody else: nobody may create pods in the namespace."""
+    name = sandbox.named("no-pods")
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}]
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": rules},
+        "validations": [{"expression": f"request.namespace != '{sandbox.namespace}'"}],
+    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    sandbox.create(f"{POLICIES}/validatingadmissionpolicies", {"metadata": {"name": name}, "spec": spec})
+    bindings = f"{POLICIES}/validatingadmissionpolicybindings"
+    sandbox.create(bindings, {"metadata": {"name": name}, "spec": binding})
+    until(lambda: sandbox.pod("probe", dry=True).status != 201, "the policy to be known")
+    yield
+    sandbox.api.delete(f"{bindings}/{name}").must()
+    until(lambda: sandbox.pod("probe", dry=True).status == 201, "the policy to be gone")
+
+
+def test_where_pods_may_not_be_created_few_are_missing_until_they_may(sandbox: Sandbox) -> None:
+    queue, replicas = sandbox.queue(parked="Keep"), OWNER_LIMIT + 5
+    before = pending_before(sandbox, DEPLOYMENT, queue, replicas=replicas)
+    with creations_refused(sandbox):
+        sandbox.patch_queue(queue, parked="Recreate").must()
+        until(lambda: len(sandbox.read_pods()) == replicas - OWNER_LIMIT, "pods to be deleted")
+        settled(lambda: _uids(sandbox.read_pods()), "the pods")
+        assert len(sandbox.read_pods()) == replicas - OWNER_LIMIT
+    assert before.isdisjoint(_uids(all_gated(sandbox, replicas=replicas)))
 
 
 def test_by_default_refused_pods_stay(sandbox: Sandbox) -> None:
