@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from benchmarks import scale
 from benchmarks.bench import Bench, running
 from benchmarks.figures import Line, RowResult, at_most
+from benchmarks.filtering.go_extender import following, serving
 from benchmarks.interleaved import in_turns
 from benchmarks.objects import (
     HOME,
+    QUEUE,
     Request,
     pods,
     pods_path,
@@ -24,20 +26,28 @@ from benchmarks.resume_times import (
 )
 from benchmarks.scheduler_configurations import (
     RECOMMENDED_PERCENTAGE,
+    asking,
     ours,
     plain,
 )
 from cluster.api.client import STRATEGIC_MERGE_PATCH
 from localcluster.build import Say
+from localcluster.scheduler_config import Edit
 from server.settings import Settings
 
 NODES = 500
-#: What stands beside it: the same pods new; and gated, with nothing installed, let go by a client in Go.
-FRESH, BARE = "fresh", "bare"
+#: What stands beside it: the same pods new; and gated, with nothing installed, let go by a client in Go; and
+#: members let go by that client, with an extender in Go.
+FRESH, BARE, TWIN = "fresh", "bare", "twin"
 BESIDE = {
     FRESH: "the same pods fresh, nothing installed",
     BARE: "their gates taken off by hand, nothing installed",
+    TWIN: "gates of members taken off by hand, the Go extender",
 }
+ABOUT_TWIN = (
+    " The Go extender answers in the server's place, with our webhooks and policies registered; nobody "
+    "decides anything: what no server in any language does without."
+)
 #: What both are measured against, and what `BARE` is: any gate.
 GATE = {"name": "bench.dev/gate"}
 #: Of the first and the last bind beside each.
@@ -56,7 +66,8 @@ def measure(say: Say, *, parked: int, ways: Sequence[Parked], beside: Sequence[s
         "resumes their queue to the bind, by the audit log. Beside it the same scheduler with "
         "nothing installed, from the first creation of as many pods by a client in Go over eight "
         "connections; both with the recommended settings. Gates taken off by hand are patches of the same "
-        f"pods by that client over {WRITERS} connections: what the way costs whoever goes it.",
+        f"pods by that client over {WRITERS} connections: what the way costs whoever goes it."
+        + (ABOUT_TWIN if TWIN in beside else ""),
         lines=tuple(
             Line(
                 what=f"{which} bind after the resume of {parked:,} pods parked by {way}",
@@ -64,14 +75,27 @@ def measure(say: Say, *, parked: int, ways: Sequence[Parked], beside: Sequence[s
                 unit="s",
                 ours=tuple(getattr(each, which) for each in seen[way]),
                 theirs=tuple(getattr(each, which) for each in seen[other]),
-                goal=at_most(GOALS[other, which]),
+                goal=at_most(GOALS[other, which]) if (other, which) in GOALS else None,
             )
             for way in ways
             for other in beside
             for which in ("first", "last")
             if other == FRESH or way == Parked.BY_GATE
-        ),
+        )
+        + tuple(_lines_of_twin(seen) if TWIN in beside else ()),
     )
+
+
+def _lines_of_twin(seen: Mapping[str, Sequence[Times]]) -> Iterator[Line]:
+    """What the members and the extender in Go make of it by themselves."""
+    for which in ("first", "last"):
+        yield Line(
+            what=f"{which} bind, {BESIDE[TWIN]}",
+            beside=BESIDE[BARE],
+            unit="s",
+            ours=tuple(getattr(each, which) for each in seen[TWIN]),
+            theirs=tuple(getattr(each, which) for each in seen[BARE]),
+        )
 
 
 def _measured(bench: Bench, way: str, *, count: int) -> Times:
@@ -80,7 +104,12 @@ def _measured(bench: Bench, way: str, *, count: int) -> Times:
         times = fresh(bench, count)
     elif way == BARE:
         bench.remove()
-        times = _let_go_by_hand(bench, count)
+        times = _let_go_by_hand(bench, count, queue="", edit=plain(RECOMMENDED_PERCENTAGE))
+    elif way == TWIN:
+        bench.install()
+        bench.queue(QUEUE, state="Open")
+        with serving(*following(bench.cluster), say=bench.say) as (url, ca):
+            times = _let_go_by_hand(bench, count, queue=QUEUE, edit=asking(url, ca=ca))
     else:
         bench.install()
         times = _resumed(bench, count, how=Parked(way))
@@ -95,13 +124,15 @@ def _resumed(bench: Bench, count: int, *, how: Parked) -> Times:
         return resume_and_bind(bench, count)
 
 
-def _let_go_by_hand(bench: Bench, count: int) -> Times:
-    bench.create_pods(pods(count, schedulingGates=[GATE]))
+def _let_go_by_hand(bench: Bench, count: int, *, queue: str, edit: Edit) -> Times:
+    """Our server, if it runs, has only to make the pods members."""
+    bench.create_pods(pods(count, queue=queue, schedulingGates=[GATE]))
+    bench.halt()
     patch = {"spec": {"schedulingGates": [{**GATE, "$patch": "delete"}]}}
     let_go = [
         Request("PATCH", f"{pods_path()}/{name}", STRATEGIC_MERGE_PATCH, patch) for name in bench.pod_names()
     ]
-    with bench.scheduling(plain(RECOMMENDED_PERCENTAGE)):
+    with bench.scheduling(edit):
         bench.quiet()
         mark = bench.audit.mark()
         began = bench.write(let_go, workers=WRITERS).began
@@ -109,6 +140,6 @@ def _let_go_by_hand(bench: Bench, count: int) -> Times:
 
 
 ROWS = {
-    "resume-1000": partial(measure, parked=1_000, ways=tuple(Parked), beside=(FRESH, BARE)),
+    "resume-1000": partial(measure, parked=1_000, ways=tuple(Parked), beside=(FRESH, BARE, TWIN)),
     "resume-5000": partial(measure, parked=5_000, ways=(Parked.BY_GATE,), beside=(FRESH, BARE)),
 }
