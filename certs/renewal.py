@@ -26,6 +26,7 @@ from certs import secret_store
 from certs.authority import LEAF_VALIDITY, Authority, CertificateError, load_or_create
 from certs.ca_bundle import register
 from cluster.api.client import Client
+from cluster.background_thread import BackgroundThread
 from cluster.exceptions import ClusterError
 
 STEM = "serving"
@@ -56,22 +57,19 @@ class CertificateRenewal:
         self._settings = settings
         self._client = client
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread(self._run, name="certificates")
 
     @property
     def alive(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._thread.alive
 
     def start(self) -> None:
-        """Call it after the fork: a thread object made before counts as stopped in the child."""
-        self._thread = threading.Thread(target=self._run, name="certificates", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """It stops at once, or after the request under way."""
         self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(timeout=5)
+        self._thread.join(timeout=5)
 
     def _run(self) -> None:
         wait = 0.0

@@ -15,5 +15,5 @@ In the order in which to read:
 | `write_queue`     | the threads that write, most urgent first                                            |
 | `key_backoff`     | the back-off of each object or step that fails                                       |
 | `on_demand_reflectors` | reflectors that run only while something needs them                            |
-| `backoff`, `debounce`, `token_bucket`, `metrics` | small parts that the others use |
+| `backoff`, `debounce`, `token_bucket`, `background_thread`, `metrics` | small parts that the others use |
 """

@@ -18,6 +18,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+from cluster.background_thread import BackgroundThread
+
 QUIET_SECONDS = 0.5
 MAX_BURST_SECONDS = 5.0
 REST = 4.0
@@ -90,21 +92,19 @@ class Debouncer:
         self._name = name
         self._clock = clock
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread(self._run, name=name)
 
     @property
     def alive(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._thread.alive
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         self._stopped.set()
         self._trigger.wake()
-        if self._thread is not None:
-            self._thread.join(timeout=5)
+        self._thread.join(timeout=5)
 
     def _run(self) -> None:
         while self._trigger.take(stopped=self._stopped.is_set):

@@ -30,10 +30,10 @@ the policies           the status of each queue whose condition PolicyResolved c
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from cluster.background_thread import BackgroundThread
 from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.members import Member
 from cluster.cache.podgroups import GroupKey
@@ -109,22 +109,20 @@ class QueueController:
         self._parent_cycles = ParentCycleEvents(context)
         self._reservations = Reservations(context)
         self._unreadable = UnreadableEvents(context)
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread(self._run, name="queue-controller")
         context.store.add_listener(self._work_queue.add_change)
         context.store.progress.listen(lambda _kind: self._queue_records.wake())
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="queue-controller", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         self._work_queue.stop()
-        if self._thread is not None:
-            self._thread.join(timeout=10)
+        self._thread.join(timeout=10)
 
     @property
     def alive(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._thread.alive
 
     def elected(self) -> None:
         """Begin a sync, since this replica leads from now on. May be called from any thread."""

@@ -39,10 +39,7 @@ def handlers(
     def filter_(body: bytes) -> bytes:
         args = decode_body(body, filter_decoder)
         _check_names(args.Pod.metadata)
-        if args.NodeNames is None:
-            raise Unreadable(
-                "NodeNames: missing or null; set nodeCacheCapable: true in the scheduler's extender entry"
-            )
+        _check_node_names(args.NodeNames)
         if is_reading_for_scores() and will_be_scored(args.Pod, store=store):
             return encode(FilterResult(Error=NOT_READ_FOR_SCORES))
         result = filter_nodes(args, store=store)
@@ -59,10 +56,7 @@ def handlers(
     def prioritize_(body: bytes) -> bytes:
         args = decode_body(body, prioritize_decoder)
         _check_names(args.Pod.metadata)
-        if args.NodeNames is None:
-            raise Unreadable(
-                "NodeNames: missing or null; set nodeCacheCapable: true in the scheduler's extender entry"
-            )
+        _check_node_names(args.NodeNames)
         return encode(prioritize(args, store=store, scoring=scoring()))
 
     return {
@@ -70,6 +64,14 @@ def handlers(
         "/extender/prioritize": prioritize_,
         "/extender/preempt": preempt_,
     }
+
+
+def _check_node_names(names: list[str] | None) -> None:
+    """Raises `Unreadable` where the scheduler sends whole nodes instead of their names."""
+    if names is None:
+        raise Unreadable(
+            "NodeNames: missing or null; set nodeCacheCapable: true in the scheduler's extender entry"
+        )
 
 
 def _check_names(meta: Metadata) -> None:

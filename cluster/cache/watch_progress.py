@@ -37,6 +37,7 @@ from typing import Protocol
 
 import msgspec
 
+from cluster.background_thread import BackgroundThread
 from cluster.backoff import Backoff
 from cluster.exceptions import ClusterError
 
@@ -104,7 +105,7 @@ class WatchProgress:
         self._listeners: list[OnReached] = []
         self._changed = threading.Condition()
         self._stopped = False
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread(self._run, name="progress")
 
     # Wiring
 
@@ -118,19 +119,17 @@ class WatchProgress:
         self._listeners.append(reached)
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         with self._changed:
             self._stopped = True
             self._changed.notify()
-        if self._thread is not None:
-            self._thread.join(timeout=5)
+        self._thread.join(timeout=5)
 
     @property
     def alive(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._thread.alive
 
     # Questions and demands
 

@@ -16,6 +16,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from cluster.background_thread import BackgroundThread
 from cluster.coordination.leases import (
     LEASE_SECONDS,
     MARGIN_SECONDS,
@@ -54,7 +55,7 @@ class LeaderElector:
         #: How many times this replica became leader; counted before `leading` is True.
         self.term = 0
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread(self._run, name="elector")
 
     @property
     def leading(self) -> bool:
@@ -62,20 +63,18 @@ class LeaderElector:
 
     @property
     def running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._thread.alive
 
     def add_listener(self, elected: Callable[[], object]) -> None:
         """Add a callback; it is called in the elector's thread each time that this replica becomes leader."""
         self._listeners.append(elected)
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="elector", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(timeout=10)
+        self._thread.join(timeout=10)
 
     def _run(self) -> None:
         while not self._stopped.is_set():

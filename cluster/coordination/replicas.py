@@ -28,6 +28,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from cluster.background_thread import BackgroundThread
 from cluster.coordination.leases import (
     LEASE_SECONDS,
     MARGIN_SECONDS,
@@ -110,7 +111,7 @@ class ReplicaLease:
         #: Whether another replica waits for our report of the pods.
         self._asked_for_pods = False
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread(self._run, name="presence")
 
     @property
     def alive(self) -> bool:
@@ -119,18 +120,16 @@ class ReplicaLease:
 
     @property
     def running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._thread.alive
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Stop answering for good and delete our Lease, so that no replica waits for it."""
         self._stopped.set()
         self._changed.set()
-        if self._thread is not None:
-            self._thread.join(timeout=10)
+        self._thread.join(timeout=10)
 
     def report_change(self) -> None:
         """Report again: what we have seen has changed; from any thread."""

@@ -55,6 +55,7 @@ import msgspec
 
 from cluster.api.client import Client
 from cluster.api.pages import ListPager
+from cluster.background_thread import BackgroundThread
 from cluster.backoff import Backoff
 from cluster.cache.trimming import TRIM_FROM_BYTES, trim
 from cluster.cache.unreadable_objects import UnreadableObjects
@@ -201,24 +202,21 @@ class Reflector(Generic[T]):
         self._watches = 0
         self._watch_wanted = 0
         self._expired = 0
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread(self._run, name=f"reflector-{self.kind}")
 
     def start(self) -> None:
-        """Start the thread. It is made here, since a thread made before a fork counts as dead after it."""
         sys.setrecursionlimit(max(sys.getrecursionlimit(), MAX_NESTING + 1_000))  # of the whole process
-        self._thread = threading.Thread(target=self._run, name=f"reflector-{self.kind}", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """End the thread and interrupt a read under way."""
         self._stopped.set()
         self._awake.set()
-        thread = self._thread
         for _ in range(CUTS):  # repeated: the thread may have been between two requests
             self._client.interrupt()
-            if thread is None or not thread.is_alive():
+            if not self._thread.alive:
                 return
-            thread.join(timeout=CUT_SECONDS)
+            self._thread.join(timeout=CUT_SECONDS)
 
     def relist(self) -> int:
         """Request a new list; return the value that `completed` reaches once such a list is done."""
@@ -253,12 +251,12 @@ class Reflector(Generic[T]):
 
     @property
     def alive(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._thread.alive
 
     @property
     def has_died(self) -> bool:
         """Whether the thread was started and has ended without `stop`."""
-        return self._thread is not None and not self._thread.is_alive() and not self._stopped.is_set()
+        return self._thread.started and not self._thread.alive and not self._stopped.is_set()
 
     @property
     def _watch_is_due(self) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from cluster import debounce as debouncing
 from cluster.api.client import Client
+from cluster.background_thread import BackgroundThread
 from cluster.cache.members import Member
 from cluster.cache.store import Clock, Store
 from cluster.informers.informers import ALL_KINDS, SHORT_WATCH_KINDS, Informers
@@ -155,6 +156,8 @@ def test_every_thread_that_was_started_and_has_ended_is_named(
         eventually(lambda: is_synced(watching))
         assert watching.dead() == []
         reflector = watching.reflectors["pods"]
-        monkeypatch.setattr(reflector._thread, "is_alive", lambda: False)
+        monkeypatch.setattr(
+            BackgroundThread, "alive", property(lambda thread: thread is not reflector._thread)
+        )
         assert watching.dead() == ["reflector-pods"]
         monkeypatch.undo()
