@@ -168,6 +168,19 @@ def test_a_reason_equal_to_the_earlier_one_is_kept(
     assert {"state": "Closed", "reason": "moving"}.items() <= spec(sandbox, name).items()
 
 
+def test_what_becomes_of_parked_pods_is_set_with_a_stop_and_outlasts_it(
+    run: Run, sandbox: Sandbox, queue: Callable[..., str]
+) -> None:
+    name = queue()
+    assert run("hold", name, "--parked=recreate").stdout == f"{QUEUE}/{name} held\n"
+    assert "stopPolicy Hold, parked Recreate, stops it" in run("why", name).stdout
+    assert run("get", name, "-o", "wide").stdout.splitlines()[0].endswith("PARKED")
+    assert run("resume", name).returncode == 0
+    assert spec(sandbox, name)["parked"] == "Recreate"
+    assert run("suspend", name, "--parked", "none").stdout == f"{QUEUE}/{name} suspended\n"
+    assert "parked" not in spec(sandbox, name)
+
+
 @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
 def test_resume_undoes_a_stop_policy(
     run: Run, sandbox: Sandbox, queue: Callable[..., str], policy: str
