@@ -255,7 +255,7 @@ class QueueReconciler:
         now = self._store.clock.monotonic()
         obstacle = self._acknowledgement.obstacle(queue, since=stop.version, at=stop.at)
         if obstacle is not None:
-            if now >= stop.at + WAITING_SECONDS:
+            if now >= stop.pending_since + WAITING_SECONDS:
                 _report_obstacle(queue, stop, obstacle)
             return False
         self._records.acknowledge_stop(queue)
@@ -271,7 +271,7 @@ class QueueReconciler:
     def _is_young(self, record: QueueRecord, specs: SpecsSeen) -> bool:
         """Whether the specs, or the pending stop, were noticed within the last `YOUNG_SECONDS`."""
         stop = record.stop
-        at = specs.at if stop is None or stop.acknowledged else max(specs.at, stop.at)
+        at = specs.at if stop is None or stop.acknowledged else max(specs.at, stop.pending_since)
         return self._store.clock.monotonic() < at + YOUNG_SECONDS
 
     def _stop_report(self, obj: QueueObject, stop: Stop | None) -> StopReport:

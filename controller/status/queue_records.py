@@ -24,14 +24,20 @@ class Stop(msgspec.Struct, kw_only=True):
     """A stop of a queue for one scope.
 
     `version`: a version of the queues that has the specs. `at`: since when that is known here, in monotonic
-    seconds. `waiting_for`: the obstacle, once a pending stop has waited for a while.
+    seconds. `pending_since`: since when a stop of the queue has been pending; an edit of a queue below makes
+    another stop of it, and does not begin that anew. `waiting_for`: the obstacle, once a pending stop has
+    waited for a while.
     """
 
     scope: str
     version: int
     at: float
+    pending_since: float = 0.0
     acknowledged: bool = False
     waiting_for: str = ""
+
+    def __post_init__(self) -> None:
+        self.pending_since = self.pending_since or self.at
 
 
 class QueueRecord(msgspec.Struct, kw_only=True):
@@ -93,7 +99,7 @@ class QueueRecords:
         """Make `stop` the pending stop of a queue that has a record; returns it."""
         record = self._records[queue]
         if record.stop is not None and not record.stop.acknowledged:
-            stop.waiting_for = record.stop.waiting_for
+            stop.waiting_for, stop.pending_since = record.stop.waiting_for, record.stop.pending_since
         record.stop = stop
         self._acknowledged.pop(queue, None)
         self._pending.add(queue)

@@ -102,3 +102,12 @@ def test_waking_looks_at_the_pending_stops_alone(records: QueueRecords, work_que
     records.begin_stop("a", stop())
     records.wake()
     assert set(work_queue.get([0.0])) == {"a"}
+
+
+def test_a_stop_is_pending_since_the_first_of_those_that_were_not_acknowledged(records: QueueRecords) -> None:
+    def begin(at: float) -> float:
+        return records.begin_stop("a", Stop(scope=f"at {at}", version=1, at=at)).pending_since
+
+    assert [begin(at) for at in (5.0, 6.0, 7.0)] == [5.0, 5.0, 5.0]
+    records.acknowledge_stop("a")
+    assert begin(8.0) == 8.0
