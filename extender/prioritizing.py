@@ -15,7 +15,7 @@ connection of its own, so with several replicas it comes to another one than the
 | any, until nodes and pods have been read        | 0 for every node                                       |
 
 A new policy scores once nodes and pods have been read. Filter answers an error for a pod of such a policy
-until then (`will_be_scored`), and kube-scheduler tries again a second later, or two.
+until then (`will_be_scored`), and kube-scheduler tries again after its back-off: a second at first.
 
 A filter call begins an attempt: a pod that was assumed on a node did not go there. kube-scheduler asks for no
 priorities where a single node is left, so a pod that filter lets through to one node is assumed there.
@@ -102,7 +102,7 @@ def _policy_of_unknown(meta: Metadata, *, store: Store) -> Policy | None:
     if (passed is not None and passed.uid != meta.uid) or store.members.by_uid(meta.uid) is not None:
         return None
     queue = passed.queue if passed is not None else _queue_written_on(meta)
-    if not queue:
+    if not queue or not store.decision_for(queue, namespace=meta.namespace).schedules:
         return None
     return store.policy_of_pod(queue, namespace=meta.namespace, annotations=meta.annotations or {}).policy
 

@@ -90,7 +90,8 @@ class ScoringReflectors:
         self.reflectors.follow(needed=policies.scores)
 
     def _new_reflectors(self) -> dict[str, StartedReflector]:
-        self._since = self._monotonic()
+        if self._since is None:  # else the last try failed
+            self._since = self._monotonic()
         # loads numpy
         from cluster.scoring.event_handlers import (  # noqa: PLC0415
             AssignedPodEventHandler,

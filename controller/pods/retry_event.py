@@ -150,6 +150,8 @@ class RefusedPods:
         left = sum(1 for member in found if member is not None and self._is_refused(member))
         is_at_work = left < wave.left and now < wave.ends_at
         wave.left, wave.look_at = left, now + STALL_SECONDS if is_at_work else None
+        if not left or not is_at_work:
+            wave.uids.clear()
         if is_at_work and left:
             self._context.work_queue.add_after(queue, STALL_SECONDS, members=True)
         return is_at_work

@@ -390,8 +390,13 @@ def test_others_do_not_wait_for_that(server: Server, of: Wire) -> None:
     filtered(server.has(of), of)
 
 
-def test_a_pod_of_a_stopped_queue_is_refused_as_ever_while_they_are_read(server: Server) -> None:
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_pod_of_a_stopped_queue_is_refused_as_ever_while_they_are_read(
+    server: Server, is_known: bool
+) -> None:
     waiting = work(resources=SCORED)
-    server.has(waiting, queue("research", schedulerPolicy="pack", state="Suspended", version=2))
+    server.has(queue("research", schedulerPolicy="pack", state="Suspended", version=2))
+    if is_known:
+        server.has(waiting)
     server.is_reading_for_scores = True
     assert filter_error(server, waiting) == ""
