@@ -20,6 +20,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from cluster.cache.members import controller_reference
 from cluster.cache.podgroups import is_live, queue_of
 from cluster.cache.store import Store
 from cluster.objects import OwnerReference
@@ -145,8 +146,13 @@ def _owners(
             live=is_live(podgroup),
             admitted=bool(podgroup.metadata.annotation(names.ADMISSION)),
         )
+    if not settings.is_controller(request.user_info.username):
+        return
     workload = store.workloads.topmost(submission.references, namespace=namespace)
-    if workload is not None and settings.is_controller(request.user_info.username):
+    reference = controller_reference(submission.references)
+    if workload is None and reference is not None:  # it may lack its label: the next try finds it
+        store.record_owner(kind=reference.kind, namespace=namespace, name=reference.name, uid=reference.uid)
+    if workload is not None:
         yield Owner(
             kind=workload.kind.kind,
             name=workload.name,

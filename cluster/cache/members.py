@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from cluster.cache.pod_requests import Requests, pod_requests
-from cluster.cache.trimming import trim_finalizers, trim_labels
+from cluster.cache.trimming import NAME, trim_finalizers, trim_labels
 from cluster.inflight.admissions import admission_request
 from cluster.objects import Metadata, OwnerReference, Pod
 from queues import labels as names
@@ -67,6 +67,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     labels: dict[str, str] = {}
     finalizers: tuple[str, ...] = ()
     owner_kind: str = ""
+    owner_name: str = ""
     ready: bool = False
     leaves_at: datetime | None = None
     deletion_grace: int = 0
@@ -305,6 +306,10 @@ class Members:
     def by_uid(self, uid: str) -> Member | None:
         return self._by_uid.get(uid)
 
+    def owner_uids(self) -> list[str]:
+        """Return the UIDs of the owners of all members; "" for those without."""
+        return [member.owner_uid for member in list(self._by_uid.values())]
+
     def in_queue(self, queue: str) -> list[Member]:
         """Return the members of one queue, in no order."""
         members = self._by_queue.get(queue)
@@ -374,6 +379,7 @@ def _member(pod: Pod, membership: Membership) -> Member:
         labels=trim_labels(meta.labels),
         finalizers=trim_finalizers(meta.finalizers),
         owner_kind=owner.kind if owner else "",
+        owner_name=intern(owner.name[:NAME]) if owner else "",
         ready=_is_ready(pod),
         leaves_at=meta.deletion_timestamp,
         deletion_grace=meta.deletion_grace_period_seconds or 0,

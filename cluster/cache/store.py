@@ -26,6 +26,7 @@ from cluster.cache.commands import Commands
 from cluster.cache.label_changes import LabelChanges
 from cluster.cache.marker_pods import MARKER_POD as MARKER
 from cluster.cache.members import Member, Members
+from cluster.cache.missing_owners import MissingOwners
 from cluster.cache.podgroups import GroupKey, PodGroups
 from cluster.cache.podgroups import queue_of as queue_of_podgroup
 from cluster.cache.queue_shares import QueueShares
@@ -143,6 +144,8 @@ class Store:
         #: Labels of members that somebody changed; for the leader.
         self.label_changes = LabelChanges()
         self.given_victims = GivenVictims(clock=clock.monotonic)
+        #: Owners of members that are in no watch, as far as is known.
+        self.missing_owners = MissingOwners(clock=clock.monotonic)
         arrived = self.admissions.close
         self.members = Members(
             membership=self.pod_membership,
@@ -161,7 +164,7 @@ class Store:
             exempt=membership_settings.exempt_namespaces,
         )
         self.workloads = AllWorkloads(
-            queue_of=self._queue_of_stored,
+            queue_of=self.queue_of_workload,
             on_change=self._workloads_changed,
             arrived=arrived,
         )
@@ -441,7 +444,24 @@ class Store:
         facts = workload_facts(kind, obj, namespace=where, namespace_queue=self.queue_of_namespace(where))
         return workload_membership(facts, rules=self.membership_settings, group=self.queue_of_podgroup)
 
-    def _queue_of_stored(self, kind: WorkloadKind, obj: WorkloadObject) -> str:
+    def is_member_workload(self, kind: WorkloadKind, obj: WorkloadObject) -> bool:
+        """Return whether a stored workload is in a queue, or will be when its PodGroup exists."""
+        if obj.metadata.namespace in self.membership_settings.exempt_namespaces:
+            return False
+        self._note_early_namespace(obj.metadata.namespace)
+        return bool(recorded_queue(obj)) or self.workload_membership(kind, obj) is not None
+
+    def owner_uids(self) -> frozenset[str]:
+        """Return the UIDs of the owners of members, and of the owners of the workloads that are stored."""
+        missing = (owner.uid for owner in self.missing_owners.pending())
+        return frozenset((*self.members.owner_uids(), *self.workloads.owner_uids(), *missing))
+
+    def record_owner(self, *, kind: str, namespace: str, name: str, uid: str) -> None:
+        """Have the owner of a member looked up, if the cache does not have it."""
+        if uid and self.workloads.by_uid(uid) is None:
+            self.missing_owners.record(kind=kind, namespace=namespace, name=name, uid=uid)
+
+    def queue_of_workload(self, kind: WorkloadKind, obj: WorkloadObject) -> str:
         """Return the queue that admission recorded; without a record, the first one that the rules name."""
         if obj.metadata.namespace in self.membership_settings.exempt_namespaces:
             return ""
@@ -556,6 +576,13 @@ class Store:
         latest = after or before
         if latest is None:
             return
+        if before is None and after is not None:
+            self.record_owner(
+                kind=after.owner_kind,
+                namespace=after.namespace,
+                name=after.owner_name,
+                uid=after.owner_uid,
+            )
         if after is None or after.node or not after.live or after.leaving:  # bound, or never to be bound
             self.bind_passes.close(latest.namespace, latest.name, latest.uid)
         elif before is not None and has_retry_mark(before.condition) and not has_retry_mark(after.condition):

@@ -2,7 +2,8 @@
 
 Invariants
 - Each kind has one writer: its reflector's thread.
-- A workload that belongs to no queue is stored too, with an empty `queue`: owners are looked up by UID.
+- A workload that belongs to no queue is stored too, if it is passed on, with an empty `queue`: owners are
+  looked up by UID. `cluster.informers.workloads` says which workloads are passed on.
 - `live(queue)` always matches the stored workloads: the call that changes a workload changes the count.
 - A workload older than the stored one is dropped.
 - An owner is looked up by UID, in the same namespace, through references with `controller: true`.
@@ -99,6 +100,9 @@ class Workloads:
 
     def by_uid(self, uid: str) -> Workload | None:
         return self._by_uid.get(uid)
+
+    def owner_uids(self) -> list[str]:
+        return [work.owner_uid for work in list(self._by_uid.values())]
 
     def by_name(self, namespace: str, name: str) -> Workload | None:
         """Search all workloads by name; slow, for rare questions."""
@@ -201,6 +205,10 @@ class AllWorkloads:
             if work is not None:
                 return work
         return None
+
+    def owner_uids(self) -> list[str]:
+        """Return the UIDs of the owners of all workloads; "" for those without."""
+        return [uid for workloads in self._all for uid in workloads.owner_uids()]
 
     def live(self, queues: Iterable[str]) -> int:
         return sum(workloads.live(queue) for queue in queues for workloads in self._all)

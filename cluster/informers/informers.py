@@ -7,6 +7,7 @@ watched like every other kind; nothing counts as in sync while one of them lacks
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from cluster.informers.crd_fields import (
 )
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.informers.reflector import SHORT_WATCH_SECONDS, Reflector, ReflectorOptions
+from cluster.informers.workloads import RELIST_SECONDS, WorkloadEventHandler, WorkloadLookups
 from cluster.metrics import Metrics
 from cluster.objects import Command, Namespace, Pod, PodGroup, WorkloadObject
 from cluster.on_demand_reflectors import OnDemandReflectors
@@ -39,7 +41,7 @@ from cluster.readiness import ClusterReadiness
 from cluster.scoring.objects import Node, ScoredPod
 from cluster.scoring.reflectors import ASSIGNED, ASSIGNED_PODS, NODES, ScoringReflectors, WatchedKind
 from queues import labels as names
-from queues.workload_kinds import KINDS
+from queues.workload_kinds import KINDS, WorkloadKind
 
 if TYPE_CHECKING:  # numpy comes with it
     from cluster.scoring.node_scoring import NodeScoring
@@ -120,6 +122,7 @@ class Informers:
         self._metrics = metrics
         self._backoff = store.backoff
         self._unreadable = store.unreadable
+        self._lookups = WorkloadLookups(store, client)
         self.reflectors: dict[str, Reflector[Any]] = {
             "namespaces": self._reflector(
                 "namespaces", "/api/v1/namespaces", _NAMESPACE, NamespaceEventHandler(store)
@@ -134,12 +137,7 @@ class Informers:
                 store.policies,
                 selector=f"metadata.name={policies.name}",
             ),
-            **{
-                key: self._reflector(
-                    key, kind.path, _WORKLOAD, store.workloads.of_kind[key], optional=kind.optional
-                )
-                for key, kind in KINDS.items()
-            },
+            **{key: self._workload_reflector(kind, store) for key, kind in KINDS.items()},
             # Members alone: the leader gives those without the label the label (`controller.pods.adoption`).
             "pods": self._reflector("pods", PODS, _POD, store.members, labels=names.QUEUE),
         }
@@ -162,8 +160,19 @@ class Informers:
         self._relisting = Debouncer(
             store.member_relists, self._relist_members, name="relisting", clock=store.clock.monotonic
         )
+        self._lookups.attach({key: self.reflectors[key] for key in KINDS})
+        self._looking_up = Debouncer(
+            store.missing_owners.lookups,
+            self._lookups.look_up,
+            name="workload-lookups",
+            clock=store.clock.monotonic,
+        )
         for kind in ACKNOWLEDGED_KINDS:
             store.progress.attach(kind, self.reflectors[kind], marker=marker if kind == "pods" else None)
+
+    def _workload_reflector(self, kind: WorkloadKind, store: Store) -> Reflector[WorkloadObject]:
+        handler = WorkloadEventHandler(kind, store, find=self._lookups.find, relist=self._lookups.relist)
+        return self._reflector(kind.key, kind.path, _WORKLOAD, handler, optional=kind.optional)
 
     def _relist_members(self) -> Callable[[], bool]:
         """Start listing every kind that may have members; return a function that says whether it is done."""
@@ -182,6 +191,7 @@ class Informers:
         optional: bool = False,
         synced: threading.Event | None = None,
     ) -> Reflector[Any]:
+        workloads = handler if isinstance(handler, WorkloadEventHandler) else None
         return Reflector(
             kind=kind,
             path=path,
@@ -200,6 +210,9 @@ class Informers:
                 lenient=decoder.lenient,
                 unreadable=self._unreadable,
                 synced=synced or self._readiness.kinds[kind],
+                new_filter=workloads.new_filter if workloads is not None else None,
+                watch_labels=(lambda: workloads.watch_labels) if workloads is not None else None,
+                relist_seconds=RELIST_SECONDS if workloads is not None else math.inf,
             ),
         )
 
@@ -261,6 +274,7 @@ class Informers:
         self._started = True
         self._progress.start()
         self._relisting.start()
+        self._looking_up.start()
         for kind in MEMBERSHIP_KINDS:
             self.reflectors[kind].start()
         until = time.monotonic() + patience
@@ -277,11 +291,13 @@ class Informers:
         if self._started:
             dead += [] if self._progress.alive else ["progress"]
             dead += [] if self._relisting.alive else ["relisting"]
+            dead += [] if self._looking_up.alive else ["workload-lookups"]
         return dead
 
     def stop(self) -> None:
         self._progress.stop()
         self._relisting.stop()
+        self._looking_up.stop()
         for reflectors in self._on_demand:
             reflectors.stop()
         for reflector in self.reflectors.values():

@@ -42,6 +42,7 @@ Source of the protocol: Kubernetes API concepts, "Efficient detection of changes
 from __future__ import annotations
 
 import logging
+import math
 import random
 import sys
 import threading
@@ -131,6 +132,9 @@ class ReflectorOptions(Generic[T]):
     first answer after no answer, and after the first good answer after failures. `backoff`: remembers the
     objects that the handler failed for. `lenient`: reads an object that `decode` cannot read. `unreadable`:
     records those objects. `synced`: set while the kind has been listed and is watched.
+    `new_filter`: called when a list begins; says of each object of it whether it is kept. `watch_labels`:
+    called after each list; the label selector of the watches until the next one. `relist_seconds`: how often
+    the kind is listed although no watch failed.
     """
 
     selector: str = ""
@@ -143,6 +147,9 @@ class ReflectorOptions(Generic[T]):
     lenient: Callable[[msgspec.Raw | bytes], tuple[T, list[str]]] | None = None
     unreadable: UnreadableObjects = field(default_factory=UnreadableObjects)
     synced: threading.Event = field(default_factory=threading.Event)
+    new_filter: Callable[[], Callable[[T], bool]] | None = None
+    watch_labels: Callable[[], str] | None = None
+    relist_seconds: float = math.inf
 
 
 class Reflector(Generic[T]):
@@ -165,6 +172,12 @@ class Reflector(Generic[T]):
         self.path = path
         selectors = {"fieldSelector": options.selector, "labelSelector": options.labels}
         self._selected: dict[str, str | int] = {key: text for key, text in selectors.items() if text}
+        self._new_filter = options.new_filter
+        self._watch_labels = options.watch_labels
+        #: What the watches of the present list select besides.
+        self._watched: dict[str, str | int] = {}
+        self._relist_seconds = options.relist_seconds
+        self._relist_at = math.inf
         self._decode = decode
         self._shared_client = client
         self._handler = IsolatedEventHandler(handler, kind=kind, backoff=options.backoff)
@@ -270,7 +283,9 @@ class Reflector(Generic[T]):
 
     @property
     def _list_is_due(self) -> bool:
-        return not self.version or self.completed < self._wanted
+        if not self.version or self.completed < self._wanted:
+            return True
+        return self._relist_at < math.inf and time.monotonic() >= self._relist_at
 
     def _run(self) -> None:
         while not self._stopped.is_set():
@@ -388,13 +403,18 @@ class Reflector(Generic[T]):
 
     def _list_all(self, number: int) -> None:
         objects: list[T] = []
+        is_kept = self._new_filter() if self._new_filter is not None else None
         for page in self._pages.read(self._client, self.path, query=self._selected, seen=self._accept):
-            objects.extend(obj for raw in page.items or () if (obj := self._read(raw)) is not None)
+            read = (obj for raw in page.items or () if (obj := self._read(raw)) is not None)
+            objects.extend(filter(is_kept, read) if is_kept is not None else read)
             version = page.metadata.resource_version
             if self._stopped.is_set():
                 return
         self._unreadable.keep_only(self.kind, {obj.metadata.uid for obj in objects})
         self._handler.replace(objects)
+        labels = self._watch_labels() if self._watch_labels is not None else ""
+        self._watched = {"labelSelector": labels} if labels else {}
+        self._relist_at = time.monotonic() + self._random.uniform(0.9, 1.1) * self._relist_seconds
         self._advance(version)
         self._counters.reflected(self.kind, "list")
         self.completed = number
@@ -411,6 +431,7 @@ class Reflector(Generic[T]):
             self.path,
             query={
                 **self._selected,
+                **self._watched,
                 "watch": "true",
                 "allowWatchBookmarks": "true",
                 "resourceVersion": self.version,

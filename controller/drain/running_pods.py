@@ -4,7 +4,8 @@ Users can write owner references. So an owner counts only if it exists, in the n
 workload that is to be suspended must also be unfinished, and belong to a queue that is drained. A workload
 that another controller acts on (`spec.managedBy`) is not suspended, nor are its owners: its pods are evicted.
 For an owner that the cache does not have yet the drain waits until `UNKNOWN_OWNER_WAIT` after the pod was
-created.
+created, and until it was looked up (`Store.missing_owners`). It also waits while the queue of an owner may be
+another than the cache has, since its namespace names another (`Store.membership_relist_pending`).
 """
 
 from __future__ import annotations
@@ -54,8 +55,7 @@ class RunningPodReader:
 
     def _running_pod(self, member: Member) -> RunningPod:
         workload = self._suspendable_owner(member)
-        is_young = member.created + UNKNOWN_OWNER_WAIT > self.now
-        owner_unknown = is_young and not self.store.workloads.by_uid(member.owner_uid)
+        owner_unknown = self._is_owner_unknown(member)
         return RunningPod(
             uid=member.uid,
             namespace=member.namespace,
@@ -76,6 +76,14 @@ class RunningPodReader:
             grace_period=member.own_grace,
             termination=termination_of(member),
         )
+
+    def _is_owner_unknown(self, member: Member) -> bool:
+        """Whether the cache may lack the owner, or its queue, for now."""
+        owner = self.store.workloads.by_uid(member.owner_uid)
+        if owner is not None:
+            return not owner.queue and self.store.membership_relist_pending
+        is_young = member.created + UNKNOWN_OWNER_WAIT > self.now
+        return is_young or member.owner_uid in self.store.missing_owners
 
     def _is_daemon(self, member: Member) -> bool:
         """Users can write owner references: the DaemonSet has to exist."""

@@ -10,6 +10,8 @@ Invariants
   queues below it as they were when the question was asked. After a reopening the question is asked again.
 - The question is asked in a writer's thread, for all queues that wait for it at once, so that the end of many
   queues does not delay a stop.
+- A live workload without the label keeps its queue from Closed too: where no member with the label does, the
+  workloads without it are listed.
 - For a queue that was not empty it is asked again after a back-off (`REPEAT`) while it is the same close.
 - What is in a namespace that its queue does not select does not keep the queue from Closed.
 - An object that cannot be read in full keeps its own queue from Closed if it may be live, and no other queue.
@@ -42,7 +44,7 @@ from queues import labels as names
 from queues.membership import label_value
 from queues.states import State
 from queues.verdict import Verdict
-from queues.workload_kinds import KINDS, WorkloadKind
+from queues.workload_kinds import KINDS, Life, WorkloadKind
 
 #: Queues that one label selector names.
 QUEUES_PER_LIST = 50
@@ -145,7 +147,12 @@ class ClosingChecks:
             return queue is None or selects(queue, meta.namespace)
 
         occupied = (occupied_labels(self._context.client, batch, is_counted=is_counted) for batch in batches)
-        return frozenset(label for labels in occupied for label in labels)
+        found = {label for labels in occupied for label in labels}
+        unlabelled = queues.keys() - found
+        if unlabelled:
+            below = frozenset(queues[label] for label in unlabelled)
+            found |= {label_value(queue) for queue in occupied_by_unlabelled(self._context, below)}
+        return frozenset(found)
 
     def _receive(self, closes: list[Close], labels: frozenset[str] | None) -> None:
         """`labels`: those in use; None if the API server could not be asked."""
@@ -193,6 +200,22 @@ def occupied_labels(
                 log.warning("%s %s/%s cannot be read: %s", kind.path, meta.namespace, meta.name, text)
             if kind.is_live(obj) and is_counted(obj.metadata):
                 yield obj.metadata.label(names.QUEUE)
+
+
+def occupied_by_unlabelled(context: ControllerContext, queues: frozenset[str]) -> Iterator[str]:
+    """Yield those of these queues of which the API server lists a live workload without the label.
+
+    Such workloads are not watched as a rule (`cluster.informers.workloads`).
+    """
+    store = context.store
+    for kind in KINDS.values():
+        if kind.life is Life.NEVER:
+            continue
+        for raw in list_objects(context.list_client, kind.path, selector=f"!{names.QUEUE}"):
+            obj, _ = _workload(raw)
+            queue = store.queue_of_workload(kind, obj) if is_live(kind, obj) else ""
+            if queue in queues and store.selects(queue, obj.metadata.namespace):
+                yield queue
 
 
 def closing_blocker(store: Store, verdict: Verdict) -> str:

@@ -15,7 +15,8 @@ accepts                                     written on the workload and in its t
 does not exist                              the same, with a warning
 does not accept                             denied, unless accepted work makes it
 does not select the namespace               denied, unless accepted work makes it
-is that of a PodGroup that does not exist   a warning; its pods are answered when the PodGroup comes
+is that of a PodGroup that does not exist   a warning, and an empty label `sluice.dev/queue`; its pods are
+                                            answered when the PodGroup comes
 ==========================================  ============================================================
 
 On UPDATE:
@@ -154,7 +155,8 @@ def _create_without_queue(
         return deny_unknown_namespace(request)
     templates = () if by_controller else remove_queue_from_templates(obj)
     return Answer(
-        patch=join_patches(remove_queue(obj.metadata), templates), warnings=_podgroup_warnings(membership)
+        patch=join_patches(remove_queue(obj.metadata, waits=membership is not None), templates),
+        warnings=_podgroup_warnings(membership),
     )
 
 
@@ -246,7 +248,7 @@ def _update_patch(
     """`queue`: "" for no queue, or that of a PodGroup that does not exist."""
     if not queue:
         templates = remove_queue_from_templates(after) if moved else restore_templates(before, after)
-        return join_patches(remove_queue(after.metadata), templates)
+        return join_patches(remove_queue(after.metadata, waits=membership is not None), templates)
     steps = join_patches(
         set_queue(after.metadata, queue, admission=admission), set_spec_queue(kind, after, queue)
     )

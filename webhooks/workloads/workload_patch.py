@@ -58,11 +58,12 @@ def set_queue(meta: Metadata, queue: str, *, admission: str = "") -> Iterator[Pa
     yield from patch_map("/metadata/labels", meta.labels, {names.QUEUE: label_value(queue)})
 
 
-def remove_queue(meta: Metadata) -> Iterator[PatchStep]:
+def remove_queue(meta: Metadata, *, waits: bool = False) -> Iterator[PatchStep]:
+    """`waits`: its PodGroup does not exist yet. The empty label has it watched until then."""
     yield from patch_map(
         "/metadata/annotations", meta.annotations, {names.QUEUE: None, names.ADMISSION: None}
     )
-    yield from patch_map("/metadata/labels", meta.labels, {names.QUEUE: None})
+    yield from patch_map("/metadata/labels", meta.labels, {names.QUEUE: "" if waits else None})
 
 
 def set_spec_queue(kind: WorkloadKind, obj: WorkloadObject, queue: str) -> list[PatchStep]:

@@ -117,7 +117,23 @@ def test_a_young_pod_waits_for_an_owner_that_the_cache_does_not_have_yet(
     [young] = read(made, now=MADE + UNKNOWN_OWNER_WAIT - timedelta(seconds=1))
     assert (young.daemon, young.leaving) == (daemon, leaving)
     [old] = read(made)
+    assert (old.daemon, old.leaving) == (daemon, leaving), "its owner is being looked up"
+    made.store.missing_owners.forget("uid-new")
+    [old] = read(made)
     assert (old.daemon, old.leaving) == (False, False)
+
+
+def test_a_pod_waits_while_its_namespace_has_just_come_to_name_the_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its Job has been read before, as one of no queue. It is evicted only if the Job stays that."""
+    train = job(annotations={})
+    made = server(train, running(owner=owner(train)))
+    [pod] = read(made)
+    assert not pod.leaving
+    monkeypatch.setattr(type(made.store), "membership_relist_pending", True)
+    [pod] = read(made)
+    assert (pod.leaving, pod.workload) == (True, None)
 
 
 def test_a_daemon_set_counts_in_its_own_namespace() -> None:

@@ -9,12 +9,18 @@ import msgspec
 import pytest
 
 from cluster.api.client import Client
-from controller.status.closing import PODGROUPS, Close, ClosingChecks, occupied_labels
+from controller.status.closing import (
+    PODGROUPS,
+    Close,
+    ClosingChecks,
+    occupied_by_unlabelled,
+    occupied_labels,
+)
 from controller.workqueue import WorkQueue
 from queues.membership import label_value
 from tests.support.controller.contexts import context_with
-from tests.support.http.asking import SetClock
-from tests.support.http.wire_objects import Wire, podgroup
+from tests.support.http.asking import Server, SetClock
+from tests.support.http.wire_objects import Wire, job, namespace, podgroup, queue, workload
 
 QUEUE = "sluice.dev/queue"
 
@@ -172,3 +178,28 @@ def test_a_queue_that_accepts_again_is_forgotten(checks: Checks) -> None:
     checks.answer(close(), occupied=set())
     assert checks.checks.is_empty(close()) is None
     assert checks.checks.seconds_left(close()) == 0.0
+
+
+# Workloads without the label
+
+
+def unlabelled(*objects: Wire) -> set[str]:
+    """The queues among research and labs with a live workload that has no label."""
+
+    def request(_method: str, path: str, *, query: dict[str, Any], **_: Any) -> bytes:
+        assert query["labelSelector"] == f"!{QUEUE}"
+        found = [obj for obj in objects if path == f"/apis/{obj['apiVersion']}/{obj['kind'].lower()}s"]
+        return msgspec.json.encode({"metadata": {"resourceVersion": "1"}, "items": found})
+
+    client = cast(Client, SimpleNamespace(request=request))
+    store = Server().has(queue("research"), queue("labs"), namespace("named", queue="labs")).store
+    context = context_with(store=store, list_client=client)
+    return set(occupied_by_unlabelled(context, frozenset({"research", "labs"})))
+
+
+def test_a_live_workload_without_the_label_keeps_its_queue_from_closed() -> None:
+    """By its own words, or by its namespace's; one that has finished or is in another queue does not."""
+    assert unlabelled(job("train", queue="research")) == {"research"}
+    assert unlabelled(workload("deployments.apps", "web", namespace="named")) == {"labs"}
+    assert unlabelled(job("done", queue="research", done="Complete"), job("others", queue="other")) == set()
+    assert unlabelled(job("stranger")) == set()

@@ -1,9 +1,9 @@
-"""The time while our webhooks on pods are not registered: nobody asks us about pods."""
+"""The time while some of our webhooks are not registered: nobody asks us about pods, or about workloads."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import GATE, OWN_GATE, pod_body
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import JOB, work_body
 
 MUTATING, VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
 #: What they change of a stored object is the API server's own.
@@ -20,18 +21,33 @@ _SERVER_SIDE = ("uid", "resourceVersion", "creationTimestamp", "generation", "ma
 @contextmanager
 def without_pod_webhooks(sandbox: Sandbox, probe_queue: str) -> Iterator[None]:
     """No webhook of ours is called for a pod; binds meet the guard as ever."""
+    with _without(sandbox, _is_on_pods, lambda: _is_labelled(sandbox, probe_queue)):
+        yield
+
+
+@contextmanager
+def without_workload_webhooks(sandbox: Sandbox, probe_queue: str) -> Iterator[None]:
+    """No webhook of ours is called for a workload; those on pods are."""
+    with _without(sandbox, _is_on_workloads, lambda: _is_job_labelled(sandbox, probe_queue)):
+        yield
+
+
+@contextmanager
+def _without(
+    sandbox: Sandbox, is_taken_away: Callable[[Object], bool], is_called: Callable[[], bool]
+) -> Iterator[None]:
     configurations = {kind: _read(sandbox, kind) for kind in (MUTATING, VALIDATING)}
     without = [
-        {**body, "webhooks": [hook for hook in body["webhooks"] if not _is_on_pods(hook)]}
+        {**body, "webhooks": [hook for hook in body["webhooks"] if not is_taken_away(hook)]}
         for body in configurations.values()
     ]
     _apply(sandbox, without)
-    until(lambda: not _is_labelled(sandbox, probe_queue), "the webhooks on pods to be gone")
+    until(lambda: not is_called(), "the webhooks to be gone")
     try:
         yield
     finally:
         _apply(sandbox, list(configurations.values()))
-        until(lambda: _is_labelled(sandbox, probe_queue), "the webhooks on pods to be called", seconds=120)
+        until(is_called, "the webhooks to be called", seconds=120)
 
 
 def _read(sandbox: Sandbox, kind: str) -> Object:
@@ -46,6 +62,10 @@ def _is_on_pods(hook: Object) -> bool:
     ) and ("binding" not in json.dumps(hook["rules"]))
 
 
+def _is_on_workloads(hook: Object) -> bool:
+    return ".workloads." in hook["name"]
+
+
 def _apply(sandbox: Sandbox, bodies: list[Object]) -> None:
     sandbox.cluster.kubectl(
         "replace", "-f", "-", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": bodies})
@@ -55,6 +75,13 @@ def _apply(sandbox: Sandbox, bodies: list[Object]) -> None:
 def _is_labelled(sandbox: Sandbox, queue: str) -> bool:
     """Whether a pod that is created now gets the label."""
     answer = sandbox.api.create(f"{sandbox.pods_path}?dryRun=All", pod_body("probe", queue))
+    return answer.status == 201 and GATE in (answer.body["metadata"].get("labels") or {})
+
+
+def _is_job_labelled(sandbox: Sandbox, queue: str) -> bool:
+    """Whether a Job that is created now gets the label."""
+    path = f"{JOB.path(sandbox.namespace)}?dryRun=All"
+    answer = sandbox.api.create(path, work_body(JOB, "probe", queue))
     return answer.status == 201 and GATE in (answer.body["metadata"].get("labels") or {})
 
 

@@ -90,6 +90,13 @@ def annotated(obj: Wire, **annotations: str | None) -> Wire:
     return result
 
 
+def labelled(obj: Wire, queue: str) -> Wire:
+    """A copy with our label."""
+    result = copy.deepcopy(obj)
+    result["metadata"].setdefault("labels", {})[QUEUE] = queue
+    return result
+
+
 def with_templates(obj: Wire, **annotations: str | None) -> Wire:
     """The same, for the annotations of all of its templates."""
     result = copy.deepcopy(obj)
