@@ -17,25 +17,31 @@ from benchmarks.interleaved import in_turns
 from benchmarks.objects import HOME, QUEUE, pods
 from benchmarks.parked_pods import Parked, park
 from benchmarks.resume_times import create_and_bind, resume_and_bind
+from benchmarks.rows.members import with_go_extender
 from benchmarks.scheduler_configurations import ours
 from localcluster.build import Say
 
 PODS, NODES = 1_000, 300
 DEFAULTS = ours(percentage=0)
 OTHERS, MEMBERS, RESUMED = "pods of no queue", "members", "members after a resume"
+GO = "members, the Go extender"
 BESIDE = "pods of no queue, same cluster"
 
 
 def measure_backlog(say: Say) -> RowResult:
     with running(nodes=scale.scaled(NODES), say=say) as bench:
-        _install(bench)
-        ways = {name: partial(_backlog, bench, queue) for name, queue in ((OTHERS, ""), (MEMBERS, QUEUE))}
+        ways = {
+            OTHERS: partial(_backlog, bench, ""),
+            MEMBERS: partial(_backlog, bench, QUEUE),
+            GO: partial(with_go_extender, bench, count=scale.scaled(PODS), percentage=0),
+        }
         bound = in_turns(ways, told=str, say=say)
     return RowResult(
         title="Members, the scheduler's default settings",
         about=f"{scale.scaled(PODS):,} members of an open queue on {scale.scaled(NODES)} nodes, there before "
         "the scheduler is; from the first bind to the last by the audit log. Beside it as many pods of no "
-        "queue in the same cluster, everything installed, the same scheduler.",
+        "queue in the same cluster, everything installed, the same scheduler. The Go extender follows the "
+        "same pods and queues and answers the same, with our webhooks and policies registered as ever.",
         lines=(
             Line(
                 what="binds/s of members, default settings",
@@ -44,6 +50,20 @@ def measure_backlog(say: Say) -> RowResult:
                 ours=tuple(each.rate for each in bound[MEMBERS]),
                 theirs=tuple(each.rate for each in bound[OTHERS]),
                 goal=at_least(0.75),
+            ),
+            Line(
+                what="binds/s of members, default settings",
+                beside="the Go extender, default settings too",
+                unit="/s",
+                ours=tuple(each.rate for each in bound[MEMBERS]),
+                theirs=tuple(each.rate for each in bound[GO]),
+            ),
+            Line(
+                what="binds/s of members, the Go extender in place of ours, default settings",
+                beside=BESIDE,
+                unit="/s",
+                ours=tuple(each.rate for each in bound[GO]),
+                theirs=tuple(each.rate for each in bound[OTHERS]),
             ),
             bind_costs.line(
                 "members, default settings",
@@ -85,6 +105,7 @@ def _install(bench: Bench) -> None:
 
 
 def _backlog(bench: Bench, queue: str) -> Bound:
+    _install(bench)
     return bind(bench, pods(scale.scaled(PODS), queue=queue), edit=DEFAULTS)
 
 
