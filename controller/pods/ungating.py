@@ -166,7 +166,7 @@ class _Backlog:
     """The gated members of resumes that are not submitted to the writers yet; by priority, then age."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[tuple[int, datetime], str]] = []
+        self._heap: list[tuple[tuple[int, datetime, str], str]] = []
         self._uids: set[str] = set()
 
     def __len__(self) -> int:
@@ -389,9 +389,11 @@ class Ungating:
         return self._context.store.decision_for(queue, namespace=member.namespace).schedules
 
 
-def _rank(member: Member) -> tuple[int, datetime]:
-    """By priority, then age."""
-    return -member.priority, member.created
+def _rank(member: Member) -> tuple[int, datetime, str]:
+    """By priority, then age in seconds. Of one second those of one owner go together: a controller that hears
+    of several pods at once writes one status for them.
+    """
+    return -member.priority, member.created, member.owner_uid
 
 
 _DELETE_GATE = {"name": names.GATE, "$patch": "delete"}

@@ -254,6 +254,20 @@ def test_a_resume_submits_the_first_gates_at_once_and_the_others_as_they_are_sen
     assert most == MOST_PER_WRITER
 
 
+def test_pods_of_one_second_go_together_by_their_owner() -> None:
+    """A controller that hears of several pods at once writes one status for them."""
+    setup = Resumed(0)
+    owners = {"a-1": "uid-a", "b-1": "uid-b", "a-2": "uid-a", "b-2": "uid-b"}
+    for name, uid in owners.items():
+        owner = {"kind": "ReplicaSet", "name": uid, "uid": uid, "apiVersion": "apps/v1", "controller": True}
+        setup.server.has(member(name, "vision", gates=[GATE], owner=owner))
+    setup.server.has(queue_object("vision", state="Suspended", generation=2, version=50))
+    setup.server.has(queue_object("vision", generation=3, version=60))
+    setup.ungating.ungate("vision", [], may_retry=lambda: True)
+    setup.writes.send_all()
+    assert setup.patched == ["a-1", "a-2", "b-1", "b-2"]
+
+
 def test_other_writes_that_wait_delay_no_gate() -> None:
     setup = Resumed(FIRST_GATES + 3)
     setup.writes.waiting += [(("event", str(number)), lambda: None) for number in range(10_000)]
