@@ -90,7 +90,7 @@ def annotated(obj: Wire, **annotations: str | None) -> Wire:
     return result
 
 
-def labelled(obj: Wire, queue: str) -> Wire:
+def with_our_label(obj: Wire, queue: str) -> Wire:
     """A copy with our label."""
     result = copy.deepcopy(obj)
     result["metadata"].setdefault("labels", {})[QUEUE] = queue

@@ -33,9 +33,9 @@ from tests.support.webhooks.workload_requests import (
     admitted,
     annotated,
     ask,
-    labelled,
     queues,
     refused,
+    with_our_label,
     with_templates,
     written,
 )
@@ -265,7 +265,7 @@ def test_a_podgroup_that_is_not_there_leaves_it_unanswered_with_a_warning(
 ) -> None:
     before = workload(resource, "train", template({GROUP: "gang"}))
     after, answer = admitted(server, before)
-    waiting = labelled(before, "")
+    waiting = with_our_label(before, "")
     assert after == waiting, "the server watches what has the label"
     assert answer.warnings == ['PodGroup "gang" does not exist: this waits until: kubectl create -f PODGROUP']
     forged = annotated(with_templates(before, ours="labs"), ours="labs")
@@ -284,7 +284,7 @@ def test_a_podgroup_that_is_not_there_cannot_disagree_yet(server: Server) -> Non
     """One file may hold a Deployment that says its queue, and its PodGroup."""
     obj = workload("deployments.apps", "train", template({GROUP: "gang"}), labels={LABEL: "research"})
     after, answer = admitted(server, obj)
-    assert after == labelled(obj, "")
+    assert after == with_our_label(obj, "")
     assert len(answer.warnings) == 1
     server.has(podgroup("gang", queue="labs"))
     assert refused(server, obj).code == 422

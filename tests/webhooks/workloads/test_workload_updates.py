@@ -36,6 +36,7 @@ from tests.support.webhooks.workload_requests import (
     queues,
     stored,
     updated,
+    with_our_label,
     with_templates,
     written,
 )
@@ -557,3 +558,13 @@ def test_an_update_without_what_it_was_is_a_bad_request(server: Server, resource
     reply = server.post("/mutate/workloads", body)
     assert reply.status_code == 400
     assert "request.oldObject" in reply.get_json()["message"]
+
+
+def test_a_label_written_on_a_workload_that_is_older_than_the_installation_changes_its_metadata_alone(
+    server: Server,
+) -> None:
+    """The value is corrected, and no template changes: that would replace its pods."""
+    before = workload("deployments.apps", "web", template({NAMED: "research"}))
+    after, _ = updated(server, before, with_our_label(before, "anything"))
+    assert after["metadata"]["labels"][QUEUE] == "research"
+    assert after["spec"] == before["spec"]
