@@ -19,6 +19,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from certs.renewal import CertificateRenewal
 from cluster.api.client import Client
 from cluster.api.configuration import load_configuration
@@ -27,10 +29,11 @@ from cluster.cache.changes import Change, QueueChange
 from cluster.cache.marker_pods import MarkerPods
 from cluster.cache.store import Clock, Store
 from cluster.coordination.leader_election import LeaderElector
-from cluster.coordination.leases import Leases
+from cluster.coordination.leases import COORDINATION, Lease, Leases
 from cluster.coordination.replica_report import report_of
-from cluster.coordination.replicas import OtherReplicas, ReplicaLease
-from cluster.informers.informers import ALL_KINDS, Informers, PolicySource
+from cluster.coordination.replicas import LABEL, LeaseEvents, OtherReplicas, ReplicaLease
+from cluster.decoding import LenientReader
+from cluster.informers.informers import ALL_KINDS, Informers, ObjectDecoder, PolicySource, UnawaitedKind
 from cluster.metrics import Metrics
 from cluster.readiness import ClusterReadiness
 from cluster.recorder import EventRecorder
@@ -65,6 +68,9 @@ LIST_READ_SECONDS = 10.0
 #: Probes of other API servers wait while one does not answer.
 PROBE_READ_SECONDS = 3.0
 
+#: Made here, at import, as all decoders are (`cluster.informers.informers`).
+_LEASE = ObjectDecoder(msgspec.json.Decoder(Lease).decode, LenientReader(Lease))
+
 log = logging.getLogger(__name__)
 
 
@@ -97,6 +103,7 @@ class Runtime:
             request_seconds=settings.request_timeout,
             failed=self.metrics.failed,
         )
+        self._lease_events = LeaseEvents()
         self._informers = Informers(
             client=self.client,
             store=self.store,
@@ -104,6 +111,7 @@ class Runtime:
             metrics=self.metrics,
             marker=MarkerPods(lease_client, namespace=settings.namespace),
             policies=PolicySource(settings.policies_namespace, settings.policies_name),
+            unawaited=[_watched_leases(self._lease_events, namespace=settings.namespace)],
         )
         self._writers = self._new_writers("writer", settings.writers, slow_start=FIRST_WRITES)
         self._status_writers = self._new_writers("status-writer", STATUS_THREADS)
@@ -152,6 +160,7 @@ class Runtime:
             report=partial(report_of, self.store),
             relist_queues=self._informers.relist_queues,
             lingering=lambda: bool(self.store.admissions.queues()),
+            leads=lambda: self._elector.leading,
             renewed=self.store.record_write,
             validity=self._readiness.lease,
         )
@@ -180,7 +189,9 @@ class Runtime:
             drain_grace_limit=settings.drain_grace_limit,
             recorder=EventRecorder(client=self.client, writers=self._writers, metrics=self.metrics),
             metrics=self.metrics,
-            other_replicas=OtherReplicas(leases, identity=identity, clock=clock.monotonic),
+            other_replicas=OtherReplicas(
+                leases, identity=identity, clock=clock.monotonic, events=self._lease_events
+            ),
             namespace=settings.namespace,
             leading=lambda: self._elector.leading and self._presence.alive,
             term=lambda: self._elector.term,
@@ -290,6 +301,12 @@ class Runtime:
             if self._stopped.wait(READY_SECONDS):
                 return False
         return True
+
+
+def _watched_leases(events: LeaseEvents, *, namespace: str) -> UnawaitedKind:
+    """The Leases of the replicas: `events` only hastens what is read of them anyway."""
+    path = f"{COORDINATION}/namespaces/{namespace}/leases"
+    return UnawaitedKind(kind="leases", path=path, labels=f"{LABEL}=true", decoder=_LEASE, handler=events)
 
 
 def _unless(alive: Callable[[], bool], name: str) -> Callable[[], list[str]]:

@@ -1,4 +1,4 @@
-"""Creates a pod and deletes it at once, to cause an event on the watch of pods.
+"""Creates a pod and deletes it, to cause events on the watch of pods.
 
 The pod is in our own namespace, has a scheduler that does not exist and a scheduling gate, and requests
 nothing, so no component acts on it. All replicas use one name. A replica that meets the pod of another one
@@ -11,27 +11,49 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from cluster.api.client import Client
+import msgspec
+
+from cluster.api.client import Client, decode_response
 from cluster.exceptions import Conflict, NotFound
+from cluster.objects import Bookmark
 from queues import labels as names
 
 MARKER_POD = "sluice-watch-marker"
 #: A scheduler that does not exist.
 MARKER_SCHEDULER = "sluice-none"
 
+_created = msgspec.json.Decoder(Bookmark)
+
 
 class MarkerPods:
-    """Call it to cause a pod event. Raises `cluster.exceptions.ClusterError`."""
+    """Call it to cause a pod event. Each method raises `cluster.exceptions.ClusterError`."""
 
     def __init__(self, client: Client, *, namespace: str) -> None:
         self._client = client
         self._path = f"/api/v1/namespaces/{namespace}/pods"
 
     def __call__(self) -> None:
-        with contextlib.suppress(Conflict):
-            self._client.create(self._path, _BODY)
+        self.begin()
         with contextlib.suppress(NotFound):
-            self._client.delete(f"{self._path}/{MARKER_POD}", {"gracePeriodSeconds": 0})
+            self._delete()
+
+    def begin(self) -> int:
+        """Create the pod and leave it there; return its version, or 0 if another replica's was there."""
+        try:
+            created = self._client.create(self._path, _BODY)
+        except Conflict:
+            return 0
+        return decode_response(created, _created).metadata.version
+
+    def end(self) -> None:
+        """Delete the pod of `begin`, which causes another event."""
+        try:
+            self._delete()
+        except NotFound:  # another replica has deleted it before this call
+            self()
+
+    def _delete(self) -> None:
+        self._client.delete(f"{self._path}/{MARKER_POD}", {"gracePeriodSeconds": 0})
 
 
 def idle_pod(name: str, **spec: Any) -> dict[str, Any]:

@@ -16,6 +16,11 @@ time after the demand   step
 
 The steps are repeated until the version is applied, each round later (at most `ROUND_MOST` times as late).
 
+A marker has two steps, its creation and its deletion, and each is an event. The second one follows when the
+first is not enough for a demand, or after `OPEN_SECONDS`: until then a stop that caused it has the API server
+to itself. A caller that knows that it will demand a version soon has a marker begun at once (`prompt`): its
+version is known as soon as it is created.
+
 Invariants
 - `applied` never falls: what was applied stays applied, whatever happens to the watch.
 - `demand` returns at once and sends no request. It is True only for a version that has been applied.
@@ -33,6 +38,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -44,6 +50,10 @@ from cluster.exceptions import ClusterError
 #: In a busy cluster some object of the kind usually changes by itself, and a marker costs two writes.
 MARKER_SECONDS = 0.001
 MARKER_GAP_SECONDS = 0.1
+#: So long a prompted marker has for its event before it is ended for a demand.
+PROMPT_EVENT_SECONDS = 0.01
+#: A marker is ended after this time, if no demand needs that sooner.
+OPEN_SECONDS = 0.05
 #: The wait after a marker that was refused.
 MARKER_BACKOFF = Backoff(1.0, 30.0)
 #: An event arrives within milliseconds after its write.
@@ -59,6 +69,16 @@ log = logging.getLogger(__name__)
 Marker = Callable[[], None]
 #: Called with the kind, in a reflector's thread: it must only record the call and return.
 OnReached = Callable[[str], None]
+
+
+class TwoStepMarker(Protocol):
+    """A marker in two steps. Each raises `cluster.exceptions.ClusterError`."""
+
+    def begin(self) -> int:
+        """Cause an event; return its version, or 0 if there is none. Then `end` causes one."""
+
+    def end(self) -> None:
+        """Cause another event."""
 
 
 class WatchedKind(Protocol):
@@ -86,6 +106,17 @@ class _Pending(msgspec.Struct):
     mark_at: float | None = None
 
 
+class _TwoSteps(msgspec.Struct):
+    """A marker in two steps. `at`: it was begun then or later, in monotonic seconds; `version`: 0 until it is
+    known; `is_open`: it is to be ended.
+    """
+
+    at: float
+    version: int = 0
+    is_begun: bool = False
+    is_open: bool = False
+
+
 class WatchProgress:
     """Brings reflectors to demanded versions.
 
@@ -97,6 +128,9 @@ class WatchProgress:
         self._clock = clock
         self._watched: dict[str, WatchedKind] = {}
         self._markers: dict[str, Marker] = {}
+        self._two_steps: dict[str, TwoStepMarker] = {}
+        #: By kind: the last marker that has two steps.
+        self._last: dict[str, _TwoSteps] = {}
         self._pending: dict[str, _Pending] = {}
         #: By kind: the version for which the last marker was begun, when, and how many failed in a row.
         self._marked: dict[str, tuple[int, float, int]] = {}
@@ -109,13 +143,24 @@ class WatchProgress:
 
     # Wiring
 
-    def attach(self, kind: str, watched: WatchedKind, *, marker: Marker | None = None) -> None:
+    def attach(
+        self,
+        kind: str,
+        watched: WatchedKind,
+        *,
+        marker: Marker | None = None,
+        two_steps: TwoStepMarker | None = None,
+    ) -> None:
         self._watched[kind] = watched
         if marker is not None:
             self._markers[kind] = marker
+        if two_steps is not None:
+            self._two_steps[kind] = two_steps
 
     def listen(self, reached: OnReached) -> None:
-        """Add a callback; it is called with the kind after each demanded version has been applied."""
+        """Add a callback; it is called with the kind after each demanded version has been applied, and when
+        the version of a prompted marker is known.
+        """
         self._listeners.append(reached)
 
     def start(self) -> None:
@@ -152,6 +197,26 @@ class WatchProgress:
         self.advanced(kind, self.applied(kind))  # it may have been applied before the demand was recorded
         return self.applied(kind) >= version
 
+    def prompt(self, kind: str) -> None:
+        """Begin a marker now: a version that is current by now will be demanded soon. At most one is begun in
+        `MARKER_GAP_SECONDS`.
+        """
+        now = self._clock()
+        with self._changed:
+            last = self._last.get(kind)
+            is_early = last is not None and (last.is_open or now < last.at + MARKER_GAP_SECONDS)
+            is_early = is_early or self._marker_gap_ends(kind) > now
+            if kind in self._two_steps and not (is_early or self._stopped):
+                self._last[kind] = _TwoSteps(at=now, is_open=True)
+                self._changed.notify()
+
+    def prompted_version(self, kind: str, *, since: float) -> int:
+        """Return the version of a marker prompted at `since` (monotonic seconds) or later; 0 if there is
+        none, or its version is not known yet.
+        """
+        last = self._last.get(kind)
+        return last.version if last is not None and last.at >= since else 0
+
     def announce(self, kind: str, version: int) -> None:
         """Write a marker newer than this version for other replicas, unless there is one already."""
         with self._changed:
@@ -167,6 +232,9 @@ class WatchProgress:
         pending.versions.add(version)
         if marker and pending.mark_at is None and self._marked.get(kind, (0, 0.0, 0))[0] < version:
             pending.mark_at = max(now + MARKER_SECONDS, self._marker_gap_ends(kind))
+            last = self._last.get(kind)
+            if last is not None and last.is_open:
+                pending.mark_at = max(pending.mark_at, last.at + PROMPT_EVENT_SECONDS)
         self._changed.notify()
 
     def _marker_gap_ends(self, kind: str) -> float:
@@ -206,12 +274,15 @@ class WatchProgress:
         while True:
             with self._changed:
                 if self._stopped:
-                    return
+                    break
                 step = self._next_request()
                 if step is None:
                     self._changed.wait(self._seconds_until_due())
                     continue
             self._carry_out(step)
+        for kind, last in self._last.items():
+            if last.is_begun and last.is_open:
+                self._carry_out(self._two_steps[kind].end)
 
     def _carry_out(self, step: Callable[[], None]) -> None:
         """Carry out a step. After any exception the next step follows."""
@@ -225,6 +296,7 @@ class WatchProgress:
     def _seconds_until_due(self) -> float | None:
         times = [min(self._due_times(pending)) for pending in self._pending.values()]
         times += [self._marker_gap_ends(kind) for kind in self._announced]
+        times += [each.at + OPEN_SECONDS for each in self._last.values() if each.is_open]
         return max(0.0, min(times) - self._clock()) if times else None
 
     def _due_times(self, pending: _Pending) -> list[float]:
@@ -235,6 +307,8 @@ class WatchProgress:
     def _next_request(self) -> Callable[[], None] | None:
         """Return the next request that is due, already recorded as begun."""
         now = self._clock()
+        if (step := self._next_step(now)) is not None:
+            return step
         for kind, version in list(self._announced.items()):
             if self._marked.get(kind, (0, 0.0, 0))[0] >= version:
                 del self._announced[kind]
@@ -254,22 +328,74 @@ class WatchProgress:
                 return self._relist_request(kind)
         return None
 
+    def _next_step(self, now: float) -> Callable[[], None] | None:
+        """Return a prompted marker's beginning, or the end of a marker that is due; recorded as begun."""
+        for kind, last in self._last.items():
+            if last.is_open and not last.is_begun:
+                last.is_begun = True
+                return partial(self._begin_prompted, kind, last)
+            if last.is_open and last.at + OPEN_SECONDS <= now:
+                last.is_open = False
+                return self._two_steps[kind].end
+        return None
+
+    def _begin_prompted(self, kind: str, marker: _TwoSteps) -> None:
+        try:
+            self._begin(kind, marker)
+        except BaseException:
+            with self._changed:
+                self._record_refused(kind)
+            raise
+        self._call_listeners(kind)
+
+    def _begin(self, kind: str, marker: _TwoSteps) -> None:
+        """Take the first step, which stays open; or both, if the first causes no event."""
+        try:
+            marker.version = self._two_steps[kind].begin()
+        except BaseException:
+            marker.is_open = False
+            raise
+        if not marker.version:
+            marker.is_open = False
+            self._two_steps[kind].end()
+
     def _marker_request(self, kind: str, *, version: int, at: float) -> Callable[[], None]:
         """Record a marker before it is written: it serves later demands up to this version as well."""
         _, _, failures = self._marked.get(kind, (0, 0.0, 0))
         self._marked[kind] = (version, at, 0)
+        pending = self._pending.get(kind)
+        if pending is not None and max(pending.versions) <= version:
+            pending.mark_at = None
+        write = self._next_event(kind, at)
 
         def mark() -> None:
             try:
-                self._markers[kind]()
+                write()
             except BaseException:
                 with self._changed:
-                    self._marked[kind] = (0, self._clock(), failures + 1)
-                    if kind in self._pending:
-                        self._pending[kind].mark_at = self._marker_gap_ends(kind)
+                    self._marked[kind] = (0, self._clock(), failures)
+                    self._record_refused(kind)
                 raise
 
         return mark
+
+    def _next_event(self, kind: str, at: float) -> Callable[[], None]:
+        """Return the step that causes the next event: the end of an open marker, or the beginning of one."""
+        last = self._last.get(kind)
+        if last is not None and last.is_open:
+            last.is_open = False
+            return self._two_steps[kind].end
+        if kind not in self._two_steps:
+            return self._markers[kind]
+        marker = self._last[kind] = _TwoSteps(at=at, is_begun=True, is_open=True)
+        return partial(self._begin, kind, marker)
+
+    def _record_refused(self, kind: str) -> None:
+        """A marker was refused: the next one is written after a back-off."""
+        _, _, failures = self._marked.get(kind, (0, 0.0, 0))
+        self._marked[kind] = (0, self._clock(), failures + 1)
+        if kind in self._pending:
+            self._pending[kind].mark_at = self._marker_gap_ends(kind)
 
     def _rewatch_request(self, kind: str) -> Callable[[], None]:
         def rewatch() -> None:

@@ -48,6 +48,9 @@ SEEN_ANNOTATION = "sluice.dev/seen"
 GAP_MARGIN_SECONDS = 0.5
 RENEW_SECONDS = 1.5
 RETRY_SECONDS = 0.3
+#: No replica waits for the report of the one that leads; it is written once the stop that it shows is
+#: acknowledged, as a rule.
+LEADER_REPORT_SECONDS = 0.05
 #: How often a replica looks for the end of open passes.
 OPEN_SECONDS = 0.02
 
@@ -80,7 +83,7 @@ _views = msgspec.json.Decoder(ReplicaReport)
 class ReplicaLease:
     """Holds the Lease of this replica, in a thread of its own. Owner: the server."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it reports and when, and who learns of it
         self,
         leases: Leases,
         *,
@@ -89,11 +92,15 @@ class ReplicaLease:
         report: Callable[[], ReplicaReport],
         relist_queues: RelistQueues,
         lingering: Callable[[], bool] = lambda: False,
+        leads: Callable[[], bool] = lambda: False,
         renewed: Callable[[float, int], object] = lambda _at, _version: None,
         validity: LeaseValidity | None = None,
     ) -> None:
-        """`lingering`: whether something that we admitted may still be stored. `renewed`: called after each
-        renewal with its begin, in monotonic seconds, and its resource version."""
+        """`lingering`: whether something that we admitted may still be stored. `leads`: whether this replica
+        leads. `renewed`: called after each renewal with its begin, in monotonic seconds, and its resource
+        version.
+        """
+        self._leads = leads
         self._on_renewed = renewed
         self._lingering = lingering
         self._leases = leases
@@ -152,8 +159,8 @@ class ReplicaLease:
             )
             if (due or not view.differs_only_in_pods(self._reported)) and not self._try_renew(view):
                 self._stopped.wait(RETRY_SECONDS)
-            else:
-                self._changed.wait(self._pause(view))
+            elif self._changed.wait(self._pause(view)) and self._leads():
+                self._stopped.wait(LEADER_REPORT_SECONDS)
         self._end()
 
     def _try_renew(self, view: ReplicaReport) -> bool:
@@ -224,13 +231,63 @@ class ReplicaLease:
             log.warning("our own Lease could not be deleted: %s", exc)
 
 
+class LeaseEvents:
+    """Passes on what the watch of the Leases shows (`cluster.informers`): a hint of what a replica reports.
+
+    Which replicas there are is read by `OtherReplicas.list`, since the watch may be late. Threads: the
+    reflector's; `listen` is called before it starts.
+    """
+
+    def __init__(self) -> None:
+        self._listeners: list[Callable[[Lease | None], object]] = []
+        #: The last report of each, so that renewals alone are not passed on.
+        self._reports: dict[str, str] = {}
+
+    def listen(self, listener: Callable[[Lease | None], object]) -> None:
+        """Add a callback: it is given a Lease whose report has changed, and None if one is gone."""
+        self._listeners.append(listener)
+
+    def replace(self, objects: list[Lease]) -> None:
+        gone = self._reports.keys() - {lease.metadata.name for lease in objects}
+        for lease in objects:
+            self.upsert(lease)
+        for name in gone:
+            self._forget(name)
+
+    def upsert(self, obj: Lease) -> None:
+        name, report = obj.metadata.name, obj.metadata.annotation(SEEN_ANNOTATION)
+        if self._reports.get(name) != report:
+            self._reports[name] = report
+            self._pass_on(obj)
+
+    def remove(self, obj: Lease) -> None:
+        self._forget(obj.metadata.name)
+
+    def _forget(self, name: str) -> None:
+        if self._reports.pop(name, None) is not None:
+            self._pass_on(None)
+
+    def _pass_on(self, lease: Lease | None) -> None:
+        for listener in self._listeners:
+            listener(lease)
+
+
 class OtherReplicas:
     """Reads the Leases of the other replicas.
 
-    `list` and `delete` send requests, from any thread. `read` is for one thread.
+    `list` and `delete` send requests, from any thread. `read` is for one thread. `events`: what the watch of
+    the Leases shows.
     """
 
-    def __init__(self, leases: Leases, *, identity: str, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        leases: Leases,
+        *,
+        identity: str,
+        clock: Callable[[], float],
+        events: LeaseEvents | None = None,
+    ) -> None:
+        self.events = events or LeaseEvents()
         self._leases = leases
         self._own = f"{PREFIX}{identity}"
         self._observed = ObservedLease(clock)
@@ -243,6 +300,11 @@ class OtherReplicas:
     def delete(self, lease: Lease) -> None:
         """Delete the Lease of a replica that is gone. Raises `cluster.exceptions.ClusterError`."""
         self._leases.delete(lease.metadata.name, version=lease.metadata.resource_version)
+
+    def report_of(self, lease: Lease) -> tuple[str, ReplicaReport] | None:
+        """The name and the report of another replica's Lease; None for our own."""
+        name = lease.metadata.name
+        return None if name == self._own else (name.removeprefix(PREFIX), _view(lease))
 
     def read(self, listed: LeaseList, *, began: float) -> ReplicaReading:
         """Return what each replica has seen, and whether a former replica is gone.

@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from cluster.api.client import Client
+from cluster.cache.marker_pods import MarkerPods
 from cluster.cache.scheduling_policies import ConfigMap
 from cluster.cache.store import Store
 from cluster.cache.system_pods import SystemPod
-from cluster.cache.watch_progress import Marker
 from cluster.debounce import Debouncer
 from cluster.decoding import LenientReader
 from cluster.informers.crd_fields import PATH as DEFINITIONS
@@ -31,6 +31,7 @@ from cluster.informers.crd_fields import (
     read_queue,
     read_queue_leniently,
 )
+from cluster.informers.dispatch import EventHandler
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.informers.reflector import SHORT_WATCH_SECONDS, Reflector, ReflectorOptions
 from cluster.informers.workloads import RELIST_SECONDS, WorkloadEventHandler, WorkloadLookups
@@ -84,6 +85,16 @@ class ObjectDecoder(msgspec.Struct, frozen=True):
     lenient: Callable[[msgspec.Raw | bytes], tuple[Any, list[str]]]
 
 
+class UnawaitedKind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind that others need: nothing waits until it has been listed. `labels`: a selector."""
+
+    kind: str
+    path: str
+    labels: str
+    decoder: ObjectDecoder
+    handler: EventHandler[Any]
+
+
 # All decoders are made here, at import: threads that make decoders at the same time can crash the process.
 _NAMESPACE = ObjectDecoder(msgspec.json.Decoder(Namespace).decode, LenientReader(Namespace))
 _PODGROUP = ObjectDecoder(msgspec.json.Decoder(PodGroup).decode, LenientReader(PodGroup))
@@ -110,11 +121,13 @@ class Informers:
         store: Store,
         readiness: ClusterReadiness,
         metrics: Metrics,
-        marker: Marker | None = None,
+        marker: MarkerPods | None = None,
         policies: PolicySource = DEFAULT_POLICIES,
+        unawaited: Iterable[UnawaitedKind] = (),
     ) -> None:
         """`policies`: the ConfigMap with the scheduling policies. `marker`: causes a pod event
-        (`cluster.cache.marker_pods`)."""
+        (`cluster.cache.marker_pods`). `unawaited`: kinds that others need.
+        """
         self._readiness = readiness
         self._progress = store.progress
         self._started = False
@@ -141,6 +154,15 @@ class Informers:
             # Members alone: the leader gives those without the label the label (`controller.pods.adoption`).
             "pods": self._reflector("pods", PODS, _POD, store.members, labels=names.QUEUE),
         }
+        self._unawaited = {
+            each.kind: self._reflector(
+                *(each.kind, each.path, each.decoder, each.handler),
+                labels=each.labels,
+                synced=threading.Event(),
+            )
+            for each in unawaited
+        }
+        self.reflectors |= self._unawaited
         self._scoring = ScoringReflectors(
             new_scoring=self._new_scoring,
             new_reflector=self._new_scoring_reflector,
@@ -168,7 +190,8 @@ class Informers:
             clock=store.clock.monotonic,
         )
         for kind in ACKNOWLEDGED_KINDS:
-            store.progress.attach(kind, self.reflectors[kind], marker=marker if kind == "pods" else None)
+            own = marker if kind == "pods" else None
+            store.progress.attach(kind, self.reflectors[kind], marker=own, two_steps=own)
 
     def _workload_reflector(self, kind: WorkloadKind, store: Store) -> Reflector[WorkloadObject]:
         handler = WorkloadEventHandler(kind, store, find=self._lookups.find, relist=self._lookups.relist)
@@ -282,6 +305,8 @@ class Informers:
             self.reflectors[kind].synced.wait(max(0.0, until - time.monotonic()))
         for kind in MEMBER_KINDS:
             self.reflectors[kind].start()
+        for reflector in self._unawaited.values():
+            reflector.start()
 
     def dead(self) -> list[str]:
         """Return the names of the threads that were started and have ended."""

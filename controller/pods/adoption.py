@@ -128,7 +128,8 @@ class MemberAdoption:
         self._writes.forget()
         self._waiting.forget()
         self._all.forget()
-        self._stopped_scan_at = 0.0
+        #: When waiting pods are listed again for queues that do not schedule; -infinity if there are none.
+        self._stopped_scan_at = -math.inf
         #: The numbers of the list that shows what became of changes that were not kept, and of the last one.
         self._needed_scan = self._received_scan = 0
         #: The version of the first list of waiting pods in this term; 0 before it was read.
@@ -163,6 +164,10 @@ class MemberAdoption:
         if not first.is_found:
             self._waiting.start()
         return Obstacle(ObstacleReason.UNLABELLED, lacks_label(first))
+
+    def begin_list(self, version: int) -> None:
+        """Begin the list that a stop waits for (1), if there is none of this version or later."""
+        self._waiting.demand(version)
 
     def departures_until(self, queues: frozenset[str], *, since: int) -> float:
         """The time up to which members that left the watch count for a stop of these queues that waits for
@@ -220,7 +225,7 @@ class MemberAdoption:
     def due(self) -> float:
         """When the next list is to be begun, or write to be tried again, in monotonic seconds."""
         times = [self._waiting.due, self._all.due, self._writes.due]
-        if next(self._store.snapshot.stopped_queues(), None) is not None:
+        if self._stopped_scan_at > -math.inf:
             times.append(self._stopped_scan_at)
         return min(times)
 
@@ -238,7 +243,11 @@ class MemberAdoption:
         """Take what the watches showed, and begin the lists and writes that are due."""
         now = self._now()
         self.settle(self._writes.queues)
-        if now >= self._stopped_scan_at and next(self._store.snapshot.stopped_queues(), None) is not None:
+        if next(self._store.snapshot.stopped_queues(), None) is None:
+            self._stopped_scan_at = -math.inf
+        elif self._stopped_scan_at == -math.inf:  # a stop has begun, which has these pods listed by itself
+            self._stopped_scan_at = now + STOPPED_SECONDS
+        elif now >= self._stopped_scan_at:
             self._stopped_scan_at = now + STOPPED_SECONDS
             self._request_waiting()
         self._waiting.start_if_due()

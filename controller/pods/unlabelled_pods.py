@@ -123,8 +123,10 @@ def read_waiting(client: Client, selection: PodSelection, *, version: int) -> Wa
 
     Raises `ClusterError`.
     """
-    found, versions = UnlabelledPods(), []
+    found, versions = UnlabelledPods(), list[int]()
     for scheduler, query in selection.queries("spec.nodeName="):
+        if scheduler and not found.uids:
+            break  # the first list has the pods of every scheduler
         add = partial(_add, found, scheduler=scheduler, is_member=selection.is_member)
         versions.append(_read_list(client, query, add, version=version))
     return WaitingPods(min(versions), found)

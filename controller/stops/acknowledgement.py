@@ -18,6 +18,10 @@ A reading of the Leases counts for a stop only if it began after the stop was se
 Lease at that time lists the queues later, with the stop in them. What a replica reported about the stop stays
 true, so a reading need not be the latest.
 
+Where no other replica is known, a marker of the pods is begun as soon as the stop is seen, while the Leases
+are read. If the reading shows no other replica, nor that one is gone, the pods as of that marker are enough:
+it was begun after the stop was known here. The list of pods without a label is begun with its version, too.
+
 Resource versions of queues, Leases and pods are compared with each other. That assumes that one etcd keeps
 all of them, which `replica_readings` checks.
 """
@@ -106,6 +110,8 @@ class StopAcknowledgement:
         self._specs: dict[str, SpecsSeen] = {}
         #: By queue: the version of its stop, and one that was current once all replicas had it.
         self._pods_since: dict[str, tuple[int, int]] = {}
+        #: The latest of the times since when stops are known here that a marker was prompted for.
+        self._prompted_at = -math.inf
         #: By queue: its stop's version, the passes assumed then, and `MemberAdoption.departures_until`.
         self._departures_until: dict[str, tuple[tuple[int, int], float]] = {}
         self._lost: LostReplicas | None = None
@@ -135,9 +141,10 @@ class StopAcknowledgement:
         `at`: since when the stop is known here, in monotonic seconds.
         """
         reading = self._readings.latest(since=at)
+        self._prompt_pods(at)
         views = None if reading is None else tuple(view.to_view(name) for name, view in reading.views.items())
         below = self._store.snapshot.tree.subtree(queue)
-        version = self._version_of_pods(queue, reading, views, since=since)
+        version = self._version_of_pods(queue, reading, views, since=since, at=at)
         self._adoption.settle(below)
         by_queue = self._open_passes()
         passes = [bind_pass for name in below & by_queue.keys() for bind_pass in by_queue[name]]
@@ -245,6 +252,7 @@ class StopAcknowledgement:
         views: tuple[ReplicaView, ...] | None,
         *,
         since: int,
+        at: float,
     ) -> int | None:
         """The version that the pods must have; the watches of all replicas are made to catch up with it."""
         stop, version = self._pods_since.get(queue, (since, 0))
@@ -252,12 +260,24 @@ class StopAcknowledgement:
             if views is None or reading is None or not replicas_have_seen(views, since=since):
                 return None
             version = max(since, reading.version)
+            if not (views or reading.left):
+                version = min(version, self._progress.prompted_version(PODS, since=at) or version)
             self._pods_since[queue] = (since, version)
         version = self._adoption.version_since(self._store.snapshot.tree.subtree(queue), version)
         self._progress.demand(PODS, version)
         if any(view.pods is not None and view.pods < version for view in views or ()):
             self._progress.announce(PODS, version)
         return version
+
+    def _prompt_pods(self, at: float) -> None:
+        """Make the pods catch up with a stop that is known since `at`, before the Leases were read."""
+        if at > self._prompted_at:
+            self._prompted_at = at
+            known = self._readings.latest()
+            if known is None or not known.views:
+                self._progress.prompt(PODS)
+        if version := self._progress.prompted_version(PODS, since=at):
+            self._adoption.begin_list(version)
 
     def _bindable_namespaces(self, queues: frozenset[str]) -> tuple[BindableNamespace, ...]:
         members = self._store.members

@@ -6,6 +6,8 @@ Invariants
 - Readings are accepted in the order in which they began: one that arrives after a younger one is dropped. So
   a request that hangs delays no stop: after `HEDGE_SECONDS` the Leases are read again beside it, by at most
   `AT_ONCE` requests at a time.
+- A watch of the Leases shows what a replica has reported since it was listed. It never shows which replicas
+  there are: it may be late. The version of a reading is at least that of each report in it.
 - Pods that are newer than a list of Leases which was read later show that two etcds keep them. Then the
   versions of both cannot be compared, and the reading is dropped.
 """
@@ -17,13 +19,18 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+import msgspec
+
 from cluster.cache.changes import Change
-from cluster.coordination.leases import LeaseList
+from cluster.coordination.leases import Lease, LeaseList
+from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import ReplicaReading
 from cluster.exceptions import ClusterError
 from controller.context import ControllerContext
 
 HEDGE_SECONDS = 0.3
+#: While a replica has something to report the Leases are read again so often, since the watch may be late.
+AGAIN_SECONDS = 0.02
 AT_ONCE = 3
 PODS = "pods"
 
@@ -48,6 +55,9 @@ class ReplicaReadings:
         self._is_new = self._has_arrived = False
         #: The changes that are added to the work queue when the next reading arrives.
         self._waiting: set[tuple[str, Change]] = set()
+        #: By replica: what the watch showed last, and its version.
+        self._watched: dict[str, tuple[int, ReplicaReport]] = {}
+        context.other_replicas.events.listen(self._observe)
 
     def start_sync(self) -> None:
         """Begin a new sync."""
@@ -60,11 +70,14 @@ class ReplicaReadings:
     def request(self, queue: str, change: Change, *, since: float = float("-inf")) -> None:
         """Have the Leases read again, and this change added to the work queue then.
 
-        If a reading that is new enough arrived just before this sync, the next sync requests one.
+        If a reading that is new enough arrived just before this sync, a later sync requests one, unless the
+        watch shows a report before.
         """
-        if self._is_new and self._began >= since:
-            return
         self._waiting.add((queue, change))
+        now = self._context.store.clock.monotonic()
+        is_recent = since > float("-inf") and now < self.arrived_at + AGAIN_SECONDS
+        if self._began >= since and (self._is_new or is_recent):
+            return
         self.refresh(since=since)
 
     def refresh(self, *, since: float = float("-inf")) -> None:
@@ -100,6 +113,10 @@ class ReplicaReadings:
             log.error("pods and Leases are kept in different etcds, so no stop can be acknowledged")
             return
         reading = self._replicas.read(leases, began=began)
+        self._watched = {name: seen for name, seen in self._watched.items() if name in reading.views}
+        for name, (version, report) in self._watched.items():
+            if version > leases.version:
+                reading = _with_report(reading, name, report, version=version)
         self._newest, self._began, self._has_arrived = reading, began, True
         self.arrived_at = self._context.store.clock.monotonic()
         self._received(reading)
@@ -107,6 +124,37 @@ class ReplicaReadings:
             self._context.writers.submit(
                 ("lease", lease.metadata.name), partial(self._replicas.delete, lease), rank=(2,)
             )
+        self._add_waiting()
+
+    def _observe(self, lease: Lease | None) -> None:
+        """In the reflector's thread: a replica has reported, or one of them is gone."""
+        self._context.work_queue.deliver(partial(self._receive_event, lease), batched=True)
+
+    def _receive_event(self, lease: Lease | None) -> None:
+        if lease is None:
+            if self._waiting:
+                self.refresh(since=self._context.store.clock.monotonic())
+            return
+        reported = self._replicas.report_of(lease)
+        if reported is None:
+            return
+        (name, report), version = reported, lease.metadata.version
+        self._watched[name] = version, report
+        if self._newest is None or name not in self._newest.views or version <= self._newest.version:
+            return
+        self._newest = _with_report(self._newest, name, report, version=version)
+        self._add_waiting()
+
+    def _add_waiting(self) -> None:
         waiting, self._waiting = self._waiting, set()
         for queue, change in waiting:
             self._context.work_queue.add(queue, change)
+
+
+def _with_report(
+    reading: ReplicaReading, name: str, report: ReplicaReport, *, version: int
+) -> ReplicaReading:
+    """The reading with what a replica has reported since, at that version."""
+    return msgspec.structs.replace(
+        reading, views={**reading.views, name: report}, version=max(version, reading.version)
+    )

@@ -337,6 +337,7 @@ def test_members_that_stops_wait_for_get_their_label_first_and_in_turns(leader: 
         *(unbound(f"default-{number}", annotations={NAMED: "default"}) for number in range(many)),
         unbound("research-0"),
     ]
+    leader.adoption.step()  # stops begin
     leader.wait(STOPPED_SECONDS).adoption.step()
     leader.lists.send()
     leader.context.work_queue.get([0.0], at_once=True)

@@ -15,6 +15,7 @@ from controller.pods.adoption import MemberAdoption
 from controller.pods.retry import BindPassRetry
 from controller.stops.acknowledgement import StopAcknowledgement, may_be_a_bind
 from controller.stops.bind_guard import BindGuards
+from controller.stops.replica_readings import AGAIN_SECONDS
 from queues.status.acknowledgement import Obstacle, ObstacleReason
 from tests.support.cluster.recounting import MARKED
 from tests.support.controller.leases import Surroundings
@@ -56,6 +57,8 @@ def test_a_pass_of_a_lost_replica_may_be_a_bind_for_as_long_as_a_request_takes(
 QUEUE, PARENT = "research", "labs"
 #: Of the queues, once they have the stop.
 STOP = 50
+#: Of the marker that is begun once the stop is known.
+MARKED_AT = 150
 SEEN = ReplicaReport(seen=STOP, open=(), admitting=(), pods=200, passes=(), binds=())
 
 
@@ -67,6 +70,7 @@ class Adoption:
     def __init__(self) -> None:
         self.passes_assumed = 0
         self.left: list[float] = []
+        self.begun: list[int] = []
         self.assume: Callable[[], object] | None = None
 
     def settle(self, _queues: frozenset[str]) -> None:
@@ -83,6 +87,9 @@ class Adoption:
     def departures_until(self, _queues: frozenset[str], *, since: int) -> float:
         assert since
         return max(self.left)
+
+    def begin_list(self, version: int) -> None:
+        self.begun.append(version)
 
     def version_since(self, _queues: frozenset[str], version: int) -> int:
         return version
@@ -206,6 +213,9 @@ def test_the_leases_are_read_again_while_a_replica_has_something_to_report(
     bindable_pod(leader)
     for _ in range(3):  # the guard is not on
         assert leader.sync() is not None
+    leader.clock.seconds += AGAIN_SECONDS
+    leader.acknowledgement.start_sync()
+    assert leader.waits_for() is not None
     assert len(leader.readers) == expected
 
 
@@ -218,6 +228,43 @@ def test_a_reading_that_began_before_the_stop_was_known_does_not_count(leader: L
     leader.stopped_at = leader.clock.seconds
     assert leader.waits_for() is ObstacleReason.REPLICAS_UNKNOWN
     assert leader.sync() is None
+
+
+@pytest.mark.parametrize(
+    ("other", "pods", "expected"),
+    [
+        (nothing, MARKED_AT, None),
+        (nothing, MARKED_AT - 1, "behind"),
+        (replica_up_to_date, MARKED_AT, "behind"),
+    ],
+    ids=["alone", "alone, the marker has not come", "beside another replica"],
+)
+def test_where_no_other_replica_is_the_pods_are_new_enough_by_a_marker_that_was_begun_at_once(
+    leader: Leader,
+    monkeypatch: pytest.MonkeyPatch,
+    other: Callable[[Leader], None],
+    pods: int,
+    expected: str | None,
+) -> None:
+    """Another one may have let pods through until it reported the stop, after that marker."""
+    leader.sync()  # after a start a former process may be gone
+    prompted: list[str] = []
+    progress = leader.server.store.progress
+    monkeypatch.setattr(progress, "prompt", prompted.append)
+    monkeypatch.setattr(progress, "prompted_version", lambda _kind, *, since: MARKED_AT if prompted else 0)
+    leader.clock.seconds += 1.0
+    leader.stopped_at = leader.clock.seconds
+    leader.acknowledgement.forget(QUEUE)
+    other(leader)
+    leader.version = MARKED_AT + 50  # of the Leases
+    for _ in range(2):
+        leader.waits_for()
+    assert (prompted, leader.adoption.begun) == (["pods"], [MARKED_AT] * 2)
+    leader.pods = pods
+    leader.readers.answer()
+    leader.changes()
+    leader.acknowledgement.start_sync()
+    assert leader.waits_for() is (None if expected is None else ObstacleReason.PODS_BEHIND)
 
 
 def test_the_passes_of_a_lost_replica_are_assumed_once_its_pods_are_known(leader: Leader) -> None:

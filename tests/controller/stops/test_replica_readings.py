@@ -7,8 +7,8 @@ import pytest
 from cluster.cache.changes import QueueChange
 from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import ReplicaReading
-from controller.stops.replica_readings import AT_ONCE, HEDGE_SECONDS, ReplicaReadings
-from tests.support.controller.leases import Surroundings
+from controller.stops.replica_readings import AGAIN_SECONDS, AT_ONCE, HEDGE_SECONDS, ReplicaReadings
+from tests.support.controller.leases import Surroundings, lease
 
 STATUS = QueueChange.STATUS
 
@@ -18,9 +18,16 @@ class Readings(Surroundings):
         super().__init__()
         self.received: list[ReplicaReading] = []
         self.readings = ReplicaReadings(self.context, received=self.received.append)
+        self.events = self.context.other_replicas.events
+        self.heard: list[str | None] = []
+        self.events.listen(lambda lease: self.heard.append(lease.metadata.name if lease else None))
 
     def request(self, *, since: float | None = None) -> None:
         self.readings.request("research", STATUS, since=self.clock.seconds if since is None else since)
+
+    def shows(self, name: str, report: ReplicaReport, *, version: int) -> None:
+        """The watch shows this Lease."""
+        self.events.upsert(lease(name, report, version=version))
 
     def sync(self) -> None:
         self.changes()
@@ -138,12 +145,88 @@ def test_a_list_that_cannot_be_used_is_dropped_and_requested_again(setup: Readin
     assert setup.changes() == {"research": {STATUS}}
 
 
-def test_after_a_reading_the_next_one_is_requested_one_sync_later(setup: Readings) -> None:
+def test_after_a_reading_the_next_one_is_requested_a_little_later(setup: Readings) -> None:
+    """The watch of the Leases shows a report sooner, unless it is late."""
+    setup.request()
+    setup.readers.answer()
+    for _ in range(2):
+        setup.sync()
+        setup.request(since=0.0)
+        assert len(setup.readers) == 0
+    setup.clock.seconds += AGAIN_SECONDS
+    setup.request(since=0.0)
+    assert len(setup.readers) == 1
+
+
+def test_a_caller_that_names_no_moment_is_served_one_sync_later(setup: Readings) -> None:
+    setup.request()
+    setup.readers.answer()
+    setup.sync()
+    setup.request(since=float("-inf"))
+    assert len(setup.readers) == 0
+    setup.sync()
+    setup.request(since=float("-inf"))
+    assert len(setup.readers) == 1
+
+
+# What the watch of the Leases shows
+
+
+def test_a_report_that_the_watch_shows_counts_at_once(setup: Readings) -> None:
+    """With its version: the pods are to be as new as the last report."""
+    setup.reports["other"] = ReplicaReport(seen=3)
+    setup.request()
+    setup.readers.answer()
+    setup.sync()
+    setup.request(since=0.0)
+    setup.shows("other", ReplicaReport(seen=7), version=105)
+    assert setup.changes() == {"research": {STATUS}}
+    reading = setup.readings.latest(since=0.0)
+    assert (setup.seen(), reading and reading.version) == ({"other": 7}, 105)
+
+
+def test_a_report_that_the_watch_showed_before_the_list_came_is_not_lost(setup: Readings) -> None:
+    setup.reports["other"] = ReplicaReport(seen=3)
+    setup.request()
+    setup.readers.answer()
+    setup.sync()
+    setup.clock.seconds += 1.0
+    setup.request()
+    setup.shows("other", ReplicaReport(seen=7), version=105)
+    setup.readers.answer()
+    setup.changes()
+    assert setup.seen() == {"other": 7}
+
+
+@pytest.mark.parametrize(
+    ("name", "version"), [("other", 99), ("joined", 105), ("self", 105)], ids=["older", "not listed", "own"]
+)
+def test_what_a_list_says_is_not_changed_by_other_events(setup: Readings, name: str, version: int) -> None:
+    """A replica that joins lists the queues later than the stop; the next list shows it."""
+    setup.reports["other"] = ReplicaReport(seen=3)
+    setup.request()
+    setup.readers.answer()
+    setup.sync()
+    setup.shows(name, ReplicaReport(seen=7), version=version)
+    setup.changes()
+    assert setup.seen() == {"other": 3}
+
+
+def test_renewals_alone_are_not_passed_on(setup: Readings) -> None:
+    for _ in range(2):
+        setup.shows("other", ReplicaReport(seen=7), version=105)
+    assert setup.heard == ["sluice-replica-other"]
+
+
+def test_the_leases_are_read_again_when_one_is_gone_while_something_waits(setup: Readings) -> None:
+    setup.shows("other", ReplicaReport(seen=3), version=99)
+    setup.changes()
+    setup.reports["other"] = ReplicaReport(seen=3)
     setup.request()
     setup.readers.answer()
     setup.sync()
     setup.request(since=0.0)
     assert len(setup.readers) == 0
-    setup.sync()
-    setup.request(since=0.0)
+    setup.events.replace([])
+    setup.changes()
     assert len(setup.readers) == 1

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 from cluster.api.client import Client
 from cluster.api.servers import ApiServerEndpoints
 from cluster.cache.store import Store
-from cluster.coordination.replicas import OtherReplicas, ReplicaReading
+from cluster.coordination.replicas import LeaseEvents, OtherReplicas, ReplicaReading
 from cluster.exceptions import ClusterError, Conflict, NotFound, Refused
 from cluster.informers.informers import ALL_KINDS, Informers
 from cluster.metrics import Metrics
@@ -153,7 +153,9 @@ class ControllerHarness:
         ]
         nobody = ReplicaReading(views={}, version=VERSION, left=False, vanished=False, lost=[])
         replicas = SimpleNamespace(
-            list=lambda: SimpleNamespace(version=VERSION), read=lambda _listed, *, began: nobody
+            events=LeaseEvents(),
+            list=lambda: SimpleNamespace(version=VERSION),
+            read=lambda _listed, *, began: nobody,
         )
         self.controller = QueueController(
             ControllerContext(

@@ -74,7 +74,7 @@ class Surroundings:
     def _list(self, *, label: str) -> LeaseList:
         if not self.reachable:
             raise Unreachable("as ordered")
-        items = [_lease(name, report) for name, report in self.reports.items()]
+        items = [lease(name, report) for name, report in self.reports.items()]
         return LeaseList(metadata=ListMeta(resource_version=str(self.version)), items=items)
 
     def _delete(self, name: str, *, version: str) -> None:
@@ -92,12 +92,13 @@ class _Pods:
         return self._surroundings.pods
 
 
-def _lease(name: str, report: ReplicaReport) -> Lease:
+def lease(name: str, report: ReplicaReport, *, version: int = 0) -> Lease:
+    """`version`: 0 for one that follows from the report."""
     said = msgspec.json.encode(report).decode()
     return Lease(
         metadata=Metadata(
             name=f"sluice-replica-{name}",
-            resource_version=str(hash(said)),
+            resource_version=str(version or hash(said)),
             annotations={SEEN_ANNOTATION: said},
         ),
         spec=LeaseSpec(lease_duration_seconds=6),
