@@ -1,0 +1,3 @@
+module sluice.dev/benchmarks/stopping
+
+go 1.26
