@@ -38,13 +38,16 @@ class Https:
         self._connection = http.client.HTTPSConnection(LOOPBACK, port, context=context, timeout=timeout)
         self._used_at = time.monotonic()
 
-    def request(self, method: str, path: str, body: object = None) -> Reply:
-        """The reply, whatever its status. Raises OSError or HTTPException when there is none."""
+    def request(self, method: str, path: str, body: object = None, *, kind: str = "") -> Reply:
+        """The reply, whatever its status. Raises OSError or HTTPException when there is none.
+
+        `kind`: of the body, such as `apply-patch+yaml`; a PATCH without it is a JSON merge patch.
+        """
         headers = {"Accept": "application/json"}
         payload = None
         if body is not None:
             payload = json.dumps(body).encode()
-            headers["Content-Type"] = _content_type(method)
+            headers["Content-Type"] = f"application/{kind or _kind(method)}"
         if time.monotonic() - self._used_at > IDLE_SECONDS:
             self._connection.close()
         try:
@@ -94,8 +97,8 @@ def readiness_problem(
     return None if response.status == 200 else f"{path} answers {response.status}: {body}"
 
 
-def _content_type(method: str) -> str:
-    return "application/merge-patch+json" if method == "PATCH" else "application/json"
+def _kind(method: str) -> str:
+    return "merge-patch+json" if method == "PATCH" else "json"
 
 
 def kubectl(layout: Layout, *arguments: str, kubeconfig: Path | None = None, stdin: str | None = None) -> str:

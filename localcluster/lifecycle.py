@@ -152,7 +152,7 @@ def _apply_manifests(
     layout: Layout, ports: Ports, documents: Sequence[manifests.Manifest], *, webhooks: bool, say: Say
 ) -> None:
     local = manifests.localised(documents, server_url=ports.webhook_url, webhooks=webhooks)
-    manifests.apply(layout, local)
+    manifests.apply(layout, ports, local)
     say(f"{len(local)} manifests applied")
 
 

@@ -6,13 +6,15 @@ left out, and the API server reaches webhooks by URL.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from localcluster import apiserver
 from localcluster.apiserver import kubectl
+from localcluster.exceptions import SetUpFailed
 from localcluster.layout import ROOT, Layout
 from localcluster.ports import Ports
 
@@ -24,14 +26,25 @@ _QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 #: In a refusal as long as the queue `default` has not been created.
 NO_PARENT = b"does not exist"
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+#: Server-side apply, which leaves fields of other owners, such as the caBundle, as they are.
+_APPLY = "fieldManager=localcluster&force=true&fieldValidation=Strict"
+#: Seconds for an answer: the first definitions take a loaded machine long.
+_PATIENCE = 60.0
 
 Manifest = dict[str, Any]
 
 
-def rendered(layout: Layout) -> list[Manifest]:
-    """All manifests, as kustomize builds them. Needs no API server."""
-    text = kubectl(layout, "kustomize", str(MANIFESTS))
-    return [document for document in yaml.safe_load_all(text) if document]
+#: As rendered by this process, by folder: the tests start a server a hundred times.
+_rendered: dict[Path, Sequence[Manifest]] = {}
+
+
+def rendered(layout: Layout) -> Sequence[Manifest]:
+    """All manifests, as kustomize builds them; a process asks it once. Needs no API server."""
+    if MANIFESTS not in _rendered:
+        text = kubectl(layout, "kustomize", str(MANIFESTS))
+        documents = yaml.load_all(text, Loader=yaml.CSafeLoader)
+        _rendered[MANIFESTS] = tuple(document for document in documents if document)
+    return _rendered[MANIFESTS]
 
 
 def localised(documents: Iterable[Manifest], *, server_url: str, webhooks: bool) -> list[Manifest]:
@@ -44,13 +57,25 @@ def localised(documents: Iterable[Manifest], *, server_url: str, webhooks: bool)
     ]
 
 
-def apply(layout: Layout, documents: Iterable[Manifest]) -> None:
-    """Server-side apply, which leaves fields of other owners, such as the caBundle, as they are."""
-    kubectl(
-        layout,
-        *("apply", "--server-side", "--force-conflicts", "--field-manager=localcluster", "-f", "-"),
-        stdin=yaml.safe_dump_all(documents),
-    )
+def apply(layout: Layout, ports: Ports, documents: Iterable[Manifest]) -> None:
+    """Apply them in their order, over one connection. Raises `SetUpFailed`."""
+    context = apiserver.context(layout)
+    with apiserver.Https(port=ports.apiserver, context=context, timeout=_PATIENCE) as client:
+        for document in documents:
+            reply = client.request("PATCH", f"{path(document)}?{_APPLY}", document, kind="apply-patch+yaml")
+            if reply.status not in (200, 201):
+                answer = reply.body.decode(errors="replace")
+                raise SetUpFailed(f"{path(document)} could not be applied: {answer}")
+
+
+def path(document: Manifest) -> str:
+    """The path of the object at the API server."""
+    version, metadata = document["apiVersion"], document["metadata"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    namespace = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
+    kind = document["kind"].lower()
+    resource = f"{kind.removesuffix('y')}ies" if kind.endswith("y") else f"{kind}s"
+    return f"{root}{namespace}/{resource}/{metadata['name']}"
 
 
 def have_ca_bundle(layout: Layout, ports: Ports) -> bool:

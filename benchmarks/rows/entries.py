@@ -99,7 +99,7 @@ class Entries:
         self.bench.unregister()
         chosen = [part for each in self._documents if (part := self._part(each, names)) is not None]
         if chosen:
-            manifests.apply(self.bench.cluster.layout, chosen)
+            manifests.apply(self.bench.cluster.layout, self.bench.cluster.ports, chosen)
 
     def _part(self, document: manifests.Manifest, names: Collection[str]) -> manifests.Manifest | None:
         if document["kind"] not in manifests.WEBHOOKS:
