@@ -51,7 +51,9 @@ class Session:
         timeout = self.flags.duration("request-timeout")
         # 0 is kubectl's way to say that there is none.
         seconds = timeout.total_seconds() if timeout else None
-        return ApiClient(Transport(proxy, timeout=seconds), warn=self.console.warn)
+        transport = Transport(proxy, timeout=seconds)
+        self._ends.callback(transport.close)
+        return ApiClient(transport, warn=self.console.warn)
 
     @property
     def access_flags(self) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class Transport:
-    """Requests to the API server, one at a time."""
+    """Requests to the API server, one at a time. `close` it."""
 
     def __init__(self, proxy: KubectlProxy, *, timeout: float | None) -> None:
         """`timeout`: that of --request-timeout; None where it was not given."""
@@ -60,6 +60,12 @@ class Transport:
         sign of life.
         """
         return self._timeout or (DEFAULT_TIMEOUT if self._answered else None)
+
+    def close(self) -> None:
+        """Close the connection that is kept."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def send(self, request: Request) -> Response:
         """The response, whatever its status. Raises UnreachableError or CredentialsError."""

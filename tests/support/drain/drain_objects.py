@@ -7,6 +7,8 @@ import pty
 import subprocess
 from typing import Any
 
+from tests.support.drain.draining import wait_for_allowed
+from tests.support.e2e.wait import until
 from tests.support.plugin.harness import PLUGIN
 from tests.support.plugin.sandbox import (
     Object,
@@ -51,23 +53,39 @@ def budget(name: str, **spec: Any) -> Object:
     }
 
 
-_READY = {
-    "pod": "condition=Ready",
-    "deploy": "jsonpath={.status.readyReplicas}",
-    "job": "jsonpath={.status.ready}",
-}
+def runs(sandbox: PluginSandbox, thing: str, pods: int = 1) -> None:
+    """Returns once the pod `pod/x` is ready, or so many pods of the workload `deploy/x` or `job/x`."""
+    kind, _, name = thing.partition("/")
+    until(lambda: _READY[kind](sandbox, name) == pods, f"{pods} pods of {thing} to be ready")
 
 
-def runs(sandbox: PluginSandbox, thing: str, pods: int = 0) -> None:
-    """Returns once the pod runs, or so many pods of the workload `deploy/x` or `job/x`."""
-    ready = _READY[thing.partition("/")[0]] + (f"={pods}" if pods else "")
-    sandbox.cluster.kubectl("wait", thing, "-n", sandbox.namespace, f"--for={ready}", "--timeout=60s")
+def _is_ready(sandbox: PluginSandbox, name: str) -> int:
+    conditions = sandbox.direct.read_pod(name)["status"].get("conditions", ())
+    return sum((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+
+
+def _ready_replicas(sandbox: PluginSandbox, name: str) -> int:
+    return int(_status(sandbox, "apps/v1", "deployments", name).get("readyReplicas", 0))
+
+
+def _ready_in_job(sandbox: PluginSandbox, name: str) -> int:
+    return int(_status(sandbox, "batch/v1", "jobs", name).get("ready", 0))
+
+
+_READY = {"pod": _is_ready, "deploy": _ready_replicas, "job": _ready_in_job}
+
+
+def _status(sandbox: PluginSandbox, version: str, resource: str, name: str) -> Object:
+    status: Object = (
+        sandbox.direct.api.get(sandbox.path(version, resource, name)).must().body.get("status", {})
+    )
+    return status
 
 
 def allowed(sandbox: PluginSandbox, name: str, number: int) -> None:
     """Returns once the budget allows so many of its pods to go."""
-    done = f"--for=jsonpath={{.status.disruptionsAllowed}}={number}"
-    sandbox.cluster.kubectl("wait", f"pdb/{name}", "-n", sandbox.namespace, done, "--timeout=60s")
+    path = sandbox.path("policy/v1", "poddisruptionbudgets", name)
+    wait_for_allowed(sandbox.direct, path, number)
 
 
 def running(sandbox: PluginSandbox) -> set[str]:

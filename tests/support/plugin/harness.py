@@ -16,6 +16,7 @@ from kubectl_queue.access.client import Listing
 from kubectl_queue.access.responses import Object, Request
 from kubectl_queue.cli.flags import parse
 from kubectl_queue.cli.options import COMMON, DryRun
+from kubectl_queue.cli.run import run
 from kubectl_queue.commands.verbs import load
 from kubectl_queue.edit.operation import apply_patch
 from kubectl_queue.errors import ForbiddenError, NotFoundError
@@ -49,15 +50,29 @@ def plugin(
     *words: str, kubeconfig: Path | str = "/no-such-file", environ: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the installed command. Nothing of this machine's environment but PATH reaches it."""
-    clean = {"PATH": os.environ["PATH"], "HOME": HOME.name, "KUBECONFIG": str(kubeconfig)}
     return subprocess.run(
         [PLUGIN, *words],
-        env={**clean, **(environ or {})},
+        env={**_clean(kubeconfig), **(environ or {})},
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
+
+
+def plugin_in_process(*words: str, kubeconfig: Path | str) -> subprocess.CompletedProcess[str]:
+    """The same command line without a Python process of its own, which is most of the cost of a command.
+
+    For tests of what a command says of a cluster and does to it. It has no stdin. What kubectl itself prints,
+    such as a list by a template, is not in the result.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    code = run(words, out=out, err=err, environ=_clean(kubeconfig))
+    return subprocess.CompletedProcess(["kubectl-queue", *words], code, out.getvalue(), err.getvalue())
+
+
+def _clean(kubeconfig: Path | str) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": HOME.name, "KUBECONFIG": str(kubeconfig)}
 
 
 class StoredQueues:

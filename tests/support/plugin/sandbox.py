@@ -6,11 +6,10 @@ import json
 import subprocess
 from typing import Any
 
-import yaml
-
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.plugin.harness import plugin
+from tests.support.e2e.wait import until
+from tests.support.plugin.harness import plugin_in_process
 
 Object = dict[str, Any]
 NAMED_BY = "scheduling.volcano.sh/queue-name"
@@ -30,7 +29,8 @@ class PluginSandbox:
         self.namespace = self.direct.namespace
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return plugin(*words, kubeconfig=self.cluster.client_kubeconfig)
+        """The command in this process."""
+        return plugin_in_process(*words, kubeconfig=self.cluster.client_kubeconfig)
 
     def done(self, *words: str) -> str:
         """What it prints, having succeeded."""
@@ -55,7 +55,13 @@ class PluginSandbox:
         return name
 
     def make(self, *objects: Object) -> None:
-        self.cluster.kubectl("create", "-n", self.namespace, "-f", "-", stdin=yaml.safe_dump_all(objects))
+        for each in objects:
+            self.direct.api.create(self.path(each["apiVersion"], f"{each['kind'].lower()}s"), each).must(201)
+
+    def path(self, version: str, resource: str, name: str = "") -> str:
+        """Of the objects of this kind in the namespace, or of the one of that name."""
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        return f"{root}/namespaces/{self.namespace}/{resource}" + (f"/{name}" if name else "")
 
     def patch(self, queue: str, **spec: Any) -> None:
         self.direct.patch_queue(queue, **spec).must()
@@ -90,8 +96,7 @@ def workload(kind: str, api_version: str, name: str, queue: str, **spec: Any) ->
 
 
 def pod_of(sandbox: PluginSandbox, name: str) -> str:
-    """A pod of the workload, once there is one."""
-    words = ("wait", "pod", "-n", sandbox.namespace, "-l", f"app={name}", "--for=create", "--timeout=60s")
-    sandbox.cluster.kubectl(*words)
-    listed = sandbox.cluster.kubectl("get", "pod", "-n", sandbox.namespace, "-l", f"app={name}", "-oname")
-    return listed.split()[0]
+    """A pod of the workload, as `pod/x`, once there is one."""
+    path = f"{sandbox.direct.pods_path}?labelSelector=app={name}"
+    (first, *_) = until(lambda: sandbox.direct.api.get(path).must().body["items"], f"a pod of {name}")
+    return f"pod/{first['metadata']['name']}"
