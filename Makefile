@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python -m
 UV := $(shell sed -n 's/.*"\(uv==[^"]*\)".*/\1/p' pyproject.toml)
 
-.PHONY: up down status test test-fast lint bench soak docs release
+.PHONY: up down status pods pods-down test test-fast test-pods lint bench soak docs release
 
 up: .venv/.stamp
 	@$(RUN) localcluster up
@@ -13,6 +13,12 @@ down: .venv/.stamp
 
 status: .venv/.stamp
 	@$(RUN) localcluster status
+
+pods: .venv/.stamp # real kubelets and real pods; Linux and root only. LOCAL=dir and NODES=n as above
+	@$(RUN) localcluster.pods up
+
+pods-down: .venv/.stamp
+	@$(RUN) localcluster.pods down
 
 # File by file, the long ones first (tests/weights.py).
 # Python keeps what it has compiled, whatever the environment says: the server is started a hundred times.
@@ -27,6 +33,10 @@ test: .venv/.stamp # the build first, where its progress can be seen; without it
 
 test-fast: .venv/.stamp # without the control plane, and without the few files that take long by themselves
 	HYPOTHESIS_PROFILE=fast $(PYTEST) -p no:schemathesis -n 2 -m "not cluster and not slow"
+
+test-pods: .venv/.stamp # with real nodes and pods; no part of `make test`
+	@$(RUN) localcluster.pods build
+	$(PYTEST) -m pods tests/pods
 
 lint: .venv/.stamp
 	.venv/bin/ruff check && .venv/bin/ruff format --check

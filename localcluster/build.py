@@ -58,7 +58,7 @@ def binaries(folder: Path, *, say: Say, env: Mapping[str, str] = os.environ) -> 
     paths = {name: _from_assets(name, env) or _cached(name, env) for name in PACKAGES}
     missing = [name for name, path in paths.items() if path is None]
     if missing:
-        with _lock(cache(env)):
+        with locked_cache(cache(env)):
             for number, name in enumerate(missing, start=1):
                 paths[name] = _cached(name, env) or _build(
                     name, say=say, env=env, step=f"{number}/{len(missing)}"
@@ -66,7 +66,7 @@ def binaries(folder: Path, *, say: Say, env: Mapping[str, str] = os.environ) -> 
     folder.mkdir(parents=True, exist_ok=True)
     for name, path in paths.items():
         assert path is not None
-        _link(folder / name, path)
+        link(folder / name, path)
     return folder
 
 
@@ -101,17 +101,19 @@ def _if_executable(path: Path) -> Path | None:
     return path.resolve() if os.access(path, os.X_OK) else None
 
 
-def _link(link: Path, target: Path) -> None:
-    if link.is_symlink() and link.readlink() == target:
+def link(path: Path, target: Path) -> None:
+    """Make `path` a link to `target`."""
+    if path.is_symlink() and path.readlink() == target:
         return
-    temporary = link.with_name(f".{link.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)
-    temporary.replace(link)
+    temporary.replace(path)
 
 
 @contextmanager
-def _lock(folder: Path) -> Iterator[None]:
+def locked_cache(folder: Path) -> Iterator[None]:
+    """Hold the lock of this folder of the cache, which is created first."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -119,7 +121,18 @@ def _lock(folder: Path) -> Iterator[None]:
 
 
 def _build(name: str, *, say: Say, env: Mapping[str, str], step: str) -> Path:
-    target = cache(env) / name
+    return go_build(PACKAGES[name], cache(env) / name, module=HERE, say=say, env=env, step=step)
+
+
+def go_build(
+    package: str, target: Path, *, module: Path, say: Say, env: Mapping[str, str], step: str
+) -> Path:
+    """Build a Go package with the versions that the `go.mod` in folder `module` pins.
+
+    Says so every ten seconds. Raises `BuildFailed`, with the end of Go's output.
+    """
+    name = target.name
+    target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{name}.building")
     log = target.with_name(f"{name}.build.log")
     command = [
@@ -130,13 +143,13 @@ def _build(name: str, *, say: Say, env: Mapping[str, str], step: str) -> Path:
         LDFLAGS,
         "-o",
         str(temporary),
-        PACKAGES[name],
+        package,
     ]
     started = time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
-            cwd=HERE,
+            cwd=module,
             env={**env, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -38,7 +38,8 @@ SERVING_NAMES = (
 SERVING_ADDRESSES = ("127.0.0.1", "10.0.0.1")  # the second is the ClusterIP of `kubernetes`
 
 #: User name and groups of each component's client certificate, by the name of its kubeconfig.
-IDENTITIES: Mapping[str, tuple[str, Sequence[str]]] = {
+Identities = Mapping[str, tuple[str, Sequence[str]]]
+IDENTITIES: Identities = {
     "admin": ("admin", ("system:masters",)),
     "kube-controller-manager": ("system:kube-controller-manager", ()),
     "kube-scheduler": ("system:kube-scheduler", ()),
@@ -49,28 +50,39 @@ SERVICE_ACCOUNT = "sluice"
 TOKEN_SECONDS = 365 * 24 * 3600
 
 
-def ensure_certificates(layout: Layout, *, now: datetime) -> None:
+def ensure_certificates(
+    layout: Layout,
+    *,
+    now: datetime,
+    identities: Identities = IDENTITIES,
+    addresses: Sequence[str] = SERVING_ADDRESSES,
+) -> None:
     """Create the certificates and keys that are missing in `layout.pki`."""
     ca = authority.load_or_create(layout.pki, name="sluice local control plane", now=now)
     if not (layout.pki / "serving.crt").exists():
-        ca.serving(dns=SERVING_NAMES, ips=SERVING_ADDRESSES, now=now).save(layout.pki, stem="serving")
-    for stem, (name, groups) in IDENTITIES.items():
+        ca.serving(dns=SERVING_NAMES, ips=addresses, now=now).save(layout.pki, stem="serving")
+    for stem, (name, groups) in identities.items():
         if not (layout.pki / f"{stem}.crt").exists():
             ca.client(name=name, organisations=groups, now=now).save(layout.pki, stem=stem)
     if not (layout.pki / "service-accounts.pub").exists():
         _create_service_account_keys(layout.pki)
 
 
-def write_kubeconfigs(layout: Layout) -> None:
-    """Write the kubeconfigs of the administrator and of every component except the server."""
+def write_kubeconfigs(
+    layout: Layout, *, identities: Identities = IDENTITIES, server: str | None = None
+) -> None:
+    """Write the kubeconfigs of the administrator and of every component except the server.
+
+    `server`: the API server's URL (default: on the loopback).
+    """
     layout.kubeconfigs.mkdir(parents=True, exist_ok=True)
-    for stem, (user, _) in IDENTITIES.items():
+    for stem, (user, _) in identities.items():
         path = layout.kubeconfig if stem == "admin" else layout.component_kubeconfig(stem)
         pair = Pair(
             (layout.pki / f"{stem}.crt").read_bytes(),
             (layout.pki / f"{stem}.key").read_bytes(),
         )
-        _write_kubeconfig(path, layout, user=user, credentials=_certificate_credentials(pair))
+        _write_kubeconfig(path, layout, user=user, credentials=_certificate_credentials(pair), server=server)
 
 
 def write_server_kubeconfig(layout: Layout, ports: Ports) -> None:
@@ -121,11 +133,13 @@ def _certificate_credentials(pair: Pair) -> dict[str, str]:
     }
 
 
-def _write_kubeconfig(path: Path, layout: Layout, *, user: str, credentials: Mapping[str, str]) -> None:
+def _write_kubeconfig(
+    path: Path, layout: Layout, *, user: str, credentials: Mapping[str, str], server: str | None = None
+) -> None:
     """One file with everything inside, so that it can be copied elsewhere."""
     ca = (layout.pki / "ca.crt").read_bytes()
     cluster = {
-        "server": load_ports(layout.ports).apiserver_url,
+        "server": server or load_ports(layout.ports).apiserver_url,
         "certificate-authority-data": _base64(ca),
     }
     config = {

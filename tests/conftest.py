@@ -29,6 +29,9 @@ FIXTURES = {"cluster", "module_cluster", "new_cluster", "bare", "small_limits"}
 # The plugin reaches the API server through kubectl: the one that was built here goes before the machine's.
 os.environ["PATH"] = os.pathsep.join((str(cache()), os.environ.get("PATH", "")))
 
+#: Tests with real nodes, which need root.
+REAL_PODS = Path(__file__).parent / "pods"
+
 #: Whose tests share a control plane without the server, which ends with the last of them.
 MANIFESTS = "tests/e2e/manifests/"
 
@@ -39,7 +42,12 @@ NewCluster = Callable[..., LocalCluster]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Where the slow ones are not wanted they are not read either: that alone takes seconds."""
+    """Where the slow ones are not wanted they are not read either: that alone takes seconds.
+
+    Those with real pods are read by `make test-pods` alone.
+    """
+    if collection_path == REAL_PODS:
+        return True if "pods" not in config.option.markexpr else None
     unwanted = "not slow" in config.option.markexpr and weights.slow(collection_path)
     return True if unwanted else None
 

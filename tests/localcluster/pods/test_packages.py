@@ -1,0 +1,45 @@
+"""Only the pinned file of a package is unpacked."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from localcluster.exceptions import BuildFailed
+from localcluster.pods import packages
+from localcluster.pods.packages import Package
+
+CONTENT = b"a package"
+PINNED = Package("runc", "1:1.1.5+ds1-1", hashlib.sha256(CONTENT).hexdigest())
+
+
+def test_a_file_in_the_cache_needs_no_download(tmp_path: Path) -> None:
+    """apt-get is not on PATH of this test's machine, or it is: it is not called."""
+    file = tmp_path / "runc_1%3a1.1.5+ds1-1_amd64.deb"
+    file.write_bytes(CONTENT)
+    assert packages.ensure_downloaded([PINNED], tmp_path) == [file]
+
+
+def test_a_file_with_another_hash_is_refused_and_removed(tmp_path: Path) -> None:
+    file = tmp_path / "runc_1%3a1.1.5+ds1-1_all.deb"
+    file.write_bytes(b"another")
+    with pytest.raises(BuildFailed, match=r"runc_1%3a1\.1\.5.*SHA-256"):
+        packages.ensure_downloaded([PINNED], tmp_path)
+    assert not file.exists()
+
+
+def test_without_apt_get_the_error_says_what_real_nodes_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BuildFailed, match="there is no apt-get here"):
+        packages.ensure_downloaded([PINNED], tmp_path)
+
+
+@pytest.mark.parametrize("purpose", ["node", "image"])
+def test_each_package_is_pinned_once_by_version_and_hash(purpose: str) -> None:
+    pinned = packages.pinned(purpose)
+    assert len({each.name for each in pinned}) == len(pinned) > 10
+    assert {len(each.sha256) for each in pinned} == {64}

@@ -1,0 +1,38 @@
+"""One cluster with two real nodes for all tests here, with the server installed from `manifests`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from localcluster.exceptions import BuildFailed, StartFailed
+from localcluster.layout import Layout
+from localcluster.pods import lifecycle
+from localcluster.pods.lifecycle import Options
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.pods)
+
+
+@pytest.fixture(scope="session")
+def pods_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Leave the server as you found it. The API server is reached from outside the sandbox."""
+    layout = Layout.at(tmp_path_factory.mktemp("pods"))
+    try:
+        lifecycle.build_all(layout, say=print)
+    except (StartFailed, BuildFailed) as exc:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"NO REAL NODES, so this is not tested: {exc}")
+    lifecycle.up(layout, Options(), say=print)
+    yield LocalCluster(layout)
+    lifecycle.down(layout, say=print)
