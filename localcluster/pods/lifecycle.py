@@ -5,11 +5,11 @@ rest. An `up` that fails or is interrupted before anything ran leaves nothing; e
 
 | order | what                                                              | warm, seconds |
 |-------|-------------------------------------------------------------------|---------------|
-| 1     | binaries and images: built once, then from the cache              | 4             |
+| 1     | binaries and images: built once, then from the cache              | 3             |
 | 2     | the sandbox, and the relay that makes its ports reachable         | 1             |
-| 3     | etcd, kube-apiserver, kube-controller-manager, kube-scheduler     | 6             |
-| 4     | each node: containerd, the images, kube-proxy, kubelet; all Ready | 8             |
-| 5     | the server, by `installation`                                     | 8             |
+| 3     | etcd, kube-apiserver, kube-controller-manager, kube-scheduler     | 3             |
+| 4     | each node: containerd, the images, kube-proxy, kubelet; all Ready | 7             |
+| 5     | the server, by `installation`                                     | 3             |
 """
 
 from __future__ import annotations
