@@ -21,7 +21,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/hostile/test_hostile_objects.py": 17,
     "e2e/membership/test_belonging_to_a_queue.py": 16,
     "e2e/commands/test_late_command_watch.py": 14,
-    "e2e/acknowledgement/test_members_without_a_label.py": 120,
+    "e2e/acknowledgement/test_members_without_a_label.py": 60,
     "e2e/membership/test_workloads_without_a_label.py": 90,
     "e2e/hostile/test_writes_that_pass_by_admission.py": 21,
     "e2e/stops/test_recreating_parked_pods.py": 18,

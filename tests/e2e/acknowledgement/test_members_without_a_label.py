@@ -218,9 +218,9 @@ def test_a_pod_whose_podgroup_is_created_late(sandbox: Sandbox, asked: bool) -> 
 
 def test_a_pod_that_cannot_be_labelled_holds_up_the_stops_of_its_own_queue_alone(sandbox: Sandbox) -> None:
     queue, other = sandbox.queue(), sandbox.queue("other")
+    refuse_updates(sandbox)
     with without_pod_webhooks(sandbox, queue):
         unlabelled_pod(sandbox, NAME, queue)
-        refuse_updates(sandbox, NAME)
         sandbox.suspend(other)
         sandbox.patch_queue(queue, state="Suspended").must()
         waits = sandbox.queue_that(queue, "say what its stop waits for", lambda found: bool(waits_for(found)))
@@ -232,24 +232,23 @@ def test_a_pod_that_cannot_be_labelled_holds_up_the_stops_of_its_own_queue_alone
         sandbox.queue_that(queue, "be acknowledged", is_stopped)
 
 
-def refuse_updates(sandbox: Sandbox, pod: str) -> None:
-    """A policy of somebody else: nobody may update this pod."""
-    name = sandbox.named("frozen")
+def refuse_updates(sandbox: Sandbox) -> None:
+    """A policy of somebody else: nobody may update a pod of this namespace. Returns once it is in effect."""
+    name, frozen = sandbox.named("frozen"), "frozen"
     rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["UPDATE"]}]
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": rules},
-        "validations": [
-            {"expression": f"request.name != '{pod}' || request.namespace != '{sandbox.namespace}'"}
-        ],
+        "validations": [{"expression": f"request.namespace != '{sandbox.namespace}'"}],
     }
+    sandbox.pod(frozen, gated=True).must(201)
     sandbox.create(f"{POLICIES}/validatingadmissionpolicies", {"metadata": {"name": name}, "spec": spec})
     bound = {"policyName": name, "validationActions": ["Deny"]}
     sandbox.create(
         f"{POLICIES}/validatingadmissionpolicybindings", {"metadata": {"name": name}, "spec": bound}
     )
-    body = json.loads('{"metadata": {"labels": {"a": "b"}}}')
-    until(lambda: sandbox.patch_pod(pod, body).status != 200, "updates to be refused")
+    body: Object = {"metadata": {"labels": {"a": "b"}}}
+    until(lambda: sandbox.patch_pod(frozen, body).status == 422, "updates to be refused")
 
 
 def test_a_running_member_without_its_label_keeps_its_queue_from_closed(sandbox: Sandbox) -> None:
