@@ -91,11 +91,11 @@ WHY: Mapping[str, str] = {
         "A pod that is drained is replaced at once, and the replacement is a member's creation, 3.6 ms of "
         "CPU where one beside a plain delete takes 1.5 (see `creations`), and an eviction reads the budgets "
         "of the namespace before it deletes. Giving back is a resume by gate (see `resume-1000`) of pods "
-        "that a Deployment counts: 1,738 KiB of the API server's memory for one where a fresh one takes "
+        "that a Deployment counts: 1,580 KiB of the API server's memory for one where a fresh one takes "
         "1,069, its creation included. It is one patch, one bind, one status and one event for each pod, "
-        "and 1.2 statuses of a Deployment or ReplicaSet (a sixth of them refused as outdated, and sent "
-        "again), where fresh pods, of which those of one ReplicaSet come together, bring 0.5. Gates of one "
-        "owner's pods, of one second, are taken off together since."
+        "and 0.8 statuses of a Deployment or ReplicaSet, where fresh pods, of which those of one ReplicaSet "
+        "come together, bring 0.5 (1.2 and 1,738 KiB before gates of one owner's pods, of one second, were "
+        "taken off together; a trial each)."
     ),
     "filter-loaded": (
         "While 100,000 pods are listed a thread computes without a pause, and a call waits up to four times "
