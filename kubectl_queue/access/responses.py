@@ -99,7 +99,7 @@ def _unknown_kind(kind: str) -> str:
     resource, _, group = kind.partition(".")
     message = f'error: the server doesn\'t have a resource type "{resource}" in API group "{group}"'
     ours = group == QUEUES.partition(".")[2]
-    return f"{message}; install it with: kubectl apply -k manifests/crds" if ours else message
+    return f"{message}; install it with: kubectl apply --server-side -k manifests/crds" if ours else message
 
 
 def _worded(status: Object, *, code: int) -> str:
@@ -114,7 +114,7 @@ def _unknown_field(message: str) -> str:
     """The message of a server whose Queue definition lacks a field, without the object that it repeats."""
     return (
         f"Error from server (BadRequest): {message[message.rindex(_STRICT) :]}; the definition of queues on "
-        "this server is not Sluice's, install it with: kubectl apply -k manifests/crds"
+        "this server is not this version's, install it with: kubectl apply --server-side -k manifests/crds"
     )
 
 

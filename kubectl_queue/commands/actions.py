@@ -31,6 +31,8 @@ from queues.states import Action, ParkedPods, State, StopPolicy
 
 #: The value of --wait that waits for the end of a close.
 _CLOSED = "closed"
+#: The values of --parked, as plain text: an enum member cannot be written as YAML.
+_PARKED_WORDS = (*(word.value for word in ParkedPods), NONE)
 
 
 def run_action(action: Action, session: Session, flags: Flags) -> int:
@@ -100,7 +102,7 @@ def _time_or_none(text: str) -> Callable[[datetime], datetime | None]:
 def _parked_or_none(text: str) -> str | None:
     if text.lower() == NONE:
         return None
-    return read_choice(text, among=(*ParkedPods, NONE))
+    return read_choice(text, among=_PARKED_WORDS)
 
 
 def new_editor(session: Session, request: EditRequest, operation: Operation) -> QueueEditor:
@@ -162,10 +164,11 @@ STOP_FLAGS = (
         name="parked",
         default=None,
         read=_parked_or_none,
-        value="|".join((*ParkedPods, NONE)),
+        value="|".join(_PARKED_WORDS),
         help=(
             "What becomes of pods that wait without a gate: Recreate has their controllers create them again "
-            f"with it; {NONE}: as the queue above says. It stays when the stop ends."
+            f"with it; {NONE}: as the queue above says. It stays when the stop ends. For a queue that is "
+            "stopped already, repeat the command that stopped it."
         ),
     ),
 )

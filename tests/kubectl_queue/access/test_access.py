@@ -142,7 +142,7 @@ def answered(code: int, body: str, **headers: str) -> Response:
         (
             400,
             '{"reason":"BadRequest","message":"x: strict decoding error: unknown field \\"spec.state\\""}',
-            'unknown field "spec.state"; the definition of queues on this server is not Sluice\'s',
+            'unknown field "spec.state"; the definition of queues on this server is not this version\'s',
         ),
     ],
 )
@@ -153,7 +153,7 @@ def test_refusals_are_in_kubectl_s_words(code: int, body: str, said: str) -> Non
 
 
 def test_a_server_without_queues_is_told_from_a_queue_that_is_not_there() -> None:
-    with pytest.raises(KindMissingError, match="kubectl apply -k manifests/crds"):
+    with pytest.raises(KindMissingError, match="kubectl apply --server-side -k manifests/crds"):
         responses.read(answered(404, "404 page not found\n"))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from kubectl_queue.errors import UsageError
 from tests.support.plugin.harness import (
+    StoredObjects,
     StoredQueues,
     item,
     run_command,
@@ -45,15 +47,30 @@ def test_a_time_and_a_reason_are_taken_back() -> None:
     assert api.patches[0][1]["spec"] == {"reason": None, "resumeAt": None}
 
 
-@pytest.mark.parametrize(
-    "words", [("suspend",), ("hold",), ("drain", "--yes"), ("stop", "--keep-already-running")], ids=" ".join
-)
+STOPPING_COMMANDS = [("suspend",), ("hold",), ("drain", "--yes"), ("stop", "--keep-already-running")]
+
+
+@pytest.mark.parametrize("words", STOPPING_COMMANDS, ids=" ".join)
 def test_each_command_that_stops_takes_what_becomes_of_parked_pods(words: tuple[str, ...]) -> None:
     api = StoredQueues(item("b"), item("c", parked="Recreate"))
     verb, *more = words
     assert run_command(api, verb, "b", *more, "--parked=recreate").code == 0
     assert run_command(api, verb, "c", *more, "--parked", "none").code == 0
     assert [patch["spec"]["parked"] for _, patch in api.patches] == ["Recreate", None]
+
+
+@pytest.mark.parametrize("output", ["yaml", "json"])
+@pytest.mark.parametrize("words", STOPPING_COMMANDS, ids=" ".join)
+def test_each_command_that_stops_prints_what_a_dry_run_would_do_to_parked_pods(
+    words: tuple[str, ...], output: str
+) -> None:
+    api = StoredQueues(item("b"))
+    verb, *more = words
+    result = run_command(
+        api, verb, "b", *more, "--parked=recreate", "--dry-run=client", "-o", output, client=StoredObjects({})
+    )
+    assert (result.code, api.patches) == (0, []), result.err
+    assert yaml.safe_load(result.out)["spec"]["parked"] == "Recreate"
 
 
 def test_a_word_that_parked_does_not_have_is_refused() -> None:

@@ -120,6 +120,11 @@ class StoredObjects:
             raise NotFoundError(f"Error from server (NotFound): {kind} not found", code=404)
         return self._objects[request.path]
 
+    def list(self, path: str, *, query: Mapping[str, str], kind: str = "") -> Listing:
+        """The items of the list stored at the path; none where there is no such list."""
+        stored = self._objects.get(path, {})
+        return Listing(list(stored.get("items", ())), "7")
+
 
 class CommandResult(NamedTuple):
     code: int
