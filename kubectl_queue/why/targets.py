@@ -243,6 +243,10 @@ def _waiting_message(kind: Type, item: Object) -> str:
 def _idle_reason(item: Object) -> str:
     """Why a workload makes no pods by its own spec; empty where it makes pods."""
     if spec_of(item).get("suspend") is True:
+        if names.SUSPENDED in annotations_of(item):
+            return (
+                "its queue suspended it (spec.suspend is true) and resumes it once the queue schedules again"
+            )
         return "spec.suspend is true, so it makes no pods"
     return "spec.replicas is 0, so it makes no pods" if spec_of(item).get("replicas") == 0 else ""
 

@@ -203,11 +203,8 @@ def _about_the_object(case: _Case, outcome: Outcome) -> Iterator[str]:
             yield f"nothing new of its namespace is scheduled: {case.denied.text}"
     elif outcome is Outcome.STOPPED and is_pod and not case.subject.calls_extender:
         yield _without_marker(case.subject)
-    elif outcome is Outcome.STOPPED and is_pod and _is_to_be_recreated(case):
-        yield (
-            "it was pending before the stop, and spec.parked is Recreate: if its controller is a ReplicaSet, "
-            "StatefulSet or Job, that creates it again with the gate once the stop is acknowledged"
-        )
+    elif outcome is Outcome.STOPPED and is_pod and _is_parked_under_recreate(case):
+        yield from _parked_under_recreate(case)
     elif (
         outcome in {Outcome.WAITS_FOR_OTHER, Outcome.UNREAD, Outcome.NOT_MEMBER, Outcome.FREE}
         and not case.subject.node
@@ -231,12 +228,34 @@ def _without_marker(subject: ObservedObject) -> str:
     return f"kube-scheduler does not ask about it, since it requests no {names.MARKER}: {by}"
 
 
-def _is_to_be_recreated(case: _Case) -> bool:
-    """Whether `spec.parked` concerns a pod that is stopped: one without a gate, that a controller owns."""
-    if case.subject.gates or not case.subject.owners or case.queues is None or case.verdict is None:
+def _is_parked_under_recreate(case: _Case) -> bool:
+    """Whether the pod waits without a gate in a stopped queue whose `spec.parked` is Recreate."""
+    if case.subject.gates or case.queues is None or case.verdict is None:
         return False
     by_its_queue = case.stops[0].kind in {CauseKind.SUSPENDED, CauseKind.STOPPED} and case.refusal is None
     return by_its_queue and case.queues.tree.chain(case.verdict.queue).parked is ParkedPods.RECREATE
+
+
+def _parked_under_recreate(case: _Case) -> Iterator[str]:
+    """What becomes of the pod; the conditions are those of `controller.pods.recreation`."""
+    subject = case.subject
+    refused = case.verdict is not None and f'queue "{case.verdict.queue}" ' in subject.message
+    if not subject.owners:
+        yield "it stays as it is, though spec.parked is Recreate: it has no controller that creates it again"
+    elif subject.group is not None:
+        yield "it stays as it is, though spec.parked is Recreate: it is of a PodGroup"
+    elif refused:
+        yield (
+            "it was pending before the stop, and spec.parked is Recreate: if its controller is a ReplicaSet, "
+            "StatefulSet or Job, that creates it again with the gate once the stop is acknowledged"
+        )
+    else:
+        yield (
+            "spec.parked is Recreate, but only a pod that fits on a node, and that its queue alone keeps "
+            "from it, is created again with the gate: until then it stays as it is"
+        )
+    if subject.message and not refused:
+        yield f"kube-scheduler says: {printable(subject.message, limit=_MESSAGE_LIMIT)}"
 
 
 def _waiting(case: _Case) -> Iterator[str]:

@@ -222,6 +222,15 @@ def test_a_workload_that_makes_no_pods_is_idle() -> None:
     assert subject(PODGROUP, held()).idle_reason == ""
 
 
+def test_a_workload_that_its_queue_suspended_says_that_it_is_resumed_with_the_queue() -> None:
+    """By a drain, or where parked pods are created again; the annotation outlives no resume."""
+    mark = {names.SUSPENDED: "b"}
+    found = subject(TYPES[1], held(annotations=mark, suspend=True))
+    assert found.idle_reason.startswith("its queue suspended it (spec.suspend is true)")
+    assert "resumes it once the queue schedules again" in found.idle_reason
+    assert subject(TYPES[1], held(annotations=mark, suspend=False)).idle_reason == ""
+
+
 CHANGE = Change(
     by="ann", field="state", from_="Open", to="Suspended", reason="quota", at="2030-01-01T11:55:00Z"
 )

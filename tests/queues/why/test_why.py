@@ -254,26 +254,63 @@ def recreating(**fields: Any) -> ObservedQueues:
     return seen(above, queue("b", parent="a", **{"desired": Desired.SUSPENDED, **fields}))
 
 
+REFUSED = '0/3 nodes are available: 3 queue "b" is Suspended by "a".'
+NO_ROOM = "0/3 nodes are available: 3 Insufficient cpu."
+
+
 def test_a_pod_that_is_to_be_created_again_says_so() -> None:
-    found = told(pod(owners=(OWNER,)), recreating())
+    found = told(pod(owners=(OWNER,), message=REFUSED), recreating())
     (note,) = found.notes
     assert "spec.parked is Recreate" in note
+    assert "creates it again with the gate once the stop is acknowledged" in note
     assert [each.parked for each in found.chain] == [None, ParkedPods.RECREATE, None]
+
+
+def test_a_pod_that_fits_on_no_node_is_not_said_to_be_created_again() -> None:
+    """Only pods that filter has refused are; kube-scheduler's own reason is shown."""
+    stays, reason = told(pod(owners=(OWNER,), message=NO_ROOM), recreating()).notes
+    assert "only a pod that fits on a node" in stays
+    assert "until then it stays as it is" in stays
+    assert reason == f"kube-scheduler says: {NO_ROOM}"
+
+
+def test_a_pod_that_was_not_tried_yet_is_not_said_to_be_created_again() -> None:
+    (note,) = told(pod(owners=(OWNER,)), recreating()).notes
+    assert "until then it stays as it is" in note
+
+
+@pytest.mark.parametrize(
+    ("subject", "why"),
+    [
+        (pod(message=REFUSED), "it has no controller that creates it again"),
+        (
+            pod(
+                owners=(OWNER,),
+                group=ObjectRef(kind="PodGroup", name="g", namespace="ns"),
+                message=REFUSED,
+            ),
+            "it is of a PodGroup",
+        ),
+    ],
+    ids=["bare", "of a PodGroup"],
+)
+def test_a_pod_that_is_never_created_again_says_that_it_stays(subject: ObservedObject, why: str) -> None:
+    (note,) = told(subject, recreating()).notes
+    assert note == f"it stays as it is, though spec.parked is Recreate: {why}"
 
 
 @pytest.mark.parametrize(
     ("subject", "queues"),
     [
-        (pod(), recreating()),
         (pod(owners=(OWNER,), gates=(names.GATE,)), recreating()),
         (pod(owners=(OWNER,), gates=("of/another",)), recreating()),
         (pod(owners=(OWNER,)), recreating(parked=ParkedPods.KEEP)),
         (pod(owners=(OWNER,)), STOPPED_BY_A),
         (pod(owners=(OWNER,)), seen(queue("b", parent="missing", parked=ParkedPods.RECREATE))),
     ],
-    ids=["bare", "gated", "gated by another", "Keep", "by default", "not stopped by a queue"],
+    ids=["gated", "gated by another", "Keep", "by default", "not stopped by a queue"],
 )
-def test_no_other_pod_says_that_it_is_to_be_created_again(
+def test_what_becomes_of_parked_pods_is_said_of_no_other_pod(
     subject: ObservedObject, queues: ObservedQueues
 ) -> None:
     assert not any("Recreate" in note for note in told(subject, queues).notes)
