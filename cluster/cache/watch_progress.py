@@ -16,10 +16,8 @@ time after the demand   step
 
 The steps are repeated until the version is applied, each round later (at most `ROUND_MOST` times as late).
 
-A marker has two steps, its creation and its deletion, and each is an event. The second one follows when the
-first is not enough for a demand, or after `OPEN_SECONDS`: until then a stop that caused it has the API server
-to itself. A caller that knows that it will demand a version soon has a marker begun at once (`prompt`): its
-version is known as soon as it is created.
+A caller that knows that it will demand a version soon has a marker begun at once (`prompt`): its version is
+known as soon as it is created. It is ended when that is not enough for a demand, or after `OPEN_SECONDS`.
 
 Invariants
 - `applied` never falls: what was applied stays applied, whatever happens to the watch.
@@ -366,7 +364,7 @@ class WatchProgress:
         pending = self._pending.get(kind)
         if pending is not None and max(pending.versions) <= version:
             pending.mark_at = None
-        write = self._next_event(kind, at)
+        write = self._next_event(kind)
 
         def mark() -> None:
             try:
@@ -379,16 +377,15 @@ class WatchProgress:
 
         return mark
 
-    def _next_event(self, kind: str, at: float) -> Callable[[], None]:
-        """Return the step that causes the next event: the end of an open marker, or the beginning of one."""
+    def _next_event(self, kind: str) -> Callable[[], None]:
+        """Return what causes the next event: the end of an open marker, or a whole one. Other replicas
+        report their pods when a marker is deleted.
+        """
         last = self._last.get(kind)
         if last is not None and last.is_open:
             last.is_open = False
             return self._two_steps[kind].end
-        if kind not in self._two_steps:
-            return self._markers[kind]
-        marker = self._last[kind] = _TwoSteps(at=at, is_begun=True, is_open=True)
-        return partial(self._begin, kind, marker)
+        return self._markers[kind]
 
     def _record_refused(self, kind: str) -> None:
         """A marker was refused: the next one is written after a back-off."""

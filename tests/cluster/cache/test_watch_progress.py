@@ -115,12 +115,11 @@ def test_a_demand_that_its_event_meets_writes_no_marker(
 def test_a_demand_and_an_announcement_of_one_version_share_a_marker(
     pods: Pods, progress: WatchProgress, kept: None
 ) -> None:
-    """Which is ended only when it is due, or when it turns out not to be enough."""
     assert not progress.demand("pods", FIRST + 1)
     progress.announce("pods", FIRST + 1)
-    pods.await_steps("begin")
+    pods.await_steps("marker")
     assert not progress.demand("pods", FIRST + 2)
-    pods.await_steps("begin", "end")
+    pods.await_steps("marker", "marker")
 
 
 def test_while_one_is_there_no_other_is_prompted(pods: Pods, progress: WatchProgress, kept: None) -> None:
@@ -140,7 +139,7 @@ def test_a_demand_has_a_marker_all_the_same_where_a_prompted_one_fails(
     began = time.monotonic()
     progress.prompt("pods")
     assert not progress.demand("pods", FIRST + 1)
-    pods.await_steps(*(("refused", "refused") if fault == "refused" else ("end", "end")))
+    pods.await_steps(*(("refused", "marker") if fault == "refused" else ("end", "marker")))
     assert progress.prompted_version("pods", since=began) == 0
 
 
