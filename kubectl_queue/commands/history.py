@@ -77,8 +77,8 @@ VERBS = (
         name="history",
         usage="NAME",
         long=(
-            "Show who changed the state, stopPolicy, resumeAt or parent of a queue, from what to what and "
-            "why; the last 20 changes, newest last."
+            "Show who changed the state, stopPolicy, parked, resumeAt, parent or namespaceSelector of a "
+            "queue, from what to what and why; the last 20 changes, newest last."
         ),
         examples=("kubectl queue history research", "kubectl queue history research -o wide"),
         flags=(formats(Output.TABLE, Output.WIDE, Output.JSON, Output.YAML), NO_HEADERS),

@@ -9,6 +9,7 @@ import msgspec
 
 from queues.apimachinery.timestamps import rfc3339
 from queues.queue import Queue
+from queues.states import ParkedPods
 from queues.text import NAME_LIMIT, truncated
 
 #: Lines kept on a queue; the oldest go first.
@@ -27,7 +28,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 
 def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) -> list[Change]:
-    """One line for each of state, stopPolicy, resumeAt, parent and namespaceSelector that differs.
+    """One line for each of state, stopPolicy, parked, resumeAt, parent and namespaceSelector that differs.
 
     The lines are stored in an annotation; all annotations together may have 256 KiB. So names are cut.
     """
@@ -36,6 +37,7 @@ def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: da
     pairs = (
         ("state", before.desired.value, after.desired.value),
         ("stopPolicy", before.stop_policy.value, after.stop_policy.value),
+        ("parked", _word(before.parked), _word(after.parked)),
         ("resumeAt", _time(before.resume_time), _time(after.resume_time)),
         ("parent", before.parent or "", after.parent or ""),
         ("namespaceSelector", _selector(before), _selector(after)),
@@ -45,6 +47,11 @@ def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: da
         for field, old, new in pairs
         if old != new
     ]
+
+
+def _word(parked: ParkedPods | None) -> str:
+    """As it is in the spec; "" where the queue does as the one above it."""
+    return parked.value if parked else ""
 
 
 def _selector(queue: Queue) -> str:

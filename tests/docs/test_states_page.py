@@ -22,7 +22,7 @@ from queues.drain.progress import DRAINED
 from queues.messages import remedy_command
 from queues.namespace_selectors import compile_selector
 from queues.queue import Queue
-from queues.states import ABILITIES, ACTIONS, Action, Desired, State, StopPolicy
+from queues.states import ABILITIES, ACTIONS, Action, Desired, ParkedPods, State, StopPolicy
 from queues.status import changes
 from queues.status.conditions import (
     ACCEPTING,
@@ -217,6 +217,7 @@ def test_each_field_whose_changes_are_kept_is_named() -> None:
         parent="above",
         desired=Desired.SUSPENDED,
         stop_policy=StopPolicy.HOLD,
+        parked=ParkedPods.RECREATE,
         resume_at=NOW,
         namespace_selector=compile_selector({"matchLabels": {"team": "a"}}),
     )

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from queues.states import ParkedPods
 from queues.status.changes import (
     HISTORY_LIMIT,
     Change,
@@ -34,6 +35,9 @@ EDITS = [
     ({"desired": CLOSED}, {"desired": OPEN}, ("state", "Closed", "Open")),
     ({}, {"stop_policy": DRAIN}, ("stopPolicy", "None", "HoldAndDrain")),
     ({"stop_policy": HOLD}, {}, ("stopPolicy", "Hold", "None")),
+    ({}, {"parked": ParkedPods.RECREATE}, ("parked", "", "Recreate")),
+    ({"parked": ParkedPods.RECREATE}, {"parked": ParkedPods.KEEP}, ("parked", "Recreate", "Keep")),
+    ({"parked": ParkedPods.KEEP}, {}, ("parked", "Keep", "")),
     ({}, {"resume_at": NOW}, ("resumeAt", "", "2030-01-01T12:00:00Z")),
     ({"resume_at": NOW}, {}, ("resumeAt", "2030-01-01T12:00:00Z", "")),
 ]
@@ -59,10 +63,10 @@ def test_a_move_is_a_change() -> None:
 
 
 def test_an_edit_of_everything_is_a_line_for_each_field() -> None:
-    """State, stopPolicy, resumeAt and parent, in this order."""
-    after = queue("q", "lab", desired=SUSPENDED, stop_policy=HOLD, resume_at=NOW)
+    """State, stopPolicy, parked, resumeAt and parent, in this order."""
+    after = queue("q", "lab", desired=SUSPENDED, stop_policy=HOLD, parked=ParkedPods.RECREATE, resume_at=NOW)
     told = changes_between(BEFORE, after, by="ann", reason="", at=NOW)
-    assert [one.field for one in told] == ["state", "stopPolicy", "resumeAt", "parent"]
+    assert [one.field for one in told] == ["state", "stopPolicy", "parked", "resumeAt", "parent"]
 
 
 @pytest.mark.parametrize("after", [BEFORE, queue("q", reason="other"), queue("q", generation=9)])
