@@ -16,6 +16,7 @@ change and return. An exception of one callback affects neither the other callba
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -126,7 +127,7 @@ class Store:
         self._marker_listeners: list[Callable[[], object]] = []
         self.backoff = KeyBackoff(clock=clock.monotonic, counted=failed)
         self.bind_passes = BindPasses(clock=clock.monotonic, request_seconds=request_seconds)
-        self.progress = WatchProgress(clock=clock.monotonic)
+        self.progress = WatchProgress(clock=clock.monotonic, written=self.record_write)
         self.queue_edits = PendingQueueEdits(clock=clock.monotonic)
         self.admissions = PendingAdmissions(clock=clock.monotonic, request_seconds=request_seconds)
         self.queue_cache = QueueCache(now=clock.now)
@@ -138,8 +139,9 @@ class Store:
         #: By queue: how often a namespace began or ceased to be selected.
         self.selection_changes: dict[str, int] = {}
         self.unreadable = UnreadableObjects()
-        #: The versions of our own writes, and when each was begun; replaced, never changed in place.
+        #: The versions of our own writes, and when each was begun; replaced under the lock, never changed.
         self._writes: tuple[tuple[int, float], ...] = ()
+        self._writes_lock = threading.Lock()
         self.system_pods = SystemPods(on_known=self._notify_of_refused_members)
         #: Labels of members that somebody changed; for the leader.
         self.label_changes = LabelChanges()
@@ -215,18 +217,25 @@ class Store:
                     )
 
     def record_write(self, at: float, version: int) -> None:
-        """Record that a write of ours, begun at `at` (monotonic seconds), was stored as this version."""
-        self._writes = (*self._writes[1 - MAX_WRITES :], (version, at))
+        """Record that a write of ours was stored as this version, begun at `at` (monotonic seconds) or later.
+
+        From any thread: Leases and markers are written by different ones.
+        """
+        with self._writes_lock:
+            self._writes = (*self._writes[1 - MAX_WRITES :], (version, at))
+
+    @property
+    def last_write(self) -> int:
+        """The highest version of our own writes; passes from before it are settled once the pods have it."""
+        return max((version for version, _ in self._writes), default=0)
 
     def drop_settled_passes(self) -> None:
         """Drop the passes of pods that do not wait, up to the last write whose version the pod cache has.
 
         A pod that was passed before that write was begun existed before its version, so the cache knows it.
         """
-        known, at = self.progress.applied("pods"), None
-        for version, begun in self._writes:
-            if version <= known:
-                at = begun
+        known = self.progress.applied("pods")
+        at = max((begun for version, begun in self._writes if version <= known), default=None)
         if at is not None:
             self.bind_passes.drop_settled(before=at, waits=self._waits)
 

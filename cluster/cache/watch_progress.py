@@ -122,8 +122,17 @@ class WatchProgress:
     it, and stop it.
     """
 
-    def __init__(self, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        written: Callable[[float, int], object] = lambda _at, _version: None,
+    ) -> None:
+        """`written`: called after the first step of a prompted marker with a time before it, in monotonic
+        seconds, and its version.
+        """
         self._clock = clock
+        self._written = written
         self._watched: dict[str, WatchedKind] = {}
         self._markers: dict[str, Marker] = {}
         self._two_steps: dict[str, TwoStepMarker] = {}
@@ -349,13 +358,16 @@ class WatchProgress:
     def _begin(self, kind: str, marker: _TwoSteps) -> None:
         """Take the first step, which stays open; or both, if the first causes no event."""
         try:
-            marker.version = self._two_steps[kind].begin()
+            version = self._two_steps[kind].begin()
         except BaseException:
             marker.is_open = False
             raise
-        if not marker.version:
+        if not version:
             marker.is_open = False
             self._two_steps[kind].end()
+            return
+        self._written(marker.at, version)
+        marker.version = version
 
     def _marker_request(self, kind: str, *, version: int, at: float) -> Callable[[], None]:
         """Record a marker before it is written: it serves later demands up to this version as well."""

@@ -148,6 +148,8 @@ class StopAcknowledgement:
         self._adoption.settle(below)
         by_queue = self._open_passes()
         passes = [bind_pass for name in below & by_queue.keys() for bind_pass in by_queue[name]]
+        if passes:
+            self._progress.demand(PODS, self._store.last_write)
         read_volumes = len(passes) <= MAX_VOLUME_READS
         evidence = Evidence(
             queues=below,

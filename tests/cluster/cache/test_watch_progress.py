@@ -22,6 +22,8 @@ class Pods:
     def __init__(self) -> None:
         self.applied = self.version = FIRST
         self.steps: list[str] = []
+        #: What was said of the versions of markers.
+        self.written: list[tuple[float, int]] = []
         self.refused = self.is_there = False
         self.changed = threading.Condition()
 
@@ -65,7 +67,9 @@ def pods() -> Pods:
 
 @pytest.fixture
 def progress(pods: Pods) -> Iterator[WatchProgress]:
-    progress = WatchProgress(clock=time.monotonic)
+    progress = WatchProgress(
+        clock=time.monotonic, written=lambda at, version: pods.written.append((at, version))
+    )
     progress.attach("pods", pods, marker=pods, two_steps=pods)
     progress.start()
     yield progress
@@ -88,6 +92,8 @@ def test_a_prompted_marker_names_its_version_and_is_ended(pods: Pods, progress: 
     assert progress.prompted_version("pods", since=began) == FIRST + 1
     assert progress.prompted_version("pods", since=time.monotonic()) == 0
     pods.await_steps("begin", "end")
+    ((at, version),) = pods.written
+    assert (began <= at <= time.monotonic(), version) == (True, FIRST + 1)
 
 
 def test_a_demand_that_its_beginning_does_not_meet_ends_it_at_once(

@@ -95,6 +95,14 @@ def test_the_latest_write_up_to_which_the_pods_are_known_counts(settling: Settli
     assert settling.settled(pods=11) == []
 
 
+def test_writes_of_several_threads_are_recorded_in_any_order(settling: Settling) -> None:
+    settling.filtered("nobody")
+    settling.server.store.record_write(settling.server.clock.seconds + 1, 9)
+    settling.server.store.record_write(settling.server.clock.seconds - 1, 7)
+    assert settling.store.last_write == 9
+    assert settling.settled(pods=9) == []
+
+
 def test_the_pass_of_a_pod_that_waits_stays(settling: Settling) -> None:
     settling.server.has(member("waits", queue="research"))
     settling.filtered("waits")
