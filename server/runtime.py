@@ -51,8 +51,8 @@ PATIENCE_SECONDS = 30.0
 #: Statuses have threads of their own: a write of anything else that hangs delays no acknowledgement.
 STATUS_THREADS = 4
 GUARD_THREADS = 2
-#: Parallel evictions: each waits in the API server for the status of its budget.
-DRAIN_THREADS = 8
+#: Parallel evictions: each waits in the API server, for a list of budgets and for the status of its budget.
+DRAIN_THREADS = 40
 #: Parallel lists of Leases: one that hangs delays no acknowledgement.
 LEASE_THREADS = 3
 #: With so many writes at once a resume begins: the first pod is bound sooner than beside eight others.

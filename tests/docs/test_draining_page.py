@@ -247,14 +247,14 @@ def test_the_numbers_are_those_of_the_code() -> None:
     assert (MAX_BUDGETS, MAX_SELECTORS, LANES_PER_NAMESPACE, DRAIN_THREADS, MAX_OVERCOMMIT) == (
         1000,
         50,
-        3,
-        8,
+        16,
+        40,
         2,
     )
     for words in (
         "more than 1000 budgets",
         "more than 50 may",
-        "three of eight writers",
+        "16 of 40 writers",
         "twice as many at most",
     ):
         assert words in PAGE
