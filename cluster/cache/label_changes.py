@@ -9,18 +9,23 @@ Invariants
 - Each change is recorded before the cache of members shows it.
 - At most `MAX_CHANGES` of a sort are kept. Beyond, `Changes.incomplete` is set: the leader looks for all pods
   without the label then.
-- Threads: the reflectors of pods and namespaces record; the controller's thread takes, on every replica.
+- Threads: the reflectors of pods and namespaces record; the controller's thread takes, on every replica;
+  requests ask for recent namespaces, without a lock.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import msgspec
 
 from cluster.cache.members import Member
 
 MAX_CHANGES = 10_000
+#: For so long a namespace has named its queue only lately. The leader lists its pods again after twice this
+#: time (`controller.pods.adoption.NAMESPACE_SECONDS`), and may have heard of it earlier than this replica.
+RECENT_SECONDS = 1.0
 
 
 class Departure(msgspec.Struct, frozen=True, gc=False):
@@ -49,9 +54,13 @@ _NONE = Changes()
 class LabelChanges:
     """Owner: the store."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        """`clock`: monotonic seconds."""
         self._lock = threading.Lock()
         self._changes = Changes()
+        self._clock = clock
+        #: Until when a namespace is recent; written by the reflector of namespaces alone.
+        self._recent_until: dict[str, float] = {}
 
     def record_left(self, member: Member, version: int) -> None:
         if member.leaving or not member.live or not member.queue:
@@ -75,9 +84,23 @@ class LabelChanges:
 
     def record_namespace(self, name: str) -> None:
         """Record that the namespace names another queue than before."""
+        now = self._clock()
+        if len(self._recent_until) >= MAX_CHANGES:
+            self._recent_until = {name: until for name, until in self._recent_until.items() if until > now}
+        if len(self._recent_until) < MAX_CHANGES:
+            self._recent_until[name] = now + RECENT_SECONDS
         with self._lock:
             if self._has_room(self._changes.namespaces):
                 self._changes.namespaces.add(name)
+
+    def is_recent(self, namespace: str) -> bool:
+        """Whether the namespace named another queue a moment ago, as far as this replica knows.
+
+        Its pods without a label may have been created before a mutating webhook knew its queue; the leader
+        lists them.
+        """
+        until = self._recent_until.get(namespace)
+        return until is not None and self._clock() < until
 
     def take(self) -> Changes:
         """Return all changes since the last call."""

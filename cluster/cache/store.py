@@ -144,7 +144,7 @@ class Store:
         self._writes_lock = threading.Lock()
         self.system_pods = SystemPods(on_known=self._notify_of_refused_members)
         #: Labels of members that somebody changed; for the leader.
-        self.label_changes = LabelChanges()
+        self.label_changes = LabelChanges(clock=clock.monotonic)
         self.given_victims = GivenVictims(clock=clock.monotonic)
         #: Owners of members that are in no watch, as far as is known.
         self.missing_owners = MissingOwners(clock=clock.monotonic)

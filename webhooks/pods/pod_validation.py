@@ -7,7 +7,8 @@ another webhook changed it afterwards:
 |-----------|-------------------------------------------------------------------------------------|
 | a value   | it has a node's name, or its annotation `sluice.dev/queue` is of another queue      |
 | ""        | it has a node's name, such an annotation, or not our gate                           |
-| absent    | what it names makes it a member, or it has our annotation or gate                   |
+| absent    | what it names makes it a member, or it has our annotation or gate; its namespace    |
+|           | alone makes it one, and does so for longer than a moment (`LabelChanges.is_recent`) |
 
 On UPDATE of a member, the queue that was written down stays, and so does our gate while the queue does not
 schedule. What the controller itself writes is always allowed.
@@ -24,6 +25,7 @@ from queues.membership import (
     MIRROR_ANNOTATION,
     NAMING_ANNOTATIONS,
     NAMING_LABELS,
+    Source,
     fits_label,
     submitted_pod_membership,
 )
@@ -69,14 +71,19 @@ def _validate_create(request: Request, *, store: Store) -> Answer:
 
 
 def _deny_unlabelled(pod: Pod, request: Request, *, store: Store) -> Answer | None:
-    """Without the label no replica sees a member until the leader finds it: its queue's stops miss it."""
+    """Without the label no replica sees a member until the leader finds it: its queue's stops miss it.
+
+    While its namespace has just come to name the queue, the mutating webhook may not have known that, and the
+    leader lists the namespace's pods.
+    """
     if pod.metadata.annotation(names.QUEUE):
         return _deny_changed(f"metadata.labels[{names.QUEUE}]", "removed this label")
     facts = store.pod_facts(pod, namespace=request.namespace)
     membership = submitted_pod_membership(
         facts, rules=store.membership_settings, group=store.queue_of_podgroup
     )
-    if membership is not None:
+    recent = store.label_changes.is_recent(request.namespace)
+    if membership is not None and not (membership.source is Source.NAMESPACE and recent):
         way_out = "or name the queue in the pod"
         return _deny_changed(membership.source, "made this pod a member", way_out=way_out)
     if has_gate(pod):

@@ -49,3 +49,25 @@ def test_more_changes_than_are_kept_are_known_to_be_missed(monkeypatch: pytest.M
     changes = server.store.label_changes.take()
     assert (len(changes.left), changes.incomplete) == (2, True)
     assert not server.store.label_changes.take().incomplete
+
+
+def test_a_namespace_is_recent_for_a_moment() -> None:
+    server = Server().has(namespace("team", version=2))
+    assert not server.store.label_changes.is_recent("team")
+    server.has(namespace("team", queue="research", version=3))
+    assert server.store.label_changes.is_recent("team")
+    server.clock.seconds += label_changes.RECENT_SECONDS
+    assert not server.store.label_changes.is_recent("team")
+
+
+def test_namespaces_that_are_recent_no_more_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(label_changes, "MAX_CHANGES", 1)
+    server = Server().has(namespace("first", version=2), namespace("second", version=2))
+    server.has(
+        namespace("first", queue="research", version=3), namespace("second", queue="research", version=3)
+    )
+    recent = server.store.label_changes.is_recent
+    assert (recent("first"), recent("second")) == (True, False)
+    server.clock.seconds += label_changes.RECENT_SECONDS
+    server.has(namespace("second", queue="labs", version=4))
+    assert (recent("first"), recent("second")) == (False, True)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from cluster.cache.label_changes import RECENT_SECONDS
+from controller.pods.adoption import NAMESPACE_SECONDS
 from queues.membership import MIRROR_ANNOTATION, label_value
 from tests.support.http.asking import (
     OWN,
@@ -177,7 +179,25 @@ def test_a_pod_that_another_webhook_changed_afterwards_is_refused(
 def test_of_a_namespace_that_names_a_queue_every_pod_has_the_label(server: Server) -> None:
     """Nothing on the pod need say that it was a member."""
     server.has(namespace("team", queue="research"))
+    server.clock.seconds += RECENT_SECONDS
     answer = server.ask("/validate/pods", pod())
     assert not answer.allowed
     assert answer.message.startswith("namespace: another webhook made this pod a member")
     assert server.ask("/validate/pods", member(queue="research")).allowed
+
+
+@pytest.mark.parametrize(
+    ("made", "allowed"),
+    [(pod(), True), (pod(annotations={NAMED: "research"}), False), (pod(gates=[QUEUE]), False)],
+    ids=str,
+)
+def test_a_namespace_that_has_just_come_to_name_a_queue_denies_nothing_by_that(
+    server: Server, made: Wire, *, allowed: bool
+) -> None:
+    """The mutating webhook may not have known it yet, and the leader labels the pods of the namespace."""
+    server.has(namespace("team", version=100), namespace("team", version=101, queue="research"))
+    assert server.ask("/validate/pods", made).allowed is allowed
+
+
+def test_the_leader_lists_a_namespace_again_after_all_replicas_have_heard_of_it() -> None:
+    assert 2 * RECENT_SECONDS <= NAMESPACE_SECONDS
