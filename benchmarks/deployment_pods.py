@@ -17,9 +17,11 @@ LOOK_SECONDS = 0.25
 RUNNING = f"{pods_path()}?limit=1&fieldSelector=status.phase=Running"
 
 
-def create(bench: Bench, *, queue: str, replicas: int) -> Done:
-    """`DEPLOYMENTS` of them, of so many pods each, in the queue or in none."""
-    bodies = (deployment(f"app-{number}", queue=queue, replicas=replicas) for number in range(DEPLOYMENTS))
+def create(bench: Bench, *, queue: str, replicas: int, **spec: object) -> Done:
+    """`DEPLOYMENTS` of them, of so many pods each, in the queue or in none. `spec`: more of what pods say."""
+    bodies = (
+        deployment(f"app-{number}", queue=queue, replicas=replicas, **spec) for number in range(DEPLOYMENTS)
+    )
     return bench.write(creations(PATH, bodies))
 
 

@@ -54,8 +54,9 @@ def pods(count: int, *, prefix: str = "pod", queue: str = "", **more: Any) -> li
     return [pod(f"{prefix}-{number}", queue=queue, **more) for number in range(count)]
 
 
-def deployment(name: str, *, queue: str, replicas: int) -> Object:
-    template = pod("", queue=queue, labels={**LABELS, "app": name})
+def deployment(name: str, *, queue: str, replicas: int, **spec: object) -> Object:
+    """`spec`: more of the pods' spec."""
+    template = pod("", queue=queue, labels={**LABELS, "app": name}, **spec)
     del template["metadata"]["name"], template["apiVersion"], template["kind"]
     return {
         "apiVersion": "apps/v1",

@@ -8,8 +8,15 @@ from collections.abc import Sequence
 import msgspec
 
 from benchmarks.bench import Bench
-from benchmarks.objects import QUEUE, QUEUES, Object, pods
+from benchmarks.objects import QUEUE, QUEUES, Object, Request, pods, pods_path
 from benchmarks.scheduler_configurations import RECOMMENDED_PERCENTAGE, plain
+from cluster.api.client import STRATEGIC_MERGE_PATCH
+from server.settings import Settings
+
+#: Any gate but ours.
+GATE = {"name": "bench.dev/gate"}
+#: As many connections as the server has writers.
+WRITERS = Settings().writers
 
 
 class Times(msgspec.Struct, frozen=True):
@@ -46,4 +53,16 @@ def resume_and_bind(bench: Bench, count: int) -> Times:
     mark = bench.audit.mark()
     began = time.time()
     bench.must("PATCH", f"{QUEUES}/{QUEUE}", {"spec": {"state": "Open"}})
+    return since(began, bench.binds(mark, count=count))
+
+
+def ungate_and_bind(bench: Bench, count: int) -> Times:
+    """From the first of the patches by which a client in Go takes `GATE` off all pods; the scheduler runs."""
+    patch = {"spec": {"schedulingGates": [{**GATE, "$patch": "delete"}]}}
+    patches = [
+        Request("PATCH", f"{pods_path()}/{name}", STRATEGIC_MERGE_PATCH, patch) for name in bench.pod_names()
+    ]
+    bench.quiet()
+    mark = bench.audit.mark()
+    began = bench.write(patches, workers=WRITERS).began
     return since(began, bench.binds(mark, count=count))

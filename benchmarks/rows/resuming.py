@@ -13,16 +13,16 @@ from benchmarks.interleaved import in_turns
 from benchmarks.objects import (
     HOME,
     QUEUE,
-    Request,
     pods,
-    pods_path,
 )
 from benchmarks.parked_pods import Parked, park
 from benchmarks.resume_times import (
+    GATE,
+    WRITERS,
     Times,
     fresh,
     resume_and_bind,
-    since,
+    ungate_and_bind,
 )
 from benchmarks.scheduler_configurations import (
     RECOMMENDED_PERCENTAGE,
@@ -30,10 +30,8 @@ from benchmarks.scheduler_configurations import (
     ours,
     plain,
 )
-from cluster.api.client import STRATEGIC_MERGE_PATCH
 from localcluster.build import Say
 from localcluster.scheduler_config import Edit
-from server.settings import Settings
 
 NODES = 500
 #: What stands beside it: the same pods new; and gated, with nothing installed, let go by a client in Go; and
@@ -48,12 +46,8 @@ ABOUT_TWIN = (
     " The Go extender answers in the server's place, with our webhooks and policies registered; nobody "
     "decides anything: what no server in any language does without."
 )
-#: What both are measured against, and what `BARE` is: any gate.
-GATE = {"name": "bench.dev/gate"}
 #: Of the first and the last bind beside each.
 GOALS = {(FRESH, "first"): 1.2, (FRESH, "last"): 1.2, (BARE, "first"): 1.5, (BARE, "last"): 1.1}
-#: As many connections as the server has writers.
-WRITERS = Settings().writers
 
 
 def measure(say: Say, *, parked: int, ways: Sequence[Parked], beside: Sequence[str]) -> RowResult:
@@ -128,15 +122,8 @@ def _let_go_by_hand(bench: Bench, count: int, *, queue: str, edit: Edit) -> Time
     """Our server, if it runs, has only to make the pods members."""
     bench.create_pods(pods(count, queue=queue, schedulingGates=[GATE]))
     bench.halt()
-    patch = {"spec": {"schedulingGates": [{**GATE, "$patch": "delete"}]}}
-    let_go = [
-        Request("PATCH", f"{pods_path()}/{name}", STRATEGIC_MERGE_PATCH, patch) for name in bench.pod_names()
-    ]
     with bench.scheduling(edit):
-        bench.quiet()
-        mark = bench.audit.mark()
-        began = bench.write(let_go, workers=WRITERS).began
-        return since(began, bench.binds(mark, count=count))
+        return ungate_and_bind(bench, count)
 
 
 ROWS = {
