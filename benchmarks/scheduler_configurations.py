@@ -30,6 +30,27 @@ def ours(percentage: int = RECOMMENDED_PERCENTAGE) -> Edit:
     return edit
 
 
+def never_asking() -> Edit:
+    """A scheduler that has never heard of us, with the least entry of an extender: it is asked about no pod.
+
+    With any entry kube-scheduler computes no signatures of pods, so that it looks at all nodes again for each
+    pod of the same kind (`computeBatchablePlugins` in its `framework/runtime`; `OpportunisticBatching`, by
+    default since 1.35).
+    """
+    entry = {
+        "urlPrefix": "http://127.0.0.1:9",
+        "filterVerb": "filter",
+        "nodeCacheCapable": True,
+        "managedResources": [{"name": "bench.dev/nobody", "ignoredByScheduler": True}],
+    }
+
+    def edit(configuration: Configuration) -> None:
+        configuration["extenders"] = [entry]
+        configuration["percentageOfNodesToScore"] = 0
+
+    return edit
+
+
 def asking(url: str, *, ca: Path, percentage: int = RECOMMENDED_PERCENTAGE) -> Edit:
     """The same, but the extender is another one."""
 
