@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 from functools import partial
-from pathlib import Path
 
 from benchmarks import scale
 from benchmarks.bench import Bench, running
 from benchmarks.figures import Line, RowResult, at_least
-from benchmarks.filtering.go_extender import started
+from benchmarks.go_webhook import answering
 from benchmarks.interleaved import in_turns
-from benchmarks.objects import QUEUE, Object, pod, pods, pods_path
+from benchmarks.objects import QUEUE, pods
 from localcluster.build import Say
-from localcluster.components import until
 
 PODS = 2_000
 WAYS = ("none", "all", "others", "go")
@@ -26,9 +23,6 @@ LINES = (
     ("others", "none", "creations/s of pods of no queue, all webhooks on", BARE, at_least(0.97)),
     ("go", "none", "creations/s of member pods, a webhook in Go in place of our server", BARE, None),
 )
-#: Our webhook for pods that name a queue, and its configuration.
-MEMBERS = "members.pods.sluice.dev"
-CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/sluice"
 
 
 def measure(say: Say) -> RowResult:
@@ -62,11 +56,7 @@ def _measured(bench: Bench, way: str) -> float:
         bench.queue(QUEUE, state="Open")
     if way != "go":
         return _rate(bench, queue="" if way == "others" else QUEUE)
-    ours = _patched(bench)
-    bench.halt()
-    with started("webhook", say=bench.say) as ((url, ca), _):
-        _call(bench, url.removesuffix("/extender") + "/mutate/pods", ca)
-        until(lambda: _patched(bench) == ours, what="the webhook in Go to answer as ours")
+    with answering(bench):
         return _rate(bench, queue=QUEUE)
 
 
@@ -75,25 +65,3 @@ def _rate(bench: Bench, *, queue: str) -> float:
     done = bench.create_pods(pods(scale.scaled(PODS), queue=queue))
     bench.clear()
     return done.rate
-
-
-def _call(bench: Bench, url: str, ca: Path) -> None:
-    """Has the API server call this address for pods that name a queue, until ours is installed again."""
-    webhooks = bench.must("GET", CONFIGURATION)["webhooks"]
-    client = {"url": url, "caBundle": base64.b64encode(ca.read_bytes()).decode()}
-    changed = [{**each, "clientConfig": client} if each["name"] == MEMBERS else each for each in webhooks]
-    bench.must("PATCH", CONFIGURATION, {"webhooks": changed})
-
-
-def _patched(bench: Bench) -> Object | None:
-    """What a member gets, but for the value of `sluice.dev/admission`; None if the webhook is not reached."""
-    reply = bench.api.request("POST", f"{pods_path()}?dryRun=All", pod("probe", queue=QUEUE))
-    if reply.status != 201:
-        return None
-    made: Object = reply.json()
-    meta = made["metadata"]
-    return {
-        "labels": meta["labels"],
-        "annotations": {**meta["annotations"], "sluice.dev/admission": ""},
-        "resources": made["spec"]["containers"][0]["resources"],
-    }

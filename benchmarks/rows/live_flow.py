@@ -8,20 +8,22 @@ from functools import partial
 from benchmarks import flows, scale
 from benchmarks.bench import Bench, running
 from benchmarks.figures import RowResult, at_least
+from benchmarks.filtering.go_extender import following, serving
 from benchmarks.flows import Flow
+from benchmarks.go_webhook import answering
 from benchmarks.interleaved import in_turns
 from benchmarks.objects import QUEUE, Object, pods
 from benchmarks.resume_times import create_and_bind
-from benchmarks.scheduler_configurations import ours, plain
+from benchmarks.scheduler_configurations import asking, ours, plain
 from localcluster.build import Say
 from localcluster.scheduler_config import Edit
 
 PODS, NODES = 1_500, 300
 MEMBERS, OTHERS, PLAIN = "members", "pods of no queue, same cluster", "nothing installed, the same pods"
-#: What members are put beside.
-BESIDE = (OTHERS, PLAIN)
-#: What the rate of members is to be, beside either.
-GOAL = at_least(0.75)
+#: The least that makes pods members and asks an extender about them, in any language.
+GO = "a webhook and an extender in Go in place of our server"
+#: What members are put beside, and what their rate is to be.
+BESIDE = {OTHERS: at_least(0.75), PLAIN: at_least(0.75), GO: None}
 
 
 def measure(say: Say) -> RowResult:
@@ -32,13 +34,20 @@ def measure(say: Say) -> RowResult:
         about=f"{scale.scaled(PODS):,} members of an open queue on {scale.scaled(NODES)} nodes, created by a "
         "client in Go over eight connections while a scheduler with its default settings is at work: "
         "from the first creation to the last bind by the audit log. Beside it pods of no queue that are "
-        f"created the same way, in the same cluster and where nothing is installed. {flows.ABOUT}",
-        lines=tuple(
-            line
-            for other in BESIDE
-            for line in flows.lines(
-                "members, created live", beside=other, ours=seen[MEMBERS], theirs=seen[other], goal=GOAL
-            )
+        "created the same way, in the same cluster and where nothing is installed; and members with a "
+        "webhook and an extender in Go in the place of our server, with all our webhooks and policies "
+        f"registered: the webhook looks up nothing, and nobody decides anything. {flows.ABOUT}",
+        lines=(
+            *(
+                line
+                for other, goal in BESIDE.items()
+                for line in flows.lines(
+                    "members, created live", beside=other, ours=seen[MEMBERS], theirs=seen[other], goal=goal
+                )
+            ),
+            *flows.lines(
+                f"members, created live, {GO}", beside=PLAIN, ours=seen[GO], theirs=seen[PLAIN], goal=None
+            ),
         ),
     )
 
@@ -47,6 +56,14 @@ def _members(bench: Bench) -> Flow:
     bench.install()
     bench.queue(QUEUE, state="Open")
     return _flow(bench, pods(scale.scaled(PODS), queue=QUEUE), edit=ours(percentage=0))
+
+
+def _members_by_go(bench: Bench) -> Flow:
+    bench.install()
+    bench.queue(QUEUE, state="Open")
+    with answering(bench), serving(*following(bench.cluster), say=bench.say) as (url, ca):
+        bodies = pods(scale.scaled(PODS), queue=QUEUE)
+        return _flow(bench, bodies, edit=asking(url, ca=ca, percentage=0))
 
 
 def _others(bench: Bench) -> Flow:
@@ -67,4 +84,9 @@ def _flow(bench: Bench, bodies: list[Object], *, edit: Edit) -> Flow:
 
 
 #: In this order, so that everything is put in and taken out about once a round.
-WAYS: Mapping[str, Callable[[Bench], Flow]] = {PLAIN: _plain, OTHERS: _others, MEMBERS: _members}
+WAYS: Mapping[str, Callable[[Bench], Flow]] = {
+    PLAIN: _plain,
+    OTHERS: _others,
+    MEMBERS: _members,
+    GO: _members_by_go,
+}
