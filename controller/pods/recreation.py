@@ -11,8 +11,9 @@ A pod is deleted only if
   by every replica, and refused by none;
 - filter has refused it, and it is bound nowhere. The version of the pod that says so is a precondition of the
   deletion;
-- it was created before the second in which the stop was acknowledged. So what is created again is not deleted
-  again, even if it should come without the gate;
+- it was created no later than in the second in which the stop was acknowledged: a time of creation has no
+  more than seconds. So what is created again is not deleted again for longer than that second, even if it
+  should come without the gate;
 - its controller is a ReplicaSet or StatefulSet that is known here, is of the same queue, wants replicas and
   is not being deleted. Nobody creates a bare pod again; what other controllers do is not known;
 - few of those that were deleted before are missing, of its controller and in all
@@ -181,7 +182,7 @@ class ParkedPodRecreation:
         parked = [
             member
             for member in self._store.members.waiting_in(queue)
-            if member.created < since and self._may_be_recreated(member)
+            if member.created <= since and self._may_be_recreated(member)
         ]
         if any(self._job_of(member) is not None for member in parked):
             members = self._store.members.in_queue(queue)
