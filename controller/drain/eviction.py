@@ -52,7 +52,7 @@ from queues.drain.terminating_pods import DelayedPod
 
 #: Writers that the requests of one namespace take at most, so that many pods may go in 0.1 s: an eviction
 #: lists the budgets of its namespace as they are now, and of a kind that is seldom written the API server
-#: answers such a list when its watch cache hears of its progress (`progressRequestPeriod`).
+#: answers such a list when its watch cache hears of its progress.
 LANES_PER_NAMESPACE = 16
 #: The reason that evictions are counted by.
 REASON = "QueueStopped"
