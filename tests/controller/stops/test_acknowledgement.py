@@ -285,6 +285,31 @@ def test_the_passes_of_a_lost_replica_are_assumed_once_its_pods_are_known(leader
     assert leader.retried == [("team", "work")]
 
 
+def test_a_stop_that_waits_for_the_pass_of_an_unknown_pod_makes_the_pods_catch_up_with_our_last_write(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That write is later than the Leases and the marker. Where no pod changes, nothing else has the watch
+    catch up with it, and the stop would wait until one does.
+    """
+    store, written = leader.server.store, leader.version + 50
+    store.bind_passes.record_filter_pass(namespace="team", name="nobody", queue=QUEUE, uid="uid-nobody")
+    leader.clock.seconds += 1.0
+    store.record_write(leader.clock.seconds, written)
+    demanded: list[tuple[str, int]] = []
+    demand = store.progress.demand
+
+    def record_demand(kind: str, version: int) -> bool:
+        demanded.append((kind, version))
+        return demand(kind, version)
+
+    monkeypatch.setattr(store.progress, "demand", record_demand)
+    assert leader.sync() is ObstacleReason.PASS_OPEN
+    assert max(demanded) == ("pods", written)
+    leader.pods = written
+    leader.acknowledgement.start_sync()
+    assert leader.waits_for() is None
+
+
 def test_a_pass_that_is_assumed_for_a_pod_that_got_its_label_counts_at_once(leader: Leader) -> None:
     """Though the passes were gathered before in the same sync, for another queue."""
     leader.sync()
