@@ -203,7 +203,8 @@ class ParentCycleEvents:
         """Return the Queues of a cycle; none while one of them is newer or older than the tree."""
         queues = {name: obj for name in cycle if (obj := self._context.store.queues.get(name)) is not None}
         same = len(queues) == len(cycle) and all(
-            queue_from_object(obj) == tree.get(name) for name, obj in queues.items()
+            (known := tree.get(name)) is not None and known.revision == queue_from_object(obj).revision
+            for name, obj in queues.items()
         )
         return queues if same else {}
 

@@ -26,6 +26,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `namespace_selector`: the namespaces that may use this queue and those below it; None: all.
     `scheduler_policy`: the scheduling policy that it names.
     `parked`: what becomes of pods that wait without a gate; None: as the nearest queue above says, else Keep.
+    `placed`: the generation since which it is known to have had this parent (`with_placement`); None: the
+    present one.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     namespace_selector: NamespaceSelector | None = None
     scheduler_policy: str = ""
     parked: ParkedPods | None = None
+    placed: int | None = None
 
     def desired_at(self, now: datetime) -> Desired:
         """The desired state once `resumeAt` is taken into account; it never undoes Closed."""
@@ -66,6 +69,12 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def revision(self) -> str:
         return f"{self.uid}/{self.generation}"
+
+    @property
+    def place(self) -> str:
+        """Changes whenever the queue is moved; it may change with other edits as well."""
+        placed = self.generation if self.placed is None else self.placed
+        return f"{self.uid}/{self.parent}/{placed}"
 
 
 #: Stands for `root` until the controller has made it.
@@ -118,3 +127,16 @@ def queue_from_fields(  # noqa: PLR0913 - one for each field of the object
         scheduler_policy=scheduler_policy or "",
         parked=_PARKED.get(parked),
     )
+
+
+def with_placement(queue: Queue, *, before: Queue | None) -> Queue:
+    """Return the queue with `placed`. `before`: the queue of this name as it was known before.
+
+    Each edit of a spec makes the next generation. Where generations between the two are not known, the queue
+    may have been elsewhere meanwhile: so it counts as moved.
+    """
+    placed: int | None = None
+    if before is not None and (before.uid, before.parent) == (queue.uid, queue.parent):
+        is_next = before.generation <= queue.generation <= before.generation + 1
+        placed = before.placed if is_next else None
+    return msgspec.structs.replace(queue, placed=queue.generation if placed is None else placed)

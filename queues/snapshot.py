@@ -138,6 +138,16 @@ class QueueSnapshot:
             scope = self._scopes[name] = _digest(",".join((self.decision(name).revision, *below)))
         return scope
 
+    def places(self, name: str) -> str:
+        """Stands for the specs of the queue's chain, and for which queues are below it and since when each is
+        there. It changes with the scope, but not with an edit of a queue below that does not move it: a queue
+        that stays below a stopped one does not schedule, whatever its own spec says.
+        """
+        below = sorted(
+            self.tree.queues[lower].place for lower in self.tree.subtree(name) if lower in self.tree
+        )
+        return _digest(",".join((self.decision(name).revision, *below)))
+
     def verdict(self, name: str, *, live: bool) -> Verdict:
         return verdict(name, tree=self.tree, live=live, now=self.now)
 

@@ -21,7 +21,7 @@ import msgspec
 
 from cluster.objects import QueueObject
 from queues.admission.quota import Amounts, quota_of
-from queues.queue import Queue, queue_from_fields
+from queues.queue import Queue, queue_from_fields, with_placement
 from queues.snapshot import QueueDecision, QueueSnapshot, decision_for_namespace
 from queues.tree import Tree
 
@@ -91,7 +91,7 @@ class QueueCache:
     def set_all(self, objects: Iterable[QueueObject]) -> int:
         """Store several queues with at most one snapshot; how many were not older than the stored ones."""
         newer = [obj for obj in objects if not self._is_older(obj)]
-        values = {obj.metadata.name: queue_from_object(obj) for obj in newer}
+        values = {obj.metadata.name: self._value(obj) for obj in newer}
         self._next_version = max([self._next_version, *(obj.metadata.version for obj in newer)])
         for obj in newer:
             self._set_lending(obj)
@@ -113,7 +113,7 @@ class QueueCache:
             self.lending.pop(name, None)
         for obj in present.values():
             self._set_lending(obj)
-        values = {name: queue_from_object(obj) for name, obj in present.items()}
+        values = {name: self._value(obj) for name, obj in present.items()}
         self._next_version = max([self._next_version, *(obj.metadata.version for obj in present.values())])
         if values != self._values or self._unpublished:
             self._values = values
@@ -130,6 +130,10 @@ class QueueCache:
         if self._values.pop(name, None) is not None or self._unpublished:
             self._publish_changes([name])
         self.version = self._next_version
+
+    def _value(self, obj: QueueObject) -> Queue:
+        """The queue, with the generation since which it is where it is, by what is stored of it."""
+        return with_placement(queue_from_object(obj), before=self._values.get(obj.metadata.name))
 
     def _set_lending(self, obj: QueueObject) -> None:
         name, lending = obj.metadata.name, lending_from_object(obj)

@@ -247,9 +247,14 @@ class QueueReconciler:
         scope = snapshot.scope(queue)
         stop = record.stop
         if stop is None or stop.scope != scope:
-            at = self._acknowledgement.known_at(snapshot.resource_version)
-            pending = Stop(scope=scope, version=snapshot.resource_version, at=at)
-            stop = self._records.begin_stop(queue, pending)
+            places = snapshot.places(queue)
+            if stop is not None and stop.places == places:
+                stop.scope = scope
+            else:
+                version = snapshot.resource_version
+                at = self._acknowledgement.known_at(version)
+                pending = Stop(scope=scope, places=places, version=version, at=at)
+                stop = self._records.begin_stop(queue, pending)
         if stop.acknowledged:
             return True
         now = self._store.clock.monotonic()

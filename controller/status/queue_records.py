@@ -4,7 +4,9 @@ Nothing is lost with a record that is not derived again: after a restart, and by
 
 A stop is pending from the sync that notices it until it is acknowledged. It is acknowledged for a scope: the
 specs of the queue, of the queues above it and of the queues below it (`QueueSnapshot.scope`). When one of
-these changes, the stop is pending again.
+these changes, the stop is pending again, unless only specs of queues below changed and none of these was
+moved (`QueueSnapshot.places`): then the same stop has another scope. A new leader does not know whether one
+was moved, so it begins a stop anew for another scope than the status names.
 
 Threads: the controller's thread alone changes records; `wake` may be called from any thread.
 """
@@ -21,15 +23,16 @@ from queues.snapshot import QueueSnapshot
 
 
 class Stop(msgspec.Struct, kw_only=True):
-    """A stop of a queue for one scope.
+    """A stop of a queue. `scope`: the specs that it is for now.
 
-    `version`: a version of the queues that has the specs. `at`: since when that is known here, in monotonic
-    seconds. `pending_since`: since when a stop of the queue has been pending; an edit of a queue below makes
-    another stop of it, and does not begin that anew. `waiting_for`: the obstacle, once a pending stop has
-    waited for a while.
+    `places`: what must not change, for it to be the same stop. `version`: a version of the queues that has
+    these. `at`: since when that is known here, in monotonic seconds. `pending_since`: since when a stop of
+    the queue has been pending; a queue that is moved below it makes another stop of it, and does not begin
+    that anew. `waiting_for`: the obstacle, once a pending stop has waited for a while.
     """
 
     scope: str
+    places: str
     version: int
     at: float
     pending_since: float = 0.0

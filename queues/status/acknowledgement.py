@@ -1,7 +1,7 @@
 """Whether a stop may be acknowledged: a function of values, no clock, no I/O.
 
 The promise: once a stop is acknowledged, no pod of the queue or of a queue below it is bound, until a spec on
-the queue's chain or of a queue below it changes.
+the queue's chain changes or a queue comes below it.
 
 A pod is bound in three steps. Filter lets the pod pass on one replica, by that replica's view of the queues.
 The scheduler sends the bind, sooner or later (a volume may take minutes). The API server calls the bind guard

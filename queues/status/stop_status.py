@@ -1,8 +1,8 @@
 """Whether a queue's stop is acknowledged, from its status. Pure.
 
 The server writes `status.stop` with the specs that the stop follows from (`chain`), and `scope` once the stop
-is acknowledged for them. An acknowledgement ends with the next change of one of these specs. The status may
-be older than the specs that were read, so a reader compares the two.
+is acknowledged for them. An acknowledgement ends with the next change of one of these specs, or when a queue
+comes below. The status may be older than the specs that were read, so a reader compares the two.
 
 =================  ===================  ==========================  ===================
 `Active` False     `status.stop`        its chain                   the stop is

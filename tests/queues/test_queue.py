@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from queues.queue import BUILT_IN, Queue
+from queues.queue import BUILT_IN, Queue, with_placement
 from queues.snapshot import QueueSnapshot
 from queues.states import Desired, StopPolicy
 from tests.support.rules.cases import (
@@ -114,3 +114,41 @@ def test_the_revision_changes_with_every_edit_and_with_a_new_object() -> None:
 def test_the_revision_is_read_by_people_too() -> None:
     """It is the UID and the generation, as `kubectl get -o yaml` shows them."""
     assert Queue(name="q", uid="u", generation=3).revision == "u/3"
+
+
+# Where a queue is, and since when
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        (None, 7),
+        (queue("q", generation=6, placed=3), 3),
+        (queue("q", generation=7, placed=3), 3),
+        (queue("q", generation=5, placed=3), 7),
+        (queue("q", generation=8, placed=3), 7),
+        (queue("q", "elsewhere", generation=6, placed=3), 7),
+        (queue("another", generation=6, placed=3), 7),
+        (queue("q", generation=6), 7),
+    ],
+    ids=[
+        "not known before",
+        "the next edit",
+        "no edit of the spec",
+        "an edit was missed, which may have moved it",
+        "a former one",
+        "moved",
+        "created again",
+        "nothing known of the one before",
+    ],
+)
+def test_a_queue_is_where_it_is_since_the_first_generation_of_which_nothing_was_missed(
+    before: Queue | None, expected: int
+) -> None:
+    assert with_placement(queue("q", generation=7), before=before).placed == expected
+
+
+def test_a_queue_of_which_nothing_is_known_counts_as_moved_by_each_edit() -> None:
+    assert queue("q", generation=7).place != queue("q", generation=8).place
+    assert queue("q", generation=7, placed=3).place == queue("q", generation=8, placed=3).place
+    assert queue("q", "a", generation=7, placed=3).place != queue("q", "b", generation=7, placed=3).place

@@ -134,7 +134,8 @@ class Recreated:
     def acknowledge(self) -> None:
         store = self.server.store
         self.records.record_of(store.queues["research"])
-        self.records.begin_stop("research", Stop(scope=store.snapshot.scope("research"), version=1, at=0.0))
+        scope = store.snapshot.scope("research")
+        self.records.begin_stop("research", Stop(scope=scope, places="", version=1, at=0.0))
         self.records.acknowledge_stop("research")
 
     def _delete(self, path: str, body: Any) -> bytes:

@@ -34,7 +34,7 @@ def obj(name: str, uid: str = "1") -> QueueObject:
 
 
 def stop(scope: str = "") -> Stop:
-    return Stop(scope=scope or SNAPSHOT.scope("a"), version=1, at=0.0)
+    return Stop(scope=scope or SNAPSHOT.scope("a"), places="", version=1, at=0.0)
 
 
 def test_a_pending_stop_is_urgent_until_it_is_acknowledged(records: QueueRecords) -> None:
@@ -106,7 +106,7 @@ def test_waking_looks_at_the_pending_stops_alone(records: QueueRecords, work_que
 
 def test_a_stop_is_pending_since_the_first_of_those_that_were_not_acknowledged(records: QueueRecords) -> None:
     def begin(at: float) -> float:
-        return records.begin_stop("a", Stop(scope=f"at {at}", version=1, at=at)).pending_since
+        return records.begin_stop("a", Stop(scope=f"at {at}", places="", version=1, at=at)).pending_since
 
     assert [begin(at) for at in (5.0, 6.0, 7.0)] == [5.0, 5.0, 5.0]
     records.acknowledge_stop("a")

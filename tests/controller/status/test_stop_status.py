@@ -1,10 +1,14 @@
-"""When the status of a queue is written whose stop is pending."""
+"""When the status of a stopped queue is written, and what ends its acknowledgement."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from controller.status.queue_reconciler import YOUNG_SECONDS
+from controller.stops.acknowledgement import StopAcknowledgement
+from queues.status.acknowledgement import Obstacle
 from tests.support.controller.controller_harness import ControllerHarness
 from tests.support.http.wire_objects import Wire, member, namespace, queue
 
@@ -12,10 +16,10 @@ ABOVE = "/apis/scheduling.volcano.sh/v1beta1/queues/above/status"
 STEP = 0.005
 
 
-def below(version: int) -> Wire:
-    made = queue("below", parent="above", version=version, generation=version)
-    made["spec"]["weight"] = version
-    return made
+def below(version: int, **spec: Any) -> Wire:
+    """Each edit makes the next version and generation."""
+    fields: Wire = {"parent": "above", "weight": version, **spec}
+    return queue("below", version=version, generation=version, **fields)
 
 
 @pytest.mark.parametrize("edited_every", [1, 10, 30], ids=["each 5 ms", "each 50 ms", "each 150 ms"])
@@ -32,3 +36,63 @@ def test_edits_of_a_queue_below_do_not_hide_what_a_stop_waits_for(edited_every: 
             server.receive_events(below(100 + number), event="MODIFIED")
         server.sync(rounds=1, seconds=STEP)
     assert server.bodies(ABOVE)
+
+
+def created_again(version: int) -> Wire:
+    made = below(version)
+    made["metadata"]["uid"] = "another"
+    return made
+
+
+@pytest.mark.parametrize("is_pending", [False, True], ids=["acknowledged", "pending"])
+@pytest.mark.parametrize(
+    ("edits", "expected"),
+    [
+        ([below(5)], 1),
+        ([below(5), below(6)], 1),
+        ([below(5, state="Suspended"), below(6, state="Open")], 1),
+        ([below(5, parent="root"), below(6)], 2),
+        ([below(6)], 2),
+        ([created_again(5)], 2),
+        ([queue("new", parent="above", version=5)], 2),
+        ([queue("new", parent="below", version=5)], 2),
+    ],
+    ids=[
+        "its weight is edited",
+        "twice",
+        "it is suspended and resumed",
+        "it is moved away and back between two syncs",
+        "an edit was missed",
+        "it is created again",
+        "another comes",
+        "one comes below it",
+    ],
+)
+def test_evidence_for_a_stop_begins_anew_only_where_other_queues_are_below(
+    monkeypatch: pytest.MonkeyPatch, edits: list[Wire], expected: int, is_pending: bool
+) -> None:
+    """A queue that was elsewhere may have let pods through; one that stayed below has not. The status is of
+    the specs that there are now in any case.
+    """
+    stops: set[int] = set()
+    obstacle = StopAcknowledgement.obstacle
+
+    def follow(self: StopAcknowledgement, queue: str, *, since: int, at: float) -> Obstacle | None:
+        if queue == "above":
+            stops.add(since)
+        return obstacle(self, queue, since=since, at=at)
+
+    monkeypatch.setattr(StopAcknowledgement, "obstacle", follow)
+    server = ControllerHarness()
+    server.receive_events(namespace("team"), queue("root", parent=""), queue("above", state="Suspended"))
+    server.receive_events(below(4), *([member("work", "below")] if is_pending else []))
+    rounds, seconds = (10, 0.1) if is_pending else (10, 0.8)  # it is pending for two seconds
+    server.sync(rounds=rounds, seconds=seconds)
+    former = server.bodies(ABOVE)[-1]["status"]["stop"].get("scope")
+    assert (former is None) is is_pending
+    server.client.sent.clear()
+    server.receive_events(*edits, event="MODIFIED")
+    server.sync(rounds=rounds, seconds=seconds)
+    assert len(stops) == expected
+    stop = server.bodies(ABOVE)[-1]["status"]["stop"]
+    assert is_pending or stop["scope"] not in (former, None)

@@ -35,9 +35,10 @@ OPENINGS = {
         "stop or resume parent",
     ),
     "unfenced": (
-        *(*KNOWN, "filter p0 at a", *STOPPED, *GUARDED),
+        *(*KNOWN, "observe", "filter p0 at a", *STOPPED, *GUARDED),
         *("stop or resume child", "queues-reach a", "guard"),
         *(*STOPPED, "probe", *REQUEST_GONE),
+        *("look at child", "mark", "pods-reach a", "pods-reach b", "publish b", "look at child"),
     ),
     "one_server": (
         *(*KNOWN, "filter p0 at a", *STOPPED),
@@ -47,6 +48,12 @@ OPENINGS = {
     "assume_briefly": (
         *(*KNOWN, "filter p0 at b", "lose b", "time", "time", "observe", *REQUEST_GONE),
         *("stop or resume child", "queues-reach a", "send p0 by server 0", *GUARDED),
+    ),
+    "place_alone": (
+        *KNOWN,
+        *("stop or resume parent", "queues-reach a", "queues-reach b", "publish b"),
+        *(*GUARDED, "look at parent", "mark", "pods-reach a", "pods-reach b", "publish b", "look at parent"),
+        *("land acknowledge parent", "move", "queues-reach b", "filter p0 at b", "move", "queues-reach a"),
     ),
 }
 #: b is of an older version, that says less, in these alone.

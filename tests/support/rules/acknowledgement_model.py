@@ -17,6 +17,7 @@ when a pod is bound although somebody who read the queue was told that its stop 
 `one_server`       the guard is probed at one API server
 `silence_is_none`  what a replica does not say it does not have
 `assume_briefly`   what a lost replica let through is assumed for as long as a request takes, no longer
+`place_alone`      a stop goes on while the same queues are below, also if one was elsewhere meanwhile
 =================  ===================================================================================
 """
 
@@ -27,7 +28,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
+
 from cluster.inflight.binds import BindPass, BindPasses
+from controller.stops.acknowledgement import may_be_a_bind
 from queues.status.acknowledgement import (
     BindableNamespace,
     Evidence,
@@ -78,17 +82,19 @@ class Rules:
     one_server: bool = False
     silence_is_none: bool = False
     assume_briefly: bool = False
+    place_alone: bool = False
 
 
 @dataclass(frozen=True)
 class Spec:
     """The specs of both queues at one version of the cluster. `below`: whether the child is below the
-    parent."""
+    parent; `placed`: the child's generation since which it is where it is."""
 
     version: int
     stopped: frozenset[str] = frozenset()
     below: bool = True
     generations: tuple[int, int] = (1, 1)
+    placed: int = 1
 
     def schedules(self, queue: str) -> bool:
         return queue not in self.stopped and not (queue == CHILD and self.below and PARENT in self.stopped)
@@ -99,6 +105,12 @@ class Spec:
     def named(self, queue: str) -> tuple[int, ...]:
         """What an acknowledgement of the queue names: all specs that it rests on."""
         return self.generations if self.below else (self.generations[queue == CHILD],)
+
+    def places(self, queue: str) -> tuple[int, ...]:
+        """What must not change, for a leader to go on with the same stop of the queue."""
+        if queue == PARENT and self.below:
+            return (self.generations[0], self.placed)
+        return self.named(queue)
 
 
 @dataclass(frozen=True)
@@ -211,7 +223,8 @@ class Cluster:
         self.leader = self.replicas[number]
         self.token = self.tick_version()
         self.guards: dict[str, float] = {}
-        self.pending: dict[str, tuple[tuple[int, ...], int]] = {}
+        #: By queue: the places of its stop, a version that has them, and whether that stop holds.
+        self.stops: dict[str, tuple[tuple[int, ...], int, bool]] = {}
         self.read_version: dict[str, int] = {}
         self.lost_version: int | None = self.version
         self.acknowledged: dict[str, tuple[int, ...]] = {}
@@ -319,13 +332,15 @@ class Cluster:
         stopped = self.spec.stopped ^ {queue}
         first, second = self.spec.generations
         generations = (first + 1, second) if queue == PARENT else (first, second + 1)
-        self.specs.append(Spec(self.tick_version(), frozenset(stopped), self.spec.below, generations))
+        self.specs.append(
+            Spec(self.tick_version(), frozenset(stopped), self.spec.below, generations, self.spec.placed)
+        )
         self.status_version[queue] = self.version
 
     def move(self) -> None:
         first, second = self.spec.generations
         self.specs.append(
-            Spec(self.tick_version(), self.spec.stopped, not self.spec.below, (first, second + 1))
+            Spec(self.tick_version(), self.spec.stopped, not self.spec.below, (first, second + 1), second + 1)
         )
         self.status_version[CHILD] = self.version
 
@@ -519,7 +534,7 @@ class Cluster:
     def look(self, queue: str) -> None:
         snapshot = self.looked_at[queue] = self.spec_of(self.leader)
         if snapshot.schedules(queue):
-            self.pending.pop(queue, None)
+            self.stops.pop(queue, None)
             self.acknowledged.pop(queue, None)
             return
         named = (
@@ -528,18 +543,25 @@ class Cluster:
         names = named or snapshot.named(queue)
         if self.acknowledged.get(queue) == names:
             return
-        if self.pending.get(queue, (None,))[0] != names:
-            self.pending[queue] = (names, snapshot.version)
+        places = named or self.places(snapshot, queue)
+        if self.stops.get(queue, (None,))[0] != places:
+            self.stops[queue] = (places, snapshot.version, False)
             self.read_version.pop(queue, None)
-        since, views = self.pending[queue][1], self.views()
+        _, since, holds = self.stops[queue]
+        views = self.views()
         counted = self.count_lost()
         if replicas_have_seen(views, since=since):
             self.read_version.setdefault(queue, self.version)
         evidence = self.evidence(snapshot.scope(queue), since, views, self.read_version.get(queue), counted)
-        if self.old_rule_holds(evidence) if self.rules.blind else may_acknowledge(evidence):
+        if holds or (self.old_rule_holds(evidence) if self.rules.blind else may_acknowledge(evidence)):
+            self.stops[queue] = (places, since, True)
             self.acknowledged[queue] = names
             said = Acknowledged(snapshot.named(queue), snapshot.generations[queue == CHILD])
             self.paused.append(Write("acknowledge", queue, self.version_known(queue), said))
+
+    def places(self, spec: Spec, queue: str) -> tuple[int, ...]:
+        places = spec.places(queue)
+        return (places[0], 0) if self.rules.place_alone and queue == PARENT and spec.below else places
 
     def version_known(self, queue: str) -> int:
         """The version of the queue's object that the leader holds."""
@@ -564,11 +586,16 @@ class Cluster:
             unaccounted=not counted,
             bindable_namespaces=(BindableNamespace(CHILD, NAMESPACE),) if here else (),
             guards=self.guards,
-            passes=tuple(map(pod_pass, self.leader.passes.open_passes_of(queues))),
+            passes=tuple(map(self.leader_pass, self.leader.passes.open_passes_of(queues))),
             now=self.now,
             request_seconds=REQUEST,
             bypass_seconds=1.0,
         )
+
+    def leader_pass(self, each: BindPass) -> PodPass:
+        """Of a replica that is lost it is not known whether its guard let the bind pass as well."""
+        is_bind = may_be_a_bind(each, waiting_at=None, now=self.now, request_seconds=REQUEST)
+        return msgspec.structs.replace(pod_pass(each), bind=each.bind or is_bind)
 
     def old_rule_holds(self, evidence: Evidence) -> bool:
         """The rule as it was: of pods it knows what it knows."""
