@@ -150,6 +150,7 @@ class PodCounts(_Wire, frozen=True):
     succeeded: int = 0
     failed: int = 0
     not_selected: int = 0
+    recreating: int = 0
 
 
 class ChainLink(_Wire, frozen=True):

@@ -90,6 +90,9 @@ class QueueController:
             context, guards=self._guards, bind_pass_retry=self._bind_pass_retry, adoption=self._adoption
         )
         self._draining = DrainController(context)
+        self._recreation = ParkedPodRecreation(
+            context, is_acknowledged=self._is_acknowledged, suspend_job=self._draining.suspend_waiting
+        )
         self._policy_changes = PolicyChanges(context, records=self._queue_records)
         self._reconciler = QueueReconciler(
             context,
@@ -97,14 +100,12 @@ class QueueController:
             acknowledgement=self._acknowledgement,
             adoption=self._adoption,
             draining=self._draining,
+            recreation=self._recreation,
             policy_changes=self._policy_changes,
         )
         self._commands = CommandHandler(context)
         self._ungating = Ungating(context, events=self._retry_events)
         self._pod_conditions = PodConditions(context)
-        self._recreation = ParkedPodRecreation(
-            context, is_acknowledged=self._is_acknowledged, suspend_job=self._draining.suspend_waiting
-        )
         self._podgroup_statuses = PodGroupStatuses(context)
         self._parent_cycles = ParentCycleEvents(context)
         self._reservations = Reservations(context)

@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -78,6 +78,25 @@ def may_be_live(item: Object) -> bool:
         return True
     accepting = condition_of(item, ACCEPTING)
     return accepting.get("status") != "False" or KEPT_FROM_CLOSED in str(accepting.get("message"))
+
+
+class ParkedCounts(NamedTuple):
+    """The pods of a queue that wait for it. `ungated`: without our gate, also those that wait for other
+    reasons; `recreating`: those of them that are to be created again with it.
+    """
+
+    gated: int
+    ungated: int
+    recreating: int
+
+
+def parked_counts(item: Object) -> ParkedCounts:
+    """Those of the queue itself, by its status, which may be a second late. Of one that schedules: those that
+    a stop would park.
+    """
+    pods = status_of(item).get("pods") or {}
+    pending, gated, recreating = (int(pods.get(key) or 0) for key in ("pending", "gated", "recreating"))
+    return ParkedCounts(gated, max(0, pending - gated), recreating)
 
 
 def is_observed(item: Object) -> bool:

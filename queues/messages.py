@@ -15,12 +15,14 @@ from __future__ import annotations
 import msgspec
 
 from queues.membership import valid_name
-from queues.states import State
+from queues.states import State, StopPolicy
 from queues.text import printable, quoted
 from queues.verdict import TRY_AGAIN, Cause, CauseKind
 
 #: The way out where a name cannot be a name.
 NAME_RULE = "names are made of lower case letters, digits, '-' and '.'"
+#: The commands that set a stop policy.
+_VERBS = {StopPolicy.HOLD: "hold", StopPolicy.HOLD_AND_DRAIN: "drain"}
 _RETRY_MARK = " (asked again)"
 #: Part of each text that says that a scheduling policy lacks an action, and of no other text.
 _LACKS_ACTION = " has no action "
@@ -31,6 +33,14 @@ WARNING_LIMIT = 119
 def stop_text(cause: Cause) -> str:
     """Why a queue schedules nothing, and what would let its pods go."""
     return f"{_stop(cause)}{_in_brackets(cause.reason)}; {_way_out(cause)}"
+
+
+def recreation_command(cause: Cause) -> str:
+    """The command that has pods without the gate created again with it, set where the stop is; "" where the
+    cause is not such a stop, or its queue has no valid name.
+    """
+    verb = "suspend" if cause.kind is CauseKind.SUSPENDED else _VERBS.get(cause.policy, "")
+    return f"kubectl queue {verb} {cause.by} --parked=Recreate" if verb and valid_name(cause.by) else ""
 
 
 def waiting_warning(cause: Cause, *, what: str = "this waits") -> str:

@@ -58,6 +58,11 @@ class Chain(msgspec.Struct, frozen=True, gc=False):
         named = (queue.parked for queue in self.queues if queue.parked is not None)
         return next(named, ParkedPods.KEEP)
 
+    @property
+    def names_parked(self) -> bool:
+        """Whether one of them says what becomes of such pods."""
+        return any(queue.parked is not None for queue in self.queues)
+
 
 class Tree:
     """All queues at one moment."""

@@ -42,6 +42,7 @@ from datetime import datetime
 from functools import partial
 from itertools import zip_longest
 
+from cluster.cache.changes import QueueChange
 from cluster.cache.members import Member
 from cluster.cache.workloads import Workload
 from cluster.exceptions import Conflict, NotFound
@@ -111,8 +112,9 @@ class ParkedPodRecreation:
         self._store = context.store
         self._is_acknowledged = is_acknowledged
         self._suspend_job = suspend_job
-        #: The queues that may have such pods.
+        #: The queues that may have such pods, and how many were left in each at the last step.
         self._queues: set[str] = set()
+        self._remaining: dict[str, int] = {}
         #: The pods and Jobs for which a request is under way, by UID.
         self._under_way: set[str] = set()
         self._missing = MissingPods()
@@ -137,6 +139,7 @@ class ParkedPodRecreation:
         self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
         parked = {queue: self._parked_in(queue) for queue in sorted(self._queues)}
         self._queues = {queue for queue, members in parked.items() if members is None or members}
+        self._set_remaining({queue: len(members) for queue, members in parked.items() if members})
         self._count_missing(parked, now=now)
         free = most = RECREATIONS - len(self._under_way)
         is_kept = False
@@ -154,9 +157,21 @@ class ParkedPodRecreation:
         pause = STEP_SECONDS if waits else MISSING_SECONDS if is_kept else IDLE_SECONDS
         self.due = now + pause if self._queues else math.inf
 
+    def remaining(self, queue: str) -> int:
+        """How many pods of the queue were left to be created again at the last step."""
+        return self._remaining.get(queue, 0) if recreates(self._store.snapshot.decision(queue)) else 0
+
+    def _set_remaining(self, remaining: dict[str, int]) -> None:
+        """Note how many pods are left by queue. The status of each queue that has another number is due."""
+        changed = {queue for queue, _ in remaining.items() ^ self._remaining.items()}
+        self._remaining = remaining
+        for queue in changed:
+            self._context.work_queue.add_batched(queue, QueueChange.STATUS)
+
     def forget(self) -> None:
         """Forget everything: another replica leads."""
         self._queues.clear()
+        self._remaining = {}
         self._missing.clear()
         self.due = math.inf
 

@@ -25,6 +25,7 @@ from cluster.objects import ChainLink, QueueObject, StopStatus
 from controller.context import ControllerContext
 from controller.drain.controller import DrainController
 from controller.pods.adoption import MemberAdoption
+from controller.pods.recreation import ParkedPodRecreation
 from controller.status.closing import Close, ClosingChecks, closing_blocker
 from controller.status.policy_changes import PolicyChanges
 from controller.status.queue_records import QueueRecord, QueueRecords, Stop
@@ -78,6 +79,7 @@ class QueueReconciler:
         acknowledgement: StopAcknowledgement,
         adoption: MemberAdoption,
         draining: DrainController,
+        recreation: ParkedPodRecreation,
         policy_changes: PolicyChanges,
     ) -> None:
         self._context = context
@@ -86,6 +88,7 @@ class QueueReconciler:
         self._acknowledgement = acknowledgement
         self._adoption = adoption
         self._draining = draining
+        self._recreation = recreation
         self._policy_changes = policy_changes
         self._conflicts = StatusConflicts(context)
         self._closing = ClosingChecks(context)
@@ -178,6 +181,7 @@ class QueueReconciler:
             pods=self._store.members.counts(queue),
             groups=self._store.podgroups.counts(queue).by_phase(),
             not_selected=self._store.pods_not_selected_of(queue),
+            recreating=self._recreation.remaining(queue),
         )
 
     def _drain_report(self, queue: str) -> DrainReport | None:

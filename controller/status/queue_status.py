@@ -78,12 +78,14 @@ class StopReport(msgspec.Struct, frozen=True, kw_only=True):
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
     """What is counted of a queue: its pods, and its PodGroups by phase in lower case.
 
-    `not_selected`: those of its pods whose namespace it does not select.
+    `not_selected`: those of its pods whose namespace it does not select. `recreating`: those without the gate
+    that are to be created again with it.
     """
 
     pods: MemberCounts
     groups: dict[str, int]
     not_selected: int = 0
+    recreating: int = 0
 
 
 class DrainReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,6 +171,7 @@ def counts(counted: Counted, *, schedules: bool, quota: Collection[str] = frozen
             "pending": pods.pending,
             "gated": pods.gated,
             "parked": pods.gated if schedules else pods.pending,
+            "recreating": 0 if schedules else min(counted.recreating, pods.pending - pods.gated),
             "running": pods.running,
             "succeeded": pods.succeeded,
             "failed": pods.failed,

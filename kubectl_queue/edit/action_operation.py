@@ -18,7 +18,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from kubectl_queue.access.responses import Object
-from kubectl_queue.edit.operation import Decision, StopFields, changed_fields, parent_verdict
+from kubectl_queue.edit.operation import (
+    Decision,
+    StopFields,
+    changed_fields,
+    parent_verdict,
+    ungated_warnings,
+)
 from kubectl_queue.edit.wait import WaitCondition, acknowledgement_wait, live_count
 from kubectl_queue.queue_objects import QueueObjects, may_be_live, name_of, spec_of, status_of
 from queues.admission.command_validation import action_refusal
@@ -88,8 +94,14 @@ class ActionOperation:
         return "resumed (stopPolicy None)" if self.action is Action.RESUME else f"edited ({', '.join(patch)})"
 
     def warnings(self, name: str, *, before: QueueObjects, after: QueueObjects) -> list[str]:
-        """What else stops the queue, what ends at the same time, which pods a close releases."""
-        return [*self._other_stops(name, after), *self._released(name, before=before, after=after)]
+        """What else stops the queue, what ends at the same time, which pods a close releases, what pods
+        without the gate cost.
+        """
+        return [
+            *self._other_stops(name, after),
+            *self._released(name, before=before, after=after),
+            *(ungated_warnings(name, after=after) if self.action is Action.SUSPEND else ()),
+        ]
 
     def _other_stops(self, name: str, after: QueueObjects) -> list[str]:
         verdict = after.decisions.verdict(name, live=may_be_live(after.items[name]))

@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 from kubectl_queue.access.responses import Object
 from kubectl_queue.edit.wait import WaitCondition
-from kubectl_queue.queue_objects import QueueObjects
+from kubectl_queue.queue_objects import QueueObjects, name_of, parked_counts
 from queues.apimachinery.timestamps import rfc3339
+from queues.messages import recreation_command
 from queues.queue import ROOT, Queue
 from queues.verdict import Verdict
 
@@ -94,6 +95,27 @@ def parent_verdict(queue: Queue, queues: QueueObjects) -> Verdict | None:
     if queue.name == ROOT or (queue.parent or ROOT) not in queues.tree:
         return None
     return queues.decisions.verdict(queue.parent or ROOT, live=True)
+
+
+#: Fewer pods without the gate are not worth a warning: 1,000 halve the rate at which others are bound.
+MANY_UNGATED = 100
+
+
+def ungated_warnings(name: str, *, after: QueueObjects) -> list[str]:
+    """What the pods that a stop parks without the gate cost, and the way out: where they are many, and no
+    queue says what becomes of them.
+    """
+    decision = after.decisions.decision(name)
+    way_out = recreation_command(decision.stop) if decision.stop is not None and decision.accepts else ""
+    items = [item for item in after.branch(name) if not after.tree.chain(name_of(item)).names_parked]
+    ungated = sum(parked_counts(item).ungated for item in items)
+    if not way_out or ungated < MANY_UNGATED:
+        return []
+    return [
+        f'queue "{name}": {ungated} pending pods have no gate, so kube-scheduler tries them again and again '
+        "while it is stopped; to have those of ReplicaSets, StatefulSets and Jobs created again with the "
+        f"gate: {way_out}"
+    ]
 
 
 def apply_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:

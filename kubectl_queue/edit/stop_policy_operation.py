@@ -25,6 +25,7 @@ from kubectl_queue.edit.operation import (
     changed_fields,
     parent_verdict,
     patch_between,
+    ungated_warnings,
 )
 from kubectl_queue.edit.wait import AcknowledgementWait, WaitCondition
 from kubectl_queue.errors import QueueError
@@ -87,12 +88,15 @@ class StopPolicyOperation:
         return {"stopPolicy": self.policy.value, **self.stop.for_new_stop()}
 
     def warnings(self, name: str, *, before: QueueObjects, after: QueueObjects) -> list[str]:
-        """What else stops the queue, what ends at the same time, which settings an earlier drain left."""
+        """What else stops the queue, what ends at the same time, which settings an earlier drain left, what
+        pods without the gate cost.
+        """
         queue = after.tree.queues[name]
         return [
             *_stops_of_ancestors(queue, after, policy=self.policy),
             *_resume_times(self, before.tree.queues.get(name, queue), queue),
             *(_old_settings(self, after.items[name]) if self.policy is StopPolicy.HOLD_AND_DRAIN else ()),
+            *ungated_warnings(name, after=after),
         ]
 
     def wait_condition(self, verdict: Verdict) -> WaitCondition:

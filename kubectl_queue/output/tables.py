@@ -5,9 +5,11 @@ Promises
   kubectl (Go's tabwriter: at least 6 wide, 3 apart, nothing after the last one). Rows that come later keep
   the widths of those before.
 - After them come, with -o wide, NAMESPACES, where a queue selects some, PARKED, what becomes of pods that
-  wait without a gate, where a queue says that, and LEFT, the pods of a queue itself that its drain has still
-  to end, where one drains; then a column for each label of -L; then RESUMES, when a stop ends by itself,
-  where one does.
+  wait without a gate, where a queue says that, GATED and UNGATED, the pods of a queue itself that it keeps
+  waiting, with our gate and without, where it does, RECREATING, those of the latter that are to be created
+  again with the gate, where there are some, and LEFT, the pods of a queue itself that its drain has still to
+  end, where one drains; then a column for each label of -L; then RESUMES, when a stop ends by itself, where
+  one does.
 - A name of more than 48 letters is cut in the middle, so that it still differs from the others.
 - Ages are written as kubectl writes them (k8s.io/apimachinery/pkg/util/duration.HumanDuration).
 """
@@ -56,6 +58,9 @@ RESUMES = Column("RESUMES", "spec.resumeAt")
 LEFT = Column("LEFT", "status.drain.left", wide=True)
 NAMESPACES = Column("NAMESPACES", "spec.namespaceSelector", wide=True)
 PARKED = Column("PARKED", "spec.parked", wide=True)
+GATED = Column("GATED", "status.pods.gated", wide=True)
+UNGATED = Column("UNGATED", "status.pods.parked", wide=True)
+RECREATING = Column("RECREATING", "status.pods.recreating", wide=True)
 #: The columns whose values are names of queues.
 _NAMES = frozenset({"NAME", "PARENT"})
 
@@ -90,7 +95,7 @@ class Table:
 
     def _begin(self, items: Sequence[Object], *, now: datetime) -> None:
         if self._wide:
-            optional = (NAMESPACES, PARKED, LEFT)
+            optional = (NAMESPACES, PARKED, GATED, UNGATED, RECREATING, LEFT)
             self._columns += [
                 column for column in optional if any(_cell(column, item, now=now) for item in items)
             ]
@@ -165,9 +170,21 @@ def _cell(column: Column, item: Object, *, now: datetime) -> str:
     value = value_at(item, column.path)
     if column is NAMESPACES:
         return selector_text(value)
+    if column in (GATED, UNGATED):
+        return _parked(column, item)
+    if column is RECREATING:
+        return str(value or "")
     if column.heading == "AGE":
         return age(value, now=now)
     return "" if value is None else first_line(str(value))
+
+
+def _parked(column: Column, item: Object) -> str:
+    """How many pods the queue keeps waiting, with our gate or without; empty where it keeps none."""
+    parked, gated = (int(value_at(item, each.path) or 0) for each in (UNGATED, GATED))
+    if not parked:
+        return ""
+    return str(gated if column is GATED else max(0, parked - gated))
 
 
 def selector_text(selector: Any) -> str:

@@ -28,6 +28,7 @@ from kubectl_queue.queue_objects import (
     is_observed,
     may_be_live,
     name_of,
+    parked_counts,
     read_chain,
     read_queues,
     status_of,
@@ -177,6 +178,7 @@ def records(chain: QueueObjects) -> ObservedQueues:
 
 
 def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
+    parked = parked_counts(item)
     return QueueRecord(
         changes=changes_of(item),
         created=str(value_at(item, "metadata.creationTimestamp") or ""),
@@ -185,6 +187,9 @@ def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
         acknowledgement=stop_acknowledgement(item, chain=chain),
         waiting_for=waiting_for(status_of(item).get("stop")),
         live=may_be_live(item),
+        gated=parked.gated,
+        ungated=parked.ungated,
+        recreating=parked.recreating,
     )
 
 

@@ -28,10 +28,11 @@ import msgspec
 
 from queues import labels as names
 from queues.membership import valid_name
-from queues.messages import names_missing_action
+from queues.messages import names_missing_action, recreation_command
 from queues.states import ParkedPods, State
 from queues.status.stop_status import Acknowledgement
 from queues.text import printable, quoted
+from queues.tree import Chain
 from queues.verdict import Cause, CauseKind, Verdict
 from queues.why.explanation import (
     POD,
@@ -288,7 +289,24 @@ def _about_the_queue(case: _Case) -> Iterator[str]:
         yield f"its queue takes nothing new{goes_on}"
     if not case.is_queue and case.subject.namespace_labels is None and _asks_for_labels(case):
         yield "the labels of its namespace could not be read; whether its queue selects it is not known"
-    yield from _about_the_acknowledgement(case.verdict, case.queues.record(case.verdict.queue))
+    record = case.queues.record(case.verdict.queue)
+    if case.is_queue and case.verdict.stop is not None and record.gated + record.ungated:
+        yield from _parked_pods(case.verdict.stop, record, chain=case.queues.tree.chain(case.verdict.queue))
+    yield from _about_the_acknowledgement(case.verdict, record)
+
+
+def _parked_pods(stop: Cause, record: QueueRecord, *, chain: Chain) -> Iterator[str]:
+    """How the pods of a stopped queue itself wait, and what becomes of those without the gate."""
+    counts = f"pods that wait: {record.gated} with the gate, {record.ungated} without it"
+    if chain.parked is ParkedPods.RECREATE and record.ungated:
+        counts += f"; {record.recreating} of these are to be created again with it (spec.parked is Recreate)"
+    yield counts
+    way_out = recreation_command(stop)
+    if record.ungated and way_out and not chain.names_parked:
+        yield (
+            "kube-scheduler tries pods without the gate again and again; to have those of ReplicaSets, "
+            f"StatefulSets and Jobs created again with it: {way_out}"
+        )
 
 
 def _about_the_acknowledgement(verdict: Verdict, record: QueueRecord) -> Iterator[str]:

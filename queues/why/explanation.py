@@ -93,7 +93,8 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a Queue holds beside its spec. `accepting`: the message of that condition.
 
-    `acknowledgement`, `waiting_for`: of its stop, where it has one; None: not known.
+    `acknowledgement`, `waiting_for`: of its stop, where it has one; None: not known. `gated`, `ungated`: its
+    parked pods with our gate and without; `recreating`: those that are to be created again with it.
     """
 
     changes: tuple[Change, ...] = ()
@@ -103,6 +104,9 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     live: bool = True
     acknowledgement: Acknowledgement | None = None
     waiting_for: str = ""
+    gated: int = 0
+    ungated: int = 0
+    recreating: int = 0
 
 
 class ChainMember(_JsonStruct, frozen=True):

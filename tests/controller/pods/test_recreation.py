@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from cluster.api.client import Client
+from cluster.cache.changes import QueueChange
 from cluster.cache.workloads import Workload
 from cluster.exceptions import Conflict
 from cluster.metrics import Metrics
@@ -23,7 +24,7 @@ from controller.pods.recreation import (
     stopped_since,
 )
 from controller.status.queue_records import QueueRecords, Stop
-from controller.workqueue import WorkQueue
+from controller.workqueue import Changes, WorkQueue
 from tests.support.controller.contexts import ImmediateWrites, context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import GROUP, Wire, member, owner, queue, template, workload
@@ -109,6 +110,7 @@ class Recreated:
         writers = cast(WriteQueue, self.writes)
         work_queue = WorkQueue(self.server.clock.monotonic)
         self._work_queue = work_queue
+        self.changes: Changes = {}
         self.records = QueueRecords(work_queue)
         self._recreation = ParkedPodRecreation(
             context_with(
@@ -155,6 +157,11 @@ class Recreated:
         self.events.append((body["involvedObject"]["kind"], body["reason"]))
         return b"{}"
 
+    def remaining(self) -> tuple[int, bool]:
+        """How many pods are left to be created again, and whether that makes the queue's status due."""
+        changes, self.changes = self.changes, {}
+        return self._recreation.remaining("research"), QueueChange.STATUS in changes.get("research", ())
+
     def consider(self) -> None:
         self._recreation.consider("research", self.server.store.members.waiting_in("research"))
 
@@ -164,7 +171,7 @@ class Recreated:
         self.consider()
         self.server.clock.seconds += STEP_SECONDS
         self._recreation.step()
-        self._work_queue.get([self.server.clock.seconds])  # the results of the deletions
+        self.changes = self._work_queue.get([self.server.clock.seconds])  # and the results of the deletions
         return sorted(set(self.deleted) - before)
 
     def after(self, *pods: Wire) -> list[str]:
@@ -284,6 +291,21 @@ def test_a_pod_that_would_not_go_at_once_is_left_alone(key: str) -> None:
 )
 def test_no_pod_is_deleted_where_the_queue_does_not_say_so(queues: tuple[Wire, ...]) -> None:
     assert Recreated(*queues).after(waiting("work")) == []
+
+
+def test_what_is_left_to_be_created_again_is_counted_and_a_status_is_due_where_that_changes() -> None:
+    """Not the pods that stay."""
+    recreated = Recreated()
+    recreated.server.has(
+        *(waiting(f"web-{number}") for number in range(OWNER_LIMIT + 2)), waiting("bare", of=None)
+    )
+    assert recreated.remaining() == (0, False)
+    recreated.step()
+    assert recreated.remaining() == (OWNER_LIMIT + 2, True)
+    recreated.step()
+    assert recreated.remaining() == (OWNER_LIMIT + 2, False)
+    recreated.server.has(stopped(parked="Recreate", state="Open"))
+    assert recreated.remaining() == (0, False)
 
 
 def test_a_queue_that_says_nothing_does_as_the_nearest_above() -> None:

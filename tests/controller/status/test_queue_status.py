@@ -316,6 +316,7 @@ def test_the_counts_are_those_counted() -> None:
         "pending": 5,
         "gated": 2,
         "parked": 2,
+        "recreating": 0,
         "running": 3,
         "succeeded": 1,
         "failed": 4,
@@ -327,6 +328,19 @@ def test_the_counts_are_those_counted() -> None:
 def test_in_a_queue_that_does_not_schedule_all_who_wait_are_parked() -> None:
     status = status_of(queue("a", stopPolicy="Hold"), counted=Counted(pods=PODS, groups={}))
     assert status["pods"]["parked"] == 5
+
+
+@pytest.mark.parametrize(
+    ("policy", "left", "expected"),
+    [("Hold", 2, 2), ("Hold", 4, 3), ("None", 2, 0)],
+    ids=["stopped", "stopped, some have gone since they were counted", "it schedules"],
+)
+def test_pods_that_are_to_be_created_again_are_among_the_parked_without_the_gate(
+    policy: str, left: int, expected: int
+) -> None:
+    counted = Counted(pods=PODS, groups={}, recreating=left)
+    status = status_of(queue("a", stopPolicy=policy), counted=counted)
+    assert status["pods"]["recreating"] == expected
 
 
 def test_of_many_resources_a_hundred_are_shown_and_how_many_more() -> None:

@@ -142,7 +142,7 @@ def test_a_status_is_kept_whole(api: Api, made: dict[str, Any]) -> None:
         "reservation": {"nodes": ["a"], "resource": {"cpu": "1"}},
         **{"pending": 1, "inqueue": 2, "running": 3, "unknown": 4, "completed": 5},
         "pods": {"pending": 6, "gated": 3, "parked": 4, "running": 1, "succeeded": 2, "failed": 0}
-        | {"notSelected": 5},
+        | {"notSelected": 5, "recreating": 1},
         "conditions": [{**condition("Active"), "observedGeneration": 1}, condition("Drained")],
         "drain": {
             "since": NOW,

@@ -101,7 +101,15 @@ def creations_refused(sandbox: Sandbox) -> Iterator[None]:
     until(lambda: sandbox.pod("probe", dry=True).status == 201, "the policy to be gone")
 
 
+def counts_left(sandbox: Sandbox, queue: str, number: int) -> None:
+    """Wait until the queue counts so many pods that are still to be created again."""
+    sandbox.queue_that(
+        queue, f"count {number} left", lambda found: found["status"]["pods"]["recreating"] == number
+    )
+
+
 def test_where_pods_may_not_be_created_few_are_missing_until_they_may(sandbox: Sandbox) -> None:
+    """The status counts those that are left."""
     queue, replicas = sandbox.queue(parked="Keep"), OWNER_LIMIT + 5
     before = pending_before(sandbox, DEPLOYMENT, queue, replicas=replicas)
     with creations_refused(sandbox):
@@ -109,7 +117,9 @@ def test_where_pods_may_not_be_created_few_are_missing_until_they_may(sandbox: S
         until(lambda: len(sandbox.read_pods()) == replicas - OWNER_LIMIT, "pods to be deleted")
         settled(lambda: _uids(sandbox.read_pods()), "the pods")
         assert len(sandbox.read_pods()) == replicas - OWNER_LIMIT
+        counts_left(sandbox, queue, replicas - OWNER_LIMIT)
     assert before.isdisjoint(_uids(all_gated(sandbox, replicas=replicas)))
+    counts_left(sandbox, queue, 0)
 
 
 def test_by_default_refused_pods_stay(sandbox: Sandbox) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kubectl_queue.access.responses import Object
 from kubectl_queue.edit.action_operation import ActionOperation
-from kubectl_queue.edit.operation import Decision, StopFields
+from kubectl_queue.edit.operation import MANY_UNGATED, Decision, StopFields, apply_patch
 from kubectl_queue.queue_objects import QueueObjects
 from queues.states import ACTIONS, Action, State
 from tests.support.plugin.harness import (
@@ -195,6 +195,49 @@ def test_a_time_to_resume_that_also_ends_a_stop_policy_gives_a_warning() -> None
     assert warnings_after(Action.SUSPEND, queues, resume_at=NOW + timedelta(hours=1)) == [
         'stopPolicy Hold of queue "b" ends at the same time'
     ]
+
+
+MANY = {"pods": {"pending": MANY_UNGATED + 5, "gated": 5}}
+FEWER = {"pods": {"pending": MANY_UNGATED + 4, "gated": 5}}
+WAY_OUT = "created again with the gate: kubectl queue suspend b --parked=Recreate"
+
+
+@pytest.mark.parametrize(
+    ("queues", "expected"),
+    [
+        ([item("b", status=MANY)], f"{MANY_UNGATED} pending pods have no gate"),
+        ([item("b"), item("c", parent="b", status=MANY)], f"{MANY_UNGATED} pending pods have no gate"),
+        ([item("b", status=MANY), item("c", parent="b", status=MANY)], f"{2 * MANY_UNGATED} pending pods"),
+        ([item("b", status=FEWER)], ""),
+        ([item("b", parked="Recreate", status=MANY)], ""),
+        ([item("b", parked="Keep", status=MANY)], ""),
+        ([item("b", parent="a", status=MANY), item("a", parked="Keep")], ""),
+        ([item("b"), item("c", parent="b", parked="Keep", status=MANY)], ""),
+        ([item("b", parent="a", status=MANY), item("a", state="Closed")], ""),
+    ],
+    ids=[
+        "of the queue",
+        "of a queue below",
+        "of both",
+        "few",
+        "to be created again",
+        "to stay",
+        "to stay, by a queue above",
+        "to stay, by the queue below",
+        "nothing is created in a queue that is to be closed",
+    ],
+)
+def test_a_stop_that_leaves_many_pods_without_the_gate_says_what_that_costs_and_the_way_out(
+    queues: list[Object], expected: str
+) -> None:
+    stopped, *others = queues
+    stopped = apply_patch(stopped, {"spec": {"state": "Suspended"}})
+    found = warnings_after(Action.SUSPEND, snapshot(stopped, *others))
+    assert [(expected in text, WAY_OUT in text) for text in found] == ([(True, True)] if expected else [])
+
+
+def test_a_resume_says_nothing_of_pods_without_the_gate() -> None:
+    assert warnings_after(Action.RESUME, snapshot(item("b", status=MANY))) == []
 
 
 def test_ancestors_that_may_not_be_read_count_as_open() -> None:

@@ -10,7 +10,13 @@ import pytest
 
 from kubectl_queue.access.responses import Object
 from kubectl_queue.drain.progress import DrainWait
-from kubectl_queue.edit.operation import Decision, StopFields, apply_patch, patch_between
+from kubectl_queue.edit.operation import (
+    MANY_UNGATED,
+    Decision,
+    StopFields,
+    apply_patch,
+    patch_between,
+)
 from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.edit.wait import AcknowledgementWait
 from kubectl_queue.errors import QueueError
@@ -205,6 +211,16 @@ def test_a_stop_policy_warns_of_what_happens_to_the_time_of_a_suspension() -> No
     assert after(operation(HOLD, resume_at=at), suspended) == [
         'the suspension of queue "b" ends at the same time'
     ]
+
+
+@pytest.mark.parametrize(("policy", "verb"), [(HOLD, "hold"), (DRAIN, "drain")])
+def test_a_stop_policy_that_leaves_many_pods_without_the_gate_names_the_way_out(
+    policy: StopPolicy, verb: str
+) -> None:
+    queue = item("b", status={"pods": {"pending": MANY_UNGATED, "gated": 0}})
+    (text,) = after(operation(policy), queue)
+    assert text.endswith(f"created again with the gate: kubectl queue {verb} b --parked=Recreate")
+    assert after(operation(policy, settings={"parked": "Recreate"}), queue) == []
 
 
 def test_a_drain_warns_of_settings_that_an_earlier_drain_left() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kubectl_queue.access.responses import Object
 from kubectl_queue.cli.options import Output
 from kubectl_queue.commands.history import table as history_table
 from kubectl_queue.commands.tree import ASCII, as_structure, draw
@@ -232,6 +233,35 @@ def test_wide_shows_what_becomes_of_pods_without_a_gate_where_a_queue_says_so() 
     assert rows[0].endswith("Recreate")
     assert "PARKED" not in Table().lines([item("q", parked="Recreate")], now=NOW)[0]
     assert "PARKED" not in Table(wide=True).lines([item("q")], now=NOW)[0]
+
+
+def waits(**pods: int) -> Object:
+    return item("q", parked="Recreate", status={"pods": pods})
+
+
+@pytest.mark.parametrize(
+    ("queue", "headings", "cells"),
+    [
+        (waits(pending=40, gated=12, parked=40), ["GATED", "UNGATED"], ["12", "28"]),
+        (
+            waits(pending=40, gated=12, parked=40, recreating=25),
+            ["GATED", "UNGATED", "RECREATING"],
+            ["12", "28", "25"],
+        ),
+        (waits(pending=40, gated=40, parked=40), ["GATED", "UNGATED"], ["40", "0"]),
+        (waits(pending=40), [], []),
+        (waits(), [], []),
+        (item("q", parked="Recreate"), [], []),
+    ],
+    ids=["parked", "some are created again", "all have the gate", "not parked", "none", "not counted yet"],
+)
+def test_wide_shows_how_many_parked_pods_have_the_gate(
+    queue: Object, headings: list[str], cells: list[str]
+) -> None:
+    head, row, _ = Table(wide=True).lines([queue, QUEUES[0]], now=NOW)
+    assert head.split("PARKED")[-1].split() == headings
+    assert row.split("Recreate")[-1].split() == cells
+    assert "GATED" not in Table().lines([queue], now=NOW)[0]
 
 
 def test_the_tree_says_whose_namespaces_a_queue_selects() -> None:

@@ -316,6 +316,60 @@ def test_what_becomes_of_parked_pods_is_said_of_no_other_pod(
     assert not any("Recreate" in note for note in told(subject, queues).notes)
 
 
+WAITS = QueueRecord(gated=12, ungated=28, recreating=25)
+TRIED = (
+    "kube-scheduler tries pods without the gate again and again; to have those of ReplicaSets, StatefulSets "
+    "and Jobs created again with it: kubectl queue "
+)
+
+
+@pytest.mark.parametrize(
+    ("stop", "record", "expected"),
+    [
+        (
+            {"desired": Desired.SUSPENDED, "parked": ParkedPods.RECREATE},
+            WAITS,
+            (
+                "pods that wait: 12 with the gate, 28 without it; 25 of these are to be created again with "
+                "it (spec.parked is Recreate)",
+            ),
+        ),
+        (
+            {"desired": Desired.SUSPENDED, "parked": ParkedPods.RECREATE},
+            QueueRecord(gated=40),
+            ("pods that wait: 40 with the gate, 0 without it",),
+        ),
+        (
+            {"desired": Desired.SUSPENDED},
+            WAITS,
+            ("pods that wait: 12 with the gate, 28 without it", f"{TRIED}suspend b --parked=Recreate"),
+        ),
+        (
+            {"stop_policy": StopPolicy.HOLD},
+            WAITS,
+            ("pods that wait: 12 with the gate, 28 without it", f"{TRIED}hold b --parked=Recreate"),
+        ),
+        (
+            {"stop_policy": StopPolicy.HOLD_AND_DRAIN, "parked": ParkedPods.KEEP},
+            WAITS,
+            ("pods that wait: 12 with the gate, 28 without it",),
+        ),
+        ({"desired": Desired.SUSPENDED}, QueueRecord(), ()),
+        ({}, WAITS, ()),
+    ],
+    ids=["Recreate", "Recreate, done", "suspended", "held", "Keep", "none waits", "not stopped"],
+)
+def test_a_stopped_queue_says_how_its_pods_wait(
+    stop: dict[str, Any], record: QueueRecord, expected: tuple[str, ...]
+) -> None:
+    assert of_queue(seen(queue("b", **stop), b=record)).notes == expected
+
+
+def test_the_way_out_for_pods_without_the_gate_is_at_the_queue_that_stops_them() -> None:
+    queues = seen(queue("a", stop_policy=StopPolicy.HOLD_AND_DRAIN), queue("b", parent="a"), b=WAITS)
+    assert of_queue(queues).notes[-1] == f"{TRIED}drain a --parked=Recreate"
+
+
 def test_a_closing_queue_says_what_keeps_it_from_closed() -> None:
     """In the controller's words; and whoever closed it is named."""
     message = 'queue "b" is Closing and takes no new work; reopen it; kept from Closed by pod ns/p of queue b'
