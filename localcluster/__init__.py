@@ -18,6 +18,7 @@ Read in this order:
 | `status`           | what runs: for people, and as `info.json` for tests from outside                 |
 | `cluster`          | `LocalCluster`: one running cluster, for tests and benchmarks                    |
 | `audit_log`        | the bind requests that the API server has logged                                 |
+| `command_line`     | what `make up`, `make down` and `make pods` call                                 |
 | `pods`             | real kubelets and real pods in a sandbox: `make pods`                            |
 
 It is not part of the wheel: it runs from a checkout.

@@ -5,49 +5,37 @@ Environment: LOCAL, the cluster's folder (default .local); NODES, how many nodes
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from localcluster import build, lifecycle, processes
-from localcluster.exceptions import LocalClusterError
+from localcluster import build, command_line, lifecycle, processes
+from localcluster.command_line import Program
 from localcluster.layout import Layout
 from localcluster.lifecycle import Options
 from localcluster.status import print_status
 
 
 def main(arguments: Sequence[str] | None = None, *, env: Mapping[str, str] = os.environ) -> int:
-    """The exit code: 0 done, 1 failed with a message, 128 + n ended by signal n."""
-    args = _parser(env).parse_args(arguments)
-    layout = Layout.at(args.local)
-    try:
-        if args.action == "up":
-            lifecycle.up(layout, Options(nodes=args.nodes, server=args.server), say=_say)
-        elif args.action == "down":
-            lifecycle.down(layout, say=_say)
-        elif args.action == "build":
-            build.binaries(layout.bin, say=_say)
-        else:
-            return print_status(layout, say=_say)
-    except LocalClusterError as exc:
-        print(f"error: {exc}", file=sys.stderr)
-        return 1
-    return 0
+    """The exit code (`command_line.run`)."""
+    return command_line.run(PROGRAM, arguments, env=env)
 
 
-def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m localcluster", description=__doc__)
-    parser.add_argument("action", choices=["up", "down", "status", "build"])
-    parser.add_argument("--local", default=env.get("LOCAL") or ".local", help="the cluster's folder")
-    parser.add_argument("--nodes", type=int, default=int(env.get("NODES") or 3), help="how many nodes")
-    parser.add_argument("--no-server", dest="server", action="store_false", help="the control plane alone")
-    return parser
+def _up(layout: Layout, *, nodes: int, server: bool) -> None:
+    lifecycle.up(layout, Options(nodes=nodes, server=server), say=command_line.say)
 
 
-def _say(line: str) -> None:
-    print(line, flush=True)
-
+PROGRAM = Program(
+    name="python -m localcluster",
+    description=__doc__,
+    folder=".local",
+    nodes=3,
+    no_server="the control plane alone",
+    up=_up,
+    down=lifecycle.down,
+    build=lambda layout, *, say: build.binaries(layout.bin, say=say),
+    status=print_status,
+)
 
 if __name__ == "__main__":
     processes.exit_on_signals()
