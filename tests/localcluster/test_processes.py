@@ -13,7 +13,7 @@ import pytest
 
 from localcluster import processes
 
-SLEEP = ["/bin/sh", "-c", "sleep 600"]
+SLEEP = ["/bin/sleep", "600"]
 #: Told to end, its first thread does so at once, and the one that remains ends a little later.
 LINGERS = """
 import ctypes, os, signal, socket, sys, threading, time
