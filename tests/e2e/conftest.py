@@ -92,6 +92,17 @@ def own_sandbox(module_cluster: LocalCluster) -> Iterator[Sandbox]:
 
 
 @pytest.fixture
+def own_restored_sandbox(module_cluster: LocalCluster) -> Iterator[Sandbox]:
+    """As `own_sandbox`, for tests that may stop the server; it is started again afterwards."""
+    made = Sandbox(module_cluster)
+    made.first_wishes()
+    yield made
+    made.close()
+    if "server" not in module_cluster.pids:
+        module_cluster.start_components("server")
+
+
+@pytest.fixture
 def restored_cluster(sandbox: Sandbox) -> Iterator[LocalCluster]:
     """The shared cluster, for tests that stop parts of it; afterwards the missing ones are started again."""
     yield sandbox.cluster

@@ -7,12 +7,10 @@ The tests take our webhooks on pods away for a time, so they have a cluster of t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from localcluster.cluster import LocalCluster
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import (
     GATE,
@@ -34,18 +32,8 @@ MARKER = "sluice.dev/member"
 
 
 @pytest.fixture
-def cluster_of_module(module_cluster: LocalCluster) -> Iterator[LocalCluster]:
-    yield module_cluster
-    if "server" not in module_cluster.pids:
-        module_cluster.start_components("server")
-
-
-@pytest.fixture
-def sandbox(cluster_of_module: LocalCluster) -> Iterator[Sandbox]:
-    made = Sandbox(cluster_of_module)
-    made.first_wishes()
-    yield made
-    made.close()
+def sandbox(own_restored_sandbox: Sandbox) -> Sandbox:
+    return own_restored_sandbox
 
 
 def label_of(sandbox: Sandbox, name: str = NAME) -> str | None:

@@ -6,11 +6,8 @@ The tests take our webhooks on workloads away for a time, so they have a cluster
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from localcluster.cluster import LocalCluster
 from tests.support.drain.draining import NONE, drain, running, wait_for_running
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import GATE, NAMED_BY, condition
@@ -25,18 +22,8 @@ UNLABELLED = {"metadata": {"labels": {GATE: None}}}
 
 
 @pytest.fixture
-def cluster_of_module(module_cluster: LocalCluster) -> Iterator[LocalCluster]:
-    yield module_cluster
-    if "server" not in module_cluster.pids:
-        module_cluster.start_components("server")
-
-
-@pytest.fixture
-def sandbox(cluster_of_module: LocalCluster) -> Iterator[Sandbox]:
-    made = Sandbox(cluster_of_module)
-    made.first_wishes()
-    yield made
-    made.close()
+def sandbox(own_restored_sandbox: Sandbox) -> Sandbox:
+    return own_restored_sandbox
 
 
 def read(sandbox: Sandbox, kind: WorkloadKind, name: str) -> Object:
