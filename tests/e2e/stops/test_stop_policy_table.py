@@ -223,13 +223,16 @@ def every_combination() -> list[Wishes]:
     return found
 
 
-def test_every_combination_of_an_empty_queue(sandbox: Sandbox) -> None:
-    """What queue and parent tell, and whether a pod would be taken, in each of 81."""
+def test_every_combination_in_which_it_matters_that_the_queue_is_empty(sandbox: Sandbox) -> None:
+    """What queue and parent tell, and whether a pod would be taken, in the 45 of 81 in which one of them is
+    to be closed. In the others a queue tells the same while it runs something.
+    """
     pair = Pair(sandbox)
     for wishes in every_combination():
         pair.ask(wishes)
-        pair.tells_what_the_tables_say(live=False)
-        pair.takes_what_the_tables_say()
+        if CLOSED in wishes.states:
+            pair.tells_what_the_tables_say(live=False)
+            pair.takes_what_the_tables_say()
 
 
 def test_every_combination_of_a_queue_that_runs_something(sandbox: Sandbox) -> None:
