@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.support.plugin.harness import plugin
+from tests.support.plugin.harness import plugin, plugin_in_process
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +20,8 @@ def queues(cluster: LocalCluster) -> Iterator[list[str]]:
     for weight, name in enumerate(names, start=1):
         cluster.kubectl("create", "-f", "-", stdin=json.dumps(queue(name, weight=weight)))
     yield names
-    plugin("close", *names, "--wait=closed", kubeconfig=cluster.client_kubeconfig)
-    plugin("delete", *names, kubeconfig=cluster.client_kubeconfig)
+    plugin_in_process("close", *names, "--wait=closed", kubeconfig=cluster.client_kubeconfig)
+    plugin_in_process("delete", *names, kubeconfig=cluster.client_kubeconfig)
 
 
 def queue(name: str, *, weight: int) -> dict[str, object]:
@@ -100,7 +100,7 @@ def test_a_template_that_cannot_be_read_is_refused_before_anything_is_changed(
 
 def test_label_columns_are_kubectl_s(cluster: LocalCluster, queues: list[str]) -> None:
     words = ("-l", f"run={queues[0][:10]}", "-L", "team,example.com/tier", "-L", "none")
-    ours = plugin("list", *words, kubeconfig=cluster.client_kubeconfig).stdout
+    ours = plugin_in_process("list", *words, kubeconfig=cluster.client_kubeconfig).stdout
     theirs = cluster.kubectl("get", "queues", *words)
     # The column before them is the age, which may have changed in between.
     assert [line.split()[-2:] for line in ours.splitlines()] == [
@@ -113,19 +113,21 @@ def test_sorting_by_what_no_queue_has_is_an_error(
     cluster: LocalCluster, queues: list[str], output: str
 ) -> None:
     words = ("get", *queues, "--sort-by=.spec.nope", *filter(None, [output]))
-    done = plugin(*words, kubeconfig=cluster.client_kubeconfig)
+    done = plugin_in_process(*words, kubeconfig=cluster.client_kubeconfig)
     assert (done.returncode, done.stdout) == (1, "")
     assert 'couldn\'t find any field with path ".spec.nope" in the list of queues' in done.stderr
 
 
 def test_queues_are_sorted_by_what_they_have(cluster: LocalCluster, queues: list[str]) -> None:
     words = ("get", *reversed(queues), "--sort-by={.spec.weight}", "-oname")
-    done = plugin(*words, kubeconfig=cluster.client_kubeconfig)
+    done = plugin_in_process(*words, kubeconfig=cluster.client_kubeconfig)
     assert [line.rpartition("/")[2] for line in done.stdout.split()] == queues
 
 
 def test_the_tree_is_a_structure_too(cluster: LocalCluster, queues: list[str]) -> None:
-    tree = json.loads(plugin("tree", queues[0], "-ojson", kubeconfig=cluster.client_kubeconfig).stdout)
+    tree = json.loads(
+        plugin_in_process("tree", queues[0], "-ojson", kubeconfig=cluster.client_kubeconfig).stdout
+    )
     (top,) = tree["queues"]
     assert (top["name"], top["state"], top["children"]) == (queues[0], "Open", [])
 
@@ -135,8 +137,8 @@ def test_describe_shows_the_history_once(cluster: LocalCluster, queues: list[str
     name, kubeconfig = queues[0], cluster.client_kubeconfig
     reasons = [f"the change window of day {day}" for day in range(1, 5)]
     for reason in reasons:
-        plugin("suspend", name, "--reason", reason, "--wait", kubeconfig=kubeconfig)
-        plugin("resume", name, "--wait", kubeconfig=kubeconfig)
+        plugin_in_process("suspend", name, "--reason", reason, "--wait", kubeconfig=kubeconfig)
+        plugin_in_process("resume", name, "--wait", kubeconfig=kubeconfig)
     described = cluster.kubectl("describe", "queue", name)
     metadata, _, status = described.partition("\nStatus:")
     assert [reason for reason in reasons if reason in status] == reasons

@@ -1,4 +1,6 @@
-"""The installed command against a real API server and our server, as an operator meets it."""
+"""The command against a real API server and our server, as an operator meets it: the installed one where the
+process matters.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from localcluster.cluster import LocalCluster
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import state_of
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.plugin.harness import PLUGIN, plugin
+from tests.support.plugin.harness import PLUGIN, plugin, plugin_in_process
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 QUEUE = "queue.scheduling.volcano.sh"
@@ -27,12 +29,20 @@ QUEUE = "queue.scheduling.volcano.sh"
 
 @pytest.fixture
 def run(cluster: LocalCluster) -> Run:
-    """The plugin as the administrator of the cluster."""
+    """The plugin in this process, as the administrator of the cluster."""
 
-    def command(
-        *words: str, kubeconfig: Path | None = None, **environ: str
-    ) -> subprocess.CompletedProcess[str]:
-        return plugin(*words, kubeconfig=kubeconfig or cluster.client_kubeconfig, environ=environ)
+    def command(*words: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+        return plugin_in_process(*words, kubeconfig=kubeconfig or cluster.client_kubeconfig)
+
+    return command
+
+
+@pytest.fixture
+def installed(cluster: LocalCluster) -> Run:
+    """The installed plugin, as the administrator of the cluster."""
+
+    def command(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return plugin(*words, kubeconfig=cluster.client_kubeconfig, environ=environ)
 
     return command
 
@@ -227,11 +237,11 @@ def test_an_ancestor_that_still_stops_the_queue_is_named_and_does_not_hold_up_th
     assert f"suspended by {parent}" in run("tree", parent).stdout
 
 
-def test_concurrent_edits_all_succeed(run: Run, queue: Callable[..., str]) -> None:
+def test_concurrent_edits_all_succeed(installed: Run, queue: Callable[..., str]) -> None:
     """Conflicts are decided anew. No `close`: a queue that became Closed meanwhile may not be suspended."""
     name = queue()
     with ThreadPoolExecutor(4) as pool:
-        done = list(pool.map(lambda word: run(word, name), ["suspend", "resume", "open", "suspend"]))
+        done = list(pool.map(lambda word: installed(word, name), ["suspend", "resume", "open", "suspend"]))
     assert [each.returncode for each in done] == [0] * 4, [each.stderr for each in done]
 
 
@@ -285,10 +295,10 @@ def test_impersonation_is_the_server_s_to_judge(run: Run) -> None:
     assert 'User "nobody" cannot list resource "queues"' in done.stderr
 
 
-def test_variables_for_other_programs_change_nothing(run: Run) -> None:
+def test_variables_for_other_programs_change_nothing(installed: Run) -> None:
     environ = {"SSL_CERT_FILE": "/no-such-file", "REQUESTS_CA_BUNDLE": "/no-such-file"}
     proxies = {"HTTPS_PROXY": "http://127.0.0.1:1", "https_proxy": "http://127.0.0.1:1"}
-    assert run("list", **environ, **proxies).returncode == 0
+    assert installed("list", **environ, **proxies).returncode == 0
 
 
 def test_an_unknown_authority_or_token_is_said_in_words(
