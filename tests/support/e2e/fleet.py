@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import ssl
 import urllib.error
@@ -14,6 +13,8 @@ from localcluster import processes
 from localcluster.cluster import LocalCluster
 from localcluster.components import BY_NAME
 from localcluster.ports import LOOPBACK, spare_port
+from tests.support.e2e.api_requests import Api
+from tests.support.e2e.unregistered import REGISTRATIONS
 from tests.support.e2e.wait import until
 from tests.support.faults.forwarding import Forwarder
 from tests.support.faults.intercepting import Interceptor
@@ -133,16 +134,10 @@ def call_by_address(cluster: LocalCluster) -> None:
     Over HTTP/2 one API server keeps one connection, and so asks one replica; a cluster of several API servers
     asks several.
     """
-    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
-        held = json.loads(cluster.kubectl("get", kind, "sluice", "-o", "json"))
-        steps = [
-            {
-                "op": "replace",
-                "path": f"/webhooks/{number}/clientConfig/url",
-                "value": hook["clientConfig"]["url"].replace(
-                    cluster.ports.webhook_url, cluster.ports.server_url
-                ),
-            }
-            for number, hook in enumerate(held["webhooks"])
-        ]
-        cluster.kubectl("patch", kind, "sluice", "--type=json", f"--patch={json.dumps(steps)}")
+    with Api(cluster) as api:
+        for path in REGISTRATIONS:
+            hooks = api.get(path).must().body["webhooks"]
+            for hook in hooks:
+                client = hook["clientConfig"]
+                client["url"] = client["url"].replace(cluster.ports.webhook_url, cluster.ports.server_url)
+            api.patch(path, {"webhooks": hooks}).must()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,9 +13,10 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import JOB, work_body
 
-MUTATING, VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
-#: What they change of a stored object is the API server's own.
-_SERVER_SIDE = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+REGISTRATIONS = tuple(
+    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/sluice"
+    for kind in ("mutating", "validating")
+)
 
 
 @contextmanager
@@ -36,24 +37,22 @@ def without_workload_webhooks(sandbox: Sandbox, probe_queue: str) -> Iterator[No
 def _without(
     sandbox: Sandbox, is_taken_away: Callable[[Object], bool], is_called: Callable[[], bool]
 ) -> Iterator[None]:
-    configurations = {kind: _read(sandbox, kind) for kind in (MUTATING, VALIDATING)}
-    without = [
-        {**body, "webhooks": [hook for hook in body["webhooks"] if not is_taken_away(hook)]}
-        for body in configurations.values()
-    ]
-    _apply(sandbox, without)
+    registered = {path: sandbox.api.get(path).must().body["webhooks"] for path in REGISTRATIONS}
+    _register(
+        sandbox,
+        {path: [hook for hook in hooks if not is_taken_away(hook)] for path, hooks in registered.items()},
+    )
     until(lambda: not is_called(), "the webhooks to be gone")
     try:
         yield
     finally:
-        _apply(sandbox, list(configurations.values()))
+        _register(sandbox, registered)
         until(is_called, "the webhooks to be called", seconds=120)
 
 
-def _read(sandbox: Sandbox, kind: str) -> Object:
-    body: Object = json.loads(sandbox.cluster.kubectl("get", kind, "sluice", "-o", "json"))
-    metadata = {key: value for key, value in body["metadata"].items() if key not in _SERVER_SIDE}
-    return {**body, "metadata": metadata}
+def _register(sandbox: Sandbox, hooks_by_path: Mapping[str, list[Object]]) -> None:
+    for path, hooks in hooks_by_path.items():
+        sandbox.api.patch(path, {"webhooks": hooks}).must()
 
 
 def _is_on_pods(hook: Object) -> bool:
@@ -64,12 +63,6 @@ def _is_on_pods(hook: Object) -> bool:
 
 def _is_on_workloads(hook: Object) -> bool:
     return ".workloads." in hook["name"]
-
-
-def _apply(sandbox: Sandbox, bodies: list[Object]) -> None:
-    sandbox.cluster.kubectl(
-        "replace", "-f", "-", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": bodies})
-    )
 
 
 def _is_labelled(sandbox: Sandbox, queue: str) -> bool:
