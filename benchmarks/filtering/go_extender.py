@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks import companions
 from benchmarks.go_programs import built
 from certs.authority import create
 from localcluster.build import Say
@@ -36,13 +36,8 @@ def started(
         ca, _ = authority.save(Path(folder), stem="ca")
         cert, key = authority.serving(now=now, ips=["127.0.0.1"]).save(Path(folder), stem="twin")
         command: Sequence[str] = [str(program), "-cert", str(cert), "-key", str(key), *arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
-        try:
-            assert process.stdout is not None
-            yield (f"https://{process.stdout.readline().strip()}/extender", ca), process.pid
-        finally:
-            process.terminate()
-            process.wait()
+        with companions.started(command, env=env) as (address, pid):
+            yield (f"https://{address}/extender", ca), pid
 
 
 def following(cluster: LocalCluster, *, url: str = "") -> list[str]:

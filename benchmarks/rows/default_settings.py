@@ -36,6 +36,7 @@ def measure_backlog(say: Say) -> RowResult:
             GO: partial(with_go_extender, bench, count=scale.scaled(PODS), percentage=0),
         }
         bound = in_turns(ways, told=str, say=say)
+    rates = {way: tuple(each.rate for each in seen) for way, seen in bound.items()}
     return RowResult(
         title="Members, the scheduler's default settings",
         about=f"{scale.scaled(PODS):,} members of an open queue on {scale.scaled(NODES)} nodes, there before "
@@ -47,23 +48,23 @@ def measure_backlog(say: Say) -> RowResult:
                 what="binds/s of members, default settings",
                 beside=BESIDE,
                 unit="/s",
-                ours=tuple(each.rate for each in bound[MEMBERS]),
-                theirs=tuple(each.rate for each in bound[OTHERS]),
+                ours=rates[MEMBERS],
+                theirs=rates[OTHERS],
                 goal=at_least(0.75),
             ),
             Line(
                 what="binds/s of members, default settings",
                 beside="the Go extender, default settings too",
                 unit="/s",
-                ours=tuple(each.rate for each in bound[MEMBERS]),
-                theirs=tuple(each.rate for each in bound[GO]),
+                ours=rates[MEMBERS],
+                theirs=rates[GO],
             ),
             Line(
                 what="binds/s of members, the Go extender in place of ours, default settings",
                 beside=BESIDE,
                 unit="/s",
-                ours=tuple(each.rate for each in bound[GO]),
-                theirs=tuple(each.rate for each in bound[OTHERS]),
+                ours=rates[GO],
+                theirs=rates[OTHERS],
             ),
             bind_costs.line(
                 "members, default settings",

@@ -6,12 +6,9 @@ status at once, where nothing of ours is registered. It looks at nothing, so it 
 
 from __future__ import annotations
 
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from benchmarks import scale
+from benchmarks import companions, scale
 from benchmarks.acknowledgement import acknowledged
 from benchmarks.bench import Bench, running
 from benchmarks.figures import Line, RowResult, at_most
@@ -85,25 +82,17 @@ def _line(bench: Bench, *, replicas: int) -> Line:
 def _least(bench: Bench) -> tuple[float, ...]:
     """Milliseconds of a stop that nobody checks. Nothing of ours runs or is registered."""
     bench.quiet()
-    with _acknowledging(bench):
+    with companions.started(_acknowledging(bench)):
         return tuple(1000 * suspended(bench) for _ in range(PAIRS))
 
 
-@contextmanager
-def _acknowledging(bench: Bench) -> Iterator[None]:
+def _acknowledging(bench: Bench) -> list[str]:
+    """The command of the Go program that writes the status of a stop at once."""
     pki = bench.cluster.layout.pki
-    command = [
+    return [
         *(str(built("stopping", say=bench.say)), "-url", bench.cluster.ports.apiserver_url, "-queue", QUEUE),
         *("-ca", str(pki / "ca.crt"), "-cert", str(pki / "admin.crt"), "-key", str(pki / "admin.key")),
     ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        process.stdout.readline()
-        yield
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def _beside_least(line: Line, least: tuple[float, ...]) -> Line:

@@ -7,7 +7,6 @@ unless events are asked for, which are made up then.
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks import scale
+from benchmarks import companions, scale
 from benchmarks.bench import PATIENCE, Bench
 from benchmarks.go_programs import built
 from benchmarks.objects import (
@@ -71,13 +70,8 @@ def replayed(bench: Bench, recorded: bytes, *more: str) -> Iterator[Large]:
             *("-pods", str(scale.scaled(PODS)), "-members", str(scale.scaled(MEMBERS))),
             *("-nodes", str(scale.scaled(NODES)), *more),
         ]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        try:
-            assert process.stdout is not None
-            yield _reached(bench, folder, f"https://{process.stdout.readline().strip()}")
-        finally:
-            process.terminate()
-            process.wait()
+        with companions.started(command) as (address, _):
+            yield _reached(bench, folder, f"https://{address}")
 
 
 @contextmanager

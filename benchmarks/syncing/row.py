@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from benchmarks import scale
+from benchmarks import companions, scale
 from benchmarks.bench import Bench, running
 from benchmarks.figures import Line, RowResult, at_most
 from benchmarks.go_programs import built
@@ -139,16 +138,10 @@ def _informer(bench: Bench, large: Large, *arguments: str) -> Seen:
     program = built("syncing/informer", say=bench.say)
     command = [str(program), "follow", "-kubeconfig", str(large.admin), *arguments]
     began = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=FOLLOWING)
-    try:
-        assert process.stdout is not None
-        said = json.loads(process.stdout.readline())
-        seconds = time.monotonic() - began
+    with companions.started(command, env=FOLLOWING) as (said, pid):
+        seconds, objects = time.monotonic() - began, json.loads(said)["objects"]
         wanted = scale.scaled(MEMBERS if arguments else PODS)
-        if said["objects"] != wanted:
-            raise RuntimeError(f"the informer holds {said['objects']} pods, not {wanted}")
+        if objects != wanted:
+            raise RuntimeError(f"the informer holds {objects} pods, not {wanted}")
         time.sleep(SETTLING)
-        return Seen(seconds, held([process.pid]), highest([process.pid]))
-    finally:
-        process.terminate()
-        process.wait()
+        return Seen(seconds, held([pid]), highest([pid]))

@@ -25,6 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks import companions
 from benchmarks.worker import page
 from benchmarks.worker.attacks import ATTACKS, attacked
 from benchmarks.worker.candidate import CANDIDATES, USUAL
@@ -137,19 +138,9 @@ def await_port(port: int) -> None:
 @contextmanager
 def besieged(port: int) -> Iterator[None]:
     """With the hostile crowd standing."""
-    crowd = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.http.hostile_crowd", str(port), *CROWD],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-    )
-    try:
-        assert crowd.stdout is not None
-        crowd.stdout.readline()
+    command = [sys.executable, "-m", "tests.support.http.hostile_crowd", str(port), *CROWD]
+    with companions.started(command, folder=ROOT):
         yield
-    finally:
-        crowd.kill()
-        crowd.communicate()
 
 
 def ratios(bench: Bench, name: str, *, app: str, names: int, compute: bool = False) -> dict[str, float]:
