@@ -47,7 +47,7 @@ def test_others_are_acknowledged_and_probes_become_rarer(sandboxes: list[Sandbox
         first.patch_queue(queue, state="Suspended").must()
         until(lambda: all(map(_probes, without)), "the guard to be probed")
         other.suspend(elsewhere)
-        until(lambda: all(map(_is_rarely_probed, without)), "the probes to become rare", share=0)
+        until(lambda: all(map(_is_rarely_probed, without)), "the probes to become rare")
         assert not is_stopped(first.read_queue(queue))
     first.answered(queue)
     for sandbox in sandboxes:
