@@ -9,6 +9,7 @@ import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -75,17 +76,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.cluster)
         if weights.slow(item.path):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: (_turn(fixtures[item.path]), -weights.seconds(item.path)))
+    items.sort(key=lambda item: (_turn(item, fixtures[item.path]), -weights.seconds(item.path)))
 
 
-def _turn(fixtures: set[str]) -> int:
-    """When a file's tests are due, by their fixtures: those with a control plane of their own come first.
+def _turn(item: pytest.Item, fixtures: set[str]) -> int:
+    """When a file's tests are due, by their fixtures: those with a control plane of their own come first, and
+    of these the ones that hand it on.
 
     The one that a worker's tests share is started after them, and so does not idle beside theirs.
     """
     if "cluster" in fixtures:
-        return 1
-    return 0 if fixtures & FIXTURES else 2
+        return 2
+    if fixtures & FIXTURES:
+        return 0 if hands_on(getattr(item, "module", None)) else 1
+    return 3
 
 
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
@@ -118,21 +122,58 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def handed_on() -> Iterator[list[LocalCluster]]:
+    """Clusters that a module has left to the next one."""
+    left: list[LocalCluster] = []
+    yield left
+    for each in left:
+        end(each)
+
+
+@pytest.fixture(scope="session")
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, handed_on: list[LocalCluster]
+) -> Iterator[LocalCluster]:
     """A ready cluster with the server, shared by all tests of this worker: leave it as you found it."""
     end_abandoned()
+    while handed_on:  # no other module wants it: those come first
+        end(handed_on.pop())
     started = start(tmp_path_factory.mktemp(folder_name(), numbered=True))
     yield started
     end(started)
 
 
 @pytest.fixture(scope="module")
-def module_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """One for the tests of a module that change it in ways that others would notice."""
+def module_cluster(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    handed_on: list[LocalCluster],
+) -> Iterator[LocalCluster]:
+    """One for the tests of a module that change it in ways that others would notice.
+
+    A module whose tests bring their own replicas may leave it to the next such module (`HANDS_ON`).
+    """
     end_abandoned()
-    started = start(tmp_path_factory.mktemp(folder_name(), numbered=True))
-    yield started
-    end(started)
+    if hands_on(request.module) and handed_on:
+        given = handed_on.pop()
+    else:
+        given = start(tmp_path_factory.mktemp(folder_name(), numbered=True))
+    yield given
+    if hands_on(request.module) and _is_cleaned(given):
+        handed_on.append(given)
+    else:
+        end(given)
+
+
+def _is_cleaned(cluster: LocalCluster) -> bool:
+    from tests.support.e2e.handing_on import is_cleaned  # noqa: PLC0415 - not for test-fast
+
+    return is_cleaned(cluster)
+
+
+def hands_on(module: ModuleType | None) -> bool:
+    """Whether its tests leave their cluster such that the next module can have it."""
+    return bool(getattr(module, "HANDS_ON", False))
 
 
 @pytest.fixture

@@ -24,6 +24,9 @@ from tests.support.faults.faulty_proxy import Silence
 from tests.support.faults.intercepting import Asked
 from tests.support.faults.slow_webhook import SlowWebhook
 
+#: The next module of its kind may have the cluster.
+HANDS_ON = True
+
 LEADER, OTHER = "server-1", "server-2"
 PODS = "/api/v1/pods"
 #: Bytes of an answer that come: its head, and no object.

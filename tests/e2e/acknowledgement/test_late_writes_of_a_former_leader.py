@@ -23,6 +23,9 @@ from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
 from tests.support.faults.intercepting import Asked, Kept
 
+#: The next module of its kind may have the cluster.
+HANDS_ON = True
+
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/sluice-controller"
 FORMER, NEXT = "server-1", "server-2"
 #: No scheduler asks us about such a pod: the guard alone keeps it from being bound.

@@ -21,6 +21,9 @@ from tests.support.e2e.objects import pod_body
 from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
 
+#: The next module of its kind may have the cluster.
+HANDS_ON = True
+
 #: Members that wait when a round begins; members and pods of no queue that are made while it is stopped.
 BACKLOG, LATE, OTHERS = 30, 3, 3
 
