@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python -m
 UV := $(shell sed -n 's/.*"\(uv==[^"]*\)".*/\1/p' pyproject.toml)
 
-.PHONY: up down status pods pods-down test test-fast test-pods lint bench soak docs release
+.PHONY: up down status pods pods-down test test-fast test-pods lint bench soak docs image release
 
 up: .venv/.stamp
 	@$(RUN) localcluster up
@@ -51,7 +51,10 @@ soak: .venv/.stamp # twenty minutes; MINUTES=1 make soak: a trial
 docs: .venv/.stamp
 	$(RUN) pytest tests/docs
 
-release: .venv/.stamp # the wheel and the image of a tagged commit, in dist/
+image: .venv/.stamp # sluice:VERSION, from this checkout, by docker, podman or buildah
+	@$(RUN) release image
+
+release: .venv/.stamp # of a tagged commit: the wheel, in dist/, and the image
 	@$(RUN) release
 
 .venv/.stamp: pyproject.toml uv.lock

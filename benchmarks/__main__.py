@@ -30,6 +30,7 @@ from benchmarks.rows import (
     parked,
     requests,
     resuming,
+    starting,
     suspending,
     trees,
 )
@@ -60,6 +61,7 @@ ROWS: Mapping[str, Callable[[Say], RowResult]] = {
     "sync": syncing.measure,
     "api-writes": api_writes.measure,
     "http2": http2.measure,
+    "start": starting.measure,
     "filter": filtering.measure,
     "filter-loaded": filtering_under_load.measure,
     "prioritize": prioritizing.measure,

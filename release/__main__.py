@@ -1,19 +1,19 @@
-"""`python -m release`: builds `dist/` from the commit that is checked out.
+"""Builds the wheel and the container image.
 
-| in `dist/`                      | what it is                                                            |
-|---------------------------------|-----------------------------------------------------------------------|
-| `sluice-VERSION-...whl`         | the wheel, built by the hatchling of uv.lock                          |
-| `image/`                        | what the image is built from: the wheel, and all requirements by hash |
+| command                   | builds                                                                   |
+|---------------------------|--------------------------------------------------------------------------|
+| `python -m release`       | `dist/sluice-VERSION-...whl`, by the hatchling of uv.lock, and the image |
+| `python -m release image` | the image alone, from the checkout as it is                              |
 
-and the image `sluice:VERSION`, by docker, podman or buildah.
+The image is `sluice:VERSION`, built by docker, podman or buildah from `Containerfile` beside this file. Its
+context is the checkout, of which `.dockerignore` sends the product and the lock file alone.
 
-The commit must have the tag `vVERSION`, and the tree must have no changes, so that a release can be built
-again. Without a tool that can build images the wheel is built all the same, and the exit code is 1.
+For a release the commit must have the tag `vVERSION`, and the tree must have no changes, so that it can be
+built again. Without a tool that can build images the wheel is built all the same, and the exit code is 1.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -31,18 +31,19 @@ class ReleaseError(Exception):
     """The release cannot be built; the message says what to do."""
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
+    if list(arguments) not in ([], ["image"]):
+        print("usage: python -m release [image]", file=sys.stderr)
+        return 2
     try:
-        version = check_commit(ROOT)
-        dist = ROOT / "dist"
-        wheel = build_wheel(ROOT, dist)
-        print(f"built {wheel.relative_to(ROOT)}")
-        folder = prepare_image_folder(ROOT, wheel, dist / "image")
-        build_image(folder, f"sluice:{version}", revision=_git(ROOT, "rev-parse", "HEAD"))
+        if not arguments:
+            check_commit(ROOT)
+            print(f"built {build_wheel(ROOT, ROOT / 'dist').relative_to(ROOT)}")
+        image = build_image(ROOT)
     except ReleaseError as exc:
         print(f"error: {exc}", file=sys.stderr)
         return 1
-    print(f"built image sluice:{version}")
+    print(f"built image {image}")
     return 0
 
 
@@ -54,7 +55,7 @@ def check_commit(root: Path) -> str:
     changes = _git(root, "status", "--porcelain")
     if changes:
         raise ReleaseError(f"the tree has changes; commit or remove them:\n{changes}")
-    version: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    version = _version(root)
     tags = _git(root, "tag", "--points-at", "HEAD").split()
     if f"v{version}" not in tags:
         has = f"has only {', '.join(tags)}" if tags else "has no tag"
@@ -74,30 +75,17 @@ def build_wheel(root: Path, dist: Path) -> Path:
     return wheel
 
 
-def prepare_image_folder(root: Path, wheel: Path, folder: Path) -> Path:
-    """A folder with the wheel, and with `requirements.txt`.
+def build_image(root: Path) -> str:
+    """Build the image with the first tool that works; returns its name.
 
-    The wheel and all of uv.lock, each with its hash.
+    Raises ReleaseError if there is none, or it fails.
     """
-    folder.mkdir(parents=True)
-    shutil.copy(wheel, folder)
-    locked = _uv(
-        *("export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-header"),
-        *("--format", "requirements-txt"),
-        root=root,
-    )
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    (folder / "requirements.txt").write_text(f"{locked}./{wheel.name} --hash=sha256:{digest}\n")
-    return folder
-
-
-def build_image(folder: Path, name: str, *, revision: str) -> None:
-    """Build the image with the first tool that works. Raises ReleaseError if there is none, or it fails."""
-    builder = find_image_builder()
-    label = f"org.opencontainers.image.revision={revision}"
-    command = [builder, "build", "--file", str(CONTAINERFILE), "--tag", name, "--label", label, str(folder)]
+    builder, name = find_image_builder(), f"sluice:{_version(root)}"
+    label = f"org.opencontainers.image.revision={_revision(root)}"
+    command = [builder, "build", "--file", str(CONTAINERFILE), "--tag", name, "--label", label, str(root)]
     if subprocess.run(command, check=False).returncode:
         raise ReleaseError(f"the image could not be built: {' '.join(command)}")
+    return name
 
 
 def find_image_builder(names: Sequence[str] = IMAGE_BUILDERS) -> str:
@@ -113,7 +101,17 @@ def find_image_builder(names: Sequence[str] = IMAGE_BUILDERS) -> str:
             return path
         reason = (info.stderr.strip().splitlines() or ["no reason given"])[-1]
         problems.append(f"{name} does not work here ({reason})")
-    raise ReleaseError(f"the wheel is built, the image is not: {'; '.join(problems)}")
+    raise ReleaseError(f"the image is not built: {'; '.join(problems)}")
+
+
+def _version(root: Path) -> str:
+    version: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    return version
+
+
+def _revision(root: Path) -> str:
+    """The commit; with `-dirty` behind it if the tree has changes."""
+    return _git(root, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
 
 
 def _git(root: Path, *arguments: str) -> str:
@@ -133,4 +131,4 @@ def _output(command: list[str], *, cwd: Path | None = None, env: dict[str, str] 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

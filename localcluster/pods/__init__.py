@@ -18,6 +18,7 @@ Read in this order:
 | `packages`      | Debian packages, unpacked and not installed (`debian-packages.txt`)          |
 | `binaries`      | kubelet and kube-proxy from `go.mod` here; containerd, runc, CNI from Debian |
 | `images`        | the server's image and `pause`, without a registry                           |
+| `image_builder` | `release/Containerfile`, built by buildah on a base of Debian's Python       |
 | `sandbox`       | the namespaces; `init` and `relay` are programs that run in it               |
 | `control_plane` | what differs from a control plane without real nodes                         |
 | `node`          | the configuration and the programs of one node                               |

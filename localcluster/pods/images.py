@@ -5,10 +5,12 @@
 | Python                      | Debian's packages and those of `uv.lock`, with bytecode | once per lock file |
 | server                      | this checkout, with bytecode                            | at each start      |
 
+`image_builder` builds `release/Containerfile` itself, which takes too long for each start of a cluster.
+
 Invariants
 - The server's image has the name in `manifests/deployment`, so that the manifests run unchanged; it has the
-  entry point of `release/Containerfile`, and the same packages. Its base is another one: a registry is needed
-  for that.
+  entry point of `release/Containerfile`, and the same packages, of which `release/slim.py` leaves the same.
+  Its base is another one: a registry is needed for that.
 - `uv` checks every package against the hash in the lock file.
 - A layer is written under another name and then renamed; equal input gives an equal layer.
 - Nothing is imported from here by the server, and no file of the checkout is copied that the wheel does not
@@ -46,6 +48,8 @@ SITE = "usr/local/lib/python3.11/dist-packages"
 ENTRY_POINT = f"#!{PYTHON}\nimport sys\nfrom server.main import main\nsys.exit(main())\n"
 #: Of the Debian packages; nothing reads them in a container.
 UNUSED = ("usr/share/doc", "usr/share/man", "usr/share/locale")
+#: Run in the image: removes what nothing imports, and compiles the rest.
+SLIM = ROOT / "release" / "slim.py"
 #: Packages for the Python of the image, whichever Python this is.
 FOR_THE_IMAGE = ("--python-version=3.11", "--python-platform=x86_64-manylinux_2_28", "--only-binary=:all:")
 MEDIA_TYPE = "application/vnd.oci.image"
@@ -97,7 +101,8 @@ def _ensure_python(*, say: Say) -> Path:
     """A root file system with Python and all packages of the lock file; its layer is beside it."""
     pinned = packages.pinned("image")
     requirements = _uv("export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-header")
-    digest = hashlib.sha256((packages.key(pinned) + requirements + repr(FOR_THE_IMAGE)).encode())
+    key = packages.key(pinned) + requirements + repr(FOR_THE_IMAGE) + SLIM.read_text()
+    digest = hashlib.sha256(key.encode())
     root = binaries.cache() / f"python-{digest.hexdigest()[:12]}"
     if root.exists():
         return root
@@ -112,7 +117,9 @@ def _ensure_python(*, say: Say) -> Path:
     file.unlink()
     (temporary / "tmp").chmod(0o1777)
     say("compiling the image's Python")
-    _in_image(temporary, None, "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash", f"/{SITE}")
+    shutil.copy(SLIM, temporary / "slim.py")
+    _in_image(temporary, None, "/slim.py", f"/{SITE}")
+    (temporary / "slim.py").unlink()
     _in_image(
         temporary, None, "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash", "/usr/lib/python3.11"
     )

@@ -17,6 +17,7 @@ from tests.support.paths import ROOT
 
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VERSION: str = PYPROJECT["project"]["version"]
+CONTAINERFILE = (ROOT / "release" / "Containerfile").read_text()
 WHEEL_PACKAGES = {
     *("queues", "cluster", "extender", "webhooks", "controller", "certs", "server", "kubectl_queue"),
 }
@@ -97,22 +98,46 @@ def test_the_wheel_is_built_with_the_pinned_tools() -> None:
 
 def test_the_image_runs_as_the_user_of_the_deployment_and_has_the_version_of_its_tag() -> None:
     deployment = (ROOT / "manifests/deployment/deployment.yaml").read_text()
-    containerfile = (ROOT / "release/Containerfile").read_text()
-    user = re.search(r"^USER (\d+):(\d+)$", containerfile, re.MULTILINE)
+    user = re.search(r"^USER (\d+):(\d+)$", CONTAINERFILE, re.MULTILINE)
     assert user is not None
     assert f"runAsUser: {user[1]}" in deployment
     assert f"runAsGroup: {user[2]}" in deployment
     assert f"image: sluice:{VERSION}\n" in deployment
-    assert "--require-hashes" in containerfile
 
 
-def test_the_image_takes_nothing_of_the_checkout_but_the_wheel_and_the_locked_requirements() -> None:
-    """A checkout may hold private keys of a local cluster: no page tells anybody to copy it."""
-    containerfile = (ROOT / "release" / "Containerfile").read_text()
-    assert re.findall(r"^(?:COPY|ADD) (.*)", containerfile, re.MULTILINE) == ["requirements.txt *.whl ./"]
+def test_all_that_is_installed_in_the_image_is_in_the_lock_file() -> None:
+    """uv checks each package against its hash there; what builds our wheel too."""
+    installs = re.findall(r"uv (?:sync|pip install) .*", CONTAINERFILE)
+    assert installs == [
+        "uv sync --frozen --no-dev --no-editable --no-install-project \\",
+        "uv pip install --python /opt/sluice --no-deps --build-constraints /build-tools.txt .",
+    ]
+    [uv] = [each for each in PYPROJECT["dependency-groups"]["dev"] if each.startswith("uv==")]
+    [pattern] = re.findall(r"sed -n '(.*?)' pyproject.toml", CONTAINERFILE)
+    printed = ["sed", "-n", pattern, str(ROOT / "pyproject.toml")]
+    assert subprocess.run(printed, check=True, capture_output=True, text=True).stdout == f"{uv}\n"
+
+
+def test_the_image_is_sent_nothing_of_the_checkout_but_the_product_and_the_lock_file() -> None:
+    """A checkout may hold private keys of a local cluster."""
+    lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    assert lines[0] == "*"
+    sent = {line[1:] for line in lines if line.startswith("!")}
+    assert sent == WHEEL_PACKAGES | {"pyproject.toml", "uv.lock", "README.md", "LICENSE", "release/slim.py"}
+    left_out = [line for line in lines[1:] if not line.startswith("!")]
+    assert left_out == ["**/.*", "**/__pycache__", "**/*.key"]
+    assert lines[-len(left_out) :] == left_out, "a later line wins"
+
+
+def test_no_page_tells_anybody_to_copy_a_checkout_into_an_image() -> None:
     pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     assert [page.name for page in pages if re.search(r"^(?:COPY|ADD) ", page.read_text(), re.MULTILINE)] == []
     assert "(../release/Containerfile)" in (ROOT / "docs" / "operating.md").read_text()
+
+
+def test_both_stages_of_the_image_have_the_same_base() -> None:
+    """The bytecode of its standard library is made in the first stage, and not checked in the second."""
+    assert re.findall(r"^FROM (.*)", CONTAINERFILE, re.MULTILINE) == ["${PYTHON} AS build", "${PYTHON}"]
 
 
 def test_the_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
