@@ -1,4 +1,6 @@
-"""`sluice serve`: reads the settings, issues the certificate, serves. `sluice --version`: the version.
+"""`sluice serve`: reads the settings, checks the cluster, issues the certificate, serves.
+
+`sluice --version`: the version.
 
 Exit codes: 0 after a requested stop, 2 for invalid settings, 1 for all other errors, such as a worker that
 ends before it was ready (`server.gunicorn_app`).
@@ -21,6 +23,8 @@ from cluster.exceptions import ClusterError
 from server.app import create_app, refusal_counter
 from server.gunicorn_app import BootWatch, ServedApp, gunicorn_settings
 from server.logs import GunicornLog, configure
+from server.preflight import PreflightFailed
+from server.preflight import check as check_cluster
 from server.runtime import Runtime
 from server.settings import (
     Settings,
@@ -50,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingsError as exc:
         print(f"sluice: {exc}", file=sys.stderr)
         return 2
-    except (ClusterError, CertificateError, OSError) as exc:
+    except (ClusterError, CertificateError, PreflightFailed, OSError) as exc:
         print(f"sluice: {exc}", file=sys.stderr)
         return 1
     return 0
@@ -59,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def serve(settings: Settings) -> None:
     """Serve until a signal ends it."""
     runtime, boot = Runtime(settings), BootWatch()
+    check_cluster(runtime.client, settings)
     ensure_certificate(settings.certificate_settings, client=runtime.client)
     app = create_app(
         runtime.store,

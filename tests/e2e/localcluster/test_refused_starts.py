@@ -1,0 +1,73 @@
+"""A server that could not work in this cluster does not start: it names what is wrong and writes nothing."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from localcluster.apiserver import try_kubectl
+from localcluster.cluster import LocalCluster
+from localcluster.components import BY_NAME, NAMESPACE
+from tests.support.e2e.api_requests import Api
+from tests.support.e2e.clocks import wrong_clock
+from tests.support.paths import ROOT
+
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+
+
+def start(
+    cluster: LocalCluster, folder: Path, *, kubeconfig: Path | None = None, prefix: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """The server once it has ended; its certificates would be in `folder`."""
+    instead = {"--certs-dir": folder, **({"--kubeconfig": kubeconfig} if kubeconfig else {})}
+    command = [
+        f"{flag}={instead[flag]}" if (flag := word.split("=")[0]) in instead else word
+        for word in BY_NAME["server"].command(cluster.layout, cluster.ports)
+    ]
+    return subprocess.run([*prefix, *command], capture_output=True, text=True, check=False, timeout=120)
+
+
+def leases(cluster: LocalCluster) -> set[str]:
+    with Api(cluster) as api:
+        return {each["metadata"]["name"] for each in api.get(LEASES).must().body["items"]}
+
+
+@pytest.mark.parametrize("wrong", ["+1h", "-1h"])
+def test_a_clock_that_is_an_hour_off_is_named(cluster: LocalCluster, tmp_path: Path, wrong: str) -> None:
+    before = leases(cluster)
+    done = start(cluster, tmp_path / "certs", prefix=wrong_clock(wrong))
+    assert done.returncode == 1
+    assert re.search(r"the clock of this node is (59|60|61) minutes|set the clock of this node", done.stderr)
+    assert not (tmp_path / "certs").exists()
+    assert leases(cluster) <= before
+
+
+def test_missing_rights_are_named_with_the_way_out(cluster: LocalCluster, tmp_path: Path) -> None:
+    """All of them, those in one namespace and of one object too."""
+    done = start(cluster, tmp_path / "certs", kubeconfig=cluster.user("nobody"))
+    assert done.returncode == 1
+    for right in (
+        "patch queues.scheduling.volcano.sh everywhere",
+        "create pods/binding everywhere",
+        f"create leases.coordination.k8s.io in namespace {NAMESPACE}",
+        "patch mutatingwebhookconfigurations.admissionregistration.k8s.io sluice everywhere",
+        "kubectl apply --server-side -k manifests/rbac",
+    ):
+        assert right in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "certs").exists()
+
+
+def test_the_page_s_check_of_a_cluster_ip_names_the_range(cluster: LocalCluster) -> None:
+    """As docs/operating.md has it, with an address outside of the range and with one inside."""
+    page = (ROOT / "docs" / "operating.md").read_text()
+    (command,) = re.findall(r"`kubectl (create service clusterip [^`]+)`", page)
+    outside = try_kubectl(cluster.layout, *command.split())
+    assert outside.returncode
+    assert "The range of valid IPs is 10.0.0.0/24" in outside.stderr
+    inside = try_kubectl(cluster.layout, *command.replace("10.96.0.42", "10.0.0.42").split())
+    assert inside.returncode == 0, inside.stderr
