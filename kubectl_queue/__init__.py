@@ -20,6 +20,7 @@ Every verb goes this way
 | hold                                | `commands.actions`, `edit.stop_policy_operation`, `edit.editor`      |
 | drain, stop                         | `commands.drain`, `drain.spec_flags`, `edit.stop_policy_operation`,  |
 |                                     | `edit.editor`; --dry-run: `drain.inventory`, `drain.preview`         |
+| uninstall                           | `commands.uninstall`, `removal.inventory`, `removal.remover`         |
 | --wait of any of them               | `edit.wait`; of a drain `drain.progress`                             |
 
 Of the project it imports `queues` alone.

@@ -55,6 +55,7 @@ TABLE: Mapping[str, Row] = {
     "resume": Row("Undo a suspension and a stop policy.", "actions"),
     "delete": Row("Delete queues.", "delete"),
     "policy": Row("Show, check and explain scheduling policies.", "policy"),
+    "uninstall": Row("Take Sluice off the cluster: gates, labels, webhooks, server.", "uninstall"),
     "version": Row("Show the versions of the plugin, of the server and of Kubernetes.", "version"),
 }
 

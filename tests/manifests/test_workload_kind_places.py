@@ -80,8 +80,6 @@ def missing_documents(kind: WorkloadKind) -> Iterator[str]:
         yield "README.md: the kind in the list of workloads that name a queue"
     if kind.suspension is None:
         return
-    if f"{kind.resource}.{kind.group}" not in read("docs/operating.md"):
-        yield "docs/operating.md: the kind among those to look at before an uninstall"
     if not re.search(rf"\b{kind.kind}\b", read("docs/draining.md")):
         yield "docs/draining.md: the kind among the workloads that are suspended"
 
@@ -167,7 +165,6 @@ def test_a_new_row_is_missed_in_each_manifest_and_document() -> None:
             "(path /mutate/workloads) in namespaces that name a queue",
             "docs/states.md: a row of the kinds' table under Members",
             "README.md: the kind in the list of workloads that name a queue",
-            "docs/operating.md: the kind among those to look at before an uninstall",
             "docs/draining.md: the kind among the workloads that are suspended",
         )
     ]
@@ -178,7 +175,7 @@ def test_a_new_kind_that_scales_is_missed_in_the_webhook_of_scales() -> None:
     missing = list(missing_places(ROLLOUT))
     assert "manifests/rbac/server.yaml: list, watch on rollouts.argoproj.io" in missing
     assert "manifests/webhooks/validating.yaml: rollouts/scale in scales.sluice.dev" in missing
-    assert not [place for place in missing if "draining" in place or "operating" in place]
+    assert not [place for place in missing if "draining" in place]
 
 
 def test_the_row_alone_tells_the_code_when_such_a_workload_is_live_and_suspended() -> None:

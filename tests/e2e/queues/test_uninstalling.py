@@ -1,67 +1,111 @@
-"""The page's way to remove it all, typed as it stands there: nobody waits for what is gone."""
+"""The page's way to remove it all, typed as it stands there, with the server up and with the server gone."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from kubectl_queue.removal.inventory import FROM_TEMPLATES, own_keys
+from localcluster.cluster import LocalCluster
 from localcluster.scheduler_config import Configuration, without_extenders
 from queues import labels as names
+from tests.conftest import NewCluster
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import gates
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
-from tests.support.e2e.workloads import DEPLOYMENT, work_body
+from tests.support.e2e.workloads import DEPLOYMENT, JOB, work_body
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "operating.md").read_text().split("\n## Removing it\n")[1]
-#: The commands of each step, in its order.
-STEPS = [
-    re.findall(r"^ +\$ (.+)$", step, re.MULTILINE)
-    for step in re.split(r"^\d\. ", PAGE, flags=re.MULTILINE)[1:]
-]
+COMMANDS = re.findall(r"^ +\$ (.+)$", PAGE, re.MULTILINE)
+DRY_RUN, REMOVE, REMOVE_DEFINITIONS = COMMANDS
 LATE = {"late": "yes"}
+MARKED_KINDS = "pods,deployments,replicasets,jobs,namespaces,podgroups.scheduling.volcano.sh"
+OWN_KINDS = (
+    "mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies,"
+    "validatingadmissionpolicybindings,clusterroles,clusterrolebindings"
+)
 
 
-def test_the_steps_in_their_order_leave_nobody_waiting(own_sandbox: Sandbox) -> None:
-    assert [bool(step) for step in STEPS] == [True, True, False, True, True, False]
-    queue = own_sandbox.queue()
-    own_sandbox.api.patch(f"/api/v1/namespaces/{own_sandbox.namespace}", annotated(queue)).must()
-    until(
-        lambda: names.MARKER in str(own_sandbox.pod("late", dry=True).must().body),
-        "the namespace to be known",
-    )
-    own_sandbox.pod("late", nodeSelector=LATE).must(201)
-    own_sandbox.suspend(queue)
-    own_sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", "", replicas=2)).must(201)
-    until(
-        lambda: len(typed(own_sandbox, STEPS[0][1]).splitlines()) == 2, "the Deployment's pods to be parked"
-    )
-
-    assert queue in typed(own_sandbox, STEPS[0][0])
-    own_sandbox.edit(queue, state="Open")
-    until(lambda: not typed(own_sandbox, STEPS[0][1]) + typed(own_sandbox, STEPS[0][2]), "all to be let go")
-
-    for command in STEPS[1]:
-        typed(own_sandbox, command)
-    own_sandbox.cluster.configure_scheduler(answered_by_nobody)
-    own_sandbox.cluster.stop_components("server")  # as the Deployment's pods end
-    for command in (*STEPS[3], *STEPS[4]):
-        typed(own_sandbox, command)
-    typed(own_sandbox, f"kubectl label nodes --all {'='.join(*LATE.items())}")
-    own_sandbox.all_bound(["late"])
-
-    own_sandbox.cluster.configure_scheduler(without_extenders)
-    own_sandbox.pods("plain", 2)
-    own_sandbox.all_bound(own_sandbox.read_pods())
-    marked = {name for name, pod in own_sandbox.read_pods().items() if names.MARKER in str(pod["spec"])}
-    assert (marked & {"late", "plain-0", "plain-1"}) == {"late"}
-    assert "sluice" not in typed(own_sandbox, "kubectl get namespaces --show-labels")
-    assert "volcano" not in typed(own_sandbox, "kubectl get customresourcedefinitions")
+@pytest.fixture
+def sandbox(new_cluster: NewCluster) -> Iterator[Sandbox]:
+    made = Sandbox(new_cluster())
+    yield made
+    made.close()
 
 
-def annotated(queue: str) -> dict[str, dict[str, dict[str, str]]]:
+@pytest.mark.parametrize("server", ["up", "gone"])
+def test_nothing_is_left_and_what_waited_runs(sandbox: Sandbox, server: str) -> None:
+    waiting = waiting_members(sandbox)
+    cluster = sandbox.cluster
+    if server == "gone":
+        cluster.signal_component("server", signal.SIGKILL)
+        until(lambda: "server" not in cluster.pids, "the server to be gone")
+
+    planned = typed(cluster, DRY_RUN)
+    assert "mutatingwebhookconfigurations.admissionregistration.k8s.io/sluice deleted (dry run)" in planned
+    assert "3 pods would be let go" in planned
+    assert "1 workloads that a drain suspended would be resumed" in planned
+    assert names.GATE in gates(sandbox.read_pod("nowhere"))
+
+    cluster.configure_scheduler(answered_by_nobody)
+    removed = typed(cluster, REMOVE)
+    assert "3 pods let go" in removed
+    assert "1 workload resumed" in removed
+    sandbox.all_bound(waiting - {"late"})
+    until(lambda: len(pods_of_job(sandbox)) == 1, "the Job to have its pod again")
+    sandbox.all_bound(pods_of_job(sandbox))
+    typed(cluster, f"kubectl label nodes --all {'='.join(*LATE.items())}")
+    sandbox.all_bound(["late"])
+    assert [marked for item in listed(cluster, MARKED_KINDS) for marked in marks(item)] == []
+    assert [each["metadata"]["name"] for each in listed(cluster, OWN_KINDS) if "sluice" in str(each)] == []
+    until(lambda: "sluice" not in typed(cluster, "kubectl get namespaces"), "its namespace to go")
+
+    cluster.configure_scheduler(without_extenders)
+    sandbox.pods("plain", 2)
+    sandbox.all_bound(["plain-0", "plain-1"])
+    assert not [name for name in ("plain-0", "plain-1") if "sluice" in str(sandbox.read_pod(name))]
+    assert "volcano" in typed(cluster, "kubectl get customresourcedefinitions")
+    typed(cluster, REMOVE_DEFINITIONS)
+    until(lambda: "volcano" not in typed(cluster, "kubectl get customresourcedefinitions"), "them to go")
+
+
+def waiting_members(sandbox: Sandbox) -> set[str]:
+    """One pod of each cause to wait: pending, stopped, of a queue that is missing. And a Job that is drained.
+
+    Two pods have the gate by the stop and one by the missing queue; `late` has none, and no node fits it.
+    """
+    queue, drained = sandbox.queue(), sandbox.queue("drained")
+    sandbox.api.patch(f"/api/v1/namespaces/{sandbox.namespace}", annotated(queue)).must()
+    until(lambda: names.MARKER in str(sandbox.pod("late", dry=True).must().body), "the namespace to be known")
+    sandbox.pod("late", nodeSelector=LATE).must(201)
+    sandbox.make(JOB, work_body(JOB, "train", drained)).must(201)
+    until(lambda: pods_of_job(sandbox), "the Job's pod")
+    sandbox.all_bound(pods_of_job(sandbox))
+    sandbox.edit(drained, stopPolicy="HoldAndDrain")
+    until(lambda: not pods_of_job(sandbox), "the Job to be suspended")
+    sandbox.suspend(queue)
+    sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", "", replicas=2)).must(201)
+    sandbox.pod("nowhere", "no-such-queue").must(201)
+    until(lambda: len(sandbox.waiting()) == 4, "all pods to wait")
+    return sandbox.waiting()
+
+
+def pods_of_job(sandbox: Sandbox) -> set[str]:
+    return {name for name in sandbox.read_pods() if name.startswith("train-")}
+
+
+def annotated(queue: str) -> Object:
     return {"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": queue}}}
 
 
@@ -70,12 +114,26 @@ def answered_by_nobody(configuration: Configuration) -> None:
         extender["ignorable"] = True
 
 
-def typed(sandbox: Sandbox, command: str) -> str:
+def marks(item: Object) -> list[str]:
+    """The keys, gates and finalizers of ours on an object."""
+    metadata = item["metadata"]
+    keys = own_keys(metadata.get("labels"))
+    keys += [key for key in own_keys(metadata.get("annotations")) if key not in FROM_TEMPLATES]
+    keys += [each for each in metadata.get("finalizers") or () if "sluice" in each]
+    return keys + ([names.GATE] if item["kind"] == "Pod" and names.GATE in gates(item) else [])
+
+
+def listed(cluster: LocalCluster, kinds: str) -> list[Any]:
+    items: list[Any] = json.loads(cluster.kubectl("get", kinds, "--all-namespaces", "-o", "json"))["items"]
+    return items
+
+
+def typed(cluster: LocalCluster, command: str) -> str:
     """What the shell prints, in the project's folder."""
-    layout = sandbox.cluster.layout
+    layout = cluster.layout
     path = f"{layout.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "KUBECONFIG": str(layout.kubeconfig)}
-    typed = ["/bin/sh", "-c", command]
-    done = subprocess.run(typed, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    assert not done.returncode or "| grep" in command, f"{command}: {done.stderr}"
+    words = ["/bin/sh", "-c", command]
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert not done.returncode, f"{command}: {done.stderr}"
     return done.stdout

@@ -1,0 +1,244 @@
+"""What is in a cluster of Sluice: its own objects, and its marks on objects of others.
+
+Own objects are those of the manifests: by label `app.kubernetes.io/part-of: sluice`, which `kubectl apply
+-k manifests` gives to all of them, or by their names where a part was applied by itself. Marks are the
+labels, annotations and scheduling gates whose keys begin with `sluice.dev/`, and workloads that a drain has
+suspended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kubectl_queue.access.client import ApiClient
+from kubectl_queue.access.responses import Object
+from kubectl_queue.errors import KindMissingError
+from queues import labels as names
+from queues.workload_kinds import KINDS, SUSPENDABLE, WorkloadKind
+
+PREFIX = "sluice.dev/"
+PART_OF = ("app.kubernetes.io/part-of", "sluice")
+#: The names of all objects of the manifests.
+NAMES = frozenset(
+    {
+        "sluice",
+        "sluice-api-servers",
+        "sluice-bindings",
+        "sluice-commands",
+        "sluice-namespaces",
+        "sluice-podgroup-editor",
+        "sluice-queue-admin",
+        "sluice-queue-reader",
+        "sluice-queue-readers",
+        "sluice-queue-viewer",
+        "sluice-queues",
+    }
+)
+#: The label of the replicas' Leases.
+REPLICAS = "sluice.dev/replica=true"
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+PODGROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+OWN_DEFINITIONS = (
+    "queues.scheduling.volcano.sh",
+    "podgroups.scheduling.volcano.sh",
+    "commands.bus.volcano.sh",
+)
+
+#: Annotations that pods get from their templates, which keep them.
+FROM_TEMPLATES = (names.QUEUE, names.QUEUE_FROM)
+
+Chosen = Callable[[Object], bool]
+
+
+class Item(NamedTuple):
+    """One object: where it is, and how it is named to people."""
+
+    path: str
+    shown: str
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What was found. `calls`: what makes the API server call the server, or obey its policies.
+
+    `rights`: roles and their bindings. `server`: all else that runs or belongs to it, the namespace last.
+    """
+
+    calls: list[Item]
+    rights: list[Item]
+    server: list[Item]
+    definitions: list[Item]
+    marks: Marks
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What Sluice wrote on objects of others."""
+
+    #: Those with the gate, and all with a key of ours.
+    gated: list[Object] = field(default_factory=list)
+    pods: list[Object] = field(default_factory=list)
+    #: Pods on no node that request the marker, which no node offers.
+    marked: list[Object] = field(default_factory=list)
+    workloads: list[tuple[WorkloadKind, Object]] = field(default_factory=list)
+    suspended: list[tuple[WorkloadKind, Object]] = field(default_factory=list)
+    podgroups: list[Object] = field(default_factory=list)
+    namespaces: list[Object] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left; pods that request the marker may be."""
+        return not (self.gated or self.pods or self.workloads or self.podgroups or self.namespaces)
+
+
+def read_inventory(client: ApiClient, *, namespace: str) -> Inventory:
+    """`namespace`: the server's own. Raises `QueueError`."""
+    return Inventory(
+        calls=[
+            item
+            for resource in (
+                "mutatingwebhookconfigurations",
+                "validatingwebhookconfigurations",
+                "validatingadmissionpolicybindings",
+                "validatingadmissionpolicies",
+            )
+            for item in _own(client, f"{ADMISSION}/{resource}", f"{resource}.admissionregistration.k8s.io")
+        ],
+        rights=[
+            item
+            for path, resource in (
+                (RBAC, "clusterrolebindings"),
+                *((f"{RBAC}/namespaces/{each}", "rolebindings") for each in (namespace, "default")),
+                (RBAC, "clusterroles"),
+                *((f"{RBAC}/namespaces/{each}", "roles") for each in (namespace, "default")),
+            )
+            for item in _own(client, f"{path}/{resource}", f"{resource}.rbac.authorization.k8s.io")
+        ],
+        server=list(_server(client, namespace)),
+        definitions=list(
+            _own(client, DEFINITIONS, "customresourcedefinitions.apiextensions.k8s.io", _is_definition)
+        ),
+        marks=read_marks(client),
+    )
+
+
+def _server(client: ApiClient, namespace: str) -> Iterator[Item]:
+    within = f"namespaces/{namespace}"
+    for path, kind in (
+        (f"/apis/apps/v1/{within}/deployments", "deployments.apps"),
+        (f"/apis/policy/v1/{within}/poddisruptionbudgets", "poddisruptionbudgets.policy"),
+        (f"/api/v1/{within}/services", "services"),
+        (f"/api/v1/{within}/serviceaccounts", "serviceaccounts"),
+    ):
+        yield from _own(client, path, kind)
+    yield from _own(client, f"/api/v1/{within}/secrets", "secrets", lambda item: _name(item) == "sluice-ca")
+    yield from _own(
+        client,
+        f"/apis/coordination.k8s.io/v1/{within}/leases",
+        "leases.coordination.k8s.io",
+        lambda item: _name(item).startswith("sluice-"),
+    )
+    yield from _own(
+        client,
+        "/api/v1/namespaces",
+        "namespaces",
+        lambda item: _name(item) == namespace and _is_part(item),
+    )
+
+
+def _own(client: ApiClient, path: str, kind: str, chosen: Chosen | None = None) -> Iterator[Item]:
+    """The objects of a list that are Sluice's."""
+    for item in _items(client, path, kind):
+        if (chosen or _is_own)(item):
+            metadata = item["metadata"]
+            where = f" in namespace {metadata['namespace']}" if metadata.get("namespace") else ""
+            yield Item(f"{path}/{metadata['name']}", f"{kind}/{metadata['name']}{where}")
+
+
+def _items(client: ApiClient, path: str, kind: str, **query: str) -> list[Object]:
+    """The items of a list; none where the API server does not have the kind."""
+    try:
+        return client.list(path, query=query, kind=kind).items
+    except KindMissingError:
+        return []
+
+
+def _is_own(item: Object) -> bool:
+    return _is_part(item) or _name(item) in NAMES
+
+
+def _is_part(item: Object) -> bool:
+    key, value = PART_OF
+    return (item["metadata"].get("labels") or {}).get(key) == value
+
+
+def _is_definition(item: Object) -> bool:
+    return _name(item) in OWN_DEFINITIONS
+
+
+def _name(item: Object) -> str:
+    return str(item["metadata"]["name"])
+
+
+def read_marks(client: ApiClient) -> Marks:
+    """What bears a mark now. Raises `QueueError`."""
+    pods = _items(client, "/api/v1/pods", "pods")
+    waiting = [pod for pod in pods if not pod["spec"].get("nodeName") and not _has_ended(pod)]
+    workloads = [
+        (kind, item)
+        for kind in KINDS.values()
+        for item in _items(client, kind.path, f"{kind.resource}.{kind.group}")
+        if is_marked(item)
+    ]
+    groups = _items(client, PODGROUPS, "podgroups.scheduling.volcano.sh")
+    return Marks(
+        gated=[pod for pod in pods if is_gated(pod)],
+        pods=[pod for pod in pods if is_marked(pod, besides=FROM_TEMPLATES)],
+        marked=[pod for pod in waiting if _requests_marker(pod)],
+        workloads=workloads,
+        suspended=[(kind, item) for kind, item in workloads if is_suspended(kind, item)],
+        podgroups=[group for group in groups if is_marked(group)],
+        namespaces=[item for item in _items(client, "/api/v1/namespaces", "namespaces") if is_marked(item)],
+    )
+
+
+def is_marked(item: Object, *, besides: Collection[str] = ()) -> bool:
+    """Whether a label of the object itself is ours, or an annotation but for those in `besides`."""
+    metadata = item["metadata"]
+    return bool(own_keys(metadata.get("labels")) or set(own_keys(metadata.get("annotations"))) - set(besides))
+
+
+def own_keys(keys: Mapping[str, str] | None) -> list[str]:
+    return [key for key in keys or () if key.startswith(PREFIX)]
+
+
+def is_gated(pod: Object) -> bool:
+    return any(gate["name"] == names.GATE for gate in pod["spec"].get("schedulingGates") or ())
+
+
+def is_suspended(kind: WorkloadKind, item: Object) -> bool:
+    """Whether a drain, or a stop, has suspended it."""
+    annotations = item["metadata"].get("annotations") or {}
+    return kind.key in SUSPENDABLE and names.SUSPENDED in annotations
+
+
+def _requests_marker(pod: Object) -> bool:
+    return any(_markers(container) for container in _containers(pod))
+
+
+def _containers(pod: Object) -> Iterable[Object]:
+    return (*pod["spec"].get("containers", ()), *(pod["spec"].get("initContainers") or ()))
+
+
+def _markers(container: Object) -> bool:
+    requests = (container.get("resources") or {}).get("requests") or {}
+    return names.MARKER in requests or names.SCORED in requests
+
+
+def _has_ended(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}

@@ -1,0 +1,247 @@
+"""Removes Sluice in an order in which no request of others fails and nothing is left behind.
+
+1. What makes the API server call the server. Without it pods and workloads are created and changed as if
+   Sluice had never been there, whether the server runs or not.
+2. The server's rights, and then the server. A server that still runs can write nothing any more.
+3. It waits until no replica holds its Lease: by then each has stopped to act.
+4. The marks on objects of others, so that waiting pods run; what a drain suspended is resumed.
+5. What is left of the server's own, its namespace, and, if asked, the definitions.
+
+Each step does what is left of it, so a removal that was interrupted is done again from the start.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+from kubectl_queue.access.client import ApiClient
+from kubectl_queue.access.responses import Object, Request
+from kubectl_queue.errors import ConflictError, KindMissingError, NotFoundError, QueueError, ServerError
+from kubectl_queue.removal.inventory import (
+    REPLICAS,
+    Inventory,
+    Item,
+    Marks,
+    is_gated,
+    is_suspended,
+    own_keys,
+    read_marks,
+)
+from queues import labels as names
+from queues.workload_kinds import Suspension, WorkloadKind
+
+#: For as long the API server may go on to call a webhook, or to obey a policy, that was just deleted.
+STALE_SECONDS = 20.0
+#: For as long replicas may hold their Leases: they last six seconds.
+LEASE_SECONDS = 60.0
+PAUSE_SECONDS = 0.3
+#: Objects that were made while the marks were taken off are found by reading once more.
+PASSES = 5
+
+_STALE = re.compile(r"failed calling webhook|admission webhook|ValidatingAdmissionPolicy")
+_STRATEGIC = "application/strategic-merge-patch+json"
+_MERGE = "application/merge-patch+json"
+
+Say = Callable[[str], None]
+
+
+class Remover:
+    """One removal. `say`: receives a line for each thing that was done."""
+
+    def __init__(self, client: ApiClient, *, namespace: str, say: Say, progress: Say) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._say = say
+        self._progress = progress
+        self._stale_until = 0.0
+
+    def remove(self, inventory: Inventory, *, definitions: bool) -> Marks:
+        """Remove it all; returns what still bears marks. Raises `QueueError`."""
+        for item in inventory.calls:
+            self._delete(item)
+        self._stale_until = time.monotonic() + STALE_SECONDS
+        running = [item for item in inventory.server if item.shown.startswith("deployments")]
+        for item in (*inventory.rights, *running):
+            self._delete(item)
+        self._await_replicas()
+        left = self._remove_marks()
+        for item in inventory.server:
+            if item not in running:
+                self._delete(item, may_be_gone=True)
+        for item in inventory.definitions if definitions else ():
+            self._delete(item)
+        return left
+
+    def _await_replicas(self) -> None:
+        """Return once every replica's Lease has ended. Raises `QueueError`."""
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases"
+        end = time.monotonic() + LEASE_SECONDS
+        while holders := self._holders(path):
+            if time.monotonic() > end:
+                raise QueueError(
+                    f"{', '.join(holders)} in namespace {self._namespace} is still renewed, so a server "
+                    "runs that was not removed; end it, and repeat this command"
+                )
+            self._progress(f"waiting until the server has stopped: {', '.join(holders)}")
+            time.sleep(PAUSE_SECONDS)
+
+    def _holders(self, path: str) -> list[str]:
+        try:
+            leases = self._client.list(path, query={"labelSelector": REPLICAS}, kind="leases").items
+        except (NotFoundError, KindMissingError):
+            return []
+        now = self._client.now
+        return [f"lease/{each['metadata']['name']}" for each in leases if lease_end(each) >= now]
+
+    # Marks
+
+    def _remove_marks(self) -> Marks:
+        marks = read_marks(self._client)
+        for _ in range(PASSES):
+            if marks.empty:
+                break
+            self._remove_each(marks)
+            time.sleep(PAUSE_SECONDS)  # controllers may write once more what they had read before
+            marks = read_marks(self._client)
+        return marks
+
+    def _remove_each(self, marks: Marks) -> None:
+        waiting = {_path("/api/v1", "pods", pod) for pod in marks.gated}
+        pods = {_path("/api/v1", "pods", pod): pod for pod in (*marks.gated, *marks.pods)}
+        for number, (path, pod) in enumerate(pods.items(), start=1):
+            self._progress(f"pods: {number} of {len(pods)}")
+            self._patch(path, pod_patch(pod), kind="pods", content_type=_STRATEGIC)
+        self._count(len(waiting), "pod", "let go")
+        self._count(len(pods), "pod", "without its marks")
+        for kind, item in marks.workloads:
+            if is_suspended(kind, item) and kind.suspension is Suspension.COMMAND:
+                self._command_resume(kind, item)
+            path = _path(f"/apis/{kind.api_version}", kind.resource, item)
+            self._patch(path, workload_patch(kind, item), kind=f"{kind.resource}.{kind.group}")
+        self._count(len(marks.suspended), "workload", "resumed")
+        self._count(len(marks.workloads), "workload", "without its marks")
+        for group in marks.podgroups:
+            path = _path("/apis/scheduling.volcano.sh/v1beta1", "podgroups", group)
+            self._patch(path, metadata_patch(group), kind="podgroups.scheduling.volcano.sh")
+        self._count(len(marks.podgroups), "PodGroup", "without its marks")
+        for each in marks.namespaces:
+            path = f"/api/v1/namespaces/{quote(each['metadata']['name'], safe='')}"
+            self._patch(path, metadata_patch(each), kind="namespaces")
+        self._count(len(marks.namespaces), "namespace", "without its marks")
+
+    def _count(self, number: int, what: str, done: str) -> None:
+        if number:
+            self._say(f"{number} {what}{'' if number == 1 else 's'} {done}")
+
+    def _command_resume(self, kind: WorkloadKind, item: Object) -> None:
+        """Volcano's own controller resumes its Jobs by a Command."""
+        metadata = item["metadata"]
+        body = {
+            "apiVersion": "bus.volcano.sh/v1alpha1",
+            "kind": "Command",
+            "metadata": {"generateName": "sluice-resumejob-", "namespace": metadata["namespace"]},
+            "action": "ResumeJob",
+            "target": {
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+                "controller": True,
+            },
+            "reason": "QueueResumed",
+        }
+        path = f"/apis/bus.volcano.sh/v1alpha1/namespaces/{metadata['namespace']}/commands"
+        self._send("POST", path, kind="commands.bus.volcano.sh", body=body)
+
+    # Requests
+
+    def _delete(self, item: Item, *, may_be_gone: bool = False) -> None:
+        try:
+            self._send(
+                "DELETE",
+                item.path,
+                kind=item.shown.partition("/")[0],
+                body={"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"},
+            )
+        except (NotFoundError, KindMissingError):
+            if not may_be_gone:
+                self._say(f"{item.shown} was gone already")
+            return
+        self._say(f"{item.shown} deleted")
+
+    def _patch(self, path: str, patch: Mapping[str, Any], *, kind: str, content_type: str = _MERGE) -> None:
+        """What is gone meanwhile needs no patch."""
+        try:
+            self._send("PATCH", path, kind=kind, body=patch, content_type=content_type)
+        except NotFoundError:
+            return
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        kind: str,
+        body: Mapping[str, Any],
+        content_type: str = "application/json",
+    ) -> None:
+        """Sent again while the API server still obeys what was just deleted."""
+        request = Request(method, path, {}, json.dumps(body).encode(), content_type)
+        while True:
+            try:
+                self._client.send(request, kind=kind)
+            except ServerError as exc:
+                is_stale = _STALE.search(str(exc)) is not None or isinstance(exc, ConflictError)
+                if not is_stale or time.monotonic() > self._stale_until:
+                    raise
+                time.sleep(PAUSE_SECONDS)
+            else:
+                return
+
+
+def _path(api: str, resource: str, item: Object) -> str:
+    metadata = item["metadata"]
+    return f"{api}/namespaces/{metadata['namespace']}/{resource}/{quote(metadata['name'], safe='')}"
+
+
+def metadata_patch(item: Object) -> dict[str, Any]:
+    """The patch that takes our labels and annotations off."""
+    return {
+        "metadata": {
+            field: dict.fromkeys(keys)
+            for field in ("labels", "annotations")
+            if (keys := own_keys(item["metadata"].get(field)))
+        }
+    }
+
+
+def pod_patch(pod: Object) -> dict[str, Any]:
+    """The same for a pod, as a strategic merge patch: its gate goes too."""
+    patch = metadata_patch(pod)
+    if is_gated(pod):
+        patch["spec"] = {"schedulingGates": [{"name": names.GATE, "$patch": "delete"}]}
+    return patch
+
+
+def workload_patch(kind: WorkloadKind, item: Object) -> dict[str, Any]:
+    """The same for a workload; one that a drain suspended is resumed.
+
+    Its template stays as it is: a change of it would replace its pods.
+    """
+    patch = metadata_patch(item)
+    if is_suspended(kind, item) and kind.suspension is Suspension.SPEC:
+        patch["spec"] = {"suspend": False}
+    return patch
+
+
+def lease_end(lease: Object) -> datetime:
+    """When it ends unless it is renewed."""
+    spec = lease.get("spec") or {}
+    renewed = datetime.fromisoformat(str(spec.get("renewTime") or "1970-01-01T00:00:00Z"))
+    return renewed + timedelta(seconds=int(spec.get("leaseDurationSeconds") or 0))

@@ -1,0 +1,243 @@
+"""`uninstall`: what is found of Sluice in a cluster, what is left alone, and in which order it goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import yaml
+
+from kubectl_queue.access.client import Listing
+from kubectl_queue.access.responses import Object, Request
+from kubectl_queue.commands.uninstall import plan
+from kubectl_queue.errors import NotFoundError, QueueError, ServerError
+from kubectl_queue.removal import inventory as inventories
+from kubectl_queue.removal import remover as removers
+from kubectl_queue.removal.inventory import Inventory, Marks, read_inventory
+from kubectl_queue.removal.remover import Remover, metadata_patch, pod_patch, workload_patch
+from queues.workload_kinds import KINDS
+from tests.support.paths import ROOT
+from tests.support.plugin.harness import NOW
+
+WEBHOOKS = f"{inventories.ADMISSION}/mutatingwebhookconfigurations"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/sluice-system/leases"
+PODS = "/api/v1/pods"
+STALE = ServerError('failed calling webhook "pods.sluice.dev": connection refused', code=500)
+
+
+def thing(name: str, *, namespace: str = "", labels: Mapping[str, str] | None = None, **more: Any) -> Object:
+    metadata = {"name": name, "labels": dict(labels or {}), **more.pop("metadata", {})}
+    return {"metadata": {**metadata, **({"namespace": namespace} if namespace else {})}, **more}
+
+
+def pod(name: str, *, gate: str = "", queue: str = "", requests: Mapping[str, str] | None = None) -> Object:
+    spec: Object = {"containers": [{"name": "work", "resources": {"requests": dict(requests or {})}}]}
+    if gate:
+        spec["schedulingGates"] = [{"name": gate}, {"name": "others/gate"}]
+    labels = {"app": "x", **({"sluice.dev/queue": queue} if queue else {})}
+    annotations = {"sluice.dev/queue": queue, "sluice.dev/admission": "u", "note": "x"} if queue else {}
+    return thing(name, namespace="lab", labels=labels, spec=spec, metadata={"annotations": annotations})
+
+
+class Cluster:
+    """The lists of an API server, by path; what is sent is kept, and gone from the lists."""
+
+    now = NOW
+
+    def __init__(self, lists: Mapping[str, list[Object]]) -> None:
+        self._lists = {path: list(items) for path, items in lists.items()}
+        self.sent: list[tuple[str, str]] = []
+        self.bodies: dict[str, Any] = {}
+        self.refusals: list[Exception] = []
+
+    def list(self, path: str, *, query: Mapping[str, str], kind: str) -> Listing:
+        return Listing(list(self._lists.get(path, ())), "7")
+
+    def send(self, request: Request, *, kind: str) -> Object:
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.sent.append((request.method, request.path))
+        self.bodies[request.path] = json.loads(request.body or b"{}")
+        name = request.path.rpartition("/")[2]
+        for path, items in self._lists.items():
+            self._lists[path] = [each for each in items if each["metadata"]["name"] != name]
+        return {}
+
+
+def found(cluster: Cluster) -> Inventory:
+    return read_inventory(cluster, namespace="sluice-system")  # type: ignore[arg-type]
+
+
+def remove(cluster: Cluster, *, definitions: bool = False) -> tuple[Marks, list[str]]:
+    lines: list[str] = []
+    remover = Remover(
+        cluster,  # type: ignore[arg-type]
+        namespace="sluice-system",
+        say=lines.append,
+        progress=lambda _: None,
+    )
+    return remover.remove(found(cluster), definitions=definitions), lines
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removers, "PAUSE_SECONDS", 0.0)
+
+
+def test_the_names_are_those_of_the_manifests() -> None:
+    """Of webhooks, policies and roles, which are found by name where the label is missing."""
+    documents = [
+        document
+        for folder in ("webhooks", "policies", "rbac", "queue-readers")
+        for path in (ROOT / "manifests" / folder).glob("*.yaml")
+        for document in yaml.safe_load_all(path.read_text())
+        if document and document["kind"] != "Kustomization"
+    ]
+    assert {document["metadata"]["name"] for document in documents} == inventories.NAMES
+
+
+def test_objects_are_found_by_label_or_by_name_and_those_of_others_stay() -> None:
+    part = {"app.kubernetes.io/part-of": "sluice"}
+    cluster = Cluster(
+        {WEBHOOKS: [thing("sluice"), thing("chart-sluice", labels=part), thing("cert-manager")]}
+    )
+    assert [item.path for item in found(cluster).calls] == [f"{WEBHOOKS}/sluice", f"{WEBHOOKS}/chart-sluice"]
+
+
+def test_a_namespace_that_does_not_say_it_is_ours_stays() -> None:
+    cluster = Cluster({"/api/v1/namespaces": [thing("sluice-system")]})
+    assert found(cluster).server == []
+
+
+def test_keys_of_others_and_annotations_of_templates_are_no_marks() -> None:
+    ours, plain = pod("ours", queue="research"), pod("plain", gate="others/gate")
+    templated = thing(
+        "new", namespace="lab", metadata={"annotations": {"sluice.dev/queue": "research"}}, spec={}
+    )
+    marks = found(Cluster({PODS: [ours, plain, templated]})).marks
+    assert ([each["metadata"]["name"] for each in marks.pods], marks.gated) == (["ours"], [])
+
+
+def test_the_patch_of_a_pod_takes_our_keys_and_our_gate_and_nothing_else() -> None:
+    assert pod_patch(pod("x", gate="sluice.dev/queue", queue="research")) == {
+        "metadata": {
+            "labels": {"sluice.dev/queue": None},
+            "annotations": {"sluice.dev/queue": None, "sluice.dev/admission": None},
+        },
+        "spec": {"schedulingGates": [{"name": "sluice.dev/queue", "$patch": "delete"}]},
+    }
+    assert metadata_patch(pod("x")) == {"metadata": {}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "annotations", "spec"),
+    [
+        ("jobs", {"sluice.dev/suspended": "research"}, {"suspend": False}),
+        ("jobsets", {"sluice.dev/suspended": "research"}, {"suspend": False}),
+        ("jobs", {"sluice.dev/queue": "research"}, None),
+        ("jobs.batch.volcano.sh", {"sluice.dev/suspended": "research"}, None),
+        ("deployments", {"sluice.dev/suspended": "a user wrote it"}, None),
+    ],
+)
+def test_what_a_drain_suspended_is_resumed(kind: str, annotations: dict[str, str], spec: object) -> None:
+    """A Job of Volcano by a Command; what bears no mark of a drain stays as it is."""
+    item = thing("x", namespace="lab", metadata={"annotations": annotations})
+    assert workload_patch(KINDS[kind], item).get("spec") == spec
+
+
+def full() -> Cluster:
+    lease = thing(
+        "sluice-replica-a", spec={"renewTime": "2030-01-01T11:59:00.000000Z", "leaseDurationSeconds": 6}
+    )
+    return Cluster(
+        {
+            WEBHOOKS: [thing("sluice")],
+            f"{inventories.RBAC}/clusterrolebindings": [thing("sluice")],
+            "/apis/apps/v1/namespaces/sluice-system/deployments": [
+                thing("sluice", namespace="sluice-system")
+            ],
+            LEASES: [lease],
+            PODS: [
+                pod("waits", gate="sluice.dev/queue", queue="research", requests={"sluice.dev/member": "1"})
+            ],
+            "/api/v1/namespaces": [
+                thing("lab", labels={"sluice.dev/member-namespace": "true"}),
+                thing("sluice-system", labels={"app.kubernetes.io/part-of": "sluice"}),
+            ],
+            inventories.DEFINITIONS: [thing("queues.scheduling.volcano.sh")],
+        }
+    )
+
+
+def test_calls_go_first_then_rights_and_server_then_marks_then_the_namespace() -> None:
+    cluster = full()
+    left, lines = remove(cluster)
+    assert left.empty
+    paths = [path for _, path in cluster.sent]
+    order = [
+        f"{WEBHOOKS}/sluice",
+        f"{inventories.RBAC}/clusterrolebindings/sluice",
+        "/apis/apps/v1/namespaces/sluice-system/deployments/sluice",
+        "/api/v1/namespaces/lab/pods/waits",
+        "/api/v1/namespaces/lab",
+        "/api/v1/namespaces/sluice-system",
+    ]
+    assert [path for path in paths if path in order] == order
+    assert {"1 pod let go", "1 namespace without its marks"} <= set(lines)
+    assert not [path for path in paths if path.startswith(inventories.DEFINITIONS)]
+
+
+def test_the_definitions_go_only_when_that_is_asked() -> None:
+    cluster = full()
+    remove(cluster, definitions=True)
+    assert cluster.sent[-1] == ("DELETE", f"{inventories.DEFINITIONS}/queues.scheduling.volcano.sh")
+
+
+def test_what_is_refused_by_a_webhook_that_is_just_gone_is_sent_again() -> None:
+    """The API server hears of its end a moment later."""
+    cluster = Cluster({PODS: [pod("waits", gate="sluice.dev/queue", queue="research")]})
+    cluster.refusals = [STALE, STALE]
+    assert remove(cluster)[0].empty
+    assert [path for _, path in cluster.sent] == ["/api/v1/namespaces/lab/pods/waits"]
+
+
+def test_a_refusal_of_another_kind_ends_it() -> None:
+    cluster = full()
+    cluster.refusals = [ServerError("Error from server (Forbidden): no right", code=403)]
+    with pytest.raises(ServerError, match="no right"):
+        remove(cluster)
+
+
+def test_what_is_gone_meanwhile_is_passed_over() -> None:
+    cluster = full()
+    cluster.refusals = [NotFoundError("Error from server (NotFound): gone", code=404)]
+    assert remove(cluster)[1][0].endswith("was gone already")
+
+
+def test_a_server_that_goes_on_renewing_its_lease_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No mark is touched then: it would write them again."""
+    monkeypatch.setattr(removers, "LEASE_SECONDS", 0.0)
+    cluster = full()
+    cluster.now = NOW - timedelta(minutes=5)
+    with pytest.raises(
+        QueueError, match="lease/sluice-replica-a in namespace sluice-system is still renewed"
+    ):
+        remove(cluster)
+    assert ("PATCH", "/api/v1/namespaces/lab/pods/waits") not in cluster.sent
+
+
+def test_the_plan_says_what_would_be_done_and_what_stays() -> None:
+    lines = list(plan(found(full()), definitions=False))
+    assert "mutatingwebhookconfigurations.admissionregistration.k8s.io/sluice deleted (dry run)" in lines
+    assert "1 pods would be let go: their queue stops them, or is not there" in lines
+    assert any(
+        line.startswith("the definitions and all Queues, PodGroups and Commands stay") for line in lines
+    )
+    assert lines[-1].startswith("1 waiting pods request sluice.dev/member")
+
+
+def test_a_cluster_without_it_is_said_to_have_none() -> None:
+    assert list(plan(found(Cluster({})), definitions=False)) == ["there is nothing of Sluice here"]
