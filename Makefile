@@ -1,9 +1,9 @@
-# One way to do each everyday thing. LOCAL=dir make up: a cluster in another folder; NODES=n: its nodes.
+# One way to do each everyday thing. LOCAL=dir make up: a cluster in another folder; NODES=n: its nodes; VERSION=1.30: its Kubernetes.
 PYTHON ?= python3
 RUN := .venv/bin/python -m
 UV := $(shell sed -n 's/.*"\(uv==[^"]*\)".*/\1/p' pyproject.toml)
 
-.PHONY: up down status pods pods-down test test-fast test-pods lint bench soak docs image release
+.PHONY: up down status pods pods-down test test-fast test-core test-pods versions pythons lint bench soak docs image release
 
 up: .venv/.stamp
 	@$(RUN) localcluster up
@@ -33,6 +33,16 @@ test: .venv/.stamp # the build first, where its progress can be seen; without it
 
 test-fast: .venv/.stamp # without the control plane, and without the few files that take long by themselves
 	HYPOTHESIS_PROFILE=fast $(PYTEST) -p no:schemathesis -n 2 -m "not cluster and not slow"
+
+test-core: .venv/.stamp # what is run on every Kubernetes version (tests/core.py), on the one that VERSION names
+	@$(RUN) localcluster build && $(RUN) localcluster.external_tools
+	$(ROOMY) $(PYTEST) -n 4 -m core
+
+versions: .venv/.stamp # the same on each version, as a table; VERSIONS="1.30 1.36": on these
+	@$(ROOMY) $(RUN) tests.kubernetes_versions $(VERSIONS)
+
+pythons: .venv/.stamp # the tests of `make test-fast` on each Python from 3.11 on that is here, as a table
+	@$(RUN) tests.python_versions $(VERSIONS)
 
 test-pods: .venv/.stamp # with real nodes and pods; no part of `make test`
 	@$(RUN) localcluster.pods build

@@ -1,6 +1,7 @@
 """`python -m localcluster up|down|status|build`: a control plane on this machine.
 
-Environment: LOCAL, the cluster's folder (default .local); NODES, how many nodes (default 3).
+Environment: LOCAL, the cluster's folder (default .local); NODES, how many nodes (default 3); VERSION, which
+Kubernetes (default: the newest).
 """
 
 from __future__ import annotations

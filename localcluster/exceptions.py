@@ -2,6 +2,7 @@
 
 LocalClusterError
 ├── BuildFailed          a binary can neither be found nor built; the message says what to do
+├── VersionRefused       VERSION names no version that can be built, or not that of the cluster
 ├── StartFailed          a component did not come up; the message names it and shows the end of its log
 ├── SetUpFailed          the control plane runs, but its manifests or nodes could not be created
 └── NotRunning           no cluster runs in this folder
@@ -16,6 +17,10 @@ class LocalClusterError(Exception):
 
 class BuildFailed(LocalClusterError):
     """A binary can neither be found nor built."""
+
+
+class VersionRefused(LocalClusterError):
+    """VERSION names no version that can be built, or not that of the cluster."""
 
 
 class StartFailed(LocalClusterError):

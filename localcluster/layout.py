@@ -40,6 +40,11 @@ class Layout:
         return self.folder / "ports.json"
 
     @property
+    def version(self) -> Path:
+        """Which Kubernetes it is, such as 1.36."""
+        return self.folder / "version"
+
+    @property
     def bin(self) -> Path:
         return self.folder / "bin"
 
@@ -104,6 +109,7 @@ class Layout:
             self.kubeconfig,
             self.info,
             self.ports,
+            self.version,
             self.bin,
             self.etcd,
             self.pki,

@@ -8,6 +8,7 @@ Only one process at a time starts or stops components of a cluster (`locked`).
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from certs.authority import load_or_create
-from localcluster import build, components, credentials, manifests, nodes, processes, scheduler_config, status
+from localcluster import (
+    build,
+    components,
+    credentials,
+    manifests,
+    nodes,
+    processes,
+    scheduler_config,
+    status,
+    versions,
+)
 from localcluster.build import Say
 from localcluster.components import Started, until, until_ready
 from localcluster.exceptions import StartFailed
@@ -50,7 +61,7 @@ def up(layout: Layout, options: Options, *, say: Say) -> None:
     """Return once the cluster runs, is ready and is set up. Raises `LocalClusterError`."""
     began = time.monotonic()
     with locked(layout, say=say):
-        build.binaries(layout.bin, say=say)
+        _link_binaries(layout, say=say)
         with stopping_on_failure(layout):
             ports = _prepare_files(layout, audit_policy=options.audit_policy)
             documents = manifests.rendered(layout)
@@ -131,6 +142,13 @@ def stopping_on_failure(layout: Layout) -> Iterator[None]:
     except BaseException:
         processes.stop(layout.folder, keep=before, grace=3)
         raise
+
+
+def _link_binaries(layout: Layout, *, say: Say) -> None:
+    """The programs of the version that the cluster has, or is to have. Raises `VersionRefused`."""
+    version = versions.of_cluster(layout.version, exists=layout.etcd.exists())
+    build.binaries(layout.bin, say=say, env={**os.environ, "VERSION": version})
+    layout.version.write_text(f"{version}\n")
 
 
 def _prepare_files(layout: Layout, *, audit_policy: Path) -> Ports:

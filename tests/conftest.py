@@ -21,7 +21,7 @@ from localcluster import processes
 from localcluster.build import cache
 from localcluster.cluster import LocalCluster
 from localcluster.exceptions import BuildFailed
-from tests import weights
+from tests import core, weights
 from tests.support.examples import DEFAULT, examples
 
 #: A test that asks for one of these needs the control plane, and is marked so.
@@ -49,6 +49,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """
     if collection_path == REAL_PODS:
         return True if "pods" not in config.option.markexpr else None
+    if config.option.markexpr == "core" and not core.is_core(collection_path):
+        return True
     unwanted = "not slow" in config.option.markexpr and weights.slow(collection_path)
     return True if unwanted else None
 
@@ -66,8 +68,9 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before those that choose by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if missing := weights.missing():
-        raise pytest.UsageError(f"tests/weights.py has files that are not there: {', '.join(missing)}")
+    for table in (weights, core):
+        if missing := table.missing():
+            raise pytest.UsageError(f"{table.__file__} has files that are not there: {', '.join(missing)}")
     fixtures: defaultdict[Path, set[str]] = defaultdict(set)
     for item in items:
         names = set(getattr(item, "fixturenames", ()))
@@ -76,6 +79,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.cluster)
         if weights.slow(item.path):
             item.add_marker(pytest.mark.slow)
+        if core.is_core(item.path):
+            item.add_marker(pytest.mark.core)
     items.sort(key=lambda item: (_turn(item, fixtures[item.path]), -weights.seconds(item.path)))
 
 

@@ -74,7 +74,7 @@ def ensure(*, say: Say, env: Mapping[str, str] = os.environ) -> Binaries:
 
 
 def _go_folder(env: Mapping[str, str]) -> Path:
-    digest = hashlib.sha256(build.LDFLAGS.encode())
+    digest = hashlib.sha256(build.ldflags().encode())
     for name in GO_FILES:
         digest.update((HERE / name).read_bytes())
     return cache(env) / f"go-{build.KUBERNETES}-{digest.hexdigest()[:12]}"

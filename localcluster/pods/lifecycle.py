@@ -14,6 +14,7 @@ rest. An `up` that fails or is interrupted before anything ran leaves nothing; e
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from localcluster import build, lifecycle, processes, scheduler_config
+from localcluster import build, lifecycle, processes, scheduler_config, versions
 from localcluster.apiserver import kubectl
 from localcluster.build import Say
 from localcluster.components import until
@@ -47,7 +48,8 @@ class Options:
 def build_all(layout: Layout, *, say: Say) -> binaries.Binaries:
     """Fill the cache with everything that is built once. Raises `BuildFailed`."""
     sandbox.check_machine(layout.folder, build.home())
-    build.binaries(layout.bin, say=say)
+    # The kubelet is of the newest, and may not be newer than the API server.
+    build.binaries(layout.bin, say=say, env={**os.environ, "VERSION": versions.NEWEST})
     return binaries.ensure(say=say)
 
 

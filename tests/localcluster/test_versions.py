@@ -1,0 +1,113 @@
+"""Which Kubernetes versions there are, how one is chosen, and what an older one is built from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from localcluster import build, versions
+from localcluster.exceptions import VersionRefused
+from tests.support.paths import ROOT
+
+UPSTREAM = """\
+module k8s.io/kubernetes
+
+go 1.22.0
+
+require (
+	github.com/blang/semver/v4 v4.0.0
+	k8s.io/api v0.0.0
+	k8s.io/kube-openapi v0.0.0-20240228011516-70dd3763d340
+	k8s.io/utils v0.0.0-20230726121419-3b25d923346b // indirect
+)
+
+require k8s.io/mount-utils v0.0.0 // indirect
+
+replace (
+	k8s.io/api => ./staging/src/k8s.io/api
+	k8s.io/mount-utils => ./staging/src/k8s.io/mount-utils
+)
+"""
+BUILT_FROM = """\
+module sluice.dev/localcluster/kubernetes
+
+go 1.22.0
+
+require (
+	github.com/blang/semver/v4 v4.0.0
+	k8s.io/api v0.30.14
+	k8s.io/kube-openapi v0.0.0-20240228011516-70dd3763d340
+	k8s.io/utils v0.0.0-20230726121419-3b25d923346b // indirect
+)
+
+require k8s.io/mount-utils v0.30.14 // indirect
+
+require k8s.io/kubernetes v1.30.14
+
+replace (
+	k8s.io/api => k8s.io/api v0.30.14
+	k8s.io/mount-utils => k8s.io/mount-utils v0.30.14
+)
+"""
+
+
+def test_the_newest_is_the_one_in_go_mod() -> None:
+    required = f"\n\tk8s.io/kubernetes {versions.RELEASES[versions.NEWEST]} // indirect\n"
+    assert required in (ROOT / "localcluster" / "go.mod").read_text()
+    assert (next(iter(versions.RELEASES)), list(versions.RELEASES)[-1]) == (versions.OLDEST, versions.NEWEST)
+
+
+def test_each_has_its_row_on_the_page() -> None:
+    """With the date on which it was tried, or that it was not."""
+    page = (ROOT / "docs" / "operating.md").read_text()
+    rows = re.findall(r"^\| (1\.\d+\.\d+) \| .+ \|(?: \d{4}-\d\d-\d\d)? \|$", page, re.MULTILINE)
+    assert [f"v{release}" for release in rows] == list(versions.RELEASES.values())
+
+
+@pytest.mark.parametrize("minor", sorted(versions.RELEASES.keys() - versions.UNPUBLISHED - {versions.NEWEST}))
+def test_the_digests_of_each_older_one_are_here(minor: str) -> None:
+    """Of Kubernetes itself and of the modules of its repository."""
+    release = versions.RELEASES[minor]
+    lines = versions.digests(minor).read_text().splitlines()
+    names = {
+        line.split()[0]
+        for line in lines
+        if line.split()[1].partition("/")[0] in (release, f"v0{release[2:]}")
+    }
+    assert {"k8s.io/kubernetes", "k8s.io/api", "k8s.io/apiserver", "k8s.io/kubectl"} <= names
+
+
+@pytest.mark.parametrize(
+    ("named", "minor"), [("", versions.NEWEST), ("1.30", "1.30"), ("v1.31", "1.31"), ("1.30.14", "1.30")]
+)
+def test_version_names_a_minor_version_or_its_release(named: str, minor: str) -> None:
+    assert versions.chosen({"VERSION": named}) == minor
+
+
+@pytest.mark.parametrize("named", ["1.29", "1.30.2", "30", "newest", "1.30.14.1"])
+def test_any_other_version_is_refused_with_those_that_there_are(named: str) -> None:
+    with pytest.raises(VersionRefused, match=r"there is 1\.30, .*1\.30\.14"):
+        versions.chosen({"VERSION": named})
+
+
+def test_a_cluster_keeps_its_version_until_it_is_gone(tmp_path: Path) -> None:
+    recorded = tmp_path / "version"
+    assert versions.of_cluster(recorded, {"VERSION": "1.30"}, exists=False) == "1.30"
+    recorded.write_text("1.30\n")
+    assert versions.of_cluster(recorded, {}, exists=True) == "1.30"
+    with pytest.raises(VersionRefused, match=r"is of 1\.30; end it first with: make down"):
+        versions.of_cluster(recorded, {"VERSION": "1.31"}, exists=True)
+    assert versions.of_cluster(recorded, {"VERSION": "1.31"}, exists=False) == "1.31"
+
+
+def test_an_older_one_is_built_from_what_kubernetes_itself_requires() -> None:
+    assert versions.requirements(UPSTREAM, release="v1.30.14") == BUILT_FROM
+
+
+def test_each_version_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    env = {"XDG_CACHE_HOME": str(tmp_path)}
+    folders = {build.cache({**env, "VERSION": minor}) for minor in versions.RELEASES}
+    assert len(folders) == len(versions.RELEASES)
+    assert build.cache(env) in folders
