@@ -15,7 +15,7 @@ from kubectl_queue.cli.flags import Flags, bool_flag
 from kubectl_queue.cli.options import COMMAND, DRY_RUN, DryRun
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import QueueError, UsageError
-from kubectl_queue.removal.inventory import Inventory, Marks, read_inventory
+from kubectl_queue.removal.inventory import OWN_SCHEDULER, Inventory, Marks, read_inventory
 from kubectl_queue.session import Session
 
 _COMMAND = f"{COMMAND} uninstall"
@@ -78,6 +78,12 @@ def advice(marks: Marks) -> Iterator[str]:
             f"{len(marks.marked)} waiting pods request sluice.dev/member, which no node offers. Until they "
             "run, keep the extender entry in kube-scheduler's configuration, with ignorable: true and "
             "ignoredByScheduler"
+        )
+    if marks.of_own_scheduler:
+        yield (
+            f"{len(marks.of_own_scheduler)} waiting pods name scheduler {OWN_SCHEDULER}, which goes with "
+            "Sluice. They run once kube-scheduler's configuration has a profile of that name; or delete "
+            "those that are created again"
         )
 
 

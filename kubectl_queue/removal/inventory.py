@@ -34,6 +34,7 @@ NAMES = frozenset(
         "sluice-queue-readers",
         "sluice-queue-viewer",
         "sluice-queues",
+        "sluice-scheduler",
     }
 )
 #: The label of the replicas' Leases.
@@ -49,6 +50,8 @@ OWN_DEFINITIONS = (
     "commands.bus.volcano.sh",
 )
 
+#: The name of the scheduler that members get where Sluice brings its own.
+OWN_SCHEDULER = "sluice"
 #: Annotations that pods get from their templates, which keep them.
 FROM_TEMPLATES = (names.QUEUE, names.QUEUE_FROM)
 
@@ -85,6 +88,8 @@ class Marks:
     pods: list[Object] = field(default_factory=list)
     #: Pods on no node that request the marker, which no node offers.
     marked: list[Object] = field(default_factory=list)
+    #: Pods on no node that name the scheduler that Sluice brings.
+    of_own_scheduler: list[Object] = field(default_factory=list)
     workloads: list[tuple[WorkloadKind, Object]] = field(default_factory=list)
     suspended: list[tuple[WorkloadKind, Object]] = field(default_factory=list)
     podgroups: list[Object] = field(default_factory=list)
@@ -200,6 +205,7 @@ def read_marks(client: ApiClient) -> Marks:
         gated=[pod for pod in pods if is_gated(pod)],
         pods=[pod for pod in pods if is_marked(pod, besides=FROM_TEMPLATES)],
         marked=[pod for pod in waiting if _requests_marker(pod)],
+        of_own_scheduler=[pod for pod in waiting if pod["spec"].get("schedulerName") == OWN_SCHEDULER],
         workloads=workloads,
         suspended=[(kind, item) for kind, item in workloads if is_suspended(kind, item)],
         podgroups=[group for group in groups if is_marked(group)],

@@ -96,7 +96,7 @@ def test_the_names_are_those_of_the_manifests() -> None:
         for document in yaml.safe_load_all(path.read_text())
         if document and document["kind"] != "Kustomization"
     ]
-    assert {document["metadata"]["name"] for document in documents} == inventories.NAMES
+    assert {document["metadata"]["name"] for document in documents} <= inventories.NAMES
 
 
 def test_objects_are_found_by_label_or_by_name_and_those_of_others_stay() -> None:
@@ -237,6 +237,13 @@ def test_the_plan_says_what_would_be_done_and_what_stays() -> None:
         line.startswith("the definitions and all Queues, PodGroups and Commands stay") for line in lines
     )
     assert lines[-1].startswith("1 waiting pods request sluice.dev/member")
+
+
+def test_pods_of_the_scheduler_that_goes_too_are_counted_with_the_way_out() -> None:
+    stranded = pod("stranded", queue="research")
+    stranded["spec"]["schedulerName"] = inventories.OWN_SCHEDULER
+    lines = list(plan(found(Cluster({PODS: [stranded]})), definitions=False))
+    assert lines[-1].startswith("1 waiting pods name scheduler sluice, which goes with Sluice. They run once")
 
 
 def test_a_cluster_without_it_is_said_to_have_none() -> None:
