@@ -58,6 +58,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/membership/test_work_of_every_kind.py": 30,
     "e2e/policies/test_scores.py": 60,
     "e2e/queues/test_uninstalling.py": 60,
+    "e2e/replicas/test_upgrading.py": 60,
     "e2e/localcluster/test_refused_starts.py": 20,
     "queues/status/test_acknowledgement_model.py": 10,
     "e2e/commands/test_commands_survive_crashes.py": 50,

@@ -25,7 +25,10 @@ NAMES = frozenset(
     {
         "sluice",
         "sluice-api-servers",
+        "sluice-authority",
         "sluice-bindings",
+        "sluice-ca-bundles",
+        "sluice-ca-reader",
         "sluice-commands",
         "sluice-namespaces",
         "sluice-podgroup-editor",

@@ -25,18 +25,27 @@ OPTIONAL = {
 }
 
 
-def granted() -> set[Right]:
-    """What manifests/rbac/server.yaml grants."""
-    roles = yaml.safe_load_all((ROOT / "manifests" / "rbac" / "server.yaml").read_text())
+def granted(*, clusterwide: bool = False) -> set[Right]:
+    """What manifests/rbac grants; `clusterwide`: the server's ClusterRole, but for what is optional."""
+    roles = [
+        role
+        for path in (ROOT / "manifests" / "rbac").glob("*.yaml")
+        for role in yaml.safe_load_all(path.read_text())
+        if role.get("rules")
+    ]
     return {
         Right(verb, group, resource, role["metadata"].get("namespace", ""), name)
         for role in roles
-        for rule in role.get("rules", ())
-        for group in rule["apiGroups"]
+        for rule in role["rules"]
+        for group in rule.get("apiGroups", ())
         for resource in rule["resources"]
         for verb in rule["verbs"]
         for name in rule.get("resourceNames", [""])
-        if (verb, group, resource) not in OPTIONAL
+        if not clusterwide
+        or (
+            (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "sluice")
+            and (verb, group, resource) not in OPTIONAL
+        )
     }
 
 
@@ -79,12 +88,13 @@ def fault(server: Any) -> str:
 
 
 def test_the_rights_are_those_that_the_manifests_grant() -> None:
-    """But for those without which it works."""
-    named = {
+    """And each right of the server's ClusterRole is needed, but for those without which it works."""
+    needed = {
         right._replace(namespace="") if right.resource == "configmaps" else right
         for right in needed_rights(SETTINGS)
     }
-    assert named == granted()
+    assert needed <= granted()
+    assert granted(clusterwide=True) <= needed
 
 
 def test_a_cluster_that_grants_everything_is_fit() -> None:
