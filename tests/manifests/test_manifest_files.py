@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from server.gunicorn_app import gunicorn_settings
 from tests.support.paths import ROOT
 
 MANIFESTS = ROOT / "manifests"
@@ -251,6 +252,19 @@ def test_probes_and_the_service_meet_the_port_the_server_binds() -> None:
     probes = [container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
     assert {(probe["port"], probe["scheme"]) for probe in probes} == {(port["name"], "HTTPS")}
     assert service["spec"]["ports"][0]["targetPort"] == port["name"]
+
+
+def test_a_pod_that_ends_serves_on_until_another_one_is_ready() -> None:
+    """kube-proxy sends callers to a pod that ends while no other is ready; then it finishes its requests."""
+    [deployment] = of_kind("Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    serves_on = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert serves_on >= 15
+    finishing = gunicorn_settings(bind="0.0.0.0:8443")["graceful_timeout"]
+    assert pod["terminationGracePeriodSeconds"] >= serves_on + finishing + 5
+    probes = [container[name] for name in ("startupProbe", "readinessProbe")]
+    assert [probe["periodSeconds"] for probe in probes] == [1, 1]
 
 
 def test_the_extender_sees_members_alone_and_gives_up_early() -> None:
