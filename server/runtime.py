@@ -31,7 +31,7 @@ from cluster.cache.store import Clock, Store
 from cluster.coordination.leader_election import LeaderElector
 from cluster.coordination.leases import COORDINATION, Lease, Leases
 from cluster.coordination.replica_report import report_of
-from cluster.coordination.replicas import LABEL, LeaseEvents, OtherReplicas, ReplicaLease
+from cluster.coordination.replicas import LeaseEvents, OtherReplicas, ReplicaLease
 from cluster.decoding import LenientReader
 from cluster.informers.informers import ALL_KINDS, Informers, ObjectDecoder, PolicySource, UnawaitedKind
 from cluster.metrics import Metrics
@@ -103,7 +103,7 @@ class Runtime:
             request_seconds=settings.request_timeout,
             failed=self.metrics.failed,
         )
-        self._lease_events = LeaseEvents()
+        self._lease_events = LeaseEvents(clock=clock.monotonic)
         self._informers = Informers(
             client=self.client,
             store=self.store,
@@ -122,7 +122,11 @@ class Runtime:
         leases, identity = Leases(lease_client, namespace=settings.namespace), _identity()
         self._presence = self._new_presence(leases, identity)
         self._elector = LeaderElector(
-            leases, identity=identity, clock=clock.monotonic, eligible=lambda: self.store.synced
+            leases,
+            identity=identity,
+            clock=clock.monotonic,
+            eligible=lambda: self.store.synced,
+            sightings=self._lease_events.sightings,
         )
         self._controller = QueueController(self._controller_context(leases, identity))
         self._elector.add_listener(self._controller.elected)
@@ -304,9 +308,9 @@ class Runtime:
 
 
 def _watched_leases(events: LeaseEvents, *, namespace: str) -> UnawaitedKind:
-    """The Leases of the replicas: `events` only hastens what is read of them anyway."""
+    """The Leases of the replicas and of the leader: `events` only hastens what is read of them anyway."""
     path = f"{COORDINATION}/namespaces/{namespace}/leases"
-    return UnawaitedKind(kind="leases", path=path, labels=f"{LABEL}=true", decoder=_LEASE, handler=events)
+    return UnawaitedKind(kind="leases", path=path, labels="", decoder=_LEASE, handler=events)
 
 
 def _unless(alive: Callable[[], bool], name: str) -> Callable[[], list[str]]:

@@ -4,6 +4,8 @@ Invariants
 - `leading` is True for at most one replica at a time. It ends `MARGIN_SECONDS` before another replica may
   take the Lease, by our own monotonic clock, counted from before the last renewal was sent.
 - Without the API server it ends by the passing of time alone; no thread has to notice.
+- Another replica takes the Lease as soon as it has expired: the tries are `RETRY_SECONDS` apart, and one is
+  made when the Lease ends.
 - `stop()` releases the Lease, so that another replica need not wait until it expires. A replica that is not
   `eligible` (it has not read the cluster and could not lead) releases it too, and takes none.
 
@@ -13,6 +15,7 @@ The protocol is client-go's leader election.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable
 
@@ -22,12 +25,15 @@ from cluster.coordination.leases import (
     MARGIN_SECONDS,
     Lease,
     Leases,
+    LeaseSightings,
     ObservedLease,
 )
 from cluster.exceptions import ClusterError, Conflict, NotFound
 
 LEASE_NAME = "sluice-controller"
 RETRY_SECONDS = 1.5
+#: So long after its end a Lease is taken.
+EXPIRED_SECONDS = 0.01
 #: How often `eligible` is checked.
 ELIGIBLE_SECONDS = 0.05
 
@@ -44,14 +50,18 @@ class LeaderElector:
         identity: str,
         clock: Callable[[], float],
         eligible: Callable[[], bool] = lambda: True,
+        sightings: LeaseSightings | None = None,
     ) -> None:
+        """`sightings`: what the watch of the Leases shows."""
         self._eligible = eligible
         self._leases = leases
         self._identity = identity
         self._clock = clock
         self._listeners: list[Callable[[], object]] = []
-        self._observed = ObservedLease(clock)
+        self._observed = ObservedLease(clock, sightings=sightings)
         self._leading_until = 0.0
+        #: How long the Lease of another leader lasts if it is not renewed; infinity if there is none.
+        self._other_lasts = math.inf
         #: How many times this replica became leader; counted before `leading` is True.
         self.term = 0
         self._stopped = threading.Event()
@@ -79,8 +89,9 @@ class LeaderElector:
     def _run(self) -> None:
         while not self._stopped.is_set():
             if self._eligible():
-                self._try_acquire()
-                self._stopped.wait(RETRY_SECONDS)
+                has_failed = not self._try_acquire()
+                lasts = RETRY_SECONDS if has_failed else self._other_lasts + EXPIRED_SECONDS
+                self._stopped.wait(min(RETRY_SECONDS, lasts))
             else:
                 self._give_up()
                 self._observe_leader()
@@ -103,18 +114,20 @@ class LeaderElector:
         while not self._eligible() and self._clock() < end and not self._stopped.is_set():
             self._stopped.wait(ELIGIBLE_SECONDS)
 
-    def _try_acquire(self) -> None:
+    def _try_acquire(self) -> bool:
+        """Renew or take the Lease if it is free; return False if a request failed."""
         was_leading, began = self.leading, self._clock()
+        self._other_lasts = math.inf
         try:
             has_lease = self._acquire_or_renew()
         except Conflict:
-            return
+            return False
         except ClusterError as exc:
             log.warning("the leader's Lease: %s", exc)
-            return
+            return False
         except Exception:
             log.exception("the leader's Lease")
-            return
+            return False
         if has_lease and not self._stopped.is_set():
             self.term += not was_leading
             self._leading_until = began + LEASE_SECONDS - MARGIN_SECONDS
@@ -122,6 +135,7 @@ class LeaderElector:
                 log.info("%s leads", self._identity)
                 for listener in self._listeners:
                     listener()
+        return True
 
     def _acquire_or_renew(self) -> bool:
         """Renew or take the Lease; return whether it is ours now."""
@@ -144,7 +158,11 @@ class LeaderElector:
     def _is_free(self, lease: Lease) -> bool:
         if lease.holder in {"", self._identity}:
             return True
-        return self._observed.expired(lease)
+        seconds = self._observed.seconds_left(lease)
+        if seconds < 0:
+            return True
+        self._other_lasts = seconds
+        return False
 
     def _give_up(self) -> None:
         if not self.leading:

@@ -2,6 +2,10 @@
 
 As in client-go's leader election, no wall clock is trusted. A Lease of another replica has expired if it has
 not changed for its duration since we first saw this version, by our own monotonic clock.
+
+A version is first seen by the watch of the Leases (`LeaseSightings`), milliseconds after the renewal, or by a
+read (`ObservedLease`), which may be a second later. The earlier of the two counts. So whatever reads Leases
+seldom, or begins to read them when a replica is lost, knows that it is lost once its Lease has run out.
 """
 
 from __future__ import annotations
@@ -92,11 +96,42 @@ class Leases:
         self._client.delete(f"{self._path}/{name}", body)
 
 
-class ObservedLease:
-    """Observes Leases and tells which have expired. For one thread."""
+class LeaseSightings:
+    """When the watch of the Leases showed the version of each. The watch may be late, and never early.
+
+    Threads: the reflector's records and forgets, any may ask.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
+        self._since: dict[str, tuple[str, float]] = {}
+
+    def record(self, lease: Lease) -> None:
+        name, version = lease.metadata.name, lease.metadata.resource_version
+        seen = self._since.get(name)
+        if seen is None or seen[0] != version:
+            self._since[name] = (version, self._clock())
+
+    def forget(self, name: str) -> None:
+        self._since.pop(name, None)
+
+    def keep_only(self, names: Iterable[str]) -> None:
+        for name in self._since.keys() - set(names):
+            self.forget(name)
+
+    def first_seen(self, lease: Lease) -> float | None:
+        """When this very version was shown, in monotonic seconds; None if it was not."""
+        seen = self._since.get(lease.metadata.name)
+        return seen[1] if seen is not None and seen[0] == lease.metadata.resource_version else None
+
+
+class ObservedLease:
+    """Observes Leases and tells which have expired. For one thread."""
+
+    def __init__(self, clock: Callable[[], float], *, sightings: LeaseSightings | None = None) -> None:
+        """`sightings`: what the watch of the Leases shows."""
+        self._clock = clock
+        self._sightings = sightings
         self._since: dict[str, tuple[str, float]] = {}
 
     def expired(self, lease: Lease, *, began: float | None = None) -> bool:
@@ -105,12 +140,22 @@ class ObservedLease:
         `began`: when it was requested, in monotonic seconds. A late answer says nothing about the time after
         the request.
         """
-        name, version, now = lease.metadata.name, lease.metadata.resource_version, self._clock()
-        seen = self._since.get(name)
-        if seen is None or seen[0] != version:
-            self._since[name] = (version, now)
-            return False
-        return (now if began is None else began) - seen[1] > lease.seconds
+        return self.seconds_left(lease, began=began) < 0
+
+    def seconds_left(self, lease: Lease, *, began: float | None = None) -> float:
+        """Return for how long the Lease lasts if it is not renewed; less than 0 if it has expired."""
+        return self._first_seen(lease) + lease.seconds - (self._clock() if began is None else began)
+
+    def _first_seen(self, lease: Lease) -> float:
+        name, version = lease.metadata.name, lease.metadata.resource_version
+        known, since = self._since.get(name, ("", 0.0))
+        if known != version:
+            since = self._clock()
+        shown = self._sightings.first_seen(lease) if self._sightings is not None else None
+        if shown is not None:
+            since = min(since, shown)
+        self._since[name] = (version, since)
+        return since
 
     def keep_only(self, names: Iterable[str]) -> None:
         present = set(names)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -35,6 +36,7 @@ from cluster.coordination.leases import (
     Lease,
     LeaseList,
     Leases,
+    LeaseSightings,
     ObservedLease,
 )
 from cluster.coordination.replica_report import ReplicaReport
@@ -234,11 +236,13 @@ class ReplicaLease:
 class LeaseEvents:
     """Passes on what the watch of the Leases shows (`cluster.informers`): a hint of what a replica reports.
 
-    Which replicas there are is read by `OtherReplicas.list`, since the watch may be late. Threads: the
-    reflector's; `listen` is called before it starts.
+    Which replicas there are is read by `OtherReplicas.list`, since the watch may be late. The Leases that are
+    no replica's, the leader's among them, are watched for `sightings` alone. Threads: the reflector's;
+    `listen` is called before it starts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.sightings = LeaseSightings(clock)
         self._listeners: list[Callable[[Lease | None], object]] = []
         #: The last report of each, so that renewals alone are not passed on.
         self._reports: dict[str, str] = {}
@@ -248,15 +252,18 @@ class LeaseEvents:
         self._listeners.append(listener)
 
     def replace(self, objects: list[Lease]) -> None:
-        gone = self._reports.keys() - {lease.metadata.name for lease in objects}
+        present = {lease.metadata.name for lease in objects}
+        gone = self._reports.keys() - present
+        self.sightings.keep_only(present)
         for lease in objects:
             self.upsert(lease)
         for name in gone:
             self._forget(name)
 
     def upsert(self, obj: Lease) -> None:
+        self.sightings.record(obj)
         name, report = obj.metadata.name, obj.metadata.annotation(SEEN_ANNOTATION)
-        if self._reports.get(name) != report:
+        if name.startswith(PREFIX) and self._reports.get(name) != report:
             self._reports[name] = report
             self._pass_on(obj)
 
@@ -264,6 +271,7 @@ class LeaseEvents:
         self._forget(obj.metadata.name)
 
     def _forget(self, name: str) -> None:
+        self.sightings.forget(name)
         if self._reports.pop(name, None) is not None:
             self._pass_on(None)
 
@@ -290,7 +298,7 @@ class OtherReplicas:
         self.events = events or LeaseEvents()
         self._leases = leases
         self._own = f"{PREFIX}{identity}"
-        self._observed = ObservedLease(clock)
+        self._observed = ObservedLease(clock, sightings=self.events.sightings)
         self._known: dict[str, ReplicaReport] | None = None
 
     def list(self) -> LeaseList:

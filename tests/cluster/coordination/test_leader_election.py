@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from cluster.coordination.leader_election import LeaderElector
-from cluster.coordination.leases import Lease, Leases
+import pytest
+
+from cluster.coordination.leader_election import EXPIRED_SECONDS, LeaderElector
+from cluster.coordination.leases import LEASE_SECONDS, Lease, Leases, LeaseSightings, LeaseSpec
 from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import (
     RETRY_SECONDS,
@@ -91,6 +93,38 @@ def test_who_has_not_read_the_cluster_leaves_the_lease_to_others() -> None:
         assert (kept.written, elector.leading, elector.term) == (1, True, 1)
         ready.clear()
         eventually(lambda: not elector.leading)
+
+
+class OfAnother(Kept):
+    """The Lease of a leader that is gone; the watch has shown its last renewal."""
+
+    lease = Lease(
+        metadata=Metadata(name="sluice-controller", resource_version="7"),
+        spec=LeaseSpec(holder_identity="other", lease_duration_seconds=LEASE_SECONDS),
+    )
+
+    def get(self, *_: Any) -> Lease:
+        self._ask()
+        return self.lease
+
+
+def test_the_lease_of_a_lost_leader_is_tried_for_when_it_ends() -> None:
+    """Not up to `RETRY_SECONDS` later: stops wait for a leader."""
+    now = 1000.0
+    sightings = LeaseSightings(lambda: now)
+    sightings.record(OfAnother.lease)
+    now += LEASE_SECONDS - 0.5
+    kept = OfAnother()
+    elector = LeaderElector(cast(Leases, kept), identity="one", clock=lambda: now, sightings=sightings)
+    stopped = vars(elector)["_stopped"] = Once()
+    with running(elector):
+        eventually(lambda: stopped.waits)
+    assert stopped.waits == [pytest.approx(0.5 + EXPIRED_SECONDS)]
+    assert (kept.written, elector.leading) == (0, False)
+    now += 0.5 + EXPIRED_SECONDS
+    stopped.clear()
+    assert elector._try_acquire()
+    assert (kept.written, elector.leading) == (1, True)
 
 
 def presence(kept: Kept, lists: Lists, clock: Callable[[], float]) -> ReplicaLease:

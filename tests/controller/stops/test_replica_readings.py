@@ -130,6 +130,20 @@ def test_a_lease_that_is_not_renewed_is_dropped_and_deleted(setup: Readings) -> 
     assert setup.deleted == ["sluice-replica-other"]
 
 
+def test_a_lost_replica_counts_from_its_last_renewal_not_from_the_last_reading(setup: Readings) -> None:
+    """Readings may be seconds apart; the watch shows each renewal at once."""
+    setup.reports["other"] = ReplicaReport(seen=7)
+    setup.events.upsert(lease("other", setup.reports["other"]))
+    setup.clock.seconds += 5.0
+    for _ in range(2):
+        setup.request()
+        setup.readers.answer()
+        setup.sync()
+        setup.clock.seconds += 1.1
+        setup.readings.start_sync()
+    assert (setup.seen(), setup.received[-1].left) == ({}, True)
+
+
 @pytest.mark.parametrize("fault", ["unreachable", "another etcd"])
 def test_a_list_that_cannot_be_used_is_dropped_and_requested_again(setup: Readings, fault: str) -> None:
     setup.reachable = fault != "unreachable"

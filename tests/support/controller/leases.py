@@ -11,7 +11,7 @@ import msgspec
 
 from cluster.coordination.leases import Lease, LeaseList, Leases, LeaseSpec
 from cluster.coordination.replica_report import ReplicaReport
-from cluster.coordination.replicas import SEEN_ANNOTATION, OtherReplicas
+from cluster.coordination.replicas import SEEN_ANNOTATION, LeaseEvents, OtherReplicas
 from cluster.exceptions import Unreachable
 from cluster.metrics import Metrics
 from cluster.objects import ListMeta, Metadata
@@ -59,7 +59,12 @@ class Surroundings:
         leases = cast(Leases, SimpleNamespace(list=self._list, delete=self._delete))
         self.context = context_with(
             store=self.server.store,
-            other_replicas=OtherReplicas(leases, identity="self", clock=self.clock.monotonic),
+            other_replicas=OtherReplicas(
+                leases,
+                identity="self",
+                clock=self.clock.monotonic,
+                events=LeaseEvents(clock=self.clock.monotonic),
+            ),
             lease_readers=self.readers,
             writers=self.writers,
             status_writers=self.writers,
