@@ -15,6 +15,7 @@ Invariants
   another leader may have removed the label meanwhile.
 - Writes and probes run on the threads of the guard writers, since a probe may take long. Their results are
   received, and `on` is changed, on the controller's thread; one write or probe a namespace at a time.
+- A probe that is not answered soon is ended by the API server itself, and the next one follows.
 - A namespace whose probe is not refused is probed again after a back-off (`RETRY`), and after the namespaces
   that were not probed yet.
 """
@@ -40,6 +41,9 @@ from queues.snapshot import QueueSnapshot
 #: A label takes effect after 11 to 46 ms; a probe that is not refused is repeated after this time.
 PROBE_SECONDS = 0.01
 PROBES = 10
+#: How long the API server may take for the first probe; the n-th one has n times as long. It may call the
+#: guard over a connection to a replica that is gone; it closes that then, and the next probe takes another.
+FIRST_PROBE_MILLISECONDS = 300
 RETRY = Backoff(0.1, 5.0)
 #: Part of the message with which an API server refuses to create anything in a namespace that it deletes.
 TERMINATING = "because it is being terminated"
@@ -268,11 +272,12 @@ class BindGuards:
 
     def _is_on_everywhere(self, name: str) -> bool:
         """Whether each API server refused a probe in this namespace; each gets `PROBES` of them."""
-        for _ in range(PROBES):
+        for number in range(1, PROBES + 1):
             if name not in self._store.namespaces:
                 return False
+            timeout = f"{number * FIRST_PROBE_MILLISECONDS}ms"
             try:
-                if all(_probe(name, client) for client in self._context.api_servers.all()):
+                if all(_probe(name, client, timeout) for client in self._context.api_servers.all()):
                     return True
             except ClusterError as exc:  # other namespaces do not wait for an API server without an answer
                 log.warning("an API server cannot be asked whether the bind guard is on in %s: %s", name, exc)
@@ -282,8 +287,11 @@ class BindGuards:
         return False
 
 
-def _probe(namespace: str, client: Client) -> bool:
-    """Whether this API server refuses a bind in the namespace for the sake of the guard."""
+def _probe(namespace: str, client: Client, timeout: str) -> bool:
+    """Whether this API server refuses a bind in the namespace for the sake of the guard.
+
+    `timeout`: of the request, which the API server keeps (a duration as Go reads it).
+    """
     name = f"{names.PROBE_PREFIX}{secrets.token_hex(4)}"
     body = {
         "apiVersion": "v1",
@@ -293,7 +301,7 @@ def _probe(namespace: str, client: Client) -> bool:
     }
     path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
     try:
-        client.create(path, body, dryRun="All")
+        client.create(path, body, dryRun="All", timeout=timeout)
     except Refused as exc:
         return proves_guard(exc)
     return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from controller.stops.bind_guard import (
     RETRY,
     SEEN_SECONDS,
     TERMINATING,
+    BindGuards,
     GuardChange,
     ProbeFailures,
     after_failure,
@@ -22,6 +24,7 @@ from controller.stops.bind_guard import (
     proves_guard,
 )
 from queues.labels import PROBE_SEEN
+from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import GROUP, Wire, member, namespace, pod, queue
 
@@ -193,3 +196,31 @@ def test_the_pause_after_a_failed_probe_doubles_up_to_a_limit() -> None:
 )
 def test_only_the_guard_and_a_deletion_prove_that_no_bind_passes(answer: Refused, expected: bool) -> None:
     assert proves_guard(answer) is expected
+
+
+class SlowApiServer:
+    """Ends the first probes itself: it calls the guard over connections to a replica that is gone."""
+
+    def __init__(self, *, slow: int) -> None:
+        self._slow = slow
+        self.timeouts: list[str] = []
+
+    def create(self, path: str, body: object, *, dryRun: str, timeout: str) -> bytes:  # noqa: N803 - as sent
+        self.timeouts.append(timeout)
+        if len(self.timeouts) <= self._slow:
+            raise Overloaded(
+                504, "Timeout", "request did not complete within requested timeout", retry_after=1.0
+            )
+        raise Refused(403, "Forbidden", PROBE_SEEN)
+
+
+def test_a_probe_that_hangs_is_ended_soon_and_the_next_one_has_longer() -> None:
+    """A busy API server needs longer; one that calls a replica that is gone would need two seconds."""
+    api_server = SlowApiServer(slow=2)
+    context = context_with(
+        store=Server().has(namespace("team")).store,
+        api_servers=SimpleNamespace(all=lambda: [api_server]),
+        guard_writers=SimpleNamespace(pause=lambda _seconds: False),
+    )
+    assert BindGuards(context, changed=lambda: None)._is_on_everywhere("team")
+    assert api_server.timeouts == ["300ms", "600ms", "900ms"]
