@@ -46,6 +46,15 @@ def test_a_queue_is_shown_to_both_when_written_and_to_one_when_deleted(api: Api,
     assert (created, updated, reported, deleted) == (both, both, [], both[1:])
 
 
+def test_a_queue_that_the_server_creates_is_shown_to_none(api: Api, recorder: Recorder) -> None:
+    """It creates the first two before the Service has an address to call. What it changes is shown."""
+    with recorder.asked() as created:
+        api.create(QUEUES, queue("own"), user=SERVER)
+    with recorder.asked() as updated:
+        api.patch(f"{QUEUES}/own", {"spec": {"weight": 2}}, user=SERVER)
+    assert (created, len(updated)) == ([], 2)
+
+
 def test_the_mutating_webhook_sees_the_state_that_a_new_queue_carries_in_status(
     api: Api, recorder: Recorder
 ) -> None:
