@@ -54,6 +54,13 @@ def start(layout: Layout, ports: Ports, names: Sequence[str], *, say: Say) -> No
     until_ready(layout, ports, started=started, say=say)
 
 
+def restart(layout: Layout, ports: Ports, name: str, *, changes: Changes, say: Say) -> None:
+    """End a component as its kubelet does, and start it again with these flags. Returns once it is ready."""
+    sandbox.terminate(layout, name)
+    sandbox.spawn(layout, changed(command(layout, ports, name), changes), component=name)
+    until_ready(layout, ports, started={name: Started(time.monotonic(), new=True)}, say=say)
+
+
 def command(layout: Layout, ports: Ports, name: str) -> list[str]:
     changes = CHANGES[name](layout) if name in CHANGES else {}
     return changed(components.BY_NAME[name].command(layout, ports), changes)

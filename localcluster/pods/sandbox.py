@@ -18,10 +18,12 @@ Invariants
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 import shutil
+import signal
 import socket
 import sys
 import time
@@ -50,6 +52,8 @@ PROGRAMS = {
 CGROUPS = Path("/sys/fs/cgroup")
 #: The kernel removes a killed process from its cgroup a moment later.
 CGROUP_SECONDS = 10.0
+#: kube-apiserver finishes its requests first; a loaded machine is slow.
+TERMINATE_SECONDS = 120.0
 
 
 def check_machine(*folders: Path) -> None:
@@ -135,6 +139,21 @@ def spawn(layout: Layout, command: Sequence[str], *, component: str, node: NodeL
         component=component,
         log=layout.log(component),
     )
+
+
+def terminate(layout: Layout, component: str) -> None:
+    """Send SIGTERM to a component, and not to the `nsenter` that waits for it; returns once it is gone."""
+    leader = processes.leaders(layout.folder).get(component)
+    for pid in processes.pids(layout.folder, component):
+        if pid != leader:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+    until(
+        lambda: component not in processes.leaders(layout.folder),
+        what=f"{component} to end",
+        seconds=TERMINATE_SECONDS,
+    )
+    processes.stop(layout.folder, components=[component], grace=0)
 
 
 def start_relay(layout: Layout, ports: Sequence[int]) -> None:

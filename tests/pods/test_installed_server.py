@@ -1,4 +1,4 @@
-"""The manifests run as they are, in real pods: the server is Ready, stops a queue, and restarts unseen."""
+"""The manifests run as they are, in real pods: the server is Ready, and stops a queue."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.components import NAMESPACE, until
 from localcluster.manifests import rendered
-from localcluster.pods import images, installation
+from localcluster.pods import images
 
 QUEUE = "scheduling.volcano.sh/queue-name"
 #: A loaded machine is slow.
@@ -42,17 +40,6 @@ def plugin(cluster: LocalCluster, *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def member(name: str, namespace: str) -> dict[str, Any]:
-    containers = [{"name": "pause", "image": images.PAUSE}]
-    spec = {"terminationGracePeriodSeconds": 0, "containers": containers}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec,
-    }
 
 
 @pytest.fixture
@@ -111,64 +98,3 @@ def test_pods_of_a_suspended_queue_run_once_it_is_resumed(pods_cluster: LocalClu
     plugin(pods_cluster, "resume", members)
     pods_cluster.kubectl("rollout", "status", *deployment, f"--timeout={SECONDS:.0f}s")
     assert [pod["status"]["phase"] for pod in pods()] == ["Running", "Running"]
-
-
-def test_a_rolling_restart_of_three_replicas_fails_no_creation_of_a_member(
-    pods_cluster: LocalCluster, members: str
-) -> None:
-    """Members are created all the while, until the last of the old pods is gone."""
-    with replicas(pods_cluster, 3):
-        old = names_of_servers(pods_cluster)
-        assert len(old) == 3
-        with creating(pods_cluster, members) as answers:
-            until(lambda: len(answers) > 0, what="the first member", seconds=SECONDS)
-            pods_cluster.kubectl("rollout", "restart", "deployment/sluice", f"--namespace={NAMESPACE}")
-            installation.wait_for_rollout(pods_cluster.layout)
-            until(lambda: not old & names_of_servers(pods_cluster), what="old pods to end", seconds=SECONDS)
-            during = len(answers)
-            until(lambda: len(answers) > during + 5, what="members after the restart", seconds=SECONDS)
-    assert [answer for answer in answers if answer != 201] == []
-    assert during > 20
-
-
-def names_of_servers(cluster: LocalCluster) -> set[str]:
-    return {pod["metadata"]["name"] for pod in get(cluster, "pods", f"--namespace={NAMESPACE}")["items"]}
-
-
-@contextmanager
-def replicas(cluster: LocalCluster, count: int) -> Iterator[None]:
-    """With so many, all available; afterwards with one again, as in the manifests."""
-    scale(cluster, count)
-    yield
-    scale(cluster, 1)
-
-
-def scale(cluster: LocalCluster, count: int) -> None:
-    cluster.kubectl("scale", "deployment/sluice", f"--namespace={NAMESPACE}", f"--replicas={count}")
-    installation.wait_for_rollout(cluster.layout)
-    until(lambda: len(names_of_servers(cluster)) == count, what=f"{count} servers", seconds=SECONDS)
-
-
-@contextmanager
-def creating(cluster: LocalCluster, namespace: str) -> Iterator[list[int | str]]:
-    """Create members (as dry runs: the webhooks are called all the same), one after another.
-
-    Gives the status of each, or what is wrong.
-    """
-    answers: list[int | str] = []
-    stop = threading.Event()
-
-    def create() -> None:
-        path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
-        with cluster.api() as api:
-            while not stop.wait(0.02):  # kind to the machine; and each of them may meet another replica
-                reply = api.request("POST", path, member("m", namespace))
-                answers.append(reply.status if reply.status == 201 else reply.body.decode())
-
-    thread = threading.Thread(target=create, name="creating-members")
-    thread.start()
-    try:
-        yield answers
-    finally:
-        stop.set()
-        thread.join()

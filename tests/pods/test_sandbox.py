@@ -14,6 +14,7 @@ from localcluster.exceptions import StartFailed
 from localcluster.layout import Layout
 from localcluster.pods import lifecycle, sandbox
 from localcluster.pods.layout import NodeLayout, nodes_of
+from tests.support.pods.machine import skip_unless_ci
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def layout(tmp_path: Path) -> Iterator[Layout]:
     try:
         sandbox.check_machine(layout.folder)
     except StartFailed as exc:
-        pytest.skip(f"NO SANDBOX, so this is not tested: {exc}")
+        skip_unless_ci(f"NO SANDBOX, so this is not tested: {exc}")
     yield layout
     lifecycle.down(layout, say=print)
 

@@ -1,40 +1,20 @@
-"""Once a stop is acknowledged, not one more pod of the queue is bound; everybody else goes on.
-
-Both orders that the API server keeps are asked: that of its writes (a pod bound by a later resource
-version than the acknowledgement), and that of its audit log (a bind answered with 201 behind the mark
-that the test sets there on seeing the acknowledgement).
-"""
+"""Once a stop is acknowledged, not one more pod of the queue is bound; everybody else goes on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.api_requests import (
-    Answer,
-    Api,
-    Object,
-    watched,
-)
-from tests.support.e2e.objects import (
-    binding_body,
-    is_answered,
-    pod_body,
-    suspended_text,
-    version,
-)
-from tests.support.e2e.sandbox import (
-    METADATA,
-    QUEUES,
-    Sandbox,
-)
+from tests.support.e2e.api_requests import Answer, Api, Object
+from tests.support.e2e.objects import binding_body, pod_body, suspended_text
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.stop import Stop
 from tests.support.e2e.wait import until
 from tests.support.faults.slow_webhook import SlowWebhook
 
@@ -49,57 +29,6 @@ FOREIGN = 50
 @pytest.fixture
 def queue(sandbox: Sandbox) -> str:
     return sandbox.queue()
-
-
-class Stop:
-    """One stop of a queue, from its acknowledgement to its resume."""
-
-    def __init__(self, sandbox: Sandbox, queue: str) -> None:
-        self._sandbox, self._queue = sandbox, queue
-        self.mark = f"acknowledged-{datetime.now(UTC):%H%M%S%f}"
-        self.asked_at = datetime.now(UTC)
-        asked = sandbox.patch_queue(queue, state="Suspended").must().body
-        since = asked["metadata"]["resourceVersion"]
-        changes = watched(sandbox.cluster, QUEUES, since=since, selector=f"metadata.name={queue}")
-        self.acknowledged = version(asked if is_answered(asked) else next(filter(is_answered, changes)))
-        changes.close()
-        self._mark()
-
-    def _mark(self) -> None:
-        """A line in the audit log: a dry run that the guard refuses."""
-        assert self._sandbox.bind(self.mark, dry=True).status in (403, 404)
-
-    def bound_since(self) -> set[str]:
-        """The queue's pods that were not bound at the very write of the acknowledgement, and are now."""
-        return self._bound() - self._bound(at=self.acknowledged)
-
-    def _bound(self, *, at: int = 0) -> set[str]:
-        exactly = f"&resourceVersion={at}&resourceVersionMatch=Exact" if at else ""
-        path = f"{self._sandbox.pods_path}?fieldSelector=spec.nodeName!={exactly}"
-        items = self._sandbox.api.get(path, accept=METADATA).must().body["items"] or ()
-        return {pod["metadata"]["name"] for pod in items if is_member(pod)}
-
-    def binds_behind_the_mark(self) -> list[str]:
-        """The same by the audit log, up to now."""
-        lines = self._sandbox.binds()
-        mark = next(number for number, bind in enumerate(lines) if bind.pod == self.mark)
-        return [bind.pod for bind in lines[mark:] if bind.bound and bind.pod.startswith("member")]
-
-    def was_in_mid_flow(self) -> bool:
-        """Whether a bind of the queue was under way when the stop was asked for."""
-        return any(
-            bind.received < self.asked_at < bind.answered
-            for bind in self._sandbox.binds()
-            if bind.pod.startswith("member")
-        )
-
-    def lets_no_pod_through(self) -> None:
-        assert self.bound_since() == set()
-        assert self.binds_behind_the_mark() == []
-
-
-def is_member(pod: Object) -> bool:
-    return bool(pod["metadata"]["name"].startswith("member"))
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from functools import partial
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.e2e.acknowledgement.test_stop_in_mid_flow import Stop
 from tests.support.e2e.api_requests import Api
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import pod_body
 from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.stop import Stop
 from tests.support.e2e.wait import until
 
 #: The next module of its kind may have the cluster.
