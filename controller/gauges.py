@@ -18,7 +18,7 @@ def set_gauges(store: Store, metrics: Metrics) -> None:
     members = store.members
     waiting = (member for queue in store.snapshot.tree for member in members.waiting_in(queue))
     metrics.members.set(len(members))
-    metrics.unguarded.set(sum(not member.marked for member in waiting))
+    metrics.unguarded.set(sum(not member.filtered for member in waiting))
     metrics.orphans.set(
         sum(len(members.in_queue(queue)) for queue in members.queues() if _is_absent(store, queue))
     )

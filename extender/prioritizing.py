@@ -1,8 +1,9 @@
 """The prioritize verb: which of the nodes the pod's scheduling policy prefers.
 
 kube-scheduler calls it for pods that request `sluice.dev/scored`, which admission gives to the pods of a
-scoring policy, and adds ten times the level times the extender's weight to its own scores. The call is a
-connection of its own, so with several replicas it comes to another one than the pod's filter call did.
+scoring policy (our own kube-scheduler for each of its pods, `queues.mode`), and adds ten times the level
+times the extender's weight to its own scores. The call is a connection of its own, so with several replicas
+it comes to another one than the pod's filter call did.
 
 | the pod                                         | the answer                                             |
 |-------------------------------------------------|--------------------------------------------------------|
@@ -75,7 +76,9 @@ def will_be_scored(pod: Pod, *, store: Store) -> bool:
     """Whether prioritize will be called for the pod of a filter call, and is to score nodes for it."""
     meta = pod.metadata
     resources = (container.resources for container in pod.spec.containers or ())
-    if not any(needs is not None and names.SCORED in (needs.limits or {}) for needs in resources):
+    if pod.spec.scheduler_name not in store.membership_settings.calling_schedulers and not any(
+        needs is not None and names.SCORED in (needs.limits or {}) for needs in resources
+    ):
         return False
     member = store.members.get(meta.namespace, meta.name)
     policy = _policy_of_member(meta, member, store=store) if member else _policy_of_unknown(meta, store=store)

@@ -1,7 +1,8 @@
 """`python -m localcluster up|down|status|build`: a control plane on this machine.
 
 Environment: LOCAL, the cluster's folder (default .local); NODES, how many nodes (default 3); VERSION, which
-Kubernetes (default: the newest).
+Kubernetes (default: the newest); MODE, how schedulers ask the server about members (extender, scheduler or
+gate; default extender).
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from localcluster import build, command_line, lifecycle, processes
 from localcluster.command_line import Program
+from localcluster.exceptions import StartFailed
 from localcluster.layout import Layout
 from localcluster.lifecycle import Options
 from localcluster.status import print_status
+from queues.mode import Mode
 
 
 def main(arguments: Sequence[str] | None = None, *, env: Mapping[str, str] = os.environ) -> int:
@@ -23,7 +26,15 @@ def main(arguments: Sequence[str] | None = None, *, env: Mapping[str, str] = os.
 
 
 def _up(layout: Layout, *, nodes: int, server: bool) -> None:
-    lifecycle.up(layout, Options(nodes=nodes, server=server), say=command_line.say)
+    options = Options(nodes=nodes, server=server, mode=_mode(os.environ.get("MODE", "")))
+    lifecycle.up(layout, options, say=command_line.say)
+
+
+def _mode(name: str) -> Mode | None:
+    """None: as before, or `extender`. Raises `StartFailed`."""
+    if name and name not in set(Mode):
+        raise StartFailed(f"MODE is {name!r}; it may be {', '.join(Mode)}")
+    return Mode(name) if name else None
 
 
 PROGRAM = Program(

@@ -16,6 +16,7 @@ from localcluster.layout import Layout
 from localcluster.lifecycle import Options
 from localcluster.ports import Ports, load_ports
 from localcluster.scheduler_config import Edit
+from queues.mode import Mode
 
 
 def _print_nothing(_: str) -> None: ...
@@ -37,12 +38,17 @@ class LocalCluster:
         server: bool = True,
         edit_scheduler: Edit | None = None,
         audit_policy: Path = lifecycle.AUDIT_POLICY,
+        mode: Mode | None = None,
         say: Say = _print_nothing,
     ) -> LocalCluster:
         """Start a cluster and wait until it is ready. Raises `LocalClusterError`, and then nothing runs."""
         layout = Layout.at(folder)
         options = Options(
-            nodes=nodes, server=server, edit_scheduler=edit_scheduler, audit_policy=audit_policy
+            nodes=nodes,
+            server=server,
+            edit_scheduler=edit_scheduler,
+            audit_policy=audit_policy,
+            mode=mode,
         )
         lifecycle.up(layout, options, say=say)
         return cls(layout, say)
@@ -106,6 +112,10 @@ class LocalCluster:
     def restart_components(self, *names: str) -> None:
         self.stop_components(*names)
         self.start_components(*names)
+
+    def change_mode(self, mode: Mode) -> None:
+        """Restart the server in another mode; the way of the former mode stays."""
+        lifecycle.change_mode(self.layout, mode, say=self.say)
 
     def signal_component(self, name: str, number: signal.Signals) -> None:
         """Signal its whole process group: SIGKILL is a crash, SIGSTOP a hang."""

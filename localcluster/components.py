@@ -11,8 +11,9 @@ from pathlib import Path
 from localcluster import apiserver, processes
 from localcluster.build import Say
 from localcluster.exceptions import SetUpFailed, StartFailed
-from localcluster.layout import Layout
+from localcluster.layout import OWN_SCHEDULER, Layout
 from localcluster.ports import LOOPBACK, Ports
+from queues.mode import Mode
 
 NAMESPACE = "sluice-system"
 SCHEDULER_NAME = "default-scheduler"
@@ -125,7 +126,31 @@ def _kube_scheduler(layout: Layout, ports: Ports) -> Command:
     ]
 
 
+def _own_scheduler(layout: Layout, ports: Ports) -> Command:
+    """As the server's service account, as in its pod."""
+    pki, kubeconfig = layout.pki, layout.component_kubeconfig("server")
+    return [
+        str(layout.bin / "kube-scheduler"),
+        f"--config={layout.own_scheduler_config}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        "--authentication-skip-lookup=true",
+        f"--client-ca-file={pki / 'ca.crt'}",
+        f"--bind-address={LOOPBACK}",
+        f"--secure-port={ports.own_scheduler}",
+        f"--tls-cert-file={pki / 'serving.crt'}",
+        f"--tls-private-key-file={pki / 'serving.key'}",
+    ]
+
+
+def current_mode(layout: Layout) -> Mode:
+    """The mode in which the server is started."""
+    return Mode(layout.mode.read_text()) if layout.mode.exists() else Mode.EXTENDER
+
+
 def _server(layout: Layout, ports: Ports) -> Command:
+    mode = current_mode(layout)
+    own = [f"--scheduler-config={layout.own_scheduler_config}"] if mode is Mode.SCHEDULER else []
     return [
         str(Path(sys.executable).with_name("sluice")),
         "serve",
@@ -134,7 +159,9 @@ def _server(layout: Layout, ports: Ports) -> Command:
         f"--certs-dir={layout.server_certs}",
         f"--webhook-url={ports.webhook_url}",
         f"--namespace={NAMESPACE}",
+        f"--mode={mode}",
         f"--schedulers={SCHEDULER_NAME}",
+        *own,
         f"--request-timeout={REQUEST_SECONDS}",
     ]
 
@@ -183,6 +210,7 @@ BY_NAME: Mapping[str, Component] = {
     "kwok": Component(_kwok, _kwok_problem),
     "kube-scheduler": Component(_kube_scheduler, _over_tls("scheduler", "/readyz")),
     "server": Component(_server, _server_problem),
+    OWN_SCHEDULER: Component(_own_scheduler, _over_tls("own_scheduler", "/readyz")),
 }
 
 POLL_SECONDS = 0.05

@@ -7,6 +7,8 @@ from pathlib import Path
 
 #: Every component, in the order in which they are started.
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler", "server")
+#: Our own kube-scheduler, where the mode is or was `scheduler`; started after all others.
+OWN_SCHEDULER = "sluice-scheduler"
 
 ROOT = Path(__file__).parent.parent
 
@@ -80,6 +82,16 @@ class Layout:
     def scheduler_flags(self) -> Path:
         """More of its flags, one per line."""
         return self.config / "scheduler.flags"
+
+    @property
+    def own_scheduler_config(self) -> Path:
+        """The configuration of our own kube-scheduler (mode `scheduler`)."""
+        return self.config / "sluice-scheduler.yaml"
+
+    @property
+    def mode(self) -> Path:
+        """The mode in which the server is started: one word."""
+        return self.config / "mode"
 
     @property
     def kwok_config(self) -> Path:

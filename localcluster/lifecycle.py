@@ -32,8 +32,9 @@ from localcluster import (
 from localcluster.build import Say
 from localcluster.components import Started, until, until_ready
 from localcluster.exceptions import StartFailed
-from localcluster.layout import COMPONENTS, Layout
+from localcluster.layout import COMPONENTS, OWN_SCHEDULER, Layout
 from localcluster.ports import Ports, ensure_ports, load_ports
+from queues.mode import Mode
 
 HERE = Path(__file__).parent
 #: It logs requests to bind a pod, and nothing else.
@@ -48,13 +49,15 @@ class Options:
     """How a cluster is started.
 
     Without `server` neither the server nor its webhooks exist; kube-scheduler still has the extenders in its
-    configuration, unless `edit_scheduler` removes them. `audit_policy`: what the API server logs.
+    configuration, unless `edit_scheduler` removes them. `audit_policy`: what the API server logs. `mode`: how
+    schedulers ask us about members; None: as before, which is `extender` for a new cluster.
     """
 
     nodes: int = 3
     server: bool = True
     edit_scheduler: scheduler_config.Edit | None = None
     audit_policy: Path = AUDIT_POLICY
+    mode: Mode | None = None
 
 
 def up(layout: Layout, options: Options, *, say: Say) -> None:
@@ -63,18 +66,23 @@ def up(layout: Layout, options: Options, *, say: Say) -> None:
     with locked(layout, say=say):
         _link_binaries(layout, say=say)
         with stopping_on_failure(layout):
-            ports = _prepare_files(layout, audit_policy=options.audit_policy)
-            documents = manifests.rendered(layout)
+            mode = _mode(layout, options.mode)
+            ports = _prepare_files(layout, mode, audit_policy=options.audit_policy)
+            documents = manifests.rendered(layout, mode)
             _start_and_wait(layout, ports, ["etcd"], say=say)
             _start_and_wait(layout, ports, ["kube-apiserver"], say=say)
             started = _start(layout, ports, ["kube-controller-manager", "kwok"], say=say)
             _apply_manifests(layout, ports, documents, webhooks=options.server, say=say)
             credentials.write_server_kubeconfig(layout, ports)
+            if mode is Mode.SCHEDULER:
+                scheduler_config.configure_own(layout, ports)
             started |= _start(layout, ports, ["server"] if options.server else [], say=say)
             if created := nodes.ensure(layout, ports, count=options.nodes):
                 say(f"{created} nodes created")
             _ensure_server_authority(layout, server=options.server)
-            started |= _start_scheduler(layout, ports, options, say=say)
+            started |= _start_scheduler(layout, ports, options, mode, say=say)
+            if mode is Mode.SCHEDULER:
+                started |= _start(layout, ports, [OWN_SCHEDULER], say=say)
             until_ready(layout, ports, started=started, say=say)
             _await_webhooks(layout, ports, server=options.server)
             status.write_info(layout, ports)
@@ -89,9 +97,29 @@ def start_components(layout: Layout, names: Sequence[str], *, say: Say) -> None:
     with locked(layout, say=say), stopping_on_failure(layout):
         ports = load_ports(layout.ports)
         if "server" in names:
-            _apply_manifests(layout, ports, manifests.rendered(layout), webhooks=True, say=say)
-        _start_and_wait(layout, ports, [name for name in COMPONENTS if name in names], say=say)
+            documents = manifests.rendered(layout, components.current_mode(layout))
+            _apply_manifests(layout, ports, documents, webhooks=True, say=say)
+        in_order = [name for name in (*COMPONENTS, OWN_SCHEDULER) if name in names]
+        _start_and_wait(layout, ports, in_order, say=say)
         _await_webhooks(layout, ports, server="server" in names)
+        status.write_info(layout, ports)
+
+
+def change_mode(layout: Layout, mode: Mode, *, say: Say) -> None:
+    """Change the mode of a cluster that runs, as docs/ways.md says, and keep the way of the former mode:
+
+    the configuration of kube-scheduler stays as it is, and our own kube-scheduler goes on running.
+    """
+    with locked(layout, say=say), stopping_on_failure(layout):
+        ports = load_ports(layout.ports)
+        layout.mode.write_text(mode)
+        _apply_manifests(layout, ports, manifests.rendered(layout, mode), webhooks=True, say=say)
+        if mode is Mode.SCHEDULER:
+            scheduler_config.configure_own(layout, ports)
+            _start_and_wait(layout, ports, [OWN_SCHEDULER], say=say)
+        processes.stop(layout.folder, components=["server"], grace=STOP_SECONDS)
+        _start_and_wait(layout, ports, ["server"], say=say)
+        _await_webhooks(layout, ports, server=True)
         status.write_info(layout, ports)
 
 
@@ -109,8 +137,9 @@ def down(layout: Layout, *, say: Say) -> None:
         say(f"nothing runs in {layout.folder}")
         return
     with locked(layout, say=say):
-        running = [name for name in COMPONENTS if name in processes.leaders(layout.folder)]
-        processes.stop(layout.folder, components=set(COMPONENTS) - KILLED_AT_ONCE, grace=STOP_SECONDS)
+        all_names = (*COMPONENTS, OWN_SCHEDULER)
+        running = [name for name in all_names if name in processes.leaders(layout.folder)]
+        processes.stop(layout.folder, components=set(all_names) - KILLED_AT_ONCE, grace=STOP_SECONDS)
         processes.stop(layout.folder, grace=0)
         for path in layout.perishable:
             _remove(path)
@@ -151,13 +180,22 @@ def _link_binaries(layout: Layout, *, say: Say) -> None:
     layout.version.write_text(f"{version}\n")
 
 
-def _prepare_files(layout: Layout, *, audit_policy: Path) -> Ports:
+def _mode(layout: Layout, wanted: Mode | None) -> Mode:
+    """The mode to start in. Raises `StartFailed` for another one than that of the cluster that runs."""
+    former = components.current_mode(layout)
+    if wanted not in (None, former) and processes.leaders(layout.folder):
+        raise StartFailed(f"the cluster in {layout.folder} runs in mode {former}; end it first: make down")
+    return wanted or former
+
+
+def _prepare_files(layout: Layout, mode: Mode, *, audit_policy: Path) -> Ports:
     """Ports, certificates, kubeconfigs and configuration. A new cluster begins with empty logs."""
     if not layout.etcd.exists() and not processes.leaders(layout.folder):
         shutil.rmtree(layout.logs, ignore_errors=True)
     for folder in (layout.logs, layout.config, layout.server_certs):
         folder.mkdir(parents=True, exist_ok=True)
     layout.audit_log.touch()
+    layout.mode.write_text(mode)
     ports = ensure_ports(layout.ports)
     credentials.ensure_certificates(layout, now=datetime.now(UTC))
     credentials.write_kubeconfigs(layout)
@@ -195,9 +233,13 @@ def _start_one(layout: Layout, ports: Ports, name: str, *, say: Say) -> Started:
     return Started(time.monotonic(), new=True)
 
 
-def _start_scheduler(layout: Layout, ports: Ports, options: Options, *, say: Say) -> dict[str, Started]:
+def _start_scheduler(
+    layout: Layout, ports: Ports, options: Options, mode: Mode, *, say: Say
+) -> dict[str, Started]:
+    """The cluster's own kube-scheduler; it calls the server in mode `extender` alone."""
     if "kube-scheduler" not in processes.leaders(layout.folder):
-        scheduler_config.configure(layout, ports, edit=options.edit_scheduler)
+        edit = None if mode is Mode.EXTENDER else scheduler_config.without_extenders
+        scheduler_config.configure(layout, ports, edit=options.edit_scheduler or edit)
     return _start(layout, ports, ["kube-scheduler"], say=say)
 
 

@@ -17,6 +17,7 @@ from localcluster.apiserver import kubectl
 from localcluster.exceptions import SetUpFailed
 from localcluster.layout import ROOT, Layout
 from localcluster.ports import Ports
+from queues.mode import Mode
 
 MANIFESTS = ROOT / "manifests"
 LEFT_OUT = frozenset({"Deployment", "Service", "PodDisruptionBudget"})
@@ -38,13 +39,14 @@ Manifest = dict[str, Any]
 _rendered: dict[Path, Sequence[Manifest]] = {}
 
 
-def rendered(layout: Layout) -> Sequence[Manifest]:
-    """All manifests, as kustomize builds them; a process asks it once. Needs no API server."""
-    if MANIFESTS not in _rendered:
-        text = kubectl(layout, "kustomize", str(MANIFESTS))
+def rendered(layout: Layout, mode: Mode = Mode.EXTENDER) -> Sequence[Manifest]:
+    """All manifests of a mode, as kustomize builds them; a process asks it once. Needs no API server."""
+    folder = MANIFESTS if mode is Mode.EXTENDER else MANIFESTS / "ways" / mode
+    if folder not in _rendered:
+        text = kubectl(layout, "kustomize", str(folder))
         documents = yaml.load_all(text, Loader=yaml.CSafeLoader)
-        _rendered[MANIFESTS] = tuple(document for document in documents if document)
-    return _rendered[MANIFESTS]
+        _rendered[folder] = tuple(document for document in documents if document)
+    return _rendered[folder]
 
 
 def localised(documents: Iterable[Manifest], *, server_url: str, webhooks: bool) -> list[Manifest]:

@@ -38,6 +38,7 @@ class Ports:
     scheduler: int
     kwok: int
     server: int
+    own_scheduler: int = 0
 
     @property
     def apiserver_url(self) -> str:

@@ -1,4 +1,5 @@
-"""kube-scheduler's configuration: the project's own example with this machine's addresses and files.
+"""kube-scheduler's configuration: the project's own example with this machine's addresses and files. Likewise
+that of our own kube-scheduler (mode `scheduler`).
 
 An `Edit` changes the finished configuration in place, for tests.
 """
@@ -18,6 +19,7 @@ from localcluster.manifests import MANIFESTS
 from localcluster.ports import Ports
 
 EXAMPLE = MANIFESTS / "scheduler" / "scheduler-config.yaml"
+OWN = MANIFESTS / "ways" / "scheduler" / "scheduler-config.yaml"
 QPS = 5000  # with the default of 50 a benchmark would measure only that
 
 Configuration = dict[str, Any]
@@ -43,6 +45,19 @@ def configure(
         edit(configuration)
     write(layout.scheduler_config, yaml.safe_dump(configuration, sort_keys=False).encode(), mode=0o644)
     write(layout.scheduler_flags, "".join(f"{flag}\n" for flag in flags).encode(), mode=0o644)
+
+
+def configure_own(layout: Layout, ports: Ports) -> None:
+    """Write the configuration of our own kube-scheduler; it keeps its Lease, as in its pod."""
+    own = yaml.safe_load(OWN.read_text())
+    configuration = filled_in(
+        own,
+        kubeconfig=layout.component_kubeconfig("server"),
+        server_url=ports.server_url,
+        ca=layout.server_ca,
+    )
+    configuration["leaderElection"] = own["leaderElection"]
+    write(layout.own_scheduler_config, yaml.safe_dump(configuration, sort_keys=False).encode(), mode=0o644)
 
 
 def filled_in(example: Configuration, *, kubeconfig: Path, server_url: str, ca: Path) -> Configuration:

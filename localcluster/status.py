@@ -8,15 +8,17 @@ from typing import Any
 from certs import authority
 from localcluster import processes
 from localcluster.build import Say
-from localcluster.components import BY_NAME
-from localcluster.layout import COMPONENTS, Layout
+from localcluster.components import BY_NAME, current_mode
+from localcluster.layout import COMPONENTS, OWN_SCHEDULER, Layout
 from localcluster.ports import Ports, load_ports
+from queues.mode import Mode
 
 
 def print_status(layout: Layout, *, say: Say) -> int:
     """One line per component; returns 0 if all are ready, else 1."""
     running = processes.leaders(layout.folder)
-    states = {name: _state(layout, name, running) for name in COMPONENTS}
+    own = [OWN_SCHEDULER] if current_mode(layout) is Mode.SCHEDULER else []
+    states = {name: _state(layout, name, running) for name in (*COMPONENTS, *own)}
     for name, state in states.items():
         say(f"{name:<24} {running.get(name, '-'):>8}  {state}")
     return 0 if set(states.values()) == {"ready"} else 1
@@ -47,5 +49,5 @@ def build_info(layout: Layout, ports: Ports) -> dict[str, Any]:
         "ca_file": str(layout.server_ca),
         "logs_dir": str(layout.logs),
         "audit_log": str(layout.audit_log),
-        "pids": {name: running[name] for name in COMPONENTS if name in running},
+        "pids": {name: running[name] for name in (*COMPONENTS, OWN_SCHEDULER) if name in running},
     }

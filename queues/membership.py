@@ -40,6 +40,7 @@ from enum import StrEnum
 import msgspec
 
 from queues import labels as names
+from queues.mode import SCHEDULER_NAME
 from queues.queue import DEFAULT
 from queues.text import NAME_LIMIT, show_character
 
@@ -76,9 +77,13 @@ class Membership(msgspec.Struct, frozen=True, gc=False):
 
 
 class MembershipSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings that membership depends on."""
+    """The settings that membership depends on.
+
+    `calling_schedulers`: schedulers that call the extender for each of their pods (`queues.mode`).
+    """
 
     owned_schedulers: frozenset[str] = frozenset({"volcano"})
+    calling_schedulers: frozenset[str] = frozenset({SCHEDULER_NAME})
     kueue: bool = False
     exempt_namespaces: frozenset[str] = frozenset({"kube-system", "sluice-system"})
 

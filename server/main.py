@@ -20,9 +20,11 @@ from typing import Any
 from certs.authority import CertificateError
 from certs.renewal import ensure_certificate
 from cluster.exceptions import ClusterError
+from queues.mode import Mode
 from server.app import create_app, refusal_counter
 from server.gunicorn_app import BootWatch, ServedApp, gunicorn_settings
 from server.logs import GunicornLog, configure
+from server.own_scheduler import file_problems
 from server.preflight import PreflightFailed
 from server.preflight import check as check_cluster
 from server.runtime import Runtime
@@ -62,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def serve(settings: Settings) -> None:
     """Serve until a signal ends it."""
+    _check_own_scheduler(settings)
     runtime, boot = Runtime(settings), BootWatch()
     check_cluster(runtime.client, settings)
     ensure_certificate(settings.certificate_settings, client=runtime.client)
@@ -90,6 +93,14 @@ def serve(settings: Settings) -> None:
         ),
         count_refusal=refusal_counter(app, runtime.metrics),
     ).run()
+
+
+def _check_own_scheduler(settings: Settings) -> None:
+    """Raises `SettingsError` if our own kube-scheduler would not do what mode `scheduler` promises."""
+    if settings.mode == Mode.SCHEDULER and settings.scheduler_config:
+        path = Path(settings.scheduler_config)
+        if wrong := file_problems(path, name=settings.scheduler_name, others=settings.schedulers):
+            raise SettingsError(f"scheduler_config: {'; '.join(wrong)}")
 
 
 def _post_worker_init(runtime: Runtime, boot: BootWatch) -> Any:

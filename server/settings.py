@@ -33,6 +33,7 @@ from certs.renewal import CertificateSettings
 from queues.apimachinery.conversion import Converter
 from queues.drain.terminating_pods import GRACE_LIMIT
 from queues.membership import MembershipSettings, valid_name
+from queues.mode import SCHEDULER_NAME, Mode
 from webhooks.settings import CONTROLLER_USERS, AdmissionSettings
 
 PREFIX = "SLUICE_"
@@ -54,7 +55,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     namespace: str = "sluice-system"
     service: str = "sluice"
     webhook_url: str = ""
+    mode: str = Mode.EXTENDER.value
     schedulers: tuple[str, ...] = ("default-scheduler",)
+    scheduler_name: str = SCHEDULER_NAME
+    scheduler_config: str = ""
     scheduler_users: tuple[str, ...] = ("system:kube-scheduler",)
     controller_users: tuple[str, ...] = tuple(sorted(CONTROLLER_USERS))
     owned_schedulers: tuple[str, ...] = ("volcano",)
@@ -80,6 +84,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 "https://HOST:PORT each",
             ),
             ("hosts", all(map(_is_host, self.hosts)), "DNS names and addresses"),
+            ("mode", self.mode in MODES, f"one of {', '.join(MODES)}"),
+            ("scheduler_name", valid_name(self.scheduler_name), "a scheduler name"),
+            ("scheduler_config", _is_file(self.scheduler_config), "empty, or a file that can be read"),
             ("service", bool(_NAME.fullmatch(self.service)), "the name of a Service"),
             ("policies_namespace", bool(_NAME.fullmatch(self.policies_namespace)), "the name of a namespace"),
             ("policies_name", valid_name(self.policies_name), "the name of a ConfigMap"),
@@ -100,14 +107,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ):
             if not ok:
                 raise SettingsError(f"{name}: {getattr(self, name)!r} is not valid; expected {expected}")
+        if self.scheduler_name in self.schedulers and self.mode == Mode.SCHEDULER:
+            raise SettingsError(
+                f"scheduler_name: {self.scheduler_name!r} is named in schedulers too, and in mode scheduler "
+                "their members are given to our own scheduler; give that a name of its own"
+            )
 
     @property
     def admission_settings(self) -> AdmissionSettings:
         """What the webhooks read."""
+        own_user = f"system:serviceaccount:{self.namespace}:sluice"
         return AdmissionSettings(
-            own_user=f"system:serviceaccount:{self.namespace}:sluice",
+            own_user=own_user,
+            mode=Mode(self.mode),
+            scheduler_name=self.scheduler_name,
             marked_schedulers=frozenset(self.schedulers),
-            scheduler_users=frozenset(self.scheduler_users),
+            scheduler_users=frozenset({*self.scheduler_users, own_user}),  # our own kube-scheduler's, too
             controller_users=frozenset(self.controller_users),
             depth_limit=self.depth_limit,
         )
@@ -115,8 +130,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def membership_settings(self) -> MembershipSettings:
         """What decides whose queue a pod is."""
+        own = {self.scheduler_name} if self.mode == Mode.SCHEDULER else set()
         return MembershipSettings(
-            owned_schedulers=frozenset(self.owned_schedulers),
+            owned_schedulers=frozenset({*self.owned_schedulers, *own}),
+            calling_schedulers=frozenset({self.scheduler_name}),
             kueue=self.kueue_label,
             exempt_namespaces=frozenset({"kube-system", self.namespace}),
         )
@@ -145,6 +162,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 _settings = Converter[Settings](Settings)
 
 LEVELS = ("debug", "info", "warning", "error")
+MODES = tuple(mode.value for mode in Mode)
 _LABEL = "[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 _DNS = re.compile(rf"({_LABEL}\.)*{_LABEL}")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -159,7 +177,10 @@ _HELP: Mapping[str, str] = {
     "namespace": "our own namespace, which never holds members",
     "service": "the Service in front of us",
     "webhook_url": "where the API server reaches us, if not by the Service",
-    "schedulers": "schedulers that are configured to call us; their members get the marker",
+    "mode": f"how schedulers ask us about members: one of {', '.join(MODES)} (docs/ways.md)",
+    "schedulers": "schedulers whose members get what the mode says; in mode extender those that call us",
+    "scheduler_name": "the scheduler name of our own kube-scheduler, which members get in mode scheduler",
+    "scheduler_config": "configuration file of our own kube-scheduler, to be checked at the start",
     "scheduler_users": "as whom those schedulers bind",
     "controller_users": "who makes the pods of workloads; a name may end in * for all that begin so",
     "owned_schedulers": "scheduler names whose pods are members of `default` when they name no queue",

@@ -26,6 +26,8 @@ SECONDS: Mapping[str, int] = {
     "e2e/hostile/test_writes_that_pass_by_admission.py": 21,
     "e2e/stops/test_recreating_parked_pods.py": 18,
     "e2e/drain/test_draining_faults.py": 120,
+    "e2e/modes/test_scheduler_mode.py": 45,
+    "e2e/modes/test_gate_mode.py": 40,
     "e2e/acknowledgement/test_held_requests.py": 25,
     "e2e/replicas/test_several_replicas.py": 75,
     "e2e/plugin/test_drain_on_a_cluster.py": 100,

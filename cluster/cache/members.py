@@ -11,7 +11,7 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from datetime import datetime
 from sys import intern
 from typing import TypeVar
@@ -39,9 +39,10 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `group`: the PodGroup that it names, which may not exist. `written`: its label and its annotation name
     its queue; or its label is empty, and it waits for its PodGroup.
-    `marked`: it requests the marker (`is_marked`). `requests`: its resource requests. `leaves_at`: the end of
-    its grace period, if it is being deleted; `deletion_grace`: the length of that period in seconds.
-    `own_grace`: the grace period of its spec in seconds. `scheduler_policy`: the policy that it names itself.
+    `filtered`: a scheduler calls filter for it (`is_filtered`). `requests`: its resource requests.
+    `leaves_at`: the end of its grace period, if it is being deleted; `deletion_grace`: the length of that
+    period in seconds. `own_grace`: the grace period of its spec in seconds. `scheduler_policy`: the policy
+    that it names itself.
     """
 
     uid: str
@@ -56,7 +57,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     nominated: str
     gated: bool
     others_gated: bool
-    marked: bool
+    filtered: bool
     priority: int
     created: datetime
     owner_uid: str
@@ -91,8 +92,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def may_be_bound(self) -> bool:
-        """Whether it is bindable, or unmarked: then its gate may go and its bind needs no filter call."""
-        return self.bindable or (self.waiting and not self.leaving and not self.marked)
+        """Whether it is bindable, or unfiltered: then its gate may go and its bind needs no filter call."""
+        return self.bindable or (self.waiting and not self.leaving and not self.filtered)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -152,13 +153,13 @@ NO_MEMBERS = MemberCounts()
 
 
 class BindableCounts(msgspec.Struct, gc=False):
-    """The number of bindable members of a queue by namespace: all of them, and the unmarked ones."""
+    """The number of bindable members of a queue by namespace: all of them, and the unfiltered ones."""
 
     namespaces: dict[str, int] = {}
-    unmarked: dict[str, int] = {}
+    unfiltered: dict[str, int] = {}
 
     def add(self, member: Member, by: int) -> None:
-        for counted in (self.namespaces, self.unmarked) if not member.marked else (self.namespaces,):
+        for counted in (self.namespaces, self.unfiltered) if not member.filtered else (self.namespaces,):
             number = counted.get(member.namespace, 0) + by
             if number:
                 counted[member.namespace] = number
@@ -185,13 +186,16 @@ class Members:
         on_unknown_removed: Callable[[Pod], object] = lambda _pod: None,
         on_left: Callable[[Member, int], object] = lambda _member, _version: None,
         on_state: OnMemberChange = lambda _before, _after: None,
+        calling_schedulers: Container[str] = (),
     ) -> None:
         """`group_uid`: returns the UID of a PodGroup by namespace and name; "" if it does not exist.
         `arrived`: called with the admission request of a new member.
         `on_unknown_removed`: called for a deleted pod that was not a member. `on_left`: called with a member
         before it is removed, and the version of that event; 0 if it was missing in a list. `on_state`: called
-        with the former and the new state before a new state is stored.
+        with the former and the new state before a new state is stored. `calling_schedulers`: those that call
+        the extender for each of their pods.
         """
+        self._calling_schedulers = calling_schedulers
         self._on_left = on_left
         self._on_state = on_state
         self._on_unknown_removed = on_unknown_removed
@@ -224,7 +228,11 @@ class Members:
         if before is not None and obj.metadata.version < before.version:
             return
         membership = self._membership(obj)
-        after = None if membership is None else _member(obj, membership)
+        after = (
+            None
+            if membership is None
+            else _member(obj, membership, filtered=is_filtered(obj, self._calling_schedulers))
+        )
         if before is not None or after is not None:
             self._on_state(before, after)
             self._set(before, after)
@@ -342,16 +350,16 @@ class Members:
         bindable = self._bindable.get(queue)
         return list(bindable.namespaces) if bindable else []
 
-    def unmarked_namespaces(self, queue: str) -> list[str]:
+    def unfiltered_namespaces(self, queue: str) -> list[str]:
         """Return those of them where kube-scheduler does not call us for at least one of the members."""
         bindable = self._bindable.get(queue)
-        return list(bindable.unmarked) if bindable else []
+        return list(bindable.unfiltered) if bindable else []
 
     def live(self, queues: Iterable[str]) -> int:
         return sum(self.counts(queue).live for queue in queues)
 
 
-def _member(pod: Pod, membership: Membership) -> Member:
+def _member(pod: Pod, membership: Membership, *, filtered: bool) -> Member:
     meta, spec, status = pod.metadata, pod.spec, pod.status
     gates = [gate.name for gate in spec.scheduling_gates or ()]
     owner = controller_reference(meta.owner_references)
@@ -368,7 +376,7 @@ def _member(pod: Pod, membership: Membership) -> Member:
         nominated=status.nominated_node_name,
         gated=names.GATE in gates,
         others_gated=any(gate != names.GATE for gate in gates),
-        marked=is_marked(pod),
+        filtered=filtered,
         priority=spec.priority or 0,
         created=meta.created,
         owner_uid=owner.uid if owner else "",
@@ -400,7 +408,7 @@ def _is_written(meta: Metadata, queue: str) -> bool:
 def _counted(member: Member) -> tuple[object, ...]:
     """Return all fields that the counts depend on: most events change none of them."""
     return (
-        *(member.queue, member.phase, not member.node, member.gated, member.others_gated, member.marked),
+        *(member.queue, member.phase, not member.node, member.gated, member.others_gated, member.filtered),
         *(member.namespace, member.requests, member.leaving),
     )
 
@@ -423,6 +431,11 @@ def tally_pods(members: Iterable[Member]) -> PodTally:
 def controller_reference(references: list[OwnerReference] | None) -> OwnerReference | None:
     """Return the owner with `controller: true`."""
     return next((owner for owner in references or () if owner.controller), None)
+
+
+def is_filtered(pod: Pod, calling_schedulers: Container[str]) -> bool:
+    """Return whether no scheduler binds the pod without a filter call (`queues.mode`)."""
+    return is_marked(pod) or pod.spec.scheduler_name in calling_schedulers
 
 
 def is_marked(pod: Pod) -> bool:

@@ -157,6 +157,7 @@ class Store:
             on_unknown_removed=self._unknown_pod_removed,
             on_left=self.label_changes.record_left,
             on_state=self.label_changes.record_state,
+            calling_schedulers=membership_settings.calling_schedulers,
         )
         self.podgroups = PodGroups(
             on_queue_change=self._podgroup_queue_changed,
@@ -211,7 +212,7 @@ class Store:
             if sure(queue):
                 continue
             for member in self.members.waiting_in(queue):
-                if member.bindable and member.marked:
+                if member.bindable and member.filtered:
                     self.bind_passes.assume_pass(
                         namespace=member.namespace, name=member.name, queue=queue, uid=member.uid
                     )

@@ -415,7 +415,7 @@ class MemberAdoption:
         stored = self._store.members.by_uid(member.uid)
         if stored is None or not stored.may_be_bound or not stored.queue or member.cause is Cause.MENDED:
             return True
-        if stored.marked:
+        if stored.filtered:
             self.passes_assumed += 1
             self._store.bind_passes.assume_pass(
                 namespace=stored.namespace, name=stored.name, queue=stored.queue, uid=stored.uid

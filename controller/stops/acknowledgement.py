@@ -285,9 +285,9 @@ class StopAcknowledgement:
         members = self._store.members
         namespaces = []
         for queue in queues:
-            unmarked = frozenset(members.unmarked_namespaces(queue))
+            unfiltered = frozenset(members.unfiltered_namespaces(queue))
             for namespace in members.bindable_namespaces(queue):
-                namespaces.append(BindableNamespace(queue, namespace, namespace in unmarked))
+                namespaces.append(BindableNamespace(queue, namespace, namespace in unfiltered))
         return tuple(namespaces)
 
     def _open_passes(self) -> dict[str, list[BindPass]]:

@@ -211,7 +211,8 @@ def _calls_extender(item: Object) -> bool:
     """Whether kube-scheduler calls the extender for the pod: it is marked, or its scheduler calls for all."""
     containers = [*(spec_of(item).get("containers") or ()), *(spec_of(item).get("initContainers") or ())]
     marked = any(names.MARKER in (value_at(each, "resources.requests") or {}) for each in containers)
-    return marked or spec_of(item).get("schedulerName") in _RULES.owned_schedulers
+    calling = _RULES.owned_schedulers | _RULES.calling_schedulers
+    return marked or spec_of(item).get("schedulerName") in calling
 
 
 def _finished_phase(kind: Type, item: Object) -> str:

@@ -383,6 +383,12 @@ def test_a_pod_that_is_to_be_scored_waits_until_nodes_and_pods_have_been_read(
     filtered(server, waiting)
 
 
+def test_one_of_our_own_scheduler_waits_without_a_marker(server: Server) -> None:
+    """That calls prioritize for each of its pods."""
+    server.is_reading_for_scores = True
+    assert filter_error(server, work(schedulerName="sluice")) == NOT_READ_FOR_SCORES
+
+
 @pytest.mark.parametrize("of", [work(queue="plain", resources=SCORED), work(), pod(resources=SCORED)])
 def test_others_do_not_wait_for_that(server: Server, of: Wire) -> None:
     """One whose policy scores nothing, those that prioritize is not called for, and one of no queue."""

@@ -78,7 +78,8 @@ def test_a_removed_cluster_has_no_ports(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small_range")
 def test_a_spare_port_is_allocated_like_the_others(tmp_path: Path) -> None:
-    ports = [*astuple(allocate(tmp_path)), *(spare_port(tmp_path / "ports.json") for _ in range(33))]
+    left = 40 - len(fields(Ports))
+    ports = [*astuple(allocate(tmp_path)), *(spare_port(tmp_path / "ports.json") for _ in range(left))]
     assert sorted(ports) == list(ports_module.RANGE)
 
 

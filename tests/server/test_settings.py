@@ -44,6 +44,8 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
         ("https://b/", "https://b/"),
         ("https://[::1]:2", "https://[::1]:2"),
     ],
+    "mode": [("gate", "gate"), ("scheduler", "scheduler"), ("gate", "gate")],
+    "scheduler_name": [("a", "a"), ("volcano", "volcano"), ("b.c", "b.c")],
     "schedulers": [("a,b", ("a", "b")), (" c , d ,", ("c", "d")), ("", ())],
     "owned_schedulers": [("a,b", ("a", "b")), ("c", ("c",)), ("", ())],
     "controller_users": [("a*,b", ("a*", "b")), ("system:c", ("system:c",)), ("", ())],
@@ -70,7 +72,7 @@ def file(tmp_path: Path, content: object) -> str:
 
 
 def test_every_setting_is_tried_here() -> None:
-    assert VALUES.keys() | {"kubeconfig"} == set(Settings.__struct_fields__)
+    assert VALUES.keys() | {"kubeconfig", "scheduler_config"} == set(Settings.__struct_fields__)
 
 
 def test_without_anything_the_defaults_hold() -> None:
@@ -90,12 +92,13 @@ def test_a_flag_beats_the_environment_that_beats_the_file_that_beats_the_default
     assert from_file != getattr(Settings(), name)
 
 
-def test_so_does_the_kubeconfig(kubeconfigs: list[str], tmp_path: Path) -> None:
-    config = file(tmp_path, {"kubeconfig": kubeconfigs[2]})
-    env = {"SLUICE_KUBECONFIG": kubeconfigs[1]}
-    assert read(["--config", config, "--kubeconfig", kubeconfigs[0]], env=env).kubeconfig == kubeconfigs[0]
-    assert read(["--config", config], env=env).kubeconfig == kubeconfigs[1]
-    assert read(["--config", config], env={}).kubeconfig == kubeconfigs[2]
+@pytest.mark.parametrize("name", ["kubeconfig", "scheduler_config"])
+def test_so_does_the_name_of_a_file(name: str, kubeconfigs: list[str], tmp_path: Path) -> None:
+    config = file(tmp_path, {name: kubeconfigs[2]})
+    env = {f"SLUICE_{name.upper()}": kubeconfigs[1]}
+    assert getattr(read(["--config", config, flag(name), kubeconfigs[0]], env=env), name) == kubeconfigs[0]
+    assert getattr(read(["--config", config], env=env), name) == kubeconfigs[1]
+    assert getattr(read(["--config", config], env={}), name) == kubeconfigs[2]
 
 
 def test_settings_of_several_places_meet(tmp_path: Path) -> None:
@@ -146,6 +149,9 @@ BAD: dict[str, list[str]] = {
     "drain_in_flight": ["", "0", "100001", "-1", "1.5", "all"],
     "drain_grace_limit": ["", "0", "86401", "-1", "1.5", "5m"],
     "log_level": ["", "INFO", "trace", "warn"],
+    "mode": ["", "Gate", "extenders"],
+    "scheduler_name": ["", "A", "a_b", "x" * 254],
+    "scheduler_config": ["/nowhere/scheduler.yaml", "/"],
 }
 
 
@@ -265,3 +271,22 @@ def test_in_a_pod_the_services_address_is_served_beside_the_hosts_that_are_set(t
 
 def test_our_own_user_is_that_of_our_namespace() -> None:
     assert Settings(namespace="ns").admission_settings.own_user == "system:serviceaccount:ns:sluice"
+
+
+def test_our_own_scheduler_has_a_name_that_no_other_has() -> None:
+    with pytest.raises(SettingsError, match=r"scheduler_name: 'a' is named in schedulers too"):
+        read(["--mode=scheduler", "--scheduler-name=a", "--schedulers=a,b"], env={})
+    assert read(["--scheduler-name=a", "--schedulers=a,b"], env={}).mode == "extender"
+
+
+def test_in_mode_scheduler_its_name_makes_a_member_and_its_user_binds_as_a_scheduler() -> None:
+    settings = read(["--mode=scheduler", "--scheduler-name=ours", "--namespace=here"], env={})
+    assert settings.membership_settings.owned_schedulers == {"volcano", "ours"}
+    assert "system:serviceaccount:here:sluice" in settings.admission_settings.scheduler_users
+
+
+@pytest.mark.parametrize("mode", ["extender", "scheduler", "gate"])
+def test_pods_of_our_own_scheduler_are_known_to_be_asked_about_in_every_mode(mode: str) -> None:
+    """It goes on running for a while after the mode was changed."""
+    settings = read([f"--mode={mode}", "--scheduler-name=ours"], env={})
+    assert settings.membership_settings.calling_schedulers == {"ours"}

@@ -18,6 +18,8 @@ selects by labels that are not known yet    annotation, label, marker, a gate; w
 is that of a PodGroup that does not exist   an empty label, marker, a gate; a warning; the controller sets
                                             its queue later
 ==========================================  ===============================================================
+
+The marker is that of mode `extender`; `queues.mode` says what a member gets in its place in the others.
 """
 
 from __future__ import annotations
@@ -39,9 +41,9 @@ from webhooks.pods.pod_patch import (
     remove_marker,
     remove_queue,
     replace_node_name,
-    set_marker,
     set_queue,
     set_waiting,
+    set_way,
 )
 from webhooks.review import Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
@@ -169,7 +171,7 @@ def _patch(
         queue = set_queue(pod, admission.queue, admission=admission.admission)
     else:
         queue = set_waiting(pod)
-    patch = join_patches(queue, set_marker(pod, scored=scored, settings=settings))
+    patch = join_patches(queue, set_way(pod, scored=scored, settings=settings))
     if admission.gated:
         return join_patches(patch, add_gate(pod))
     if pod.spec.node_name:

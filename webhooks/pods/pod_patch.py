@@ -4,7 +4,9 @@ A member gets
 - annotation and label `sluice.dev/queue`, over whatever its user wrote there, and annotation
   `sluice.dev/admission`, which names the request that brought it. While the PodGroup that it names does not
   exist, it gets an empty label alone;
-- the marker, a request for the resource `sluice.dev/member`: kube-scheduler calls the extender for it;
+- in mode `extender` the marker, a request for the resource `sluice.dev/member`: kube-scheduler calls the
+  extender for it. In mode `scheduler` it gets our own kube-scheduler's name instead, and in mode `gate`
+  neither (`queues.mode`);
 - the scheduling gate `sluice.dev/queue`, where its queue does not schedule;
 - in place of `spec.nodeName`, a node affinity.
 
@@ -30,6 +32,7 @@ from cluster.cache.members import is_marked
 from cluster.objects import Pod
 from queues import labels as names
 from queues.membership import label_value
+from queues.mode import Mode
 from webhooks.json_patch import PatchStep, join_patches, json_pointer, patch_map
 from webhooks.settings import AdmissionSettings
 
@@ -64,13 +67,21 @@ def remove_queue(pod: Pod) -> tuple[PatchStep, ...]:
     )
 
 
-def set_marker(pod: Pod, *, scored: bool, settings: AdmissionSettings) -> list[PatchStep]:
-    """The marker, where the pod's scheduler is configured to call the extender; `scored`: to prioritize too.
+def set_way(pod: Pod, *, scored: bool, settings: AdmissionSettings) -> list[PatchStep]:
+    """By which way the pod's scheduler asks us, as the mode says; `scored`: it asks for scores too.
 
-    For another scheduler it is removed: the pod would count as one that filter is called for.
+    A pod of a scheduler that is not named in the settings keeps it, and gets no marker: with one it would
+    count as a pod that filter is called for.
     """
-    if pod.spec.scheduler_name not in settings.marked_schedulers:
+    if pod.spec.scheduler_name not in settings.marked_schedulers or settings.mode is Mode.GATE:
         return remove_marker(pod)
+    if settings.mode is Mode.SCHEDULER:
+        name = {"op": "add", "path": "/spec/schedulerName", "value": settings.scheduler_name}
+        return [*remove_marker(pod), name]
+    return _set_marker(pod, scored=scored)
+
+
+def _set_marker(pod: Pod, *, scored: bool) -> list[PatchStep]:
     containers = pod.spec.containers or []
     if not containers:
         return []

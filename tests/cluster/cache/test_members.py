@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -42,13 +43,14 @@ STORE = Server().store
 class Held:
     """Members with an ear, and what it heard."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, calling_schedulers: Collection[str] = ()) -> None:
         self.heard: list[tuple[Member | None, Member | None]] = []
         self.members = Members(
             membership=lambda one: stored_pod_membership(
                 STORE.pod_facts(one), rules=MembershipSettings(), group=lambda *_: None
             ),
             on_change=lambda before, after: self.heard.append((before, after)),
+            calling_schedulers=calling_schedulers,
         )
 
     def tell(self, what: str, obj: Any) -> None:
@@ -79,7 +81,7 @@ def test_after_every_event_all_counts_equal_a_recount(history: list[tuple[str, A
             waiting = {one.uid for one in members.in_queue(queue) if one.waiting}
             assert {one.uid for one in members.waiting_in(queue)} == waiting
             assert set(members.bindable_namespaces(queue)) == bindable(every, queue)
-            assert set(members.unmarked_namespaces(queue)) == bindable(every, queue, unmarked=True)
+            assert set(members.unfiltered_namespaces(queue)) == bindable(every, queue, unfiltered=True)
         assert members.live(QUEUES) == sum(counted(every, queue).live for queue in QUEUES)
 
 
@@ -264,14 +266,31 @@ def test_one_that_is_being_deleted_is_bound_no_more() -> None:
     held.has(member(resources=None))
     assert (
         held.members.bindable_namespaces("research")
-        == held.members.unmarked_namespaces("research")
+        == held.members.unfiltered_namespaces("research")
         == ["team"]
     )
     leaving = member(resources=None, version=2)
     leaving["metadata"]["deletionTimestamp"] = "2030-01-01T12:00:00Z"
     [one] = held.has(leaving).in_queue("research")
     assert (one.live, one.waiting, one.bindable, one.may_be_bound) == (True, True, False, False)
-    assert held.members.bindable_namespaces("research") == held.members.unmarked_namespaces("research") == []
+    assert (
+        held.members.bindable_namespaces("research") == held.members.unfiltered_namespaces("research") == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "resources", "filtered"),
+    [("ours", None, True), ("other", None, False), ("other", MARKED, True), ("ours", MARKED, True)],
+)
+def test_a_pod_with_the_marker_or_of_our_own_scheduler_is_filtered(
+    scheduler: str, resources: Any, filtered: bool
+) -> None:
+    held = Held(calling_schedulers={"ours"})
+    obj = member(resources=resources)
+    obj["spec"]["schedulerName"] = scheduler
+    [one] = held.has(obj).in_queue("research")
+    assert one.filtered is filtered
+    assert held.members.unfiltered_namespaces("research") == ([] if filtered else ["team"])
 
 
 def test_what_is_kept_of_a_pod() -> None:
@@ -294,7 +313,7 @@ def test_what_is_kept_of_a_pod() -> None:
     obj["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
     [one] = Held().has(obj).in_queue("research")
     assert (one.version, one.priority, one.owner_uid, one.nominated) == (7, -3, "uid-train", "node-9")
-    assert (one.marked, one.gated, one.others_gated, one.leaving, one.written) == (True,) * 5
+    assert (one.filtered, one.gated, one.others_gated, one.leaving, one.written) == (True,) * 5
     assert (one.condition, one.woken) == ("why", "r1")
 
 

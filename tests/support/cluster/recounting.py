@@ -62,7 +62,7 @@ def requested(members: Iterable[Member]) -> dict[str, Amount]:
     return dict(total)
 
 
-def bindable(members: Iterable[Member], queue: str, *, unmarked: bool = False) -> set[str]:
+def bindable(members: Iterable[Member], queue: str, *, unfiltered: bool = False) -> set[str]:
     """The namespaces where one of the queue's members could be bound at any moment, or without our being
     asked once its gate is off."""
     return {
@@ -72,8 +72,8 @@ def bindable(members: Iterable[Member], queue: str, *, unmarked: bool = False) -
         and one.phase not in FINISHED_PHASES
         and not one.node
         and not one.leaving
-        and (not one.marked or not (one.gated or one.others_gated))
-        and not (unmarked and one.marked)
+        and (not one.filtered or not (one.gated or one.others_gated))
+        and not (unfiltered and one.filtered)
     }
 
 

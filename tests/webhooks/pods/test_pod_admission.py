@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from queues.membership import MembershipSettings
+from queues.mode import Mode
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -334,6 +335,31 @@ def test_only_pods_of_schedulers_that_call_us_are_marked() -> None:
     assert "resources" not in other["spec"]["containers"][0]
     assert gates(other) == [QUEUE], "a scheduler that does not ask us is held by the gate"
     assert is_marked(admitted(server, submitted("held", schedulerName="mine"))[0])
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize(
+    ("mode", "scheduler"), [(Mode.SCHEDULER, "ours"), (Mode.GATE, "default-scheduler")], ids=str
+)
+def test_in_the_other_modes_a_member_gets_no_marker(mode: Mode, scheduler: str, stopped: bool) -> None:
+    """It may have written one itself. In mode `scheduler` it gets our own scheduler's name."""
+    server = Server(terms=AdmissionSettings(mode=mode, scheduler_name="ours"))
+    server.has(queue("held", stopPolicy="Hold"), queue("open"))
+    asked = {"requests": {"cpu": "1", **MARKER}}
+    before = submitted("held" if stopped else "open", resources=asked, schedulerName="default-scheduler")
+    after, _ = admitted(server, before)
+    assert after["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "1"}}
+    assert after["spec"]["schedulerName"] == scheduler
+    assert gates(after) == ([QUEUE] if stopped else [])
+    again, _ = admitted(server, after)
+    assert again["spec"] == after["spec"]
+
+
+def test_a_member_of_another_scheduler_keeps_it() -> None:
+    terms = AdmissionSettings(mode=Mode.SCHEDULER, scheduler_name="ours")
+    server = Server(terms=terms).has(queue("held", stopPolicy="Hold"))
+    other, _ = admitted(server, submitted("held", schedulerName="somebody-elses"))
+    assert (other["spec"]["schedulerName"], gates(other)) == ("somebody-elses", [QUEUE])
 
 
 @pytest.mark.parametrize("containers", [[], None], ids=["none", "null"])

@@ -1,0 +1,93 @@
+"""Checks the configuration of our own kube-scheduler at the start (mode `scheduler`, setting
+`scheduler_config`), before anything is served or written.
+
+Each problem is one that would show late, or on somebody else's pods: members that wait for good, a stop that
+nobody asks about, or a second scheduler for the cluster's own pods.
+
+| what the configuration must have                   | else                                                |
+|----------------------------------------------------|-----------------------------------------------------|
+| a profile of `scheduler_name`                      | members wait for good: no scheduler takes them      |
+| no profile of a name in `schedulers`               | two schedulers place the same pods                  |
+| an extender entry with filterVerb and preemptVerb  | nobody asks about stops, or stopped pods evict      |
+| in it no managedResources                          | members request no marker: it is called for no pod  |
+| nodeCacheCapable                                   | whole nodes are sent, and each call is refused      |
+| not ignorable                                      | members pass a stop while nobody answers            |
+| a Lease of its own for its leader election         | it never leads, and members wait for good           |
+
+Source: k8s.io/kube-scheduler/config/v1 (its defaults: a profile `default-scheduler`; leader election by Lease
+`kube-scheduler` in `kube-system`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+KIND = "KubeSchedulerConfiguration"
+DEFAULT_PROFILE = "default-scheduler"
+DEFAULT_LEASE = ("kube-system", "kube-scheduler")
+
+Configuration = Mapping[str, Any]
+
+
+def file_problems(path: Path, *, name: str, others: Collection[str]) -> list[str]:
+    """What is wrong with the configuration in this file. `others`: setting `schedulers`."""
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, ValueError, yaml.YAMLError) as exc:
+        return [f"{path} cannot be read: {exc}"]
+    if not isinstance(content, dict) or content.get("kind") != KIND:
+        return [f"{path} is no {KIND}"]
+    return list(problems(content, name=name, others=others))
+
+
+def problems(configuration: Configuration, *, name: str, others: Collection[str]) -> Iterator[str]:
+    """What is wrong with it, and the way out."""
+    profiles = [_text(each, "schedulerName") or DEFAULT_PROFILE for each in _maps(configuration, "profiles")]
+    profiles = profiles or [DEFAULT_PROFILE]
+    if name not in profiles:
+        names = ", ".join(profiles)
+        yield f"it has no profile with schedulerName {name} (setting scheduler_name), only {names}"
+    for shared in [each for each in profiles if each in others]:
+        yield f"its profile {shared} is that of another scheduler (setting schedulers); remove that profile"
+    yield from _extender_problems(_maps(configuration, "extenders"))
+    election = configuration.get("leaderElection")
+    election = election if isinstance(election, dict) else {}
+    lease = (
+        _text(election, "resourceNamespace") or DEFAULT_LEASE[0],
+        _text(election, "resourceName") or DEFAULT_LEASE[1],
+    )
+    if election.get("leaderElect", True) and lease == DEFAULT_LEASE:
+        yield (
+            "its leaderElection is by the Lease of the cluster's own scheduler (kube-system/kube-scheduler); "
+            "name another one in resourceName and resourceNamespace"
+        )
+
+
+def _extender_problems(extenders: list[Configuration]) -> Iterator[str]:
+    filtering = [each for each in extenders if each.get("filterVerb")]
+    if not filtering:
+        yield "it has no extender with filterVerb: nobody would ask about stops"
+    for each in filtering:
+        where = f"its extender {each.get('urlPrefix')}"
+        if not each.get("preemptVerb"):
+            yield f"{where} has no preemptVerb: pods of stopped queues could evict others"
+        if each.get("managedResources"):
+            yield f"{where} has managedResources, which members of this mode do not request; remove them"
+        if each.get("nodeCacheCapable") is not True:
+            yield f"{where} has not nodeCacheCapable: true"
+        if each.get("ignorable"):
+            yield f"{where} has ignorable: true: pods of stopped queues are bound while no server answers"
+
+
+def _maps(configuration: Configuration, key: str) -> list[Configuration]:
+    values = configuration.get(key)
+    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
+
+
+def _text(values: Configuration, key: str) -> str:
+    value = values.get(key)
+    return value if isinstance(value, str) else ""

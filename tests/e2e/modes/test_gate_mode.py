@@ -1,0 +1,92 @@
+"""Mode `gate`: nothing of ours in the scheduling path; gates at creation, and the guard on binds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from queues.mode import Mode
+from tests.conftest import end, end_abandoned, folder_name, start
+from tests.e2e.acknowledgement.test_stop_in_mid_flow import run_rounds
+from tests.e2e.stops.test_recreating_parked_pods import all_gated, pending_before
+from tests.support.e2e.modes import (
+    alive,
+    fill_nodes,
+    make_room,
+    mode_of,
+    pending_before_a_stop,
+    wait_for_room,
+)
+from tests.support.e2e.objects import GATE, gates, suspended_text
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import DEPLOYMENT
+
+
+@pytest.fixture(scope="module")
+def its_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    end_abandoned()
+    started = start(tmp_path_factory.mktemp(folder_name(), numbered=True), mode=Mode.GATE)
+    yield started
+    end(started)
+
+
+@pytest.fixture
+def sandbox(its_cluster: LocalCluster) -> Iterator[Sandbox]:
+    made = Sandbox(its_cluster)
+    yield made
+    made.leave()
+    made.close()
+
+
+def test_a_member_is_as_its_user_wrote_it_and_gated_while_its_queue_is_stopped(sandbox: Sandbox) -> None:
+    queue = sandbox.queue()
+    sandbox.pod("before", queue).must(201)
+    sandbox.all_bound(["before"])
+    sandbox.suspend(queue)
+    sandbox.pod("after", queue).must(201)
+    assert [mode_of(sandbox.read_pod(name)) for name in ("before", "after")] == [Mode.GATE] * 2
+    assert gates(sandbox.read_pod("after")) == [GATE]
+    sandbox.edit(queue, state="Open")
+    sandbox.all_bound(["after"])
+    assert sandbox.calls("/extender/filter") == 0
+
+
+def test_stops_in_mid_flow_let_no_pod_through(sandbox: Sandbox) -> None:
+    assert run_rounds(sandbox, sandbox.queue(), 2) == [[]] * 2
+
+
+def test_binds_of_pods_that_were_pending_before_a_stop_are_refused(sandbox: Sandbox) -> None:
+    """kube-scheduler tries each again and again; the pods say why, and go once the queue is resumed."""
+    queue = sandbox.queue()
+    pending = wait_for_room(sandbox, "pending", 5, queue)
+    sandbox.suspend(queue)
+    make_room(sandbox)
+    for name in pending:
+        sandbox.reason_on(name, suspended_text(queue))
+    refused = {bind.pod for bind in sandbox.binds() if not bind.dry_run and bind.code == 403}
+    assert refused == set(pending)
+    assert sandbox.bound(pending) == set()
+    sandbox.edit(queue, state="Open")
+    sandbox.all_bound(pending)
+
+
+def test_with_parked_recreate_pods_whose_bind_was_refused_come_back_gated(sandbox: Sandbox) -> None:
+    queue = sandbox.queue(parked="Recreate")
+    before = pending_before(sandbox, DEPLOYMENT, queue)
+    after = {pod["metadata"]["uid"] for pod in all_gated(sandbox).values()}
+    assert not before & after
+    sandbox.edit(queue, state="Open")
+    sandbox.ungate(sandbox.read_pods())
+    sandbox.all_bound(sandbox.read_pods())
+
+
+def test_a_pod_that_was_pending_before_a_stop_may_evict_others(sandbox: Sandbox) -> None:
+    """What docs/ways.md says is weaker in this mode: nobody asks us about victims."""
+    important = pending_before_a_stop(sandbox, sandbox.queue())
+    victims = fill_nodes(sandbox)
+    sandbox.ungate([important])
+    until(lambda: alive(sandbox, victims) != victims, "a victim")
+    assert sandbox.bound([important]) == set()
