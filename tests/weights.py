@@ -28,6 +28,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/drain/test_draining_faults.py": 120,
     "e2e/modes/test_scheduler_mode.py": 45,
     "e2e/modes/test_gate_mode.py": 40,
+    "e2e/modes/test_changing_modes.py": 20,
     "e2e/acknowledgement/test_held_requests.py": 25,
     "e2e/replicas/test_several_replicas.py": 75,
     "e2e/plugin/test_drain_on_a_cluster.py": 100,
