@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python -m
 UV := $(shell sed -n 's/.*"\(uv==[^"]*\)".*/\1/p' pyproject.toml)
 
-.PHONY: up down status pods pods-down test test-fast test-core test-pods versions pythons lint bench soak docs image release
+.PHONY: up down status pods pods-down test test-fast test-core test-pods versions pythons lint bench soak docs chart image release
 
 up: .venv/.stamp
 	@$(RUN) localcluster up
@@ -65,7 +65,10 @@ docs: .venv/.stamp
 image: .venv/.stamp # sluice:VERSION, from this checkout, by docker, podman or buildah
 	@$(RUN) release image
 
-release: .venv/.stamp # of a tagged commit: the wheel, in dist/, and the image
+chart: .venv/.stamp # the Helm chart, made from manifests/, in dist/
+	@$(RUN) release.chart
+
+release: .venv/.stamp # all that ships of a tagged commit, in dist/
 	@$(RUN) release
 
 .venv/.stamp: pyproject.toml uv.lock

@@ -102,6 +102,15 @@ def ldflags(release: str = KUBERNETES) -> str:
     )
 
 
+def binary(name: str, *, say: Say, env: Mapping[str, str] = os.environ) -> Path:
+    """The path of one of `PACKAGES`, built if it is missing. Raises `BuildFailed`."""
+    path = _from_assets(name, env) or _cached(name, env)
+    if path is None:
+        with locked_cache(cache(env)):
+            path = _cached(name, env) or _build(name, say=say, env=env, step="1/1")
+    return path
+
+
 def _from_assets(name: str, env: Mapping[str, str]) -> Path | None:
     assets = env.get("KUBEBUILDER_ASSETS")
     return _if_executable(Path(assets) / name) if assets else None

@@ -1,8 +1,8 @@
-"""Unmodified programs of other projects that some tests run: Volcano's `vcctl`, and `h2spec`.
+"""Unmodified programs of other projects that some tests run: Volcano's `vcctl`, `h2spec`, and Helm.
 
     python -m localcluster.external_tools
 
-builds both; `make test` does so in the background. `make up` neither needs nor builds them.
+builds them; `make test` does so in the background. `make up` neither needs nor builds them.
 
 Invariants
 - Each is built once from the versions pinned in the `go.mod` of its own folder here, and kept in the cache of
@@ -29,6 +29,12 @@ HERE = Path(__file__).parent
 PACKAGES: Mapping[str, str] = {
     "vcctl": "volcano.sh/volcano/cmd/cli",
     "h2spec": "github.com/summerwind/h2spec/cmd/h2spec",
+    "helm": "helm.sh/helm/v3/cmd/helm",
+}
+#: More flags for the linker. Without a cluster Helm takes this for the version of Kubernetes.
+LDFLAGS: Mapping[str, str] = {
+    "helm": "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36"
+    " -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=36",
 }
 #: A module that cannot be fetched fails in seconds; a cold build on two cores takes two minutes.
 BUILD_SECONDS = 900.0
@@ -44,6 +50,11 @@ def h2spec(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
     return _ensure_built("h2spec", say=say, env=env)
 
 
+def helm(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
+    """Helm; builds it if it is not cached. Raises `BuildFailed`."""
+    return _ensure_built("helm", say=say, env=env)
+
+
 def _ensure_built(name: str, *, say: Say, env: Mapping[str, str]) -> Path:
     target = build.cache(env).parent / f"{name}-{key(name)}" / name
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -57,18 +68,19 @@ def _ensure_built(name: str, *, say: Say, env: Mapping[str, str]) -> Path:
 
 def key(name: str) -> str:
     """A digest of everything that decides the result."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(LDFLAGS.get(name, "").encode())
     for file in ("go.mod", "go.sum"):
         digest.update((HERE / name / file).read_bytes())
     return digest.hexdigest()[:12]
 
 
 def _build(name: str, target: Path, *, go: str, env: Mapping[str, str]) -> None:
+    flags = f"-s -w {LDFLAGS.get(name, '')}".strip()
     temporary, log = target.with_name(f".{name}.building"), target.with_name(f"{name}.build.log")
     with log.open("wb") as output:
         try:
             done = subprocess.run(
-                [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(temporary), PACKAGES[name]],
+                [go, "build", "-trimpath", "-ldflags", flags, "-o", str(temporary), PACKAGES[name]],
                 cwd=HERE / name,
                 env={**env, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
                 stdout=output,
@@ -86,7 +98,7 @@ def _build(name: str, target: Path, *, go: str, env: Mapping[str, str]) -> None:
 
 if __name__ == "__main__":
     try:
-        for ensure in (vcctl, h2spec):
+        for ensure in (vcctl, h2spec, helm):
             ensure(say=print)
     except BuildFailed as exc:
         sys.exit(f"error: {exc}")

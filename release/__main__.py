@@ -2,8 +2,17 @@
 
 | command                   | builds                                                                   |
 |---------------------------|--------------------------------------------------------------------------|
-| `python -m release`       | `dist/sluice-VERSION-...whl`, by the hatchling of uv.lock, and the image |
+| `python -m release`       | all of the table below, and the image                                    |
 | `python -m release image` | the image alone, from the checkout as it is                              |
+
+| in `dist/`                             | what it is                                                  |
+|----------------------------------------|-------------------------------------------------------------|
+| `sluice-VERSION-...whl`                | the wheel, built by the hatchling of uv.lock                |
+| `sluice-VERSION.tgz`                   | the Helm chart (`release.chart`)                            |
+| `kubectl_queue-VERSION-...whl`         | the plugin alone (`release.plugin`)                         |
+| `kubectl-queue-VERSION-OS-ARCH.tar.gz` | the plugin for krew, and `queue.yaml`, its manifest         |
+| `sluice-VERSION.cdx.json`              | the SBOM (`release.attestations`)                           |
+| `provenance.json`, `SHA256SUMS`        | where all of it comes from, and its checksums               |
 
 The image is `sluice:VERSION`, built by docker, podman or buildah from `Containerfile` beside this file. Its
 context is the checkout, of which `.dockerignore` sends the product and the lock file alone.
@@ -22,6 +31,11 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
+from localcluster.exceptions import BuildFailed
+from release import attestations, plugin
+from release.chart.chart import build_chart
+from release.chart.kustomize import KustomizeError
+
 ROOT = Path(__file__).parent.parent
 CONTAINERFILE = Path(__file__).with_name("Containerfile")
 IMAGE_BUILDERS = ("docker", "podman", "buildah")
@@ -37,10 +51,12 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     try:
         if not arguments:
-            check_commit(ROOT)
-            print(f"built {build_wheel(ROOT, ROOT / 'dist').relative_to(ROOT)}")
+            version = check_commit(ROOT)
+            wheel = build_wheel(ROOT, ROOT / "dist")
+            for file in [wheel, *build_rest(ROOT, wheel, ROOT / "dist", version=version)]:
+                print(f"built {file.relative_to(ROOT)}")
         image = build_image(ROOT)
-    except ReleaseError as exc:
+    except (ReleaseError, KustomizeError, BuildFailed) as exc:
         print(f"error: {exc}", file=sys.stderr)
         return 1
     print(f"built image {image}")
@@ -73,6 +89,49 @@ def build_wheel(root: Path, dist: Path) -> Path:
     _uv("build", "--quiet", "--wheel", *tools, "--out-dir", str(dist), root=root, env=env)
     (wheel,) = dist.glob("*.whl")
     return wheel
+
+
+def build_rest(root: Path, wheel: Path, dist: Path, *, version: str) -> list[Path]:
+    """The chart, the plugin, and what says of all of them what they are. Raises the errors of those parts."""
+    time = int(_git(root, "log", "-1", "--format=%ct"))
+    revision = _git(root, "rev-parse", "HEAD")
+    uv = uv_runner(root, time=time)
+    plugin_wheel = plugin.build_wheel(root, dist, uv=uv)
+    archives = {
+        platform: plugin.build_archive(root, plugin_wheel, dist, platform=platform, uv=uv, time=time)
+        for platform in plugin.PLATFORMS
+    }
+    url = os.environ.get("RELEASE_URL", f"https://sluice.dev/releases/v{version}")
+    texts = {
+        "queue.yaml": plugin.krew_manifest(archives, version=version, url=url),
+        f"sluice-{version}.cdx.json": attestations.sbom(
+            uv("export", "--quiet", "--frozen", "--no-dev", "--format", "cyclonedx1.5"), time=time
+        ),
+    }
+    files = [wheel, plugin_wheel, build_chart(root, dist, time=time), *archives.values()]
+    files += [_write(dist / name, text) for name, text in texts.items()]
+    builder = os.environ.get("BUILDER_ID", "https://sluice.dev/make-release/local")
+    statement = attestations.provenance(
+        root, files, version=version, revision=revision, time=time, builder=builder
+    )
+    files.append(_write(dist / "provenance.json", statement))
+    return [*files, _write(dist / "SHA256SUMS", attestations.checksums(files))]
+
+
+def _write(file: Path, text: str) -> Path:
+    file.write_text(text)
+    return file
+
+
+def uv_runner(root: Path, *, time: int) -> plugin.Uv:
+    """Runs uv in the checkout; what it builds has this time, in seconds since 1970."""
+    env = {**os.environ, "SOURCE_DATE_EPOCH": str(time)}
+
+    def run(*arguments: str) -> str:
+        python = ("--python", sys.executable) if arguments[0] == "build" else ()
+        return _uv(*arguments, *python, root=root, env=env)
+
+    return run
 
 
 def build_image(root: Path) -> str:

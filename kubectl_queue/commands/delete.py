@@ -60,7 +60,7 @@ class _Deletion:
         names = {name_of(item) for item in items}
         if self._is_client_dry_run:
             for name in sorted(names & BUILT_IN):
-                self._note(_refusal(name, None))
+                self._note(refusal(name, None))
         if not names - BUILT_IN:
             self._note("No resources found")
         return sorted(names - BUILT_IN, key=lambda name: (-tree.depth(name), name))
@@ -81,7 +81,7 @@ class _Deletion:
 
     def _delete(self, name: str) -> None:
         if name in BUILT_IN:
-            raise QueueError(_refusal(name, None))
+            raise QueueError(refusal(name, None))
         if self._is_client_dry_run:
             self._dry_run_delete(name)
             return
@@ -96,15 +96,15 @@ class _Deletion:
         queues = self._left if self._left is not None else read_queues(self._session.api, self._names)
         if name not in queues.items:
             self._session.api.get(name)
-        refusal = _refusal(name, queues)
-        if refusal:
-            raise QueueError(refusal)
+        text = refusal(name, queues)
+        if text:
+            raise QueueError(text)
         self._reporter.deleted(name)
         left = (item for item in queues.items.values() if name_of(item) != name)
         self._left = QueueObjects(left, now=queues.now, complete=queues.complete)
 
 
-def _refusal(name: str, queues: QueueObjects | None) -> str:
+def refusal(name: str, queues: QueueObjects | None) -> str:
     """Why the queue may not be deleted, by the rule that admission has; empty where it may."""
     known = queues if queues is not None else QueueObjects((), now=datetime.now(UTC))
     item = known.items.get(name)

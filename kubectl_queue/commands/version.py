@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 from kubectl_queue.access.responses import Request
 from kubectl_queue.cli.flags import Flags, bool_flag
@@ -22,7 +22,7 @@ _COMMAND = "kubectl queue version"
 def run_version(session: Session, flags: Flags) -> int:
     if flags.names:
         raise UsageError("version takes no names", see=_COMMAND)
-    versions = {"clientVersion": version("sluice")}
+    versions = {"clientVersion": _own_version()}
     failures: list[QueueError] = []
     if not flags.on("client"):
         for key, read in (("serverVersion", _server), ("kubernetesVersion", _kubernetes)):
@@ -37,6 +37,14 @@ def run_version(session: Session, flags: Flags) -> int:
     for failure in failures:
         session.console.note(str(failure))
     return 1 if failures else 0
+
+
+def _own_version() -> str:
+    """The plugin is part of the server's package, and a package of its own."""
+    try:
+        return version("sluice")
+    except PackageNotFoundError:
+        return version("kubectl-queue")
 
 
 _HEADINGS = {

@@ -1,5 +1,5 @@
 // Volcano's own command line, pinned: the client that tests ask queues of the server with.
-// Nothing is imported: `go build` reads the versions from here (localcluster/borrowing.py).
+// Nothing is imported: `go build` reads the versions from here (localcluster/external_tools.py).
 // The replacements are those of Volcano's own go.mod, which Go ignores in a dependency.
 module sluice.dev/localcluster/vcctl
 

@@ -1,0 +1,295 @@
+"""The values of the chart: one row each, in the order of values.yaml.
+
+| a value has | and then                                                                                   |
+|-------------|-----------------------------------------------------------------------------------------------|
+| `places`    | it stands there in the manifests, and its default is read from there; a field that is not in|
+|             | the manifests is written once the value is not empty, and its default is in the table      |
+| `replaces`  | `by` stands for this text wherever it is in the manifests, and the text is the default     |
+| `setting`   | the server is given it, unless it is the default                                           |
+| none        | a row of `OPTIONS`, a helper or a check in `files` reads it; its default is in the table   |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from server.settings import Settings
+
+Path = tuple[str, ...]
+_POD: Path = ("spec", "template", "spec")
+_CONTAINER: Path = (*_POD, "containers", "sluice")
+NAME = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+_OBJECT = {"type": "object"}
+_OBJECTS = {"type": "array", "items": _OBJECT}
+_SCHEDULERS = {"type": "array", "items": {"type": "string", "pattern": NAME}, "uniqueItems": True}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A field of the manifest of this kind whose name is `sluice`."""
+
+    kind: str
+    path: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """`name` is dotted. `read` makes the default of what stands at a place; `write` is the Helm expression
+    for it there, where that is not the value itself."""
+
+    name: str
+    help: str
+    schema: Mapping[str, Any]
+    places: tuple[Place, ...] = ()
+    replaces: str = ""
+    by: str = ""
+    setting: str = ""
+    default: Any = None
+    read: Callable[[Any], Any] = field(default=lambda value: value)
+    write: str = ""
+
+
+def _image(part: int) -> Callable[[Any], Any]:
+    return lambda image: image.rpartition(":")[part]
+
+
+_SCHEDULER_IMAGE = Place("Deployment", (*_POD, "containers", "kube-scheduler", "image"))
+_IMAGE = Place("Deployment", (*_CONTAINER, "image"))
+#: The arguments of the server by flag; `templates.parametrised` finds the value after the flag.
+ARGUMENTS: Path = (*_CONTAINER, "args")
+
+VALUES: tuple[Value, ...] = (
+    Value(
+        name="replicas",
+        help="Each replica serves; one of them also runs the queue controller.",
+        schema={"type": "integer", "minimum": 1},
+        places=(Place("Deployment", ("spec", "replicas")),),
+    ),
+    Value(
+        name="image.repository",
+        help="With the registry, e.g. registry.example.com/sluice.",
+        schema={"type": "string", "minLength": 1},
+        places=(_IMAGE,),
+        read=_image(0),
+        write='include "sluice.image" . | quote',
+    ),
+    Value(
+        name="image.tag",
+        help="",
+        schema={"type": "string"},
+        places=(_IMAGE,),
+        read=_image(2),
+        write='include "sluice.image" . | quote',
+    ),
+    Value(
+        name="image.digest",
+        help="sha256:...; counts instead of the tag.",
+        schema={"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
+        default="",
+    ),
+    Value(
+        name="image.pullPolicy",
+        help="Always, IfNotPresent or Never; empty: what Kubernetes does by the tag.",
+        schema={"enum": ["", "Always", "IfNotPresent", "Never"]},
+        places=(Place("Deployment", (*_CONTAINER, "imagePullPolicy")),),
+        default="",
+    ),
+    Value(
+        name="image.pullSecrets",
+        help="[{name: NAME}], Secrets in the same namespace.",
+        schema=_OBJECTS,
+        places=(Place("Deployment", (*_POD, "imagePullSecrets")),),
+        default=[],
+    ),
+    Value(
+        name="namespace",
+        help="Where the server runs. Nothing in it is ever a member of a queue, so it is its own.\n"
+        "Helm's --namespace is the same one, or default: then the chart makes this one, with a label for\n"
+        "pod security, and its removal takes it away.",
+        schema={"type": "string", "pattern": NAME},
+        replaces="sluice-system",
+        by="{{ .Values.namespace }}",
+    ),
+    Value(
+        name="clusterIP",
+        help="A free address of the cluster's service range, for a scheduler that has no cluster DNS.\n"
+        "Empty: Kubernetes chooses one, which lasts as long as the Service.",
+        schema={
+            "type": "string",
+            "pattern": "^([0-9]{1,3}(\\.[0-9]{1,3}){3}|[0-9a-fA-F:]*:[0-9a-fA-F:.]*)?$",
+        },
+        places=(Place("Service", ("spec", "clusterIP")),),
+        default="",
+    ),
+    Value(
+        name="resources",
+        help="No limit of cpu: a throttled server delays every bind of a member.",
+        schema=_OBJECT,
+        places=(Place("Deployment", (*_CONTAINER, "resources")),),
+    ),
+    Value(
+        name="priorityClassName",
+        help="",
+        schema={"type": "string"},
+        places=(Place("Deployment", (*_POD, "priorityClassName")),),
+    ),
+    Value(
+        name="nodeSelector",
+        help="",
+        schema=_OBJECT,
+        places=(Place("Deployment", (*_POD, "nodeSelector")),),
+        default={},
+    ),
+    Value(
+        name="tolerations",
+        help="",
+        schema=_OBJECTS,
+        places=(Place("Deployment", (*_POD, "tolerations")),),
+        default=[],
+    ),
+    Value(
+        name="affinity",
+        help="",
+        schema=_OBJECT,
+        places=(Place("Deployment", (*_POD, "affinity")),),
+        default={},
+    ),
+    Value(
+        name="podAnnotations",
+        help="",
+        schema={"type": "object", "additionalProperties": {"type": "string"}},
+        places=(Place("Deployment", ("spec", "template", "metadata", "annotations")),),
+        default={},
+    ),
+    Value(
+        name="mode",
+        help="extender: the scheduler that you have asks the server, by an entry in its configuration.\n"
+        "scheduler: a kube-scheduler of our own in the same pods takes the members, for clusters whose\n"
+        "scheduler cannot be configured. gate: nothing in the scheduling path. See docs/ways.md.",
+        schema={"enum": ["extender", "scheduler", "gate"]},
+        default="extender",
+    ),
+    Value(
+        name="schedulerImage.repository",
+        help="Our own kube-scheduler, in mode scheduler. It must not be newer than the API server.",
+        schema={"type": "string", "minLength": 1},
+        places=(_SCHEDULER_IMAGE,),
+        read=_image(0),
+        write='include "sluice.schedulerImage" .',
+    ),
+    Value(
+        name="schedulerImage.tag",
+        help="",
+        schema={"type": "string", "minLength": 1},
+        places=(_SCHEDULER_IMAGE,),
+        read=_image(2),
+        write='include "sluice.schedulerImage" .',
+    ),
+    Value(
+        name="schedulers",
+        help="Schedulers whose members are the server's: in mode extender those whose configuration has our\n"
+        "entry, in mode scheduler those whose members our own scheduler takes.",
+        schema={**_SCHEDULERS, "minItems": 1},
+        places=(Place("Deployment", (*ARGUMENTS, "--schedulers")),),
+        read=lambda text: text.split(","),
+        write='join "," .Values.schedulers | quote',
+    ),
+    Value(
+        name="ownedSchedulers",
+        help="A pod of one of these schedulers is a member of queue default when it names no queue.",
+        schema=_SCHEDULERS,
+        # In conditions of webhooks; sluice is our own kube-scheduler.
+        replaces="in ['volcano', 'sluice']",
+        by='in [{{ include "sluice.quoted" (append .Values.ownedSchedulers "sluice") }}]',
+        default=["volcano"],
+        setting="owned_schedulers",
+    ),
+    Value(
+        name="kueueLabel",
+        help="Whether label kueue.x-k8s.io/queue-name names a queue too.",
+        schema={"type": "boolean"},
+        replaces="['volcano.sh/queue-name'",
+        by="['volcano.sh/queue-name'{{ if .Values.kueueLabel }}, 'kueue.x-k8s.io/queue-name'{{ end }}",
+        default=False,
+        setting="kueue_label",
+    ),
+    Value(
+        name="policies.namespace",
+        help="The ConfigMap with the scheduling policies.",
+        schema={"type": "string", "pattern": NAME},
+        replaces="volcano-system",
+        by="{{ .Values.policies.namespace }}",
+        setting="policies_namespace",
+    ),
+    Value(
+        name="policies.name",
+        help="",
+        schema={"type": "string", "minLength": 1},
+        replaces="volcano-scheduler-configmap",
+        by="{{ .Values.policies.name }}",
+        setting="policies_name",
+    ),
+    Value(
+        name="queueReaders",
+        help="Whether everybody who is logged in may read queues (manifests/queue-readers).",
+        schema={"type": "boolean"},
+        default=False,
+    ),
+    Value(
+        name="monitoring.podMonitor",
+        help="Whether the Prometheus operator is to scrape every replica; needs its definitions.",
+        schema={"type": "boolean"},
+        default=False,
+    ),
+    Value(
+        name="crds.install",
+        help="Whether the chart brings the definitions of Queue, PodGroup and Command, and updates them.\n"
+        "Removing the release keeps them, and with them all queues.",
+        schema={"type": "boolean"},
+        default=True,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Option:
+    """A folder of the manifests that counts where the condition holds.
+
+    It is added to the others, or, where it builds upon them itself, built instead.
+    """
+
+    condition: str
+    folder: str
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option('eq .Values.mode "scheduler"', "ways/scheduler"),
+    Option('eq .Values.mode "gate"', "ways/gate"),
+    Option(".Values.queueReaders", "queue-readers"),
+    Option(".Values.monitoring.podMonitor", "monitoring"),
+)
+
+#: Objects of these kinds are there only where the condition holds.
+KINDS: Mapping[str, str] = {
+    "CustomResourceDefinition": ".Values.crds.install",
+    "Namespace": "ne .Release.Namespace .Values.namespace",
+}
+
+
+#: Settings that the manifests take for granted: another value would contradict them.
+FIXED = frozenset({"service", "webhook_url", "kubeconfig", "mode", "scheduler_name", "scheduler_config"})
+
+
+def settings_schema(given: frozenset[str]) -> Mapping[str, Any]:
+    """The schema of value `settings`: all settings of the server but those that the chart gives it itself."""
+    schemas, components = msgspec.json.schema_components([Settings])
+    properties = components[schemas[0]["$ref"].rpartition("/")[2]]["properties"]
+    own = given | FIXED | {value.setting for value in VALUES}
+    rest = {name: schema for name, schema in properties.items() if name not in own}
+    for schema in rest.values():
+        schema.pop("default", None)
+    return {"type": "object", "additionalProperties": False, "properties": rest}

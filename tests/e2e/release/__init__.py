@@ -1,0 +1,1 @@
+"""What ships, with the real Helm and kubectl."""

@@ -1,0 +1,244 @@
+"""The chart gives the objects of the manifests, and values change what they name and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from release.chart.chart import KEEP, ROOT
+from release.chart.kustomize import Manifest, build, build_with, identity
+from release.chart.values import OPTIONS, VALUES
+from tests.support.helm import Helm, by_identity, flags
+
+pytestmark = pytest.mark.cluster  # kubectl and Helm are built with the control plane
+
+Objects = dict[tuple[str, str, str], Manifest]
+#: The values under which each folder of `OPTIONS` is added, and some others that go together.
+COMBINATIONS: dict[tuple[str, ...], dict[str, Any]] = {
+    ("queue-readers",): {"queueReaders": True},
+    ("monitoring",): {"monitoring.podMonitor": True},
+    ("ways/scheduler",): {"mode": "scheduler"},
+    ("ways/gate",): {"mode": "gate"},
+    ("ways/gate", "queue-readers", "monitoring"): {
+        "mode": "gate",
+        "queueReaders": True,
+        "monitoring.podMonitor": True,
+    },
+    ("queue-readers", "monitoring"): {"queueReaders": True, "monitoring.podMonitor": True},
+}
+
+
+def without_keep(objects: Objects) -> Objects:
+    """Without the annotation that Helm alone reads."""
+    for manifest in objects.values():
+        annotations = manifest["metadata"].get("annotations") or {}
+        if manifest["kind"] == "CustomResourceDefinition":
+            assert annotations.items() >= KEEP.items()
+            manifest["metadata"].pop("annotations")
+            rest = {key: value for key, value in annotations.items() if key not in KEEP}
+            manifest["metadata"].update({"annotations": rest} if rest else {})
+    return objects
+
+
+def deployment(objects: Objects) -> Any:
+    [found] = [each for each in objects.values() if each["kind"] == "Deployment"]
+    return found["spec"]
+
+
+def container(objects: Objects) -> Any:
+    containers = deployment(objects)["template"]["spec"]["containers"]
+    return next(each for each in containers if each["name"] == "sluice")
+
+
+def test_default_values_give_the_objects_of_kubectl_kustomize(helm: Helm, chart: Path, kubectl: Path) -> None:
+    command = [str(kubectl), "kustomize", str(ROOT / "manifests")]
+    built = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert without_keep(helm.rendered(chart)) == by_identity(built)
+
+
+@pytest.mark.parametrize("folders", COMBINATIONS, ids=" and ".join)
+def test_values_that_add_a_folder_give_the_objects_of_kubectl_kustomize_with_it(
+    helm: Helm, chart: Path, kubectl: Path, folders: tuple[str, ...]
+) -> None:
+    """With several at once too: each is merged for itself."""
+    built = {identity(each): each for each in build_with(kubectl, ROOT / "manifests", folders)}
+    assert without_keep(helm.rendered(chart, *flags(COMBINATIONS[folders]))) == built
+
+
+def test_each_folder_is_tried() -> None:
+    assert {folder for folders in COMBINATIONS for folder in folders} == {each.folder for each in OPTIONS}
+
+
+def test_helm_finds_no_fault_in_the_chart(helm: Helm, chart: Path) -> None:
+    assert "1 chart(s) linted, 0 chart(s) failed" in helm("lint", "--strict", str(chart))
+
+
+def test_another_namespace_is_named_wherever_the_default_one_was(helm: Helm, chart: Path) -> None:
+    """In Roles, webhooks, conditions and arguments; and the release may be in the namespace itself."""
+    arguments = ("--namespace", "queues", *flags({"namespace": "queues"}))
+    text = helm("template", "sluice", str(chart), *arguments)
+    assert "sluice-system" not in text
+    assert "system:serviceaccount:queues:sluice" in text
+    assert ("Namespace", "", "queues") not in by_identity(text)
+
+
+def test_a_namespace_that_yaml_takes_for_a_number_is_a_name(helm: Helm, chart: Path) -> None:
+    objects = helm.rendered(chart, *flags({"namespace": "1e3"}))
+    assert ("Deployment", "1e3", "sluice") in objects
+    assert "1e3" in container(objects)["args"]
+
+
+def test_values_stand_where_they_belong(helm: Helm, chart: Path) -> None:
+    resources = {"requests": {"cpu": "1", "memory": "512Mi"}}
+    objects = helm.rendered(
+        chart,
+        *flags(
+            {
+                "replicas": 3,
+                "image.repository": "registry.example.com:5000/sluice",
+                "image.tag": "1.2.3",
+                "image.pullPolicy": "Always",
+                "image.pullSecrets": [{"name": "registry"}],
+                "clusterIP": "10.96.0.42",
+                "resources": {**resources, "limits": None},
+                "priorityClassName": "high",
+                "nodeSelector": {"pool": "control"},
+                "tolerations": [{"operator": "Exists"}],
+                "affinity": {"nodeAffinity": {}},
+                "podAnnotations": {"team": "platform"},
+                "schedulers": ["default-scheduler", "batch"],
+            }
+        ),
+    )
+    pod = deployment(objects)["template"]
+    server = container(objects)
+    assert deployment(objects)["replicas"] == 3
+    assert server["image"] == "registry.example.com:5000/sluice:1.2.3"
+    assert server["imagePullPolicy"] == "Always"
+    assert server["resources"] == resources
+    assert server["args"][server["args"].index("--schedulers") + 1] == "default-scheduler,batch"
+    assert pod["metadata"]["annotations"] == {"team": "platform"}
+    assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+    assert pod["spec"]["priorityClassName"] == "high"
+    assert pod["spec"]["nodeSelector"] == {"pool": "control"}
+    assert pod["spec"]["tolerations"] == [{"operator": "Exists"}]
+    assert pod["spec"]["affinity"] == {"nodeAffinity": {}}
+    assert objects["Service", "sluice-system", "sluice"]["spec"]["clusterIP"] == "10.96.0.42"
+
+
+def test_our_own_scheduler_has_the_image_that_its_values_name(helm: Helm, chart: Path) -> None:
+    values = {"mode": "scheduler", "schedulerImage.repository": "r/ks", "schedulerImage.tag": "v1.33.1"}
+    containers = deployment(helm.rendered(chart, *flags(values)))["template"]["spec"]["containers"]
+    assert "r/ks:v1.33.1" in [each["image"] for each in containers]
+
+
+def test_a_digest_counts_instead_of_the_tag(helm: Helm, chart: Path) -> None:
+    digest = f"sha256:{'0' * 64}"
+    assert container(helm.rendered(chart, *flags({"image.digest": digest})))["image"] == f"sluice@{digest}"
+
+
+def test_settings_reach_the_server_and_the_conditions_that_speak_of_them(helm: Helm, chart: Path) -> None:
+    """A name that only one of the two had would make pods members that nobody is asked about."""
+    values = {
+        "kueueLabel": True,
+        "ownedSchedulers": ["volcano", "batch"],
+        "policies.name": "our-policies",
+        "policies.namespace": "ours",
+        "settings.drain_rate": 50,
+        "settings.controller_users": ["a", "b"],
+    }
+    objects = helm.rendered(chart, *flags(values))
+    environment = {each["name"]: each.get("value") for each in container(objects)["env"]}
+    assert environment == {
+        "POD_NAME": None,
+        "SLUICE_KUEUE_LABEL": "true",
+        "SLUICE_OWNED_SCHEDULERS": "volcano,batch",
+        "SLUICE_POLICIES_NAME": "our-policies",
+        "SLUICE_POLICIES_NAMESPACE": "ours",
+        "SLUICE_DRAIN_RATE": "50",
+        "SLUICE_CONTROLLER_USERS": "a,b",
+    }
+    webhooks = [str(each) for each in objects.values() if each["kind"].endswith("WebhookConfiguration")]
+    default = [str(each) for each in helm.rendered(chart).values() if "Webhook" in each["kind"]]
+    assert "in ['volcano', 'batch', 'sluice']" in "".join(webhooks)
+    assert "in ['volcano', 'sluice']" not in "".join(webhooks)
+    assert [each.count("kueue.x-k8s.io/queue-name") for each in default] == [0, 0]
+    assert [each.count("['volcano.sh/queue-name', 'kueue.x-k8s.io/queue-name'") for each in webhooks] == [
+        each.count("['volcano.sh/queue-name'") for each in default
+    ]
+    rights = objects["ClusterRole", "", "sluice"]["rules"]
+    assert ["our-policies"] in [rule.get("resourceNames") for rule in rights]
+    assert "volcano-system" not in "".join(webhooks)
+
+
+def test_the_definitions_may_be_left_to_somebody_else(helm: Helm, chart: Path) -> None:
+    kinds = {kind for kind, _, _ in helm.rendered(chart, *flags({"crds.install": False}))}
+    assert "Deployment" in kinds
+    assert "CustomResourceDefinition" not in kinds
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"replica": 2}, ["additional properties", "replica"]),
+        ({"replicas": 0}, ["replicas", "minimum"]),
+        ({"settings.drainrate": 1}, ["settings", "drainrate"]),
+        ({"settings.namespace": "x"}, ["settings", "namespace"]),
+        ({"clusterIP": "10.96.0"}, ["clusterIP"]),
+        ({"image.digest": "latest"}, ["digest"]),
+        ({"schedulers": []}, ["schedulers"]),
+        ({"mode": "extenders"}, ["mode", "'extender', 'scheduler', 'gate'"]),
+        ({"settings.mode": "gate"}, ["settings", "mode"]),
+        (
+            {"mode": "scheduler", "schedulers": ["sluice"]},
+            ["schedulers: in mode scheduler", "Take sluice out of the list"],
+        ),
+        ({"namespace": "kube-system"}, ["namespace", "--set namespace=sluice-system"]),
+        (
+            {"resources.requests.memory": "2Gi"},
+            ["resources: the request of memory, 2Gi, is more than its limit, 1Gi"],
+        ),
+    ],
+    ids=str,
+)
+def test_a_value_that_cannot_be_is_refused_by_name(
+    helm: Helm, chart: Path, values: dict[str, Any], words: list[str]
+) -> None:
+    error = helm.refused("template", "sluice", str(chart), *flags(values))
+    assert [word for word in words if word not in error] == [], error
+
+
+def test_two_namespaces_that_contradict_each_other_are_refused_with_the_way_out(
+    helm: Helm, chart: Path
+) -> None:
+    error = helm.refused("template", "sluice", str(chart), "--namespace", "queues")
+    assert 'the release is in namespace "queues" and value namespace says "sluice-system"' in error
+    assert "--namespace sluice-system, or --set namespace=queues" in error
+
+
+def test_each_value_is_described_in_values_yaml(helm: Helm, chart: Path) -> None:
+    shown = helm("show", "values", str(chart))
+    assert [value.name for value in VALUES if f"{value.name.rpartition('.')[2]}:" not in shown] == []
+
+
+def test_the_kustomization_of_the_page_gives_what_the_chart_gives(
+    helm: Helm, chart: Path, kubectl: Path, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs" / "operating.md").read_text().split("\n## With kustomize\n")[1]
+    text = page.split("```yaml\n")[1].split("```")[0]
+    (tmp_path / "sluice").mkdir()
+    shutil.copytree(ROOT / "manifests", tmp_path / "sluice" / "manifests")
+    (tmp_path / "kustomization.yaml").write_text(text)
+    built = {identity(each): each for each in build(kubectl, tmp_path)}
+    values = {
+        "image.repository": "registry.example.com/sluice",
+        "replicas": 2,
+        "clusterIP": "10.96.0.42",
+        "queueReaders": True,
+        "monitoring.podMonitor": True,
+    }
+    assert without_keep(helm.rendered(chart, *flags(values))) == built

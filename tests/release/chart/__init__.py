@@ -1,0 +1,1 @@
+"""The chart as text: no Helm, no cluster."""
