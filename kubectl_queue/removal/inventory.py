@@ -30,6 +30,7 @@ NAMES = frozenset(
         "sluice-ca-bundles",
         "sluice-ca-reader",
         "sluice-commands",
+        "sluice-kube-scheduler",
         "sluice-namespaces",
         "sluice-podgroup-editor",
         "sluice-queue-admin",
@@ -38,6 +39,7 @@ NAMES = frozenset(
         "sluice-queue-viewer",
         "sluice-queues",
         "sluice-scheduler",
+        "sluice-volume-scheduler",
     }
 )
 #: The label of the replicas' Leases.
