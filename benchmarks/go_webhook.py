@@ -22,7 +22,7 @@ def answering(bench: Bench) -> Iterator[None]:
     """It answers for members of `QUEUE`, which is open; our server is halted until it is installed again."""
     ours = _patched(bench)
     bench.halt()
-    with started("webhook", say=bench.say) as ((url, ca), _):
+    with started("webhook", say=bench.say) as ((url, ca, _), _):
         _call(bench, url.removesuffix("/extender") + "/mutate/pods", ca)
         until(lambda: _patched(bench) == ours, what="the webhook in Go to answer as ours")
         yield

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from benchmarks.bench import PATIENCE, Bench
 from localcluster import apiserver, processes
 from localcluster.components import BY_NAME, until
-from localcluster.ports import LOOPBACK, spare_port
+from localcluster.ports import spare_port
 
 
 @contextmanager
@@ -23,14 +24,11 @@ def joined(bench: Bench, *, more: int) -> Iterator[list[int]]:
 
 def _join(bench: Bench, name: str) -> int:
     layout, port = bench.cluster.layout, spare_port(bench.cluster.layout.ports)
-    command = [
-        f"--bind={LOOPBACK}:{port}" if part.startswith("--bind=") else part
-        for part in BY_NAME["server"].command(layout, bench.cluster.ports)
-    ]
+    ports = replace(bench.cluster.ports, server=port, health=spare_port(layout.ports))
+    command = BY_NAME["server"].command(layout, ports)
     processes.spawn(command, folder=layout.folder, component=name, log=layout.log(name))
-    trust = apiserver.context(layout, authority=layout.server_ca)
     until(
-        lambda: apiserver.readiness_problem(port, "/readyz", context=trust) is None,
+        lambda: apiserver.readiness_problem(ports.health, "/readyz", context=None) is None,
         what=f"{name} to be ready",
         seconds=PATIENCE,
     )

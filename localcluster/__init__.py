@@ -8,11 +8,12 @@ Read in this order:
 | `versions`         | which Kubernetes: those that there are, and how an older one is built            |
 | `build`            | the binaries, built from `go.mod` and cached; `external_tools` builds three more |
 | `ports`            | the loopback ports, allocated per user                                           |
-| `credentials`      | certificates, service account keys, kubeconfigs, tokens                          |
+| `credentials`      | certificates, service account keys, kubeconfigs, tokens; who may call the server |
 | `apiserver`        | HTTPS requests to the components, and kubectl                                    |
 | `processes`        | starts processes, finds them again by their environment, ends them               |
 | `components`       | the command line and the readiness check of each component; waits until ready    |
 | `scheduler_config` | kube-scheduler's configuration, from the project's example                       |
+| `admission_config` | kube-apiserver's: which certificate it shows to our webhooks                     |
 | `manifests`        | applies the project's manifests, adapted to one machine                          |
 | `nodes`            | creates the nodes that kwok simulates                                            |
 | `lifecycle`        | starts and stops a cluster with all of the above                                 |

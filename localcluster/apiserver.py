@@ -70,10 +70,17 @@ class Https:
         self.close()
 
 
-def context(layout: Layout, *, authority: Path | None = None) -> ssl.SSLContext:
-    """The administrator's client certificate, and trust in one authority (default: the cluster's)."""
-    trust = ssl.create_default_context(cafile=str(authority or layout.pki / "ca.crt"))
+def context(layout: Layout) -> ssl.SSLContext:
+    """The administrator's client certificate, and trust in the cluster's authority."""
+    trust = ssl.create_default_context(cafile=str(layout.pki / "ca.crt"))
     trust.load_cert_chain(layout.pki / "admin.crt", layout.pki / "admin.key")
+    return trust
+
+
+def caller_context(layout: Layout) -> ssl.SSLContext:
+    """Trust in the server's authority, and the certificate of one who may call every path of it."""
+    trust = ssl.create_default_context(cafile=str(layout.server_ca))
+    trust.load_cert_chain(*layout.caller_certificate("caller"))
     return trust
 
 

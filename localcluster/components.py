@@ -19,6 +19,12 @@ NAMESPACE = "sluice-system"
 SCHEDULER_NAME = "default-scheduler"
 POD_ADDRESSES = "10.64.0.0/10"
 SERVICE_ADDRESSES = "10.0.0.0/24"
+#: The common name of each certificate that the server asks for. `caller` is for tests from outside.
+CALLERS: Mapping[str, str] = {
+    "kube-scheduler": "system:kube-scheduler",
+    "kube-apiserver": "kube-apiserver",
+    "caller": "local-caller",
+}
 #: The default is 60. A write with an unknown outcome can land for so long.
 REQUEST_SECONDS = 20
 
@@ -65,6 +71,7 @@ def _kube_apiserver(layout: Layout, ports: Ports) -> Command:
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={pki / 'service-accounts.pub'}",
         f"--service-account-signing-key-file={pki / 'service-accounts.key'}",
+        f"--admission-control-config-file={layout.admission_config}",
         f"--audit-policy-file={layout.audit_policy}",
         f"--audit-log-path={layout.audit_log}",
         "--audit-log-mode=blocking",  # the line is written before the reply is sent
@@ -156,6 +163,10 @@ def _server(layout: Layout, ports: Ports) -> Command:
         "serve",
         f"--kubeconfig={layout.component_kubeconfig('server')}",
         f"--bind={LOOPBACK}:{ports.server}",
+        f"--health-bind={LOOPBACK}:{ports.health}",
+        f"--client-ca={layout.caller_authorities}",
+        f"--scheduler-callers={CALLERS['kube-scheduler']},{CALLERS['caller']}",
+        f"--api-server-callers={CALLERS['kube-apiserver']},{CALLERS['caller']}",
         f"--certs-dir={layout.server_certs}",
         f"--webhook-url={ports.webhook_url}",
         f"--namespace={NAMESPACE}",
@@ -185,11 +196,8 @@ def _over_tls(port: str, path: str) -> ReadinessCheck:
     return problem
 
 
-def _server_problem(layout: Layout, ports: Ports) -> str | None:
-    if not layout.server_ca.exists():  # the server writes it while it starts
-        return f"{layout.server_ca} is not written"
-    context = apiserver.context(layout, authority=layout.server_ca)
-    return apiserver.readiness_problem(ports.server, "/readyz", context=context)
+def _server_problem(_: Layout, ports: Ports) -> str | None:
+    return apiserver.readiness_problem(ports.health, "/readyz", context=None)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The cluster's own authority, and what each component and user authenticates with.
 
+Another authority is for those who call the server alone, as the documentation says for a real cluster.
 Existing files are kept, so that a component that is started later still fits the others.
 
 Everybody has a client certificate except the server, which has the token of its service account, as in a pod.
@@ -23,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from certs import authority
 from certs.authority import Pair
 from localcluster import apiserver
-from localcluster.components import NAMESPACE
+from localcluster.components import CALLERS, NAMESPACE
 from localcluster.exceptions import SetUpFailed
 from localcluster.layout import Layout
 from localcluster.ports import Ports, load_ports
@@ -66,6 +67,14 @@ def ensure_certificates(
             ca.client(name=name, organisations=groups, now=now).save(layout.pki, stem=stem)
     if not (layout.pki / "service-accounts.pub").exists():
         _create_service_account_keys(layout.pki)
+    _ensure_callers(layout, now=now)
+
+
+def _ensure_callers(layout: Layout, *, now: datetime) -> None:
+    callers = authority.load_or_create(layout.callers, name="sluice callers", now=now)
+    for stem, name in CALLERS.items():
+        if not layout.caller_certificate(stem)[0].exists():
+            callers.client(name=name, now=now).save(layout.callers, stem=stem)
 
 
 def write_kubeconfigs(

@@ -111,6 +111,29 @@ class Layout:
         return self.server_certs / "ca.crt"
 
     @property
+    def callers(self) -> Path:
+        """The authority of those who may call the server, and their certificates."""
+        return self.folder / "callers"
+
+    @property
+    def caller_authorities(self) -> Path:
+        return self.callers / "ca.crt"
+
+    def caller_certificate(self, name: str) -> tuple[Path, Path]:
+        """Certificate and key of `kube-scheduler`, `kube-apiserver` or `caller`."""
+        return self.callers / f"{name}.crt", self.callers / f"{name}.key"
+
+    @property
+    def admission_config(self) -> Path:
+        """kube-apiserver's."""
+        return self.config / "admission.yaml"
+
+    @property
+    def webhook_kubeconfig(self) -> Path:
+        """What kube-apiserver shows to webhooks."""
+        return self.kubeconfigs / "webhooks.kubeconfig"
+
+    @property
     def kubectl_cache(self) -> Path:
         return self.folder / "kubectl-cache"
 
@@ -128,6 +151,7 @@ class Layout:
             self.kubeconfigs,
             self.config,
             self.server_certs,
+            self.callers,
             self.kubectl_cache,
         )
 

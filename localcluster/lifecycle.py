@@ -19,6 +19,7 @@ from pathlib import Path
 
 from certs.authority import load_or_create
 from localcluster import (
+    admission_config,
     build,
     components,
     credentials,
@@ -199,6 +200,7 @@ def _prepare_files(layout: Layout, mode: Mode, *, audit_policy: Path) -> Ports:
     ports = ensure_ports(layout.ports)
     credentials.ensure_certificates(layout, now=datetime.now(UTC))
     credentials.write_kubeconfigs(layout)
+    admission_config.configure(layout, ports)
     shutil.copyfile(audit_policy, layout.audit_policy)
     shutil.copyfile(HERE / "kwok.yaml", layout.kwok_config)
     return ports

@@ -38,6 +38,7 @@ class Ports:
     scheduler: int
     kwok: int
     server: int
+    health: int
     own_scheduler: int = 0
 
     @property
@@ -47,6 +48,11 @@ class Ports:
     @property
     def server_url(self) -> str:
         return f"https://{LOOPBACK}:{self.server}"
+
+    @property
+    def health_url(self) -> str:
+        """The server's probes and metrics."""
+        return f"http://{LOOPBACK}:{self.health}"
 
     @property
     def webhook_url(self) -> str:

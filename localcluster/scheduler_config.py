@@ -6,7 +6,7 @@ An `Edit` changes the finished configuration in place, for tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -39,7 +39,7 @@ def configure(
         yaml.safe_load(example.read_text()),
         kubeconfig=layout.component_kubeconfig("kube-scheduler"),
         server_url=ports.server_url,
-        ca=layout.server_ca,
+        tls=_tls_config(layout),
     )
     if edit is not None:
         edit(configuration)
@@ -54,19 +54,26 @@ def configure_own(layout: Layout, ports: Ports) -> None:
         own,
         kubeconfig=layout.component_kubeconfig("server"),
         server_url=ports.server_url,
-        ca=layout.server_ca,
+        tls=_tls_config(layout),
     )
     configuration["leaderElection"] = own["leaderElection"]
     write(layout.own_scheduler_config, yaml.safe_dump(configuration, sort_keys=False).encode(), mode=0o644)
 
 
-def filled_in(example: Configuration, *, kubeconfig: Path, server_url: str, ca: Path) -> Configuration:
+def _tls_config(layout: Layout) -> Mapping[str, str]:
+    certificate, key = layout.caller_certificate("kube-scheduler")
+    return {"caFile": str(layout.server_ca), "certFile": str(certificate), "keyFile": str(key)}
+
+
+def filled_in(
+    example: Configuration, *, kubeconfig: Path, server_url: str, tls: Mapping[str, str]
+) -> Configuration:
     """The example, with the clients, extenders and leader election of one machine."""
     return {
         **example,
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": QPS, "burst": QPS},
         "leaderElection": {"leaderElect": False},
-        "extenders": [_with_local_url(each, server_url, ca) for each in example.get("extenders", [])],
+        "extenders": [_with_local_url(each, server_url, tls) for each in example.get("extenders", [])],
     }
 
 
@@ -90,11 +97,11 @@ def scoring(percentage: int) -> Edit:
     return edit
 
 
-def _with_local_url(extender: Configuration, server_url: str, ca: Path) -> Configuration:
+def _with_local_url(extender: Configuration, server_url: str, tls: Mapping[str, str]) -> Configuration:
     path = urlsplit(extender["urlPrefix"]).path
     return {
         **extender,
         "urlPrefix": server_url + path,
         "enableHTTPS": True,
-        "tlsConfig": {"caFile": str(ca)},
+        "tlsConfig": dict(tls),
     }

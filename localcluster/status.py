@@ -41,12 +41,15 @@ def write_info(layout: Layout, ports: Ports) -> None:
 def build_info(layout: Layout, ports: Ports) -> dict[str, Any]:
     """The content of `info.json`; all paths are absolute."""
     running = processes.leaders(layout.folder)
+    certificate, key = layout.caller_certificate("caller")
     return {
         "kubeconfig": str(layout.kubeconfig),
         "bin_dir": str(layout.bin),
         "server_url": ports.server_url,
-        "metrics_url": f"{ports.server_url}/metrics",
+        "metrics_url": f"{ports.health_url}/metrics",
         "ca_file": str(layout.server_ca),
+        "client_cert": str(certificate),
+        "client_key": str(key),
         "logs_dir": str(layout.logs),
         "audit_log": str(layout.audit_log),
         "pids": {name: running[name] for name in (*COMPONENTS, OWN_SCHEDULER) if name in running},

@@ -13,7 +13,8 @@ The JSON is a Kubernetes `Status`, so the API server and kubectl show its messag
 requests before the app is called, such as those with too large a body, in the same form
 (`server.http.refusals`).
 
-A request passes `CloseWhenUnready`, then `FastPath`, then Flask.
+A request passes `CloseWhenUnready`, then `FastPath`, then Flask. Who may call what is decided before that, by
+the worker (`server.http.authorization`): no caller without a right reaches the app.
 
 | path       | 200                                              | otherwise                     |
 |------------|--------------------------------------------------|-------------------------------|
@@ -39,12 +40,13 @@ from werkzeug.exceptions import HTTPException, UnsupportedMediaType
 from cluster.cache.store import Clock, Store
 from cluster.exceptions import NotReady, Unreadable
 from cluster.metrics import Metrics
+from cluster.token_bucket import TokenBucket
 from extender.routes import Scoring
 from extender.routes import handlers as extender_handlers
 from queues.membership import MembershipSettings
 from server.http.limits import REVIEW_BYTES
 from server.http.refusals import Count
-from server.http.responses import Environ, WsgiApp, status_error
+from server.http.responses import FOR_PROBES, Environ, WsgiApp, status_error
 from webhooks.routes import handlers as webhook_handlers
 from webhooks.settings import AdmissionSettings
 
@@ -54,6 +56,8 @@ Check = Callable[[], list[str]]
 
 #: For any path; the worker enforces the limit of each path (`server.http.limits`).
 BODY_LIMIT = REVIEW_BYTES
+#: On the port of the probes: a page takes 4 ms, and everybody may ask. Beyond that the last one is sent.
+PAGES_PER_SECOND = 20
 #: Digits of a length that can be within the limit.
 LENGTH_DIGITS = 9
 
@@ -104,7 +108,7 @@ def _ready(store: Store) -> Check:
 
 
 def _health_routes(*, alive: Check, ready: Check, metrics: Metrics) -> Blueprint:
-    routes = Blueprint("health", __name__)
+    routes, page = Blueprint("health", __name__), MetricsPage(metrics)
 
     @routes.get("/healthz")
     def healthz() -> Response:
@@ -116,9 +120,28 @@ def _health_routes(*, alive: Check, ready: Check, metrics: Metrics) -> Blueprint
 
     @routes.get("/metrics")
     def metrics_page() -> Response:
-        return Response(generate_latest(metrics.registry), content_type=CONTENT_TYPE_LATEST)
+        body = page.recent() if request.environ.get(FOR_PROBES) else page.current()
+        return Response(body, content_type=CONTENT_TYPE_LATEST)
 
     return routes
+
+
+class MetricsPage:
+    """The metrics as Prometheus reads them."""
+
+    def __init__(self, metrics: Metrics, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._pages = TokenBucket(PAGES_PER_SECOND, now=clock())
+        self._last = b""
+
+    def current(self) -> bytes:
+        self._last = generate_latest(self._metrics.registry)
+        return self._last
+
+    def recent(self) -> bytes:
+        """One that is at most a moment old: `PAGES_PER_SECOND` are made."""
+        return self.current() if self._pages.try_take(self._clock()) else self._last
 
 
 def _checks_response(problems: list[str]) -> Response:

@@ -24,6 +24,7 @@ from typing import Any
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
 from gunicorn.errors import HaltServer  # type: ignore[import-untyped]
 
+from server.http.authorization import ClientCertificates
 from server.http.limits import Limits
 from server.http.refusals import Count
 from server.http.responses import WsgiApp
@@ -36,11 +37,19 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - for the heartbeat file, which must not
 
 
 def gunicorn_settings(
-    *, bind: str, certfile: Path | None = None, keyfile: Path | None = None, hooks: Hooks | None = None
+    *,
+    bind: str,
+    health_bind: str = "",
+    certfile: Path | None = None,
+    keyfile: Path | None = None,
+    hooks: Hooks | None = None,
 ) -> dict[str, Any]:
-    """gunicorn's settings by name; hooks are settings too. Without a certificate: plain HTTP."""
+    """gunicorn's settings by name; hooks are settings too. Without a certificate: plain HTTP.
+
+    `health_bind`: one more address, for probes alone, plain HTTP always.
+    """
     return {
-        "bind": bind,
+        "bind": [bind, *([health_bind] if health_bind else [])],
         "certfile": None if certfile is None else str(certfile),
         "keyfile": None if keyfile is None else str(keyfile),
         "worker_class": Worker,
@@ -67,8 +76,13 @@ class ServedApp(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         settings: Mapping[str, Any],
         limits: Limits | None = None,
         count_refusal: Count = lambda _path, _status: None,
+        client_certificates: ClientCertificates | None = None,
     ) -> None:
-        """`count_refusal`: called with the path and the status of each request that never reaches the app."""
+        """`count_refusal`: called with the path and the status of each request that never reaches the app.
+
+        `client_certificates`: who may call; None: everybody.
+        """
+        self.client_certificates = client_certificates
         self.limits = limits or Limits()
         self.count_refusal = count_refusal
         self._app = app

@@ -82,6 +82,7 @@ def serve(settings: Settings) -> None:
         app,
         settings=gunicorn_settings(
             bind=settings.bind,
+            health_bind=settings.health_bind,
             certfile=folder / "serving.crt",
             keyfile=folder / "serving.key",
             hooks={
@@ -92,6 +93,7 @@ def serve(settings: Settings) -> None:
             },
         ),
         count_refusal=refusal_counter(app, runtime.metrics),
+        client_certificates=settings.client_certificates,
     ).run()
 
 
@@ -110,7 +112,7 @@ def _post_worker_init(runtime: Runtime, boot: BootWatch) -> Any:
         faulthandler.enable(STDERR, all_threads=False)  # a crash leaves a traceback in the log
         gc.freeze()
         runtime.start(ready=boot.set_ready)
-        log.info("serving on %s", runtime.settings.bind)
+        log.info("serving on %s, probes on %s", runtime.settings.bind, runtime.settings.health_bind)
 
     return post_worker_init
 

@@ -12,6 +12,7 @@ docs/reference.md. `server.runtime` hands it to those who read it:
 | the webhooks                   | `AdmissionSettings`, made by `Settings.admission_settings`       |
 | what decides membership        | `MembershipSettings`, made by `Settings.membership_settings`     |
 | the thread of certificates     | `CertificateSettings`, made by `Settings.certificate_settings`   |
+| the worker                     | `ClientCertificates`, made by `Settings.client_certificates`     |
 | clients, store, write queues   | arguments                                                        |
 """
 
@@ -28,12 +29,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 import yaml
+from cryptography import x509
 
 from certs.renewal import CertificateSettings
 from queues.apimachinery.conversion import Converter
 from queues.drain.terminating_pods import GRACE_LIMIT
 from queues.membership import MembershipSettings, valid_name
 from queues.mode import SCHEDULER_NAME, Mode
+from server.http.authorization import Callers, ClientCertificates
 from webhooks.settings import CONTROLLER_USERS, AdmissionSettings
 
 PREFIX = "SLUICE_"
@@ -47,6 +50,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """All settings. In flags and the environment the items of a list are separated by commas."""
 
     bind: str = "127.0.0.1:8443"
+    health_bind: str = "127.0.0.1:8081"
+    client_ca: tuple[str, ...] = ()
+    scheduler_callers: tuple[str, ...] = ("system:kube-scheduler",)
+    api_server_callers: tuple[str, ...] = ("kube-apiserver",)
     certs_dir: str = "certs-dir"
     ca_secret: str = ""
     hosts: tuple[str, ...] = ()
@@ -76,6 +83,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def __post_init__(self) -> None:
         for name, ok, expected in (
             ("bind", _bind_host(self.bind) is not None, "HOST:PORT with a port from 1 to 65535"),
+            (
+                "health_bind",
+                _bind_host(self.health_bind) is not None and self.health_bind != self.bind,
+                "HOST:PORT with a port from 1 to 65535, another one than that of bind",
+            ),
+            ("client_ca", all(map(_is_authority, self.client_ca)), "PEM files with certificates"),
+            (
+                "api_server_callers",
+                bool(self.api_server_callers or not self.client_ca),
+                "the names in the API servers' certificates, since client_ca is set",
+            ),
             ("namespace", bool(_NAME.fullmatch(self.namespace)), "the name of a namespace"),
             ("ca_secret", not self.ca_secret or valid_name(self.ca_secret), "empty, or the name of a Secret"),
             (
@@ -149,6 +167,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
     @property
+    def client_certificates(self) -> ClientCertificates | None:
+        """Who may call; None: everybody who reaches the port."""
+        if not self.client_ca:
+            return None
+        return ClientCertificates(
+            authorities=tuple(map(Path, self.client_ca)),
+            callers=Callers(
+                scheduler=frozenset(self.scheduler_callers), api_server=frozenset(self.api_server_callers)
+            ),
+        )
+
+    @property
     def served_hosts(self) -> list[str]:
         """The names and addresses that the certificate is valid for."""
         host = _bind_host(self.bind)
@@ -169,6 +199,10 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 _HELP: Mapping[str, str] = {
     "bind": "address to serve on, HOST:PORT",
+    "health_bind": "address of /healthz, /readyz and /metrics, HOST:PORT, plain HTTP",
+    "client_ca": "PEM files with the authorities of the callers' certificates; empty: everybody may call",
+    "scheduler_callers": "names in client certificates that may call the extender",
+    "api_server_callers": "names in client certificates that may call the webhooks",
     "certs_dir": "folder for the authority and the serving certificate",
     "ca_secret": "Secret in our namespace that keeps the authority; empty: the folder keeps it",
     "hosts": "more names and addresses that the certificate serves at, such as the Service's clusterIP",
@@ -283,6 +317,13 @@ def _is_https(url: str) -> bool:
         return False
     named = parts.hostname is not None and _is_host(parts.hostname)
     return parts.scheme == "https" and named and port != 0 and parts.path in {"", "/"}
+
+
+def _is_authority(path: str) -> bool:
+    try:
+        return bool(x509.load_pem_x509_certificates(Path(path).read_bytes()))
+    except (OSError, ValueError):
+        return False
 
 
 def _is_file(path: str) -> bool:

@@ -7,12 +7,9 @@ measured: on two cores that takes from the Go extender what ours takes from itse
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from benchmarks import scale
 from benchmarks.bench import Bench, running
 from benchmarks.filtering import go_extender
-from benchmarks.filtering.go_extender import Target
 from benchmarks.filtering.row import (
     Figures,
     Pair,
@@ -26,6 +23,7 @@ from benchmarks.objects import (
 )
 from benchmarks.parked_pods import Parked, park
 from benchmarks.scheduler_configurations import asking, ours
+from benchmarks.target import Target, our_extender
 from localcluster.build import Say
 from localcluster.scheduler_config import Edit
 
@@ -60,14 +58,13 @@ def pairs(say: Say, *, names: int) -> list[Pair]:
 
 
 def _ours(bench: Bench, names: int) -> list[Figures]:
-    target = (bench.cluster.ports.server_url + "/extender", Path(bench.cluster.info["ca_file"]))
+    target = our_extender(bench.cluster)
     return _asked(bench, target, names, edit=ours())
 
 
 def _theirs(bench: Bench, names: int) -> list[Figures]:
     with go_extender.serving(*go_extender.following(bench.cluster), say=bench.say) as target:
-        url, ca = target
-        return _asked(bench, target, names, edit=asking(url, ca=ca))
+        return _asked(bench, target, names, edit=asking(target.url, ca=target.ca))
 
 
 def _asked(bench: Bench, target: Target, names: int, *, edit: Edit) -> list[Figures]:

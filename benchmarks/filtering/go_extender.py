@@ -10,11 +10,10 @@ from pathlib import Path
 
 from benchmarks import companions
 from benchmarks.go_programs import built
+from benchmarks.target import Target
 from certs.authority import create
 from localcluster.build import Say
 from localcluster.cluster import LocalCluster
-
-Target = tuple[str, Path]
 
 
 @contextmanager
@@ -37,7 +36,7 @@ def started(
         cert, key = authority.serving(now=now, ips=["127.0.0.1"]).save(Path(folder), stem="twin")
         command: Sequence[str] = [str(program), "-cert", str(cert), "-key", str(key), *arguments]
         with companions.started(command, env=env) as (address, pid):
-            yield (f"https://{address}/extender", ca), pid
+            yield Target(f"https://{address}/extender", ca), pid
 
 
 def following(cluster: LocalCluster, *, url: str = "") -> list[str]:

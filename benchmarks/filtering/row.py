@@ -14,9 +14,10 @@ from pathlib import Path
 from benchmarks import scale
 from benchmarks.bench import Bench, running
 from benchmarks.figures import Curve, Line, Point, RowResult, at_most
-from benchmarks.filtering.go_extender import Target, serving
+from benchmarks.filtering.go_extender import serving
 from benchmarks.go_programs import built
 from benchmarks.objects import QUEUE
+from benchmarks.target import Target, our_extender
 from localcluster.build import Say
 
 NAMES = (100, 1_000, 5_000)
@@ -47,7 +48,7 @@ def measure(say: Say) -> RowResult:
 
 def _lines(bench: Bench, load: Path, *, stopped: bool) -> Iterator[Line]:
     bench.queue(QUEUE, state="Suspended" if stopped else "Open")
-    ours: Target = (bench.cluster.ports.server_url + "/extender", Path(bench.cluster.info["ca_file"]))
+    ours = our_extender(bench.cluster)
     word = "stopped" if stopped else "open"
     with serving("-stopped", QUEUE if stopped else "another", say=bench.say) as theirs:
         for names in NAMES:
@@ -92,9 +93,12 @@ def ask(
     more: Sequence[str] = (),
 ) -> Figures:
     """One round at one server; raises if any call failed. `more`: further arguments of the load program."""
-    url, ca = target
-    command = [str(load), "request", "-url", f"{url}/{verb}", "-ca", str(ca), "-seconds", str(seconds)]
-    command += ["-names", str(names), *more]
+    url = target.url
+    command = [str(load), "request", "-url", f"{url}/{verb}", "-ca", str(target.ca)]
+    if target.client is not None:
+        certificate, key = target.client
+        command += ["-cert", str(certificate), "-key", str(key)]
+    command += ["-seconds", str(seconds), "-names", str(names), *more]
     answer = subprocess.run(command, check=True, capture_output=True, text=True)
     seen: Figures = json.loads(answer.stdout)
     if seen["errors"]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from benchmarks import scale
 from benchmarks.bench import Bench, running
@@ -29,6 +28,7 @@ from benchmarks.syncing.replayed_list import (
     replayed,
     serving,
 )
+from benchmarks.target import our_extender
 from localcluster.build import Say
 
 NAMES = 100
@@ -79,7 +79,7 @@ def _lines(pairs: Sequence[Pair], words: str) -> Iterator[Line]:
 def _ours(bench: Bench, large: Large) -> Figures:
     with serving(bench, large):
         time.sleep(SETTING_IN)
-        target = (bench.cluster.ports.server_url + "/extender", Path(bench.cluster.info["ca_file"]))
+        target = our_extender(bench.cluster)
         return ask(built("worker/load", say=bench.say), target, NAMES)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from benchmarks import scale
 from benchmarks.bench import Bench, running
@@ -22,6 +21,7 @@ from benchmarks.growth.repetitions import (
 )
 from benchmarks.objects import QUEUE
 from benchmarks.regression import straight
+from benchmarks.target import our_extender
 from localcluster.build import Say
 
 NODES = 100
@@ -63,7 +63,7 @@ def _costs(bench: Bench) -> Iterator[Cost]:
 def _filter(bench: Bench) -> Cost:
     bench.queue(QUEUE, state="Open")
     load = built("worker/load", say=bench.say)
-    target = (bench.cluster.ports.server_url + "/extender", Path(bench.cluster.info["ca_file"]))
+    target = our_extender(bench.cluster)
     seen = {
         names: tuple(ask(load, target, names, seconds=SECONDS)["p50_us"] for _ in rounds(REPEATS))
         for names in NAMES

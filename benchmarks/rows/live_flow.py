@@ -61,9 +61,9 @@ def _members(bench: Bench) -> Flow:
 def _members_by_go(bench: Bench) -> Flow:
     bench.install()
     bench.queue(QUEUE, state="Open")
-    with answering(bench), serving(*following(bench.cluster), say=bench.say) as (url, ca):
+    with answering(bench), serving(*following(bench.cluster), say=bench.say) as twin:
         bodies = pods(scale.scaled(PODS), queue=QUEUE)
-        return _flow(bench, bodies, edit=asking(url, ca=ca, percentage=0))
+        return _flow(bench, bodies, edit=asking(twin.url, ca=twin.ca, percentage=0))
 
 
 def _others(bench: Bench) -> Flow:

@@ -103,8 +103,9 @@ def with_go_extender(bench: Bench, *, count: int, percentage: int = RECOMMENDED_
     bench.queue(QUEUE, state="Open")
     bench.create_pods(pods(count, queue=QUEUE))
     bench.halt()
-    with serving(*following(bench.cluster), say=bench.say) as (url, ca):
-        bound = backlog(bench, count=count, edit=asking(url, ca=ca, percentage=percentage))
+    with serving(*following(bench.cluster), say=bench.say) as twin:
+        edit = asking(twin.url, ca=twin.ca, percentage=percentage)
+        bound = backlog(bench, count=count, edit=edit)
     bench.clear()
     return bound
 

@@ -102,8 +102,9 @@ def _measured(bench: Bench, way: str, *, count: int) -> Times:
     elif way == TWIN:
         bench.install()
         bench.queue(QUEUE, state="Open")
-        with serving(*following(bench.cluster), say=bench.say) as (url, ca):
-            times = _let_go_by_hand(bench, count, queue=QUEUE, edit=asking(url, ca=ca))
+        with serving(*following(bench.cluster), say=bench.say) as twin:
+            edit = asking(twin.url, ca=twin.ca)
+            times = _let_go_by_hand(bench, count, queue=QUEUE, edit=edit)
     else:
         bench.install()
         times = _resumed(bench, count, how=Parked(way))

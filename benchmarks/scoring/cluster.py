@@ -10,15 +10,15 @@ import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.bench import PATIENCE, Bench
-from benchmarks.filtering.go_extender import Target, started
+from benchmarks.filtering.go_extender import started
 from benchmarks.objects import HOME, creations, pod, pods_path
 from benchmarks.syncing.replayed_list import Large
 from benchmarks.syncing.row import FOLLOWING
+from benchmarks.target import Target
 from localcluster import apiserver, nodes
 from localcluster.components import until
 
@@ -71,10 +71,13 @@ def names(count: int) -> list[str]:
 
 def post(target: Target, verb: str, sent: dict[str, Any], nodes_sent: Sequence[str]) -> Any:
     """The answer of an extender about these nodes."""
-    url, ca = target
+    url = target.url
     where = urlsplit(url)
     assert where.port is not None
-    with apiserver.Https(port=where.port, context=ssl.create_default_context(cafile=str(ca))) as client:
+    context = ssl.create_default_context(cafile=str(target.ca))
+    if target.client is not None:
+        context.load_cert_chain(*target.client)
+    with apiserver.Https(port=where.port, context=context) as client:
         body = {"Pod": sent, "Nodes": None, "NodeNames": list(nodes_sent)}
         reply = client.request("POST", f"{where.path}/{verb}", body)
     if reply.status != 200:
@@ -90,10 +93,6 @@ def await_scores(target: Target, sent: dict[str, Any], nodes_sent: Sequence[str]
         return any(each["Score"] for each in post(target, "prioritize", sent, nodes_sent))
 
     until(scores, what="the server to score nodes", seconds=PATIENCE)
-
-
-def our_extender(bench: Bench) -> Target:
-    return bench.cluster.ports.server_url + "/extender", Path(bench.cluster.info["ca_file"])
 
 
 @contextmanager

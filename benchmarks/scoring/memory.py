@@ -24,13 +24,13 @@ from benchmarks.scoring.cluster import (
     create_nodes,
     go_extender,
     names,
-    our_extender,
     pending_pod,
     stop_node_controllers,
 )
 from benchmarks.scoring.policies import BINPACK, SCORELESS, write_policies
 from benchmarks.syncing.replayed_list import PODS, SERVER, Large, record, replayed, serving
 from benchmarks.syncing.row import SETTLING
+from benchmarks.target import our_extender
 from localcluster import processes
 from localcluster.build import Say
 
@@ -121,7 +121,7 @@ def _server(bench: Bench, large: Large, *, scoring: bool) -> float:
 def _scoring(bench: Bench) -> None:
     """Returns once the server scores nodes."""
     bench.api.request("DELETE", f"{pods_path()}/asked?gracePeriodSeconds=0")
-    await_scores(our_extender(bench), pending_pod(bench, "asked", queue=POLICY), names(FEW))
+    await_scores(our_extender(bench.cluster), pending_pod(bench, "asked", queue=POLICY), names(FEW))
 
 
 def _notes(few: Stage, nodes: Stage, pods: Stage) -> Iterator[str]:

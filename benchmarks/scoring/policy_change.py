@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from benchmarks import scale
 from benchmarks.bench import PATIENCE, Bench, running
 from benchmarks.figures import Line, RowResult, at_most
-from benchmarks.filtering.go_extender import Target
 from benchmarks.objects import QUEUES, pod, pods_path
 from benchmarks.replicas import joined
 from benchmarks.rows.trees import plant
 from benchmarks.scoring.cluster import await_scores, pending_pod, post
 from benchmarks.scoring.policies import BINPACK, NODEORDER, write_policies
+from benchmarks.target import Target, our_extender
 from localcluster.build import Say
-from localcluster.ports import LOOPBACK
 
 REPLICAS, ASKED, ROUNDS = 3, 20, 10
 POLICY = "policy"
@@ -39,7 +37,9 @@ def measure(say: Say) -> RowResult:
         bench.must("POST", pods_path(), _use(USED))
         pods = _pods(bench)
         with joined(bench, more=REPLICAS - 1) as ports:
-            targets = [_target(bench, port) for port in (bench.cluster.ports.server, *ports)]
+            targets = [
+                our_extender(bench.cluster, port=port) for port in (bench.cluster.ports.server, *ports)
+            ]
             for target in targets:
                 for each in pods:
                     await_scores(target, each, (USED, FREE))
@@ -82,10 +82,6 @@ def _pods(bench: Bench) -> list[dict[str, Any]]:
     ]
 
 
-def _target(bench: Bench, port: int) -> Target:
-    return f"https://{LOOPBACK}:{port}/extender", Path(bench.cluster.info["ca_file"])
-
-
 def _change(bench: Bench, targets: list[Target], pods: list[dict[str, Any]], number: int) -> float:
     text, best = ((NODEORDER, FREE), (BINPACK, USED))[number % 2 == 0]
     bench.quiet()
@@ -104,7 +100,7 @@ def _await_best(target: Target, pods: list[dict[str, Any]], best: str) -> float:
     for each in pods:
         while _best(target, each) != best:
             if time.monotonic() > end:
-                raise RuntimeError(f"{target[0]} does not score by the new policy")
+                raise RuntimeError(f"{target.url} does not score by the new policy")
     return time.perf_counter()
 
 

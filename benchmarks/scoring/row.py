@@ -16,7 +16,6 @@ from typing import Any
 from benchmarks import scale
 from benchmarks.bench import PATIENCE, Bench, running
 from benchmarks.figures import Line, RowResult, at_most
-from benchmarks.filtering.go_extender import Target
 from benchmarks.filtering.row import SECONDS, Pair, ask
 from benchmarks.go_programs import built
 from benchmarks.scoring.cluster import (
@@ -25,13 +24,13 @@ from benchmarks.scoring.cluster import (
     create_nodes,
     go_extender,
     names,
-    our_extender,
     pending_pod,
     post,
     stop_node_controllers,
 )
 from benchmarks.scoring.policies import BINPACK, NODEORDER, write_policies
 from benchmarks.syncing.replayed_list import NODES, PODS, Large, record, replayed, serving
+from benchmarks.target import Target, our_extender
 from localcluster.build import Say
 from localcluster.components import until
 
@@ -70,7 +69,7 @@ def measure(say: Say) -> RowResult:
 
 def _lines(bench: Bench, large: Large, policy: str) -> Iterator[Line]:
     sent = pending_pod(bench, f"asked-{policy}", queue=policy)
-    ours = our_extender(bench)
+    ours = our_extender(bench.cluster)
     with (
         go_extender(bench, large, "-policy", policy) as (theirs, _),
         tempfile.NamedTemporaryFile("w", suffix=".json") as file,

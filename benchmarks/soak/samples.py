@@ -12,6 +12,7 @@ from benchmarks.go_programs import built
 from benchmarks.memory import resident
 from benchmarks.soak.pod_churn import NAMESPACES
 from benchmarks.soak.quarters import Reading
+from benchmarks.target import our_extender
 from localcluster import processes
 
 #: Of filter calls, one after the other: node names, and for how long.
@@ -40,9 +41,7 @@ class Samples:
         self.memory.append(Reading(at, resident(pids)))
         self.files.append(Reading(at, open_files(pids)))
         self.threads.append(Reading(at, threads(pids)))
-        cluster = self._bench.cluster
-        target = (f"{cluster.ports.server_url}/extender", Path(cluster.info["ca_file"]))
-        seen = ask(self._load, target, NAMES, seconds=SECONDS)
+        seen = ask(self._load, our_extender(self._bench.cluster), NAMES, seconds=SECONDS)
         self.p50.append(Reading(at, seen["p50_us"]))
         self.p99.append(Reading(at, seen["p99_us"]))
 

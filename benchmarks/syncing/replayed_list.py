@@ -82,7 +82,7 @@ def serving(bench: Bench, large: Large) -> Iterator[float]:
         f"--kubeconfig={large.server}" if part.startswith("--kubeconfig=") else part
         for part in BY_NAME[SERVER].command(cluster.layout, cluster.ports)
     ]
-    trust = apiserver.context(cluster.layout, authority=cluster.layout.server_ca)
+    trust = apiserver.caller_context(cluster.layout)
     port = cluster.ports.server
     began = time.monotonic()
     processes.spawn(command, folder=cluster.layout.folder, component=SERVER, log=cluster.layout.log(SERVER))

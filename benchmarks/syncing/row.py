@@ -127,7 +127,7 @@ def _ours(bench: Bench, large: Large) -> Seen:
 def _members(bench: Bench) -> int:
     """How many our server holds."""
     layout = bench.cluster.layout
-    trust = apiserver.context(layout, authority=layout.server_ca)
+    trust = apiserver.caller_context(layout)
     with apiserver.Https(port=bench.cluster.ports.server, context=trust) as client:
         text = client.request("GET", "/metrics").body.decode()
     found = re.search(r"^sluice_members (\S+)$", text, re.MULTILINE)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from localcluster import build, lifecycle, processes, scheduler_config, versions
+from localcluster import admission_config, build, lifecycle, processes, scheduler_config, versions
 from localcluster.apiserver import kubectl
 from localcluster.build import Say
 from localcluster.components import until
@@ -134,6 +134,7 @@ def _prepare_files(layout: Layout, nodes: Sequence[NodeLayout]) -> Ports:
     shutil.copyfile(lifecycle.AUDIT_POLICY, layout.audit_policy)
     ports = ensure_ports(layout.ports)
     control_plane.write_credentials(layout, ports, nodes, now=datetime.now(UTC))
+    admission_config.configure(layout, ports)
     return ports
 
 

@@ -5,7 +5,8 @@ A request passes these modules in this order:
 | step         | module                               | what it does                                        |
 |--------------|--------------------------------------|-----------------------------------------------------|
 | accept       | `worker`                             | accepts connections, stops gracefully               |
-| TLS          | `handshake`                          | the handshake; ALPN selects HTTP/1.1 or HTTP/2      |
+| TLS          | `handshake`, `client_tls`            | the handshake; ALPN selects HTTP/1.1 or HTTP/2      |
+| who may call | `authorization`                      | once for a connection: which paths it may call      |
 | connection   | `base_connection`                    | reading, sending, closing: the same for both        |
 | HTTP/1.1     | `http1_connection`, `request_parser` | from bytes to requests, answered one by one         |
 | HTTP/2       | `http2/`                             | the same for many requests at once                  |

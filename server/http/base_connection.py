@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
+from server.http.authorization import EVERYTHING, Access
 from server.http.connection_table import ConnectionTable, Phase
 from server.http.large_bodies import LargeBodies
 from server.http.limits import SLOW_READER_FACTOR, Limits
@@ -53,13 +54,20 @@ class BaseConnection(asyncio.Protocol):
     """One client's connection, on the loop.
 
     `environ`: the part of the WSGI environ that all its requests share. `socket_transport`: the transport
-    below TLS, where encrypted bytes wait to be sent; without TLS it is the transport itself.
+    below TLS, where encrypted bytes wait to be sent; without TLS it is the transport itself. `access`: what
+    the client may call.
     """
 
     def __init__(
-        self, *, context: ConnectionContext, environ: Environ, socket_transport: asyncio.Transport
+        self,
+        *,
+        context: ConnectionContext,
+        environ: Environ,
+        socket_transport: asyncio.Transport,
+        access: Access = EVERYTHING,
     ) -> None:
         self._context = context
+        self._access = access
         self._environ = environ
         self._socket_transport = socket_transport
         self._transport: asyncio.Transport | None = None
@@ -118,7 +126,7 @@ class BaseConnection(asyncio.Protocol):
         self._write_unsent()
         if self._transport is not None and not self._write_paused:
             self._update_reading()
-            self._context.run_queue.submit(self)
+            self._context.run_queue.submit(self, background=self._access.background)
 
     # The connection table and the worker call these.
 
@@ -197,6 +205,10 @@ class BaseConnection(asyncio.Protocol):
         self._context.refusals.record(error, address=self._environ.get("REMOTE_ADDR", ""), request=request)
 
     def _should_close(self) -> bool:
-        """Whether the next response is the last: the worker stops, or the connection is old."""
+        """Whether the next response is the last: the worker stops, or the connection is old.
+
+        It is too old as well once other authorities of clients are in use than when it was opened.
+        """
         age = self._context.clock() - self._opened_at
-        return self._context.stopping or age > self._context.limits.connection_age
+        is_old = age > self._context.limits.connection_age
+        return self._context.stopping or is_old or self._access.outdated()

@@ -5,7 +5,8 @@ server calls a webhook's Service by name, many calls at once; kube-scheduler cal
 the other, and gets its answers sooner over HTTP/1.1.
 
 The TLS transport is made in two steps, so that the transport below it is known: encrypted bytes that wait
-there count as unsent as well. The TLS context is built again when the files of the certificate change.
+there count as unsent as well. The TLS context is built again when the files of the certificate, or those of
+the authorities of clients, change.
 """
 
 from __future__ import annotations
@@ -13,15 +14,25 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from server.http import client_tls
+from server.http.authorization import (
+    EVERYTHING,
+    Access,
+    Callers,
+    allow_probes,
+    authorize_by_certificate,
+)
 from server.http.base_connection import BaseConnection, ConnectionContext
 from server.http.connection_table import Phase
 from server.http.http1_connection import Http1Connection
 from server.http.http2.connection import Http2Connection
+from server.http.request_parser import RequestError
+from server.http.responses import FOR_PROBES
 
 Stamp = tuple[tuple[int, int, int], ...]
 
@@ -32,10 +43,15 @@ def stamp(*paths: Path) -> Stamp:
     return tuple((stat.st_mtime_ns, stat.st_ino, stat.st_size) for stat in stats)
 
 
-def build_context(*, certfile: Path, keyfile: Path) -> ssl.SSLContext:
-    """TLS 1.2 and later. Raises OSError, of which ssl.SSLError is one."""
-    by_address = _build_context(certfile=certfile, keyfile=keyfile, protocols=["http/1.1"])
-    by_name = _build_context(certfile=certfile, keyfile=keyfile, protocols=["h2", "http/1.1"])
+def build_context(*, certfile: Path, keyfile: Path, client_ca: Sequence[Path] = ()) -> ssl.SSLContext:
+    """TLS 1.2 and later. Raises OSError, of which ssl.SSLError is one.
+
+    `client_ca`: clients are asked for a certificate of these authorities, over TLS 1.3 alone.
+    """
+    by_address, by_name = (
+        _build_context(certfile=certfile, keyfile=keyfile, client_ca=client_ca, protocols=protocols)
+        for protocols in (["http/1.1"], ["h2", "http/1.1"])
+    )
 
     def select_by_sni(connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
         if name is not None:
@@ -45,45 +61,97 @@ def build_context(*, certfile: Path, keyfile: Path) -> ssl.SSLContext:
     return by_address
 
 
-def _build_context(*, certfile: Path, keyfile: Path, protocols: list[str]) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+def _build_context(
+    *, certfile: Path, keyfile: Path, client_ca: Sequence[Path], protocols: list[str]
+) -> ssl.SSLContext:
+    kind = client_tls.ClientTlsContext if client_ca else ssl.SSLContext
+    context = kind(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_IGNORE_UNEXPECTED_EOF
     context.num_tickets = 0  # Go's clients keep no session cache: tickets would cost and serve nobody
     context.set_alpn_protocols(protocols)
     context.load_cert_chain(certfile, keyfile)
+    if client_ca:
+        client_tls.ask_for_certificate(context, client_ca)
     return context
 
 
 @dataclass(kw_only=True)
 class Certificate:
-    """The serving certificate. A pair that cannot be loaded leaves the last good one in use."""
+    """The serving certificate, and the authorities of clients. Bad files leave the last good ones in use.
+
+    `client_ca`: their files; without any, clients are asked for no certificate. `callers`: whose certificates
+    may call what, if they are asked for one.
+    """
 
     certfile: Path
     keyfile: Path
     log: Any
+    client_ca: Sequence[Path] = ()
+    callers: Callers | None = None
     build: Callable[..., ssl.SSLContext] = build_context
     current: ssl.SSLContext = field(init=False)
-    _stamp: Stamp = field(init=False)
+    #: Counts how often other authorities of clients came into use.
+    client_ca_version: int = field(init=False, default=0)
+    #: The files as they were read last, and those of the authorities that are in use.
+    _stamps: tuple[Stamp, Stamp] = field(init=False)
+    _client_ca_stamp: Stamp = field(init=False)
 
     def __post_init__(self) -> None:
-        self._stamp = stamp(self.certfile, self.keyfile)
-        self.current = self.build(certfile=self.certfile, keyfile=self.keyfile)
+        self._stamps = self._current_stamps()
+        self._use(self._build(), self._stamps[1])
+
+    def _current_stamps(self) -> tuple[Stamp, Stamp]:
+        return stamp(self.certfile, self.keyfile), stamp(*self.client_ca)
+
+    def _build(self) -> ssl.SSLContext:
+        return self.build(certfile=self.certfile, keyfile=self.keyfile, client_ca=self.client_ca)
+
+    def _use(self, context: ssl.SSLContext, client_ca_stamp: Stamp) -> None:
+        self.current = context
+        if client_ca_stamp != getattr(self, "_client_ca_stamp", None):
+            self._client_ca_stamp = client_ca_stamp
+            self.client_ca_version += 1
+
+    def access(self, connection: ssl.SSLObject, *, version: int) -> Access:
+        """What the client at the other end of this connection may call.
+
+        `version`: `client_ca_version` when its handshake began.
+        """
+        if self.callers is None or not self.client_ca:
+            return EVERYTHING
+        authorize = authorize_by_certificate(connection.getpeercert(), self.callers)
+        return Access(
+            authorize=authorize,
+            outdated=lambda: self.client_ca_version != version,
+            background=authorize(b"/healthz") is not None,  # it may call nothing
+        )
 
     def refresh(self) -> None:
         """Use the files as they are now for connections from now on. Never raises for bad files."""
         try:
-            current_stamp = stamp(self.certfile, self.keyfile)
-            if current_stamp == self._stamp:
+            stamps = self._current_stamps()
+            if stamps == self._stamps:
                 return
-            self._stamp = current_stamp
-            self.current = self.build(certfile=self.certfile, keyfile=self.keyfile)
+            self._stamps = stamps
+            self._use(self._build(), stamps[1])
         except OSError as exc:
             self.log.error(  # noqa: TRY400 - the reason is in the message
                 "the new certificate is not usable, the old one stays in use: %s", exc
             )
         else:
             self.log.info("serving with the new certificate in %s", self.certfile)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listener:
+    """What those who connect to one listening socket get.
+
+    `certificate`: None for no TLS. `probes_only`: it is that of setting `health_bind`.
+    """
+
+    certificate: Certificate | None
+    probes_only: bool = False
 
 
 class Handshake(asyncio.Protocol):
@@ -97,13 +165,16 @@ class Handshake(asyncio.Protocol):
         accepted: socket.socket,
         *,
         context: ConnectionContext,
-        certificate: Certificate | None,
+        listener: Listener,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._context = context
-        self._certificate = certificate
+        self._listener = listener
+        self._certificate = listener.certificate
         self._loop = loop
         self._received = b""
+        self._address = ""
+        self._client_ca_version = 0
         context.connections.add(self)
         self._task = loop.create_task(self._run(accepted))
 
@@ -127,9 +198,18 @@ class Handshake(asyncio.Protocol):
         """These bytes came with the end of the handshake."""
         self._received += data
 
+    # The TLS connection calls this.
+
+    def refuse(self, error: RequestError) -> None:
+        """The client's certificate is refused: it has a moment to read the alert and to close."""
+        self._context.refusals.record(error, address=self._address, request=None)
+        self._context.connections.set_phase(self, Phase.LINGERING)
+
     async def _run(self, accepted: socket.socket) -> None:
+        client_tls.on_refused.set(self.refuse)  # before the transport is made, which keeps this context
         try:
             plain, early = await self._loop.connect_accepted_socket(_BeforeTls, accepted)
+            self._address = _peer(plain)[0]
             transport = await self._secure(plain, early.received)
         except (
             OSError,
@@ -161,6 +241,7 @@ class Handshake(asyncio.Protocol):
         if received:
             self._loop.call_soon(_feed, plain, received)
         limits = self._context.limits
+        self._client_ca_version = self._certificate.client_ca_version
         secured = await self._loop.start_tls(
             plain,
             self,
@@ -174,11 +255,21 @@ class Handshake(asyncio.Protocol):
         return secured
 
     def _connection(self, transport: asyncio.Transport, plain: asyncio.Transport) -> BaseConnection:
-        peer = transport.get_extra_info("peername")
-        address, port = peer[:2] if isinstance(peer, tuple) else ("", 0)
+        address, port = _peer(transport)
         environ = {**self._context.base_environ, "REMOTE_ADDR": address, "REMOTE_PORT": str(port)}
+        environ[FOR_PROBES] = self._listener.probes_only
         kind = Http2Connection if _negotiated_http2(transport) else Http1Connection
-        return kind(context=self._context, environ=environ, socket_transport=plain)
+        return kind(
+            context=self._context, environ=environ, socket_transport=plain, access=self._access(transport)
+        )
+
+    def _access(self, transport: asyncio.Transport) -> Access:
+        if self._listener.probes_only:
+            return Access(authorize=allow_probes, background=True)
+        if self._certificate is None:
+            return EVERYTHING
+        connection = transport.get_extra_info("ssl_object")
+        return self._certificate.access(connection, version=self._client_ca_version)
 
 
 class _BeforeTls(asyncio.Protocol):
@@ -202,6 +293,12 @@ def _feed(plain: asyncio.Transport, received: bytes) -> None:
     if not plain.is_closing():
         memoryview(protocol.get_buffer(len(received)))[: len(received)] = received
         protocol.buffer_updated(len(received))
+
+
+def _peer(transport: asyncio.Transport) -> tuple[str, int]:
+    """Address and port of the client; an empty address if it has none."""
+    name = transport.get_extra_info("peername")
+    return (name[0], name[1]) if isinstance(name, tuple) else ("", 0)
 
 
 def _negotiated_http2(transport: asyncio.Transport) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from server.http.authorization import EVERYTHING, Access
 from server.http.base_connection import BaseConnection, ConnectionContext
 from server.http.connection_table import Phase
 from server.http.request_parser import Request, RequestError, RequestParser
@@ -26,10 +27,15 @@ class Http1Connection(BaseConnection):
     """
 
     def __init__(
-        self, *, context: ConnectionContext, environ: Environ, socket_transport: asyncio.Transport
+        self,
+        *,
+        context: ConnectionContext,
+        environ: Environ,
+        socket_transport: asyncio.Transport,
+        access: Access = EVERYTHING,
     ) -> None:
-        super().__init__(context=context, environ=environ, socket_transport=socket_transport)
-        self._parser = RequestParser(limits=context.limits)
+        super().__init__(context=context, environ=environ, socket_transport=socket_transport, access=access)
+        self._parser = RequestParser(limits=context.limits, authorize=access.authorize)
         self._received = bytearray()
         #: Whether a request was answered since the phase was updated.
         self._answered = False
@@ -46,7 +52,7 @@ class Http1Connection(BaseConnection):
             return
         self._received += data
         self._update_reading()
-        self._context.run_queue.submit(self)
+        self._context.run_queue.submit(self, background=self._access.background)
 
     # The connection table calls this.
 
@@ -139,7 +145,7 @@ class Http1Connection(BaseConnection):
         if not self._finished:
             self._send_response(reply)
             self._answered = True
-            self._context.run_queue.submit(self)
+            self._context.run_queue.submit(self, background=self._access.background)
 
     def _reply(self, request: Request) -> Reply:
         """The app's response.

@@ -6,6 +6,7 @@ llhttp or this module finds ambiguous is an error, and ends the connection. (RFC
 
 import io
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import httptools
@@ -22,6 +23,16 @@ class RequestError(Exception):
         super().__init__(reason)
         self.status = status
         self.reason = reason
+
+
+#: The error with which a request for this target is refused; None if the request may be answered. The error
+#: is made anew each time: it is raised, and keeps the frames through which it passes.
+Authorize = Callable[[bytes], RequestError | None]
+
+
+def allow_all(_target: bytes) -> RequestError | None:
+    """The rule of a connection that may call everything."""
+    return None
 
 
 @dataclass(slots=True)
@@ -50,15 +61,16 @@ class RequestParser:
     """Reads the requests of one connection. Not thread-safe.
 
     `ready` holds complete requests in their order. Once `error` is set nothing more is read: answer what is
-    ready, then the error, then close. `expects_continue`: the client waits for a 100 before it
-    sends its body.
+    ready, then the error, then close. A request that `authorize` refuses is an error at its head.
+    `expects_continue`: the client waits for a 100 before it sends its body.
     """
 
-    def __init__(self, *, limits: Limits) -> None:
+    def __init__(self, *, limits: Limits, authorize: Authorize = allow_all) -> None:
         self.ready: deque[Request] = deque()
         self.error: RequestError | None = None
         self.expects_continue = False
         self._limits = limits
+        self._authorize = authorize
         self._parser = httptools.HttpRequestParser(self)
         self._request: Request | None = None
         self._in_head = True
@@ -151,7 +163,7 @@ class RequestParser:
         request.version = parser.get_http_version()
         request.keep_alive = request.version == "1.1" and parser.should_keep_alive()
         request.body_limit = self._limits.body_limit(request.target)
-        error_found = head_error(request, upgrade=parser.should_upgrade())
+        error_found = self._authorize(request.target) or head_error(request, upgrade=parser.should_upgrade())
         if error_found is not None:
             raise self._reject(error_found)
         self.expects_continue = any(value.lower() == b"100-continue" for value in request.values(b"expect"))

@@ -15,6 +15,8 @@ Environ = dict[str, Any]
 Headers = list[tuple[str, str]]
 WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
+#: In the environ: whether the request came by the port of the probes, where everybody may call.
+FOR_PROBES = "sluice.for_probes"
 BODILESS_STATUSES = ("1", "204", "304")
 # Headers that this server sets, whatever the app says.
 SERVER_HEADERS = frozenset({"connection", "transfer-encoding", "keep-alive", "upgrade", "trailer", "date"})

@@ -5,6 +5,8 @@ Invariants
 - All connections together work for `TURN` seconds before the loop reads the sockets again.
 - A connection that has just received something (fresh) works before those that used up a slice (backlog), but
   every second slice is for the backlog. So a client that sends without end waits for the others.
+- A background connection, one of the port of the probes or of a client that may call nothing, is always of
+  the backlog: however many there are, another connection waits for one slice of theirs.
 """
 
 from __future__ import annotations
@@ -34,12 +36,14 @@ class RunQueue:
         self._fresh: dict[Connection, None] = {}
         self._backlog: dict[Connection, None] = {}
 
-    def submit(self, connection: Connection) -> None:
+    def submit(self, connection: Connection, *, background: bool = False) -> None:
         """The connection has something to do: at once if there is time in this turn, else soon."""
         if connection in self._backlog or connection in self._fresh:
             return
-        if self._spent < TURN and not self._fresh:
+        if self._spent < TURN and not self._fresh and not (background and self._backlog):
             self._run(connection)
+        elif background:
+            self._backlog[connection] = None
         else:
             self._fresh[connection] = None
         self._schedule()

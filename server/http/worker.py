@@ -5,7 +5,9 @@ does sockets and TLS. benchmarks/worker/ compares the result with gunicorn's own
 
 The worker uses gunicorn's settings bind, backlog, certfile, keyfile, timeout, graceful_timeout,
 worker_tmp_dir, those of logging, and all hooks except pre_request and post_request. The bounds are the
-application's `limits`; its `count_refusal` counts what is refused before it reaches the app.
+application's `limits`; its `count_refusal` counts what is refused before it reaches the app; its
+`client_certificates` says which clients may call. The first address of `bind` is that of the callers; any
+other is for probes alone, without TLS.
 """
 
 import asyncio
@@ -27,7 +29,7 @@ from gunicorn.workers.base import Worker as GunicornWorker  # type: ignore[impor
 
 from server.http.base_connection import ConnectionContext
 from server.http.connection_table import ConnectionTable, Phase
-from server.http.handshake import Certificate, Handshake
+from server.http.handshake import Certificate, Handshake, Listener
 from server.http.large_bodies import LargeBodies
 from server.http.limits import Limits
 from server.http.refusals import Refusals
@@ -56,6 +58,8 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
         self.loop = uvloop.new_event_loop()
         self.limits = limit_to_open_files(getattr(self.app, "limits", None) or Limits())
         self.certificate = self._certificate()
+        self.callers = Listener(certificate=self.certificate)
+        self.probes = Listener(certificate=None, probes_only=True)
         self.context = self._context(self.limits)
         for listener in self.sockets:  # accepted sockets inherit them
             for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):
@@ -69,7 +73,14 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
         if not self.cfg.is_ssl:
             return None
         certfile, keyfile = self.cfg.certfile, self.cfg.keyfile or self.cfg.certfile
-        return Certificate(certfile=Path(certfile), keyfile=Path(keyfile), log=self.log)
+        clients = getattr(self.app, "client_certificates", None)
+        return Certificate(
+            certfile=Path(certfile),
+            keyfile=Path(keyfile),
+            log=self.log,
+            client_ca=() if clients is None else clients.authorities,
+            callers=None if clients is None else clients.callers,
+        )
 
     def _context(self, limits: Limits) -> ConnectionContext:
         name = self.sockets[0].getsockname()
@@ -92,14 +103,15 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
     # Accepting.
 
     def _listen(self) -> None:
-        for listener in self.sockets:
-            self.loop.add_reader(listener.fileno(), self._accept, listener.sock)
+        for number, listener in enumerate(self.sockets):
+            kind = self.probes if number else self.callers
+            self.loop.add_reader(listener.fileno(), self._accept, listener.sock, kind)
 
     def _stop_listening(self) -> None:
         for listener in self.sockets:
             self.loop.remove_reader(listener.fileno())
 
-    def _accept(self, listener: socket.socket) -> None:
+    def _accept(self, listener: socket.socket, kind: Listener) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
             try:
                 accepted, _ = listener.accept()
@@ -108,7 +120,7 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
                     self._out_of_files(exc)
                 return
             accepted.setblocking(False)
-            Handshake(accepted, context=self.context, certificate=self.certificate, loop=self.loop)
+            Handshake(accepted, context=self.context, listener=kind, loop=self.loop)
 
     def _out_of_files(self, exc: OSError) -> None:
         """Abort one connection, and accept again a moment later, when its socket is closed."""

@@ -15,14 +15,14 @@ def configuration() -> dict[str, Any]:
         yaml.safe_load(scheduler_config.EXAMPLE.read_text()),
         kubeconfig=Path("/k"),
         server_url="https://127.0.0.1:7",
-        ca=Path("/ca.crt"),
+        tls={"caFile": "/ca.crt", "certFile": "/c.crt", "keyFile": "/c.key"},
     )
 
 
 def test_the_extender_of_the_example_is_reached_on_this_machine(configuration: dict[str, Any]) -> None:
     extender = configuration["extenders"][0]
     assert extender["urlPrefix"] == "https://127.0.0.1:7/extender"
-    assert extender["tlsConfig"] == {"caFile": "/ca.crt"}
+    assert extender["tlsConfig"] == {"caFile": "/ca.crt", "certFile": "/c.crt", "keyFile": "/c.key"}
 
 
 def test_the_other_fields_of_the_example_are_kept(configuration: dict[str, Any]) -> None:

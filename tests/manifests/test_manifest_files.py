@@ -107,7 +107,8 @@ def test_a_kustomization_lists_every_file_beside_it_and_no_other(path: Path) -> 
 def test_the_root_installs_every_folder_but_scheduler_examples_and_what_is_optional() -> None:
     [listing] = documents(MANIFESTS / "kustomization.yaml")
     folders = {path.parent.name for path in KUSTOMIZATIONS if "ways" not in path.parts} - {"manifests"}
-    assert set(listing["resources"]) == folders - {"scheduler", "examples", "queue-readers", "monitoring"}
+    optional = {"queue-readers", "monitoring", "client-certificates", "network-policy"}
+    assert set(listing["resources"]) == folders - {"scheduler", "examples", *optional}
 
 
 @pytest.mark.parametrize(
@@ -245,13 +246,15 @@ def test_the_server_runs_with_nothing_it_does_not_need() -> None:
 def test_probes_and_the_service_meet_the_port_the_server_binds() -> None:
     [deployment] = of_kind("Deployment")
     [container] = deployment["spec"]["template"]["spec"]["containers"]
-    [port] = container["ports"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     [service] = of_kind("Service")
-    [bind] = [arg for arg in container["args"] if arg.endswith(f":{port['containerPort']}")]
-    assert container["args"].index(bind) == container["args"].index("--bind") + 1
+    for name, flag in (("https", "--bind"), ("health", "--health-bind")):
+        assert container["args"][container["args"].index(flag) + 1].endswith(f":{ports[name]}")
     probes = [container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
-    assert {(probe["port"], probe["scheme"]) for probe in probes} == {(port["name"], "HTTPS")}
-    assert service["spec"]["ports"][0]["targetPort"] == port["name"]
+    assert {(probe["port"], probe.get("scheme", "HTTP")) for probe in probes} == {("health", "HTTP")}
+    assert [port["targetPort"] for port in service["spec"]["ports"]] == ["https"]
+    [monitor] = of_kind("PodMonitor")
+    assert [each["port"] for each in monitor["spec"]["podMetricsEndpoints"]] == ["health"]
 
 
 def test_a_pod_that_ends_serves_on_until_another_one_is_ready() -> None:
@@ -279,6 +282,31 @@ def test_the_extender_sees_members_alone_and_gives_up_early() -> None:
     assert scores["ignorable"]
     for each in (extender, scores):
         assert (each["httpTimeout"], each["nodeCacheCapable"]) == ("500ms", True)
+
+
+def test_the_setting_for_client_certificates_reads_what_is_mounted() -> None:
+    [component] = documents(MANIFESTS / "client-certificates" / "kustomization.yaml")
+    [patch] = component["patches"]
+    values = [step["value"] for step in yaml.safe_load(patch["patch"])]
+    flag, file, mount, volume = values
+    assert (flag, file) == ("--client-ca", f"{mount['mountPath']}/ca.crt")
+    assert mount["name"] == volume["name"]
+
+
+def test_the_api_servers_certificate_is_shown_to_the_service_of_the_webhooks() -> None:
+    [kubeconfig] = of_kind("Config")
+    [service] = of_kind("Service")
+    name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
+    assert [user["name"] for user in kubeconfig["users"]] == [f"{name}.{namespace}.svc"]
+
+
+def test_a_network_policy_keeps_the_port_of_the_callers_and_leaves_that_of_the_probes_to_all() -> None:
+    [policy] = of_kind("NetworkPolicy")
+    [deployment] = of_kind("Deployment")
+    assert policy["spec"]["podSelector"] == deployment["spec"]["selector"]
+    callers, probes = policy["spec"]["ingress"]
+    assert ([port["port"] for port in callers["ports"]], bool(callers["from"])) == (["https"], True)
+    assert ([port["port"] for port in probes["ports"]], "from" in probes) == (["health"], False)
 
 
 def test_the_files_speak_of_no_machine() -> None:

@@ -8,7 +8,7 @@ from flask.testing import FlaskClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from cluster.metrics import Metrics
-from server.app import create_app
+from server.app import PAGES_PER_SECOND, MetricsPage, create_app
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import pod, review
 
@@ -93,6 +93,21 @@ def test_the_metrics_are_in_prometheus_format() -> None:
     assert reply.content_type.startswith("text/plain")
     names = {family.name for family in text_string_to_metric_families(reply.text)}
     assert {"sluice_requests", "sluice_request_seconds", "sluice_members", "sluice_queues"} <= names
+
+
+def test_pages_of_the_metrics_are_made_at_a_bounded_rate_on_the_port_of_the_probes() -> None:
+    now = [0.0]
+    metrics = Metrics()
+    page = MetricsPage(metrics, clock=lambda: now[0])
+    pages = []
+    for _ in range(PAGES_PER_SECOND + 5):
+        metrics.failed("a step")
+        pages.append(page.recent())
+    assert len(set(pages)) == PAGES_PER_SECOND
+    assert page.current() not in pages
+    now[0] += 1 / PAGES_PER_SECOND
+    metrics.failed("a step")
+    assert page.recent() == page.current()
 
 
 def test_two_apps_in_one_process_have_metrics_of_their_own() -> None:

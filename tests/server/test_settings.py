@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from certs import authority
 from server.settings import (
     Settings,
     SettingsError,
@@ -27,6 +29,9 @@ def kubeconfigs(tmp_path: Path) -> list[str]:
 #: For each setting three values that differ from its default, as text and as they are read.
 VALUES: dict[str, list[tuple[str, Any]]] = {
     "bind": [("0.0.0.0:1", "0.0.0.0:1"), ("[::1]:2", "[::1]:2"), ("host:65535", "host:65535")],
+    "health_bind": [("0.0.0.0:1", "0.0.0.0:1"), ("[::1]:2", "[::1]:2"), ("host:65535", "host:65535")],
+    "scheduler_callers": [("a,b", ("a", "b")), ("system:c", ("system:c",)), ("", ())],
+    "api_server_callers": [("a,b", ("a", "b")), ("system:c", ("system:c",)), ("", ())],
     "certs_dir": [("/a", "/a"), ("b", "b"), ("c d", "c d")],
     "policies_namespace": [("a", "a"), ("b-c", "b-c"), ("x" * 63, "x" * 63)],
     "policies_name": [("a", "a"), ("b.c", "b.c"), ("x" * 253, "x" * 253)],
@@ -72,7 +77,8 @@ def file(tmp_path: Path, content: object) -> str:
 
 
 def test_every_setting_is_tried_here() -> None:
-    assert VALUES.keys() | {"kubeconfig", "scheduler_config"} == set(Settings.__struct_fields__)
+    files = {"kubeconfig", "scheduler_config", "client_ca"}
+    assert VALUES.keys() | files == set(Settings.__struct_fields__)
 
 
 def test_without_anything_the_defaults_hold() -> None:
@@ -101,6 +107,20 @@ def test_so_does_the_name_of_a_file(name: str, kubeconfigs: list[str], tmp_path:
     assert getattr(read(["--config", config], env={}), name) == kubeconfigs[2]
 
 
+def test_the_files_of_client_ca_are_read_from_every_place(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{number}.crt") for number in range(3)]
+    for path in paths:
+        Path(path).write_bytes(authority.create(name="callers", now=datetime.now(UTC)).certificate)
+    config = file(tmp_path, {"client_ca": paths[2:]})
+    env = {"SLUICE_CLIENT_CA": paths[1]}
+    both = read(["--config", config, "--client-ca", ",".join(paths[:2])], env=env)
+    assert both.client_ca == tuple(paths[:2])
+    assert read(["--config", config], env=env).client_ca == (paths[1],)
+    assert read(["--config", config], env={}).client_ca == (paths[2],)
+    with pytest.raises(SettingsError, match="api_server_callers"):
+        read(["--client-ca", paths[0], "--api-server-callers", ""], env={})
+
+
 def test_settings_of_several_places_meet(tmp_path: Path) -> None:
     config = file(tmp_path, {"writers": 2, "namespace": "a"})
     read_ = read(["--writers", "3"], env={"SLUICE_CONFIG": config, "SLUICE_SERVICE": "s", "OTHER": "x"})
@@ -124,6 +144,8 @@ def test_a_list_in_the_file_is_a_list(tmp_path: Path) -> None:
 
 BAD: dict[str, list[str]] = {
     "bind": ["", "host", ":1", "host:", "host:0", "host:65536", "host:http", "host:-1", "host:\u00b2"],
+    "health_bind": ["", "host", ":1", "host:0", "host:65536", "127.0.0.1:8443"],
+    "client_ca": ["/nowhere/ca.crt", "/", __file__],
     "certs_dir": [""],
     "kubeconfig": ["/nowhere/kubeconfig", "/"],
     "ca_secret": ["A", "a_b", "../a", "x" * 254],
@@ -233,6 +255,10 @@ def test_help_explains_each_setting(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 # What follows from the settings
+
+
+def test_without_an_authority_of_clients_everybody_may_call() -> None:
+    assert Settings().client_certificates is None
 
 
 def test_the_certificate_serves_at_every_name_that_we_are_reached_by() -> None:

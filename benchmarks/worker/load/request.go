@@ -34,6 +34,8 @@ func request(arguments []string) error {
 	flags := flag.NewFlagSet("request", flag.ExitOnError)
 	url := flags.String("url", "", "where to post")
 	ca := flags.String("ca", "", "certificate to trust")
+	cert := flags.String("cert", "", "client certificate to show, if the server asks for one")
+	key := flags.String("key", "", "its key")
 	seconds := flags.Float64("seconds", 3, "for how long")
 	workers := flags.Int("workers", 1, "how many at once; 1 is what kube-scheduler does")
 	names := flags.Int("names", 100, "node names in the body")
@@ -43,7 +45,7 @@ func request(arguments []string) error {
 	expect := flags.String("expect", "", "what every answer holds; one without it is an error")
 	http2 := flags.Bool("http2", false, "speak HTTP/2 if offered")
 	_ = flags.Parse(arguments)
-	client, err := dialer(*ca, *http2, *workers)
+	client, err := dialer(*ca, *cert, *key, *http2, *workers)
 	if err != nil {
 		return err
 	}
@@ -62,15 +64,23 @@ func request(arguments []string) error {
 	return json.NewEncoder(os.Stdout).Encode(summary(measured.run(), time.Since(start)))
 }
 
-func dialer(ca string, http2 bool, workers int) (*http.Client, error) {
+func dialer(ca, cert, key string, http2 bool, workers int) (*http.Client, error) {
 	pem, err := os.ReadFile(ca)
 	if err != nil {
 		return nil, err
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(pem)
+	config := &tls.Config{RootCAs: trusted}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
 	transport := &http.Transport{
-		TLSClientConfig:     &tls.Config{RootCAs: trusted},
+		TLSClientConfig:     config,
 		ForceAttemptHTTP2:   http2,
 		MaxIdleConnsPerHost: max(2, workers),
 		IdleConnTimeout:     90 * time.Second,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from server.http.authorization import EVERYTHING, Access
 from server.http.base_connection import BaseConnection, ConnectionContext
 from server.http.connection_table import Phase
 from server.http.http2.headers import build_fields
@@ -31,10 +32,15 @@ class Http2Connection(BaseConnection):
     """
 
     def __init__(
-        self, *, context: ConnectionContext, environ: Environ, socket_transport: asyncio.Transport
+        self,
+        *,
+        context: ConnectionContext,
+        environ: Environ,
+        socket_transport: asyncio.Transport,
+        access: Access = EVERYTHING,
     ) -> None:
-        super().__init__(context=context, environ=environ, socket_transport=socket_transport)
-        self._session = Http2Session(limits=context.limits, clock=context.clock)
+        super().__init__(context=context, environ=environ, socket_transport=socket_transport, access=access)
+        self._session = Http2Session(limits=context.limits, clock=context.clock, authorize=access.authorize)
         self._oldest_incomplete = 0
         self._expiry_checked_at = self._opened_at
 
@@ -50,7 +56,7 @@ class Http2Connection(BaseConnection):
             return
         self._session.receive(data)
         self._update_reading()
-        self._context.run_queue.submit(self)
+        self._context.run_queue.submit(self, background=self._access.background)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -190,7 +196,7 @@ class Http2Connection(BaseConnection):
         self._send_response(stream, request, response)
         if self._transport is not None:
             self._flush_and_update(answered=True)
-            self._context.run_queue.submit(self)
+            self._context.run_queue.submit(self, background=self._access.background)
 
     def _app_response(self, request: Request) -> Response:
         """The app's response.

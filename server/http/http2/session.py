@@ -7,6 +7,7 @@ Invariants
   `Limits.buffered_request_bytes` together (`buffered_bytes`); beyond that the youngest of them is refused.
 - Of responses for which the client opens no window at most `BLOCKED_BYTES_LIMIT` bytes are kept, and for
   `Limits.response_timeout` at most (`blocked_since`).
+- A request that `authorize` refuses is answered at its head; no body of it is read.
 - An invalid request ends its stream. A fault in the protocol ends the connection, with a GOAWAY.
 - After `send_goaway` no new request is taken; the client knows from our GOAWAY that it may ask another
   replica. Requests that began before are answered. h2 never hears of a GOAWAY, neither ours nor the client's:
@@ -32,7 +33,14 @@ from server.http.http2.h2_adapter import CONNECTION_WINDOW, build_connection
 from server.http.http2.headers import build_request, check_trailer, content_length
 from server.http.http2.send_buffer import SendBuffer
 from server.http.limits import SLOW_READER_FACTOR, Limits
-from server.http.request_parser import Header, Request, RequestError, body_too_large
+from server.http.request_parser import (
+    Authorize,
+    Header,
+    Request,
+    RequestError,
+    allow_all,
+    body_too_large,
+)
 
 #: Bytes of responses for which a client has not opened its windows.
 BLOCKED_BYTES_LIMIT = 32 * 1024 * 1024
@@ -60,7 +68,9 @@ class _Stream:
 class Http2Session:
     """Not thread-safe. `ready` holds complete requests with their stream ids, in order: `answer` each."""
 
-    def __init__(self, *, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, *, limits: Limits, clock: Callable[[], float], authorize: Authorize = allow_all
+    ) -> None:
         self.ready: deque[tuple[int, Request]] = deque()
         #: Whether the connection is to be closed once everything has been sent.
         self.closed = False
@@ -70,6 +80,7 @@ class Http2Session:
         self.refusals: list[tuple[RequestError, Request | None]] = []
         self._limits = limits
         self._clock = clock
+        self._authorize = authorize
         self._connection = build_connection(limits)
         self._allowance = Allowance(clock=clock)
         self._reader = FrameReader(limits=limits, allowance=self._allowance, clock=clock)
@@ -182,8 +193,11 @@ class Http2Session:
         self._streams[stream_id] = stream
         self.buffered_bytes += stream.header_bytes
         request.body_limit = self._limits.body_limit(request.target)
-        if length is not None and length > request.body_limit:
-            self._reject_body(stream_id, stream)
+        error = self._authorize(request.target)
+        if error is None and length is not None and length > request.body_limit:
+            error = body_too_large(request)
+        if error is not None:
+            self._reject(stream_id, stream, error)
 
     def _too_many_streams(self) -> RequestError:
         return RequestError(429, f"more than {self._limits.concurrent_streams} requests at once")
@@ -204,7 +218,7 @@ class Http2Session:
         stream.request.body.write(event.data)
         self.buffered_bytes += len(event.data)
         if stream.request.body.tell() > stream.request.body_limit:
-            self._reject_body(event.stream_id, stream)
+            self._reject(event.stream_id, stream, body_too_large(stream.request))
         elif self.buffered_bytes > self._limits.buffered_request_bytes // 2:
             youngest = max(stream_id for stream_id, other in self._streams.items() if not other.complete)
             error = RequestError(503, "too many bytes of unfinished requests on one connection")
@@ -222,9 +236,9 @@ class Http2Session:
         if stream is not None and not stream.complete:
             self._make_ready(event.stream_id, stream)
 
-    def _reject_body(self, stream_id: int, stream: _Stream) -> None:
-        """The body is too long: the request is ready, with `Request.error`, and no more of it is read."""
-        stream.request.error = body_too_large(stream.request)
+    def _reject(self, stream_id: int, stream: _Stream, error: RequestError) -> None:
+        """The request is ready, with `Request.error`, and no more of it is read."""
+        stream.request.error = error
         self._make_ready(stream_id, stream)
 
     def _make_ready(self, stream_id: int, stream: _Stream) -> None:
@@ -301,7 +315,7 @@ class Http2Session:
     def _finish_streams(self, stream_ids: list[int]) -> None:
         """These responses were sent.
 
-        A stream whose body was too long is reset: nobody wants the rest of it.
+        The stream of a request that was refused is reset: nobody wants the rest of it.
         """
         for stream_id in stream_ids:
             if self._streams[stream_id].request.error is not None:

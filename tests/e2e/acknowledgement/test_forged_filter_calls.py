@@ -7,13 +7,12 @@ in the cache, and no longer than it would take to be there.
 from __future__ import annotations
 
 import secrets
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from localcluster.apiserver import Https
+from localcluster.apiserver import Https, caller_context
 from localcluster.components import REQUEST_SECONDS
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import (
@@ -38,8 +37,7 @@ class Stranger:
     def __init__(self, sandbox: Sandbox) -> None:
         cluster = sandbox.cluster
         self._namespace = sandbox.namespace
-        context = ssl.create_default_context(cafile=str(cluster.layout.server_ca))
-        self._https = Https(port=cluster.ports.server, context=context)
+        self._https = Https(port=cluster.ports.server, context=caller_context(cluster.layout))
 
     def __enter__(self) -> Stranger:
         self._https.__enter__()

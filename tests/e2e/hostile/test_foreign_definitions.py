@@ -78,7 +78,7 @@ def mend(sandbox: Sandbox) -> None:
 def missing(sandbox: Sandbox) -> str:
     """What `/readyz` says is missing; nothing while it is ready."""
     layout, ports = sandbox.cluster.layout, sandbox.cluster.ports
-    context = apiserver.context(layout, authority=layout.server_ca)
+    context = apiserver.caller_context(layout)
     with Https(port=ports.server, context=context) as client:
         answer = client.request("GET", "/readyz")
     found = json.loads(answer.body)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import ssl
 
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
@@ -10,6 +10,7 @@ from localcluster.components import until
 from localcluster.layout import COMPONENTS
 
 NAMESPACE = "localcluster-serving"
+FILTER, REVIEW = "/extender/filter", "/validate/binds"
 
 
 def test_everything_runs(cluster: LocalCluster) -> None:
@@ -17,10 +18,18 @@ def test_everything_runs(cluster: LocalCluster) -> None:
 
 
 def test_metrics_are_read_with_what_info_says(cluster: LocalCluster) -> None:
-    context = apiserver.context(cluster.layout, authority=Path(cluster.info["ca_file"]))
+    """Without a certificate, from a port of their own."""
+    assert cluster.info["metrics_url"] == f"{cluster.ports.health_url}/metrics"
+    assert apiserver.readiness_problem(cluster.ports.health, "/metrics", context=None) is None
+
+
+def test_the_server_answers_whoever_shows_what_info_says(cluster: LocalCluster) -> None:
+    info = cluster.info
+    context = ssl.create_default_context(cafile=info["ca_file"])
+    context.load_cert_chain(info["client_cert"], info["client_key"])
     with apiserver.Https(port=cluster.ports.server, context=context) as client:
-        assert client.request("GET", "/metrics").status == 200
-    assert cluster.info["metrics_url"].endswith(f":{cluster.ports.server}/metrics")
+        replies = {path: client.request("POST", path, {}).status for path in (FILTER, REVIEW)}
+    assert replies == {FILTER: 400, REVIEW: 400}  # an empty object is neither
 
 
 def test_a_member_reaches_the_server_and_is_bound(cluster: LocalCluster) -> None:

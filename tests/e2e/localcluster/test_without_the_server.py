@@ -59,9 +59,10 @@ def test_a_life_of_a_cluster(new_cluster: NewCluster) -> None:
 
 def info_says_where_everything_is(cluster: LocalCluster) -> None:
     info = cluster.info
-    files = [info[key] for key in ("kubeconfig", "bin_dir", "ca_file", "logs_dir", "audit_log")]
+    keys = ("kubeconfig", "bin_dir", "ca_file", "client_cert", "client_key", "logs_dir", "audit_log")
+    files = [info[key] for key in keys]
     assert all(Path(file).is_absolute() and Path(file).exists() for file in files)
-    assert info["metrics_url"] == info["server_url"] + "/metrics"
+    assert info["metrics_url"] == f"{cluster.ports.health_url}/metrics"
     assert sorted(info["pids"]) == RUNNING
     assert all(os.getpgid(pid) == pid for pid in info["pids"].values())
 

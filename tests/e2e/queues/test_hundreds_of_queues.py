@@ -72,7 +72,7 @@ def states(sandbox: Sandbox) -> set[str]:
 
 def writes(sandbox: Sandbox) -> float:
     """Statuses that the server has written."""
-    context = apiserver.context(sandbox.cluster.layout, authority=sandbox.cluster.layout.server_ca)
+    context = apiserver.caller_context(sandbox.cluster.layout)
     return metric(sandbox.cluster.ports.server, context, WRITES)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -116,7 +115,7 @@ class Turns(FaultyProxy):
 
     def __init__(self, ports: Iterable[int], cluster: LocalCluster) -> None:
         self._ports = cycle(ports)
-        super().__init__(0, ssl.create_default_context(cafile=cluster.layout.server_ca))
+        super().__init__(0, apiserver.caller_context(cluster.layout))
         self.order(Closing(), times=sys.maxsize)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -126,7 +125,7 @@ class Turns(FaultyProxy):
 
 def calls(fleet: Fleet, cluster: LocalCluster) -> float:
     """How many filter calls all replicas have answered."""
-    context = apiserver.context(cluster.layout, authority=cluster.layout.server_ca)
+    context = apiserver.caller_context(cluster.layout)
     pattern = r'sluice_requests_total{[^}]*path="/extender/filter"[^}]*}'
     return sum(metric(port, context, pattern) for port in fleet.server_ports)
 

@@ -63,7 +63,7 @@ class Rival:
 def put_back(sandbox: Sandbox) -> float:
     """How many statuses the server has put back."""
     layout = sandbox.cluster.layout
-    context = apiserver.context(layout, authority=layout.server_ca)
+    context = apiserver.caller_context(layout)
     return metric(sandbox.cluster.ports.server, context, "sluice_statuses_put_back_total")
 
 

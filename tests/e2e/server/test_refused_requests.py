@@ -15,7 +15,7 @@ def test_a_body_that_is_too_large_is_counted_and_logged(sandbox: Sandbox) -> Non
     cluster = sandbox.cluster
     pattern = r'sluice_requests_total\{code="413",path="/validate/binds"\}'
     before = sandbox.counted(pattern)
-    context = apiserver.context(cluster.layout, authority=cluster.layout.server_ca)
+    context = apiserver.caller_context(cluster.layout)
     connection = http.client.HTTPSConnection("127.0.0.1", cluster.ports.server, context=context, timeout=10)
     connection.putrequest("POST", "/validate/binds")
     connection.putheader("Content-Length", str(LENGTH))

@@ -16,7 +16,7 @@ from localcluster.pods.binaries import Binaries
 from localcluster.pods.layout import MOST_NODES, nodes_of
 from localcluster.ports import Ports
 
-PORTS = Ports(etcd=1, etcd_peer=2, apiserver=3, controller_manager=4, scheduler=5, kwok=6, server=7)
+PORTS = Ports(etcd=1, etcd_peer=2, apiserver=3, controller_manager=4, scheduler=5, kwok=6, server=7, health=8)
 BINARIES = Binaries(bin=Path("/cache/bin"), cni=Path("/cache/cni"))
 
 

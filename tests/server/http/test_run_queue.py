@@ -114,3 +114,19 @@ def test_a_connection_waits_only_once(loop: Loop, queue: RunQueue) -> None:
         queue.submit(busy)
     loop.turn()
     assert loop.order == ["a"] * 3
+
+
+def test_a_background_connection_gives_way_however_many_there_are(loop: Loop, queue: RunQueue) -> None:
+    """Between two of the others' steps there is one of theirs at most."""
+    probes = [Busy(f"probe {number}", loop, SLICE) for number in range(100)]
+    for probe in probes:
+        queue.submit(probe, background=True)
+    for name in ("a", "b"):
+        queue.submit(Busy(name, loop, SLICE))
+    seen = len(loop.order)
+    loop.turn()
+    assert [name for name in loop.order[seen:] if not name.startswith("probe")] == ["a", "b"]
+    assert loop.order[seen:].index("b") == 2
+    while loop.soon:
+        loop.turn()
+    assert len(loop.order) == 102

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from localcluster import processes
+from localcluster import apiserver, processes
 from localcluster.cluster import LocalCluster
 from localcluster.components import BY_NAME
 from localcluster.ports import LOOPBACK, spare_port
@@ -68,11 +68,11 @@ class Fleet:
         text = cluster.layout.component_kubeconfig("server").read_text()
         kubeconfig.write_text(text.replace(cluster.ports.apiserver_url, url))
         self._ports[name] = spare_port(cluster.layout.ports)
+        ports = replace(cluster.ports, server=self._ports[name], health=spare_port(cluster.layout.ports))
         command = [
-            f"--bind=127.0.0.1:{self._ports[name]}" if part.startswith("--bind=") else part
-            for part in BY_NAME["server"].command(cluster.layout, cluster.ports)
+            f"--kubeconfig={kubeconfig}" if part.startswith("--kubeconfig=") else part
+            for part in BY_NAME["server"].command(cluster.layout, ports)
         ]
-        command = [f"--kubeconfig={kubeconfig}" if p.startswith("--kubeconfig=") else p for p in command]
         log = cluster.layout.log(name)
         processes.spawn([*prefix, *command], folder=cluster.layout.folder, component=name, log=log)
 
@@ -117,7 +117,7 @@ class Fleet:
         self._front.set_targets(list(self._ports.values()))
 
     def _ready(self, name: str) -> bool:
-        context = ssl.create_default_context(cafile=self._cluster.info["ca_file"])
+        context = apiserver.caller_context(self._cluster.layout)
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         )

@@ -389,7 +389,7 @@ class Sandbox:
 
     def counted(self, pattern: str) -> float:
         """The sum of the server's samples whose name and labels match."""
-        context = apiserver.context(self.cluster.layout, authority=self.cluster.layout.server_ca)
+        context = apiserver.caller_context(self.cluster.layout)
         return metric(self.cluster.ports.server, context, pattern)
 
     def binds(self) -> list[Bind]:

@@ -1,13 +1,15 @@
 """The worker under test as a process of its own, and callers who speak to it byte by byte.
 
-    python -m tests.support.http.served_worker CERTFILE KEYFILE WORKER_CLASS LIMITS_AS_JSON
+    python -m tests.support.http.served_worker CERTFILE KEYFILE WORKER_CLASS LIMITS_AS_JSON ACCESS_AS_JSON
 
-serves `app` below on a free port of 127.0.0.1 until a signal ends it.
+serves `app` below on a free port of 127.0.0.1, and on another one for probes, until a signal ends it.
+ACCESS: `client_ca` (files), `scheduler` and `api_server` (names); empty for everybody.
 """
 
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -16,7 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -31,6 +33,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from server.gunicorn_app import ServedApp, gunicorn_settings
+from server.http.authorization import Callers, ClientCertificates
 from server.http.limits import Limits
 from tests.support.paths import ROOT
 
@@ -78,13 +81,14 @@ def wait_for_file(path: Path) -> None:
 
 def serve() -> None:
     """The process under test."""
-    certfile, keyfile, worker_class, limits = sys.argv[1:]
+    certfile, keyfile, worker_class, limits, access = sys.argv[1:]
     hooks: dict[str, Callable[..., object]] = {
         "post_worker_init": lambda worker: worker.log.info("hook: threads may start"),
         "worker_exit": lambda _, worker: worker.log.info("hook: threads must stop"),
     }
     settings = gunicorn_settings(
         bind="127.0.0.1:0",
+        health_bind="127.0.0.1:0",
         certfile=Path(certfile) if certfile else None,
         keyfile=Path(keyfile) if keyfile else None,
         hooks=hooks,
@@ -97,7 +101,17 @@ def serve() -> None:
         settings=settings,
         limits=Limits(**json.loads(limits)),
         count_refusal=lambda path, status: REFUSALS.update([(path, status)]),
+        client_certificates=client_certificates(**json.loads(access)),
     ).run()
+
+
+def client_certificates(
+    client_ca: Sequence[str] = (), scheduler: Sequence[str] = (), api_server: Sequence[str] = ()
+) -> ClientCertificates | None:
+    if not client_ca:
+        return None
+    callers = Callers(scheduler=frozenset(scheduler), api_server=frozenset(api_server))
+    return ClientCertificates(authorities=tuple(map(Path, client_ca)), callers=callers)
 
 
 def end_with_parent() -> None:
@@ -139,6 +153,7 @@ class Served:
 
     process: subprocess.Popen[str]
     port: int
+    health_port: int
     log: Log
     certfile: Path
     tls: bool = True
@@ -161,11 +176,13 @@ def trusting(certfile: Path) -> ssl.SSLContext:
 class Caller:
     """One connection. Use with `with`."""
 
-    def __init__(self, port: int, *, certfile: Path | None) -> None:
+    def __init__(self, port: int, *, certfile: Path | None, context: ssl.SSLContext | None = None) -> None:
+        """`context`: instead of one that trusts `certfile` and shows no certificate."""
         self.line = socket.create_connection(("127.0.0.1", port), timeout=WAIT)
         self.line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as Go and curl do
         if certfile is not None:
-            self.line = trusting(certfile).wrap_socket(self.line, server_hostname="localhost")
+            context = context or trusting(certfile)
+            self.line = context.wrap_socket(self.line, server_hostname="localhost")
         self._incoming = self.line.makefile("rb")
 
     def __enter__(self) -> "Caller":
@@ -210,12 +227,22 @@ def request(path: str = "/echo", *, method: str = "POST", body: bytes = b"", hea
 
 @contextmanager
 def served(
-    certificate: tuple[Path, Path] | None, *, worker_class: str = "", **limits: float
+    certificate: tuple[Path, Path] | None,
+    *,
+    worker_class: str = "",
+    access: Mapping[str, Any] | None = None,
+    **limits: float,
 ) -> Iterator[Served]:
-    """A server while the block runs; nothing of it is left, however the block ends."""
+    """A server while the block runs; nothing of it is left, however the block ends.
+
+    `access`: who may call, as `client_certificates` takes it.
+    """
     files = [str(path) for path in certificate or ("", "")]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.http.served_worker", *files, worker_class, json.dumps(limits)],
+        [
+            *(sys.executable, "-m", "tests.support.http.served_worker", *files, worker_class),
+            *(json.dumps(limits), json.dumps(access or {})),
+        ],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -226,9 +253,9 @@ def served(
     reading = threading.Thread(target=log.read, args=(process.stderr,), name="log of the served worker")
     reading.start()
     try:
-        port = int(log.wait_for("Listening at").split("(")[0].rsplit(":", 1)[1])
+        port, health_port = map(int, re.findall(r":(\d+)", log.wait_for("Listening at").split("(")[0])[-2:])
         log.wait_for("hook: threads may start")
-        yield Served(process, port, log, Path(files[0]), tls=certificate is not None)
+        yield Served(process, port, health_port, log, Path(files[0]), tls=certificate is not None)
         process.send_signal(signal.SIGTERM)
         process.wait(WAIT)
     finally:
