@@ -17,7 +17,7 @@ from localcluster import build
 from release.archives import tar_gz
 from release.chart import kustomize, template
 from release.chart.kustomize import Manifest, identity
-from release.chart.values import ARGUMENTS, KINDS, OPTIONS, VALUES, Value, settings_schema
+from release.chart.values import ARGUMENTS, KINDS, OPTIONS, VALUES, Place, Value, settings_schema
 from release.chart.variants import ABSENT, Block, Expression, Optional, edit, merge
 
 ROOT = Path(__file__).parent.parent.parent
@@ -96,8 +96,8 @@ def parametrised(manifest: Manifest) -> Any:
     tree: Any = manifest
     for value in VALUES:
         for place in value.places:
-            if _is_at(manifest, place.kind):
-                tree = edit(tree, partial(_written_at, value), place.path)
+            if _is_at(manifest, place.kind, place.name):
+                tree = edit(tree, partial(_written_at, value, place), place.path)
     if manifest["kind"] == "CustomResourceDefinition":
         tree = edit(tree, lambda old: {**({} if old is ABSENT else old), **KEEP}, ("metadata", "annotations"))
     if _is_at(manifest, "Deployment"):
@@ -106,19 +106,20 @@ def parametrised(manifest: Manifest) -> Any:
     return tree
 
 
-def _is_at(manifest: Manifest, kind: str) -> bool:
-    return (manifest["kind"], manifest["metadata"]["name"]) == (kind, NAME)
+def _is_at(manifest: Manifest, kind: str, name: str = NAME) -> bool:
+    return (manifest["kind"], manifest["metadata"]["name"]) == (kind, name)
 
 
-def _written_at(value: Value, old: Any) -> Any:
+def _written_at(value: Value, place: Place, old: Any) -> Any:
     """What the template has in a place that has `old` in the manifests."""
-    written = _written(value)
+    written = Block(place.write) if place.write else _written(value)
     return Optional(f".Values.{value.name}", written) if old is ABSENT else written
 
 
 def _written(value: Value) -> Expression | Block:
     if value.write:
-        return Expression(value.write)
+        is_block = value.write.endswith("trim")
+        return Block(value.write) if is_block else Expression(value.write)
     if value.schema.get("type") in ("object", "array"):
         return Block(f"toYaml .Values.{value.name}")
     quoted = "" if value.schema.get("type") in ("integer", "boolean") else " | quote"
@@ -133,8 +134,9 @@ def defaults_of(builds: Sequence[Sequence[Manifest]]) -> Mapping[str, Any]:
 def _default(value: Value, builds: Sequence[Sequence[Manifest]]) -> Any:
     for place, manifests in product(value.places, builds):
         found: list[Any] = []
-        [manifest] = [each for each in manifests if _is_at(each, place.kind)]
-        edit(manifest, partial(_note, found), place.path)
+        for manifest in manifests:
+            if _is_at(manifest, place.kind, place.name):
+                edit(manifest, partial(_note, found), place.path)
         if found and found[0] is not ABSENT:
             return value.read(found[0])
     return value.default if value.default is not None else value.replaces

@@ -30,10 +30,12 @@ _SCHEDULERS = {"type": "array", "items": {"type": "string", "pattern": NAME}, "u
 
 @dataclass(frozen=True)
 class Place:
-    """A field of the manifest of this kind whose name is `sluice`."""
+    """A field of the manifest of this kind and name. `write`: what Helm writes there, if not the value."""
 
     kind: str
     path: Path
+    name: str = "sluice"
+    write: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +124,12 @@ VALUES: tuple[Value, ...] = (
             "type": "string",
             "pattern": "^([0-9]{1,3}(\\.[0-9]{1,3}){3}|[0-9a-fA-F:]*:[0-9a-fA-F:.]*)?$",
         },
-        places=(Place("Service", ("spec", "clusterIP")),),
+        places=(
+            Place("Service", ("spec", "clusterIP")),
+            Place(
+                "Certificate", ("spec", "ipAddresses"), "sluice-serving", "list .Values.clusterIP | toYaml"
+            ),
+        ),
         default="",
     ),
     Value(
@@ -234,6 +241,28 @@ VALUES: tuple[Value, ...] = (
         setting="policies_name",
     ),
     Value(
+        name="clientCertificates",
+        help="Whether callers have to show a certificate. Before: ConfigMap sluice-callers with their\n"
+        "authority as ca.crt, and certificates for kube-apiserver and kube-scheduler\n"
+        "(manifests/client-certificates).",
+        schema={"type": "boolean"},
+        default=False,
+    ),
+    Value(
+        name="networkPolicy.enabled",
+        help="Whether only these addresses reach the server's port.",
+        schema={"type": "boolean"},
+        default=False,
+    ),
+    Value(
+        name="networkPolicy.controlPlane",
+        help="The nodes of the control plane, as ranges: kube-apiserver and kube-scheduler call from there.",
+        schema={"type": "array", "items": {"type": "string", "pattern": "/[0-9]{1,3}$"}, "minItems": 1},
+        places=(Place("NetworkPolicy", ("spec", "ingress", "0", "from")),),
+        read=lambda peers: [peer["ipBlock"]["cidr"] for peer in peers],
+        write='include "sluice.ipBlocks" .Values.networkPolicy.controlPlane | trim',
+    ),
+    Value(
         name="queueReaders",
         help="Whether everybody who is logged in may read queues (manifests/queue-readers).",
         schema={"type": "boolean"},
@@ -269,6 +298,8 @@ class Option:
 OPTIONS: tuple[Option, ...] = (
     Option('eq .Values.mode "scheduler"', "ways/scheduler"),
     Option('eq .Values.mode "gate"', "ways/gate"),
+    Option(".Values.clientCertificates", "client-certificates"),
+    Option(".Values.networkPolicy.enabled", "network-policy"),
     Option(".Values.queueReaders", "queue-readers"),
     Option(".Values.monitoring.podMonitor", "monitoring"),
 )

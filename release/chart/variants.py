@@ -237,7 +237,7 @@ def _paren(condition: str) -> str:
 def edit(tree: Any, change: Callable[[Any], Any], path: Sequence[str]) -> Any:
     """A copy of JSON in which `change` was applied to what stands at the path; ABSENT where nothing does.
 
-    In a list a word of the path is the item of that name, or, with dashes, the item after that flag.
+    In a list a word of the path is the item of that name; with dashes, the item after that flag; or a number.
     """
     if not path:
         return change(tree)
@@ -253,6 +253,8 @@ def edit(tree: Any, change: Callable[[Any], Any], path: Sequence[str]) -> Any:
 
 def _place(items: Sequence[Any], word: str) -> int:
     """-1 if there is no such item."""
+    if word.isdigit():
+        return int(word)
     if word.startswith("-"):
         return items.index(word) + 1 if word in items else -1
     named = (

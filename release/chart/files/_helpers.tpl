@@ -20,6 +20,14 @@
 {{- join ", " $names -}}
 {{- end -}}
 
+{{- /* Peers of a NetworkPolicy, from ranges of addresses. */ -}}
+{{- define "sluice.ipBlocks" -}}
+{{- range . }}
+- ipBlock:
+    cidr: {{ . | quote }}
+{{- end }}
+{{- end -}}
+
 {{- /* The number of an IPv4 address. */ -}}
 {{- define "sluice.ipv4" -}}
 {{- $number := 0 -}}

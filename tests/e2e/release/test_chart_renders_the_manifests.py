@@ -21,6 +21,12 @@ Objects = dict[tuple[str, str, str], Manifest]
 COMBINATIONS: dict[tuple[str, ...], dict[str, Any]] = {
     ("queue-readers",): {"queueReaders": True},
     ("monitoring",): {"monitoring.podMonitor": True},
+    ("client-certificates",): {"clientCertificates": True},
+    ("network-policy",): {
+        "networkPolicy.enabled": True,
+        "networkPolicy.controlPlane": ["192.0.2.0/25", "192.0.2.128/25"],
+    },
+    ("ways/scheduler", "client-certificates"): {"mode": "scheduler", "clientCertificates": True},
     ("ways/scheduler",): {"mode": "scheduler"},
     ("ways/gate",): {"mode": "gate"},
     ("ways/gate", "queue-readers", "monitoring"): {
@@ -66,6 +72,9 @@ def test_values_that_add_a_folder_give_the_objects_of_kubectl_kustomize_with_it(
 ) -> None:
     """With several at once too: each is merged for itself."""
     built = {identity(each): each for each in build_with(kubectl, ROOT / "manifests", folders)}
+    if "network-policy" in folders:  # the range in the file is an example, which the chart refuses
+        peers = [{"ipBlock": {"cidr": cidr}} for cidr in COMBINATIONS[folders]["networkPolicy.controlPlane"]]
+        built["NetworkPolicy", "sluice-system", "sluice"]["spec"]["ingress"][0]["from"] = peers
     assert without_keep(helm.rendered(chart, *flags(COMBINATIONS[folders]))) == built
 
 
@@ -191,6 +200,7 @@ def test_the_definitions_may_be_left_to_somebody_else(helm: Helm, chart: Path) -
         ({"clusterIP": "10.96.0"}, ["clusterIP"]),
         ({"image.digest": "latest"}, ["digest"]),
         ({"schedulers": []}, ["schedulers"]),
+        ({"networkPolicy.enabled": True}, ["networkPolicy.controlPlane: 192.0.2.0/24 is an example"]),
         ({"mode": "extenders"}, ["mode", "'extender', 'scheduler', 'gate'"]),
         ({"settings.mode": "gate"}, ["settings", "mode"]),
         (
