@@ -73,7 +73,7 @@ def test_the_deletion_of_the_only_pod_fails_creations_no_longer_than_its_success
         one.delete(one.leader())
         one.wait(1)
         traffic.wait_for_creations(5)
-    [successor] = one.pods().values()
+    [successor] = one.live().values()
     assert traffic.seconds_of_failures <= seconds_to_start(successor)
     traffic.assert_no_pod_was_bound_after_a_stop()
 
@@ -110,7 +110,7 @@ def test_draining_the_leaders_node_fails_no_creation(pods_cluster: LocalCluster,
             traffic.wait_for_rounds(1)
         finally:
             pods_cluster.kubectl("uncordon", node)
-    assert node not in {pod["spec"]["nodeName"] for pod in three.pods().values()}
+    assert node not in {pod["spec"]["nodeName"] for pod in three.live().values()}
     assert traffic.failures == []
     traffic.assert_no_pod_was_bound_after_a_stop()
 

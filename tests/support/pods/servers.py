@@ -34,6 +34,10 @@ class Servers:
         items = self._get("pods", "--selector=app.kubernetes.io/name=sluice")["items"]
         return {pod["metadata"]["name"]: pod for pod in items}
 
+    def live(self) -> dict[str, Pod]:
+        """Those that are not to end."""
+        return {name: pod for name, pod in self.pods().items() if "deletionTimestamp" not in pod["metadata"]}
+
     def node_of(self, pod: str) -> str:
         return str(self.pods()[pod]["spec"]["nodeName"])
 
@@ -47,7 +51,7 @@ class Servers:
         return until(found, "a leader", seconds=SECONDS)
 
     def scale(self, count: int) -> None:
-        """Returns once so many are available, and no others are there."""
+        """Returns once so many are available, and the Service has no others; those may still be ending."""
         self.ask_for(count)
         self.wait(count)
 
@@ -64,23 +68,24 @@ class Servers:
 
     def restart(self) -> None:
         """Roll out anew; returns once the last of the old pods is gone."""
-        old = self.pods().keys()
+        old = self.live().keys()
         self._cluster.kubectl("rollout", "restart", DEPLOYMENT, IN_NAMESPACE)
         self.wait(len(old))
-        assert not old & self.pods().keys()
+        until(lambda: not old & self.pods().keys(), "the old pods to end", seconds=SECONDS)
 
     def lead_from(self, node: str) -> None:
         """Returns once a pod on that node leads, and three of them are available, not all on that node."""
-        nodes = [pod["spec"]["nodeName"] for pod in self.pods().values()]
+        nodes = [pod["spec"]["nodeName"] for pod in self.live().values()]
         if self.node_of(self.leader()) == node and len(nodes) == 3 and set(nodes) != {node}:
             return
         self.scale(1)
-        [only] = self.pods()
+        [only] = self.live()
         if self.node_of(only) != node:
             with self.cordoned(self.node_of(only)):
-                self.delete(only)
+                self._cluster.kubectl("delete", "pod", only, IN_NAMESPACE, "--wait=false")
+                until(lambda: only not in self.live(), "the pod to end", seconds=SECONDS)
                 self.wait(1)
-        self.leader()
+        until(lambda: self.leader() in self.live(), "the one that stays to lead", seconds=SECONDS)
         self.scale(3)
         assert self.node_of(self.leader()) == node
 
@@ -94,7 +99,7 @@ class Servers:
 
     def _are_ready(self, count: int) -> bool:
         """So many are there and ready, and the Service knows them: what it does not know is not called."""
-        pods = self.pods()
+        pods = self.live()
         if len(pods) != count or not all(map(is_ready, pods.values())):
             return False
         addresses = {pod["status"]["podIP"] for pod in pods.values()}
@@ -132,7 +137,7 @@ def proxied_readiness(pod: Pod) -> str:
 
 
 def is_ready(pod: Pod) -> bool:
-    return _ready(pod).get("status") == "True" and "deletionTimestamp" not in pod["metadata"]
+    return _ready(pod).get("status") == "True"
 
 
 def seconds_to_start(pod: Pod) -> float:
