@@ -78,7 +78,7 @@ def test_our_own_scheduler_and_the_server_read_the_same_file() -> None:
 
 def test_our_own_scheduler_asks_the_server_of_its_own_pod() -> None:
     [server] = document("deployment/deployment.yaml")["spec"]["template"]["spec"]["containers"]
-    [port] = server["ports"]
+    port = next(each for each in server["ports"] if each["name"] == "https")
     for extender in document("ways/scheduler/scheduler-config.yaml")["extenders"]:
         assert extender["urlPrefix"] == f"https://127.0.0.1:{port['containerPort']}/extender"
 
