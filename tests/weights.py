@@ -14,6 +14,9 @@ HERE = Path(__file__).parent
 
 #: Seconds, by file: all that take ten or more, and of those without the control plane, five or more.
 SECONDS: Mapping[str, int] = {
+    "e2e/release/test_chart_in_a_cluster.py": 25,
+    "e2e/release/test_chart_renders_the_manifests.py": 14,
+    "release/test_plugin.py": 8,
     "e2e/policies/test_victims_by_policy.py": 32,
     "e2e/plugin/test_policies_on_a_cluster.py": 28,
     "e2e/policies/test_policies_with_several_replicas.py": 18,
