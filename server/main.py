@@ -101,7 +101,10 @@ def _check_own_scheduler(settings: Settings) -> None:
     """Raises `SettingsError` if our own kube-scheduler would not do what mode `scheduler` promises."""
     if settings.mode == Mode.SCHEDULER and settings.scheduler_config:
         path = Path(settings.scheduler_config)
-        if wrong := file_problems(path, name=settings.scheduler_name, others=settings.schedulers):
+        certificates = bool(settings.client_ca)
+        if wrong := file_problems(
+            path, name=settings.scheduler_name, others=settings.schedulers, certificates=certificates
+        ):
             raise SettingsError(f"scheduler_config: {'; '.join(wrong)}")
 
 

@@ -12,6 +12,7 @@ nobody asks about, or a second scheduler for the cluster's own pods.
 | in it no managedResources                          | members request no marker: it is called for no pod  |
 | nodeCacheCapable                                   | whole nodes are sent, and each call is refused      |
 | not ignorable                                      | members pass a stop while nobody answers            |
+| certFile or certData, where `client_ca` is set     | each call is answered 401, and members wait         |
 | a Lease of its own for its leader election         | it never leads, and members wait for good           |
 
 Source: k8s.io/kube-scheduler/config/v1 (its defaults: a profile `default-scheduler`; leader election by Lease
@@ -33,18 +34,23 @@ DEFAULT_LEASE = ("kube-system", "kube-scheduler")
 Configuration = Mapping[str, Any]
 
 
-def file_problems(path: Path, *, name: str, others: Collection[str]) -> list[str]:
-    """What is wrong with the configuration in this file. `others`: setting `schedulers`."""
+def file_problems(path: Path, *, name: str, others: Collection[str], certificates: bool) -> list[str]:
+    """What is wrong with the configuration in this file.
+
+    `others`: setting `schedulers`. `certificates`: whether the server asks its callers for certificates.
+    """
     try:
         content = yaml.safe_load(path.read_text())
     except (OSError, ValueError, yaml.YAMLError) as exc:
         return [f"{path} cannot be read: {exc}"]
     if not isinstance(content, dict) or content.get("kind") != KIND:
         return [f"{path} is no {KIND}"]
-    return list(problems(content, name=name, others=others))
+    return list(problems(content, name=name, others=others, certificates=certificates))
 
 
-def problems(configuration: Configuration, *, name: str, others: Collection[str]) -> Iterator[str]:
+def problems(
+    configuration: Configuration, *, name: str, others: Collection[str], certificates: bool = False
+) -> Iterator[str]:
     """What is wrong with it, and the way out."""
     profiles = [_text(each, "schedulerName") or DEFAULT_PROFILE for each in _maps(configuration, "profiles")]
     profiles = profiles or [DEFAULT_PROFILE]
@@ -53,7 +59,7 @@ def problems(configuration: Configuration, *, name: str, others: Collection[str]
         yield f"it has no profile with schedulerName {name} (setting scheduler_name), only {names}"
     for shared in [each for each in profiles if each in others]:
         yield f"its profile {shared} is that of another scheduler (setting schedulers); remove that profile"
-    yield from _extender_problems(_maps(configuration, "extenders"))
+    yield from _extender_problems(_maps(configuration, "extenders"), certificates=certificates)
     election = configuration.get("leaderElection")
     election = election if isinstance(election, dict) else {}
     lease = (
@@ -67,7 +73,7 @@ def problems(configuration: Configuration, *, name: str, others: Collection[str]
         )
 
 
-def _extender_problems(extenders: list[Configuration]) -> Iterator[str]:
+def _extender_problems(extenders: list[Configuration], *, certificates: bool) -> Iterator[str]:
     filtering = [each for each in extenders if each.get("filterVerb")]
     if not filtering:
         yield "it has no extender with filterVerb: nobody would ask about stops"
@@ -79,8 +85,18 @@ def _extender_problems(extenders: list[Configuration]) -> Iterator[str]:
             yield f"{where} has managedResources, which members of this mode do not request; remove them"
         if each.get("nodeCacheCapable") is not True:
             yield f"{where} has not nodeCacheCapable: true"
+        if certificates and not _shows_certificate(each):
+            yield (
+                f"{where} has no certFile and keyFile in its tlsConfig, and the server asks its callers for "
+                "certificates (setting client_ca): mount the scheduler's and name it there"
+            )
         if each.get("ignorable"):
             yield f"{where} has ignorable: true: pods of stopped queues are bound while no server answers"
+
+
+def _shows_certificate(extender: Configuration) -> bool:
+    tls = extender.get("tlsConfig")
+    return isinstance(tls, dict) and bool(tls.get("certFile") or tls.get("certData"))
 
 
 def _maps(configuration: Configuration, key: str) -> list[Configuration]:

@@ -288,8 +288,8 @@ def test_the_setting_for_client_certificates_reads_what_is_mounted() -> None:
     [component] = documents(MANIFESTS / "client-certificates" / "kustomization.yaml")
     [patch] = component["patches"]
     values = [step["value"] for step in yaml.safe_load(patch["patch"])]
-    flag, file, mount, volume = values
-    assert (flag, file) == ("--client-ca", f"{mount['mountPath']}/ca.crt")
+    argument, mount, volume = values
+    assert argument == f"--client-ca={mount['mountPath']}/ca.crt"
     assert mount["name"] == volume["name"]
 
 

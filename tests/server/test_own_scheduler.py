@@ -76,7 +76,7 @@ def test_what_does_not_is_named(given: Any, words: str) -> None:
 def test_a_file_that_is_no_such_configuration_is_named(content: str, tmp_path: Path) -> None:
     path = tmp_path / "scheduler.yaml"
     path.write_text(content)
-    assert str(path) in str(file_problems(path, name="ours", others=[]))
+    assert str(path) in str(file_problems(path, name="ours", others=[], certificates=False))
 
 
 def test_the_server_does_not_start_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,3 +86,14 @@ def test_the_server_does_not_start_with_it(tmp_path: Path, capsys: pytest.Captur
     arguments = ["serve", "--mode=scheduler", "--scheduler-name=ours", f"--scheduler-config={path}"]
     assert main(arguments) == 2
     assert "scheduler_config: its extender" in capsys.readouterr().err
+
+
+def test_where_callers_show_certificates_it_has_one_to_show() -> None:
+    def wrong(entry: dict[str, Any]) -> list[str]:
+        given = configuration(entry=entry)
+        return list(problems(given, name="ours", others=[], certificates=True))
+
+    [problem] = wrong({"tlsConfig": {"insecure": True}})
+    assert "client_ca" in problem
+    assert wrong({"tlsConfig": {"certFile": "/a.crt", "keyFile": "/a.key"}}) == []
+    assert wrong({"tlsConfig": {"certData": "x", "keyData": "y"}}) == []

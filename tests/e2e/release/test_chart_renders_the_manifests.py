@@ -26,7 +26,7 @@ COMBINATIONS: dict[tuple[str, ...], dict[str, Any]] = {
         "networkPolicy.enabled": True,
         "networkPolicy.controlPlane": ["192.0.2.0/25", "192.0.2.128/25"],
     },
-    ("ways/scheduler", "client-certificates"): {"mode": "scheduler", "clientCertificates": True},
+    ("ways/gate", "client-certificates"): {"mode": "gate", "clientCertificates": True},
     ("ways/scheduler",): {"mode": "scheduler"},
     ("ways/gate",): {"mode": "gate"},
     ("ways/gate", "queue-readers", "monitoring"): {
@@ -220,6 +220,13 @@ def test_a_value_that_cannot_be_is_refused_by_name(
 ) -> None:
     error = helm.refused("template", "sluice", str(chart), *flags(values))
     assert [word for word in words if word not in error] == [], error
+
+
+def test_certificates_that_our_own_scheduler_could_not_show_are_refused_with_the_way_out(
+    helm: Helm, chart: Path
+) -> None:
+    values = flags({"mode": "scheduler", "clientCertificates": True})
+    assert "or a NetworkPolicy" in helm.refused("template", "sluice", str(chart), *values)
 
 
 def test_two_namespaces_that_contradict_each_other_are_refused_with_the_way_out(
