@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcluster import apiserver, processes
+from localcluster import apiserver, processes, versions
 from localcluster.build import Say
 from localcluster.exceptions import SetUpFailed, StartFailed
 from localcluster.layout import OWN_SCHEDULER, Layout
@@ -196,6 +196,13 @@ def _over_tls(port: str, path: str) -> ReadinessCheck:
     return problem
 
 
+def _of_scheduler(port: str) -> ReadinessCheck:
+    def problem(layout: Layout, ports: Ports) -> str | None:
+        return _over_tls(port, versions.scheduler_readiness_path(layout.version))(layout, ports)
+
+    return problem
+
+
 def _server_problem(_: Layout, ports: Ports) -> str | None:
     return apiserver.readiness_problem(ports.health, "/readyz", context=None)
 
@@ -216,9 +223,9 @@ BY_NAME: Mapping[str, Component] = {
         _kube_controller_manager, _over_tls("controller_manager", "/healthz")
     ),
     "kwok": Component(_kwok, _kwok_problem),
-    "kube-scheduler": Component(_kube_scheduler, _over_tls("scheduler", "/readyz")),
+    "kube-scheduler": Component(_kube_scheduler, _of_scheduler("scheduler")),
     "server": Component(_server, _server_problem),
-    OWN_SCHEDULER: Component(_own_scheduler, _over_tls("own_scheduler", "/readyz")),
+    OWN_SCHEDULER: Component(_own_scheduler, _of_scheduler("own_scheduler")),
 }
 
 POLL_SECONDS = 0.05

@@ -19,8 +19,8 @@ with the public checksum database then.
 Invariants
 - The digest of `k8s.io/kubernetes` is compared before its `go.sum` is believed.
 - A program that is built from a module whose digests are not here fails to build.
-- All that differs between the versions in how components are started is in this file. Today that is nothing:
-  each takes the same flags and the same configuration.
+- All that differs between the versions in how components are started is in this file: each takes the same
+  flags and the same configuration, but kube-scheduler of 1.30 does not serve `/readyz`.
 """
 
 from __future__ import annotations
@@ -97,6 +97,12 @@ def of_cluster(recorded: Path, env: Mapping[str, str] = os.environ, *, exists: b
             f"VERSION={minor}: the cluster in {recorded.parent} is of {kept}; end it first with: make down"
         )
     return kept
+
+
+def scheduler_readiness_path(recorded: Path) -> str:
+    """Where kube-scheduler of the cluster says that it is ready, by the file with the cluster's version."""
+    minor = recorded.read_text().strip() if recorded.exists() else NEWEST
+    return "/healthz" if minor == "1.30" else "/readyz"
 
 
 def _table() -> str:

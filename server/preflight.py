@@ -100,11 +100,6 @@ def needed_rights(settings: Settings) -> list[Right]:
             for verb in ("list", "watch")
         ),
         *(
-            Right(verb, "admissionregistration.k8s.io", kind, name="sluice")
-            for kind in _WEBHOOKS
-            for verb in ("get", "patch")
-        ),
-        *(
             Right(verb, "", "configmaps", settings.policies_namespace, settings.policies_name)
             for verb in ("list", "watch")
         ),
@@ -113,12 +108,17 @@ def needed_rights(settings: Settings) -> list[Right]:
             for verb in ("get", "list", "watch", "create", "patch", "delete")
         ),
         *(Right(verb, "", "pods", own) for verb in ("create", "delete")),
-        *(
-            (Right("create", "", "secrets", own), Right("get", "", "secrets", own, settings.ca_secret))
-            if settings.ca_secret
-            else ()
-        ),
+        *(_authority_rights(own, settings.ca_secret) if settings.ca_secret else ()),
     ]
+
+
+def _authority_rights(namespace: str, secret: str) -> Iterator[Right]:
+    """Those for an authority of our own that replicas share: without a Secret another one may issue."""
+    yield Right("create", "", "secrets", namespace)
+    yield Right("get", "", "secrets", namespace, secret)
+    for kind in _WEBHOOKS:
+        for verb in ("get", "patch"):
+            yield Right(verb, "admissionregistration.k8s.io", kind, name="sluice")
 
 
 def check(client: Client, settings: Settings) -> None:

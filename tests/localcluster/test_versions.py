@@ -102,6 +102,18 @@ def test_a_cluster_keeps_its_version_until_it_is_gone(tmp_path: Path) -> None:
     assert versions.of_cluster(recorded, {"VERSION": "1.31"}, exists=False) == "1.31"
 
 
+@pytest.mark.parametrize(
+    ("version", "path"), [("1.30\n", "/healthz"), ("1.31\n", "/readyz"), ("", "/readyz")]
+)
+def test_a_scheduler_that_has_no_readyz_is_asked_for_its_health(
+    tmp_path: Path, version: str, path: str
+) -> None:
+    recorded = tmp_path / "version"
+    if version:
+        recorded.write_text(version)
+    assert versions.scheduler_readiness_path(recorded) == path
+
+
 def test_an_older_one_is_built_from_what_kubernetes_itself_requires() -> None:
     assert versions.requirements(UPSTREAM, release="v1.30.14") == BUILT_FROM
 

@@ -54,7 +54,7 @@ def test_missing_rights_are_named_with_the_way_out(cluster: LocalCluster, tmp_pa
         "patch queues.scheduling.volcano.sh everywhere",
         "create pods/binding everywhere",
         f"create leases.coordination.k8s.io in namespace {NAMESPACE}",
-        "patch mutatingwebhookconfigurations.admissionregistration.k8s.io sluice everywhere",
+        "watch customresourcedefinitions.apiextensions.k8s.io queues.scheduling.volcano.sh everywhere",
         "kubectl apply --server-side -k manifests/rbac",
     ):
         assert right in done.stderr
