@@ -1,1 +1,1 @@
-"""`make release`: builds the wheel and the container image of a tagged commit. Not part of the wheel."""
+"""`make image` and `make release`: the wheel and the container image. Not part of the wheel."""

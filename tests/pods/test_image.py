@@ -21,11 +21,16 @@ from typing import Any
 import pytest
 import yaml
 
-from localcluster.components import until
+from localcluster.cluster import LocalCluster
+from localcluster.components import NAMESPACE, until
 from localcluster.exceptions import BuildFailed, StartFailed
-from localcluster.pods import image_builder, images, sandbox
+from localcluster.pods import binaries, image_builder, images, installation, node, sandbox
+from localcluster.pods.image_builder import BASE, IMAGE, Builder
+from localcluster.pods.layout import nodes_of
 from tests.support.paths import ROOT
 
+#: As containerd knows it.
+BUILT = "docker.io/library/sluice:built"
 #: Of all files, unpacked, with the base; of what we add to it.
 LARGEST, LARGEST_ADDED = 200_000_000, 120_000_000
 #: In the checkout from which the image is built; none of them may be in the image.
@@ -104,8 +109,8 @@ class Image:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Image, int]]:
-    """The image, and the bytes of its base."""
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
+    """It has built the image."""
     folder = tmp_path_factory.mktemp("image")
     try:
         sandbox.check_machine(folder)
@@ -114,15 +119,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Image, int
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(f"NO BUILDER, so this is not tested: {exc}")
-    name = image_builder.build_image(builder, checkout_with_secrets(folder / "checkout"), say=print)
-    config = json.loads(builder.run("inspect", "--type=image", name))["OCIv1"]["config"]
-    yield Image(builder.unpack(name), config), bytes_below(builder.unpack(image_builder.BASE))
+    image_builder.build_image(builder, checkout_with_secrets(folder / "checkout"), say=print)
+    yield builder
     image_builder.remove(builder)
 
 
-@pytest.fixture
-def image(built: tuple[Image, int]) -> Image:
-    return built[0]
+@pytest.fixture(scope="module")
+def image(builder: Builder) -> Image:
+    config = json.loads(builder.run("inspect", "--type=image", IMAGE))["OCIv1"]["config"]
+    return Image(builder.unpack(IMAGE), config)
 
 
 def checkout_with_secrets(folder: Path) -> Path:
@@ -145,9 +150,8 @@ def bytes_below(root: Path) -> int:
     return sum(path.stat().st_size for path in regular_files(root))
 
 
-def test_it_is_small(built: tuple[Image, int]) -> None:
-    image, base = built
-    size = bytes_below(image.root)
+def test_it_is_small(builder: Builder, image: Image) -> None:
+    base, size = bytes_below(builder.unpack(BASE)), bytes_below(image.root)
     print(f"{size / 1e6:.0f} MB, of which the base has {base / 1e6:.0f}")
     assert size < LARGEST
     assert size - base < LARGEST_ADDED
@@ -204,6 +208,33 @@ def test_its_server_answers_once_it_has_started(image: Image, tmp_path: Path) ->
         finally:
             process.kill()  # and with it all that it has started
             process.wait()
+
+
+def test_it_runs_in_the_deployment_of_the_manifests(
+    builder: Builder, pods_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """In place of the image that `make pods` packs, with all that restricts the pod; then that one again."""
+    archive = tmp_path / "image.tar"
+    builder.run("push", builder.policy, IMAGE, f"oci-archive:{archive}:{BUILT}")
+    for each in nodes_of(pods_cluster.layout, 2):
+        node.import_image(each, binaries.ensure(say=print), archive)
+    deployment = ("deployment/sluice", f"--namespace={NAMESPACE}")
+    pods_cluster.kubectl("set", "image", *deployment, f"sluice={BUILT}")
+    try:
+        installation.wait_for_rollout(pods_cluster.layout)
+        statuses = [pod["status"]["containerStatuses"][0] for pod in pods_of(pods_cluster)]
+        assert [each["restartCount"] for each in statuses if each["image"] == BUILT] == [0]
+    finally:
+        pods_cluster.kubectl("rollout", "undo", *deployment)
+        installation.wait_for_rollout(pods_cluster.layout)
+        until(lambda: len(pods_of(pods_cluster)) == 1, what="the other pods to end", seconds=120)
+
+
+def pods_of(cluster: LocalCluster) -> list[dict[str, Any]]:
+    """All pods of the server, those that end among them."""
+    answer = cluster.kubectl("get", "pods", f"--namespace={NAMESPACE}", "--output=json")
+    pods: list[dict[str, Any]] = json.loads(answer)["items"]
+    return pods
 
 
 def free_port() -> int:
