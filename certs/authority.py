@@ -5,7 +5,8 @@ Invariants
 - The time is always an argument. A certificate is valid from `SKEW` before it, so that a peer whose clock is
   behind by that much accepts it at once.
 - A file is written completely or not at all, and only its owner can read a key.
-- A stored authority is one pair: `load` refuses a key that does not belong to the certificate.
+- A stored authority is one pair: `load` and `checked` refuse a key that does not belong to the certificate.
+- No certificate outlives the authority that issued it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -37,10 +39,22 @@ class CertificateError(Exception):
 
 
 class AuthorityUnreadable(CertificateError):
-    """A stored authority is incomplete or damaged, or its key is not its certificate's.
+    """A stored authority is incomplete, damaged or expired, or its key is not its certificate's.
 
     The message names the file or Secret and says what to do.
     """
+
+
+class AuthorityForeign(CertificateError):
+    """The Secret holds an authority that this installation has never had; the message says what to do."""
+
+
+class ClockWrong(CertificateError):
+    """Our clock and the API server's differ by more than certificates allow for."""
+
+
+class FilesUnusable(CertificateError):
+    """The files of a certificate that somebody else issues cannot be served; the message names them."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +125,8 @@ class Authority(Pair):
         issuer = x509.load_pem_x509_certificate(self.certificate)
         signer = _private(self.key)
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(subject, issuer.subject, key.public_key(), now, validity)
+        until = min(now + validity, issuer.not_valid_after_utc)
+        builder = _builder(subject, issuer.subject, key.public_key(), now, until)
         builder = (
             builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_leaf_usage(), critical=True)
@@ -130,7 +145,7 @@ def create(*, name: str, now: datetime, validity: timedelta = AUTHORITY_VALIDITY
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _subject(name)
     builder = (
-        _builder(subject, subject, key.public_key(), now, validity)
+        _builder(subject, subject, key.public_key(), now, now + validity)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_authority_usage(), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -140,23 +155,31 @@ def create(*, name: str, now: datetime, validity: timedelta = AUTHORITY_VALIDITY
 
 def load(folder: Path, *, stem: str = "ca") -> Authority:
     """The authority that `save` wrote there. Raises `AuthorityUnreadable`."""
+    where, way_out = f"the authority {stem} in {folder}", "remove both files for a new one"
     try:
-        authority = Authority(
-            (folder / f"{stem}.crt").read_bytes(),
-            (folder / f"{stem}.key").read_bytes(),
-        )
-        certificate_key = x509.load_pem_x509_certificate(authority.certificate).public_key()
-        stored_key = _private(authority.key).public_key()
-    except (OSError, ValueError) as exc:
+        pair = Pair((folder / f"{stem}.crt").read_bytes(), (folder / f"{stem}.key").read_bytes())
+    except OSError as exc:
+        raise AuthorityUnreadable(f"{where} cannot be read ({exc}); {way_out}") from exc
+    return checked(pair, where=where, way_out=way_out)
+
+
+def checked(pair: Pair, *, where: str, way_out: str) -> Authority:
+    """The pair as an authority.
+
+    Raises `AuthorityUnreadable` unless it is an authority's certificate and its ECDSA key.
+    """
+    try:
+        certificate = x509.load_pem_x509_certificate(pair.certificate)
+        key = _private(pair.key).public_key()
+    except ValueError as exc:
+        raise AuthorityUnreadable(f"{where} cannot be read ({exc}); {way_out}") from exc
+    if certificate.public_key() != key:
         raise AuthorityUnreadable(
-            f"the authority {stem} in {folder} cannot be read ({exc}); remove both files for a new one"
-        ) from exc
-    if certificate_key != stored_key:
-        raise AuthorityUnreadable(
-            f"key and certificate of the authority {stem} in {folder} are of two different pairs;"
-            " remove both files for a new one"
+            f"key and certificate of {where} are of two different pairs: the key does not fit; {way_out}"
         )
-    return authority
+    if not _is_authority(certificate):
+        raise AuthorityUnreadable(f"{where} is a certificate that may issue no others; {way_out}")
+    return Authority(pair.certificate, pair.key)
 
 
 def load_or_create(folder: Path, *, name: str, now: datetime, stem: str = "ca") -> Authority:
@@ -172,9 +195,21 @@ def load_or_create(folder: Path, *, name: str, now: datetime, stem: str = "ca") 
         return authority
 
 
+@lru_cache(maxsize=64)
 def expires(certificate: bytes) -> datetime:
     """When this PEM certificate expires, in UTC."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+
+
+@lru_cache(maxsize=64)
+def fingerprint(certificate: bytes) -> str:
+    """The SHA-256 of a PEM certificate, of which the first 16 digits name it in texts and reports."""
+    return x509.load_pem_x509_certificate(certificate).fingerprint(hashes.SHA256()).hex()[:16]
+
+
+def split(bundle: bytes) -> tuple[bytes, ...]:
+    """The certificates of a PEM bundle, each as PEM, in their order. Raises ValueError."""
+    return tuple(_pem(each) for each in x509.load_pem_x509_certificates(bundle)) if bundle.strip() else ()
 
 
 def write(path: Path, content: bytes, *, mode: int) -> None:
@@ -209,7 +244,7 @@ def _builder(
     issuer: x509.Name,
     key: ec.EllipticCurvePublicKey,
     now: datetime,
-    validity: timedelta,
+    until: datetime,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -218,7 +253,7 @@ def _builder(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - SKEW)
-        .not_valid_after(now + validity)
+        .not_valid_after(until)
     )
 
 
@@ -242,6 +277,13 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (x509.ExtensionNotFound, ValueError):
+        return False
 
 
 def _private(pem: bytes) -> ec.EllipticCurvePrivateKey:

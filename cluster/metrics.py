@@ -94,6 +94,12 @@ class Metrics:
             ["how", "outcome"],
             registry=self.registry,
         )
+        self.certificate_expiry = Gauge(
+            "sluice_certificate_expiry_timestamp_seconds",
+            "When the serving certificate and the authorities expire",
+            ["certificate"],
+            registry=self.registry,
+        )
         self.acknowledgement = Histogram(
             "sluice_acknowledgement_seconds",
             "From hearing of a stop to its acknowledgement",

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from certs.authority import CertificateError
-from certs.renewal import ensure_certificate
 from cluster.exceptions import ClusterError
 from queues.mode import Mode
 from server.app import create_app, refusal_counter
@@ -67,7 +66,7 @@ def serve(settings: Settings) -> None:
     _check_own_scheduler(settings)
     runtime, boot = Runtime(settings), BootWatch()
     check_cluster(runtime.client, settings)
-    ensure_certificate(settings.certificate_settings, client=runtime.client)
+    runtime.certificates.prepare()
     app = create_app(
         runtime.store,
         admission=settings.admission_settings,
@@ -77,14 +76,14 @@ def serve(settings: Settings) -> None:
         scoring=runtime.scoring,
         is_reading_for_scores=runtime.is_reading_for_scores,
     )
-    folder = Path(settings.certs_dir)
+    certfile, keyfile = settings.certificate_settings.served
     ServedApp(
         app,
         settings=gunicorn_settings(
             bind=settings.bind,
             health_bind=settings.health_bind,
-            certfile=folder / "serving.crt",
-            keyfile=folder / "serving.key",
+            certfile=certfile,
+            keyfile=keyfile,
             hooks={
                 "logger_class": GunicornLog,
                 **boot.hooks(),

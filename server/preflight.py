@@ -114,8 +114,10 @@ def needed_rights(settings: Settings) -> list[Right]:
 
 def _authority_rights(namespace: str, secret: str) -> Iterator[Right]:
     """Those for an authority of our own that replicas share: without a Secret another one may issue."""
-    yield Right("create", "", "secrets", namespace)
-    yield Right("get", "", "secrets", namespace, secret)
+    for kind in ("secrets", "configmaps"):
+        yield Right("create", "", kind, namespace)
+        for verb in ("get", "patch"):
+            yield Right(verb, "", kind, namespace, secret)
     for kind in _WEBHOOKS:
         for verb in ("get", "patch"):
             yield Right(verb, "admissionregistration.k8s.io", kind, name="sluice")

@@ -16,10 +16,10 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from certs.renewal import CertificateRenewal
 from cluster.api.client import Client
@@ -30,7 +30,7 @@ from cluster.cache.marker_pods import MarkerPods
 from cluster.cache.store import Clock, Store
 from cluster.coordination.leader_election import LeaderElector
 from cluster.coordination.leases import COORDINATION, Lease, Leases
-from cluster.coordination.replica_report import report_of
+from cluster.coordination.replica_report import ReplicaReport, report_of
 from cluster.coordination.replicas import LeaseEvents, OtherReplicas, ReplicaLease
 from cluster.decoding import LenientReader
 from cluster.informers.informers import ALL_KINDS, Informers, ObjectDecoder, PolicySource, UnawaitedKind
@@ -120,6 +120,13 @@ class Runtime:
         self._lease_readers = self._new_writers("lease-reader", LEASE_THREADS)
         self._pod_listers = self._new_writers("pod-lister", LISTER_THREADS)
         leases, identity = Leases(lease_client, namespace=settings.namespace), _identity()
+        self.certificates = CertificateRenewal(
+            settings.certificate_settings,
+            client=self.client,
+            metrics=self.metrics,
+            replicas=OtherReplicas(leases, identity=identity, clock=clock.monotonic),
+            identity=identity,
+        )
         self._presence = self._new_presence(leases, identity)
         self._elector = LeaderElector(
             leases,
@@ -130,7 +137,6 @@ class Runtime:
         )
         self._controller = QueueController(self._controller_context(leases, identity))
         self._elector.add_listener(self._controller.elected)
-        self._certificates = CertificateRenewal(settings.certificate_settings, client=self.client)
         self._starting: threading.Thread | None = None
         #: Whether `starting` has done its work.
         self._started = False
@@ -161,7 +167,7 @@ class Runtime:
             leases,
             identity=identity,
             clock=self.store.clock.monotonic,
-            report=partial(report_of, self.store),
+            report=self._report,
             relist_queues=self._informers.relist_queues,
             lingering=lambda: bool(self.store.admissions.queues()),
             leads=lambda: self._elector.leading,
@@ -208,7 +214,7 @@ class Runtime:
         no longer updated.
         """
         controller, elector, presence = self._controller, self._elector, self._presence
-        certificates, informers = self._certificates, self._informers
+        certificates, informers = self.certificates, self._informers
         writers = (
             self._writers,
             self._status_writers,
@@ -259,7 +265,10 @@ class Runtime:
 
     def missing_for_ready(self) -> list[str]:
         """What has not been read of the cluster yet, and what is wrong with our definitions in it."""
-        return self._readiness.missing()
+        return [*self._readiness.missing(), *self.certificates.expired()]
+
+    def _report(self) -> ReplicaReport:
+        return structs.replace(report_of(self.store), ca=self.certificates.issuer or None)
 
     def _connect(self, url: str) -> Client:
         return self._new_client(connections=GUARD_THREADS, read_seconds=PROBE_READ_SECONDS, url=url)

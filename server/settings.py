@@ -22,6 +22,7 @@ import argparse
 import os
 import re
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     api_server_callers: tuple[str, ...] = ("kube-apiserver",)
     certs_dir: str = "certs-dir"
     ca_secret: str = ""
+    ca_wait_days: int = 30
+    tls_dir: str = ""
     hosts: tuple[str, ...] = ()
     kubeconfig: str = ""
     api_servers: tuple[str, ...] = ()
@@ -96,6 +99,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             ),
             ("namespace", bool(_NAME.fullmatch(self.namespace)), "the name of a namespace"),
             ("ca_secret", not self.ca_secret or valid_name(self.ca_secret), "empty, or the name of a Secret"),
+            ("ca_wait_days", 0 <= self.ca_wait_days <= 180, "a number of days from 0 to 180"),
+            (
+                "tls_dir",
+                not (self.tls_dir and self.ca_secret),
+                "nothing beside ca_secret: the certificate is either given or issued by an authority of ours",
+            ),
             (
                 "api_servers",
                 all(url and _is_https(url) for url in self.api_servers),
@@ -164,6 +173,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             hosts=self.served_hosts,
             namespace=self.namespace,
             secret=self.ca_secret,
+            wait=timedelta(days=self.ca_wait_days),
+            given=Path(self.tls_dir) if self.tls_dir else None,
+            name=urlsplit(self.webhook_url).hostname or f"{self.service}.{self.namespace}.svc",
         )
 
     @property
@@ -205,6 +217,8 @@ _HELP: Mapping[str, str] = {
     "api_server_callers": "names in client certificates that may call the webhooks",
     "certs_dir": "folder for the authority and the serving certificate",
     "ca_secret": "Secret in our namespace that keeps the authority; empty: the folder keeps it",
+    "ca_wait_days": "days that schedulers have to copy a new authority before it is used",
+    "tls_dir": "folder with tls.crt and tls.key that somebody else issues (cert-manager); empty: we do",
     "hosts": "more names and addresses that the certificate serves at, such as the Service's clusterIP",
     "kubeconfig": "kubeconfig file; empty: the pod's own service account, else the user's default",
     "api_servers": "URLs of all API servers; empty: those of the Service kubernetes, or the one we know",

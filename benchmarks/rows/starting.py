@@ -20,7 +20,7 @@ import yaml
 from benchmarks.figures import Line, RowResult
 from benchmarks.interleaved import in_turns
 from benchmarks.process_cpu import cpu_seconds
-from certs.renewal import ensure
+from certs.serving import ensure
 from localcluster.build import Say
 from localcluster.ports import spare_port
 

@@ -32,6 +32,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     allowed may still be stored. `passes`: the pods of the open passes, as queue, namespace and name; None if
     they are more than `MAX_PASSES_NAMED`.
     `admitting`: the closed queues in which an admitted object may still be stored.
+    `ca`: which authority issued the certificate that it serves; empty if it does not know. `certs` reads it.
     """
 
     seen: int = 0
@@ -41,6 +42,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     members: int | None = None
     passes: tuple[tuple[str, str, str], ...] | None = None
     binds: tuple[str, ...] | None = None
+    ca: str | None = None
 
     @property
     def has_open_work(self) -> bool:

@@ -7,12 +7,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
 
 from certs.authority import write
 from localcluster import manifests, processes, scheduler_config
-from localcluster.apiserver import kubectl
+from localcluster.apiserver import kubectl, try_kubectl
 from localcluster.build import Say
 from localcluster.components import NAMESPACE, until
 from localcluster.layout import Layout
@@ -45,7 +44,8 @@ def wait_for_rollout(layout: Layout) -> None:
 def connect_scheduler(layout: Layout, ports: Ports, *, say: Say) -> None:
     """Restart kube-scheduler with the extender entry of the example, unless it has it."""
     address = _json(layout, "service", NAME)["spec"]["clusterIP"]
-    authority = base64.b64decode(_json(layout, "secret", AUTHORITY)["data"]["tls.crt"])
+    until(lambda: _exists(layout, "configmap", AUTHORITY), what="the server to publish its authority")
+    authority = _json(layout, "configmap", AUTHORITY)["data"]["ca.crt"].encode()
     url = f"https://{address}:443/extender"
 
     def edit(configuration: Configuration) -> None:
@@ -58,6 +58,10 @@ def connect_scheduler(layout: Layout, ports: Ports, *, say: Say) -> None:
     if before != (layout.scheduler_config.read_bytes(), authority):
         processes.stop(layout.folder, components=["kube-scheduler"])
         control_plane.start(layout, ports, ["kube-scheduler"], say=say)
+
+
+def _exists(layout: Layout, kind: str, name: str) -> bool:
+    return not try_kubectl(layout, "get", kind, name, f"--namespace={NAMESPACE}").returncode
 
 
 def _json(layout: Layout, kind: str, name: str) -> dict[str, dict[str, str]]:

@@ -14,7 +14,7 @@ from cryptography.x509.verification import PolicyBuilder, Store
 
 from certs import authority
 from certs.authority import LEAF_VALIDITY, Authority, AuthorityUnreadable
-from certs.renewal import ensure, is_ip
+from certs.serving import ensure, is_ip
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 HOSTS = ("sluice.sluice-system.svc", "localhost", "127.0.0.1")

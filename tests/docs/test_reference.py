@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
+from certs.rotation import REQUEST_ANNOTATION
+from certs.secret_store import PUBLISHED_ANNOTATION, SWITCHED_ANNOTATION
 from cluster.coordination import replicas as presence
 from cluster.metrics import Metrics
 from cluster.objects import QueueObject
@@ -96,7 +98,8 @@ def test_each_name_on_objects_has_its_row() -> None:
     written = {
         value for key, value in vars(names).items() if key.isupper() and str(value).startswith("sluice.dev/")
     }
-    assert words("Names on objects") == written | {presence.LABEL, presence.SEEN_ANNOTATION}
+    authority = {REQUEST_ANNOTATION, PUBLISHED_ANNOTATION, SWITCHED_ANNOTATION}
+    assert words("Names on objects") == written | authority | {presence.LABEL, presence.SEEN_ANNOTATION}
 
 
 @pytest.mark.parametrize("reason", sorted({*EVENT_REASONS.values()} - {"QueueClosed"}))

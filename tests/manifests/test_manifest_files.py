@@ -107,7 +107,7 @@ def test_a_kustomization_lists_every_file_beside_it_and_no_other(path: Path) -> 
 def test_the_root_installs_every_folder_but_scheduler_examples_and_what_is_optional() -> None:
     [listing] = documents(MANIFESTS / "kustomization.yaml")
     folders = {path.parent.name for path in KUSTOMIZATIONS if "ways" not in path.parts} - {"manifests"}
-    optional = {"queue-readers", "monitoring", "client-certificates", "network-policy"}
+    optional = {"queue-readers", "monitoring", "client-certificates", "network-policy", "cert-manager"}
     assert set(listing["resources"]) == folders - {"scheduler", "examples", *optional}
 
 

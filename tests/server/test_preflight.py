@@ -90,11 +90,17 @@ def fault(server: Any) -> str:
 def test_the_rights_are_those_that_the_manifests_grant() -> None:
     """And each right of the server's ClusterRole is needed, but for those without which it works."""
     needed = {
-        right._replace(namespace="") if right.resource == "configmaps" else right
+        right._replace(namespace="") if right.name == SETTINGS.policies_name else right
         for right in needed_rights(SETTINGS)
     }
     assert needed <= granted()
     assert granted(clusterwide=True) <= needed
+
+
+def test_with_a_given_certificate_no_right_to_secrets_or_webhooks_is_needed() -> None:
+    rights = needed_rights(Settings(tls_dir="/tls"))
+    kinds = {"secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
+    assert [right for right in rights if right.resource in kinds] == []
 
 
 def test_a_cluster_that_grants_everything_is_fit() -> None:

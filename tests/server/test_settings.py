@@ -36,6 +36,8 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
     "policies_namespace": [("a", "a"), ("b-c", "b-c"), ("x" * 63, "x" * 63)],
     "policies_name": [("a", "a"), ("b.c", "b.c"), ("x" * 253, "x" * 253)],
     "ca_secret": [("a", "a"), ("b.c", "b.c"), ("x" * 253, "x" * 253)],
+    "ca_wait_days": [("0", 0), ("180", 180), ("7", 7)],
+    "tls_dir": [("/a", "/a"), ("b", "b"), ("c d", "c d")],
     "hosts": [("a,10.0.0.1", ("a", "10.0.0.1")), ("fd00::1", ("fd00::1",)), ("::1", ("::1",))],
     "api_servers": [
         ("https://a:1,https://b:1", ("https://a:1", "https://b:1")),
@@ -149,6 +151,7 @@ BAD: dict[str, list[str]] = {
     "certs_dir": [""],
     "kubeconfig": ["/nowhere/kubeconfig", "/"],
     "ca_secret": ["A", "a_b", "../a", "x" * 254],
+    "ca_wait_days": ["-1", "181", "1.5", "month"],
     "hosts": ["a_b", "a b", "-a", "https://a", "b\u00fccher", "a/b", "10.0.0.1:80", "x" * 254],
     "namespace": ["", "A", "a_b", "a.b", "-a", "a-", "x" * 64, "a\n"],
     "service": ["", "A", "a/b", "x" * 64],
@@ -244,6 +247,28 @@ def test_unknown_flags_end_with_the_usage(arguments: list[str], capsys: pytest.C
         read(arguments, env={})
     assert ended.value.code == 2
     assert "usage: sluice serve" in capsys.readouterr().err
+
+
+def test_a_given_certificate_and_an_authority_of_ours_contradict_each_other() -> None:
+    with pytest.raises(
+        SettingsError, match="tls_dir: '/tls' is not valid; expected nothing beside ca_secret"
+    ):
+        read(["--tls-dir", "/tls", "--ca-secret", "sluice-ca"], env={})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ([], "sluice.sluice-system.svc"),
+        (["--service=a", "--namespace=b"], "a.b.svc"),
+        (["--webhook-url=https://host:1"], "host"),
+    ],
+)
+def test_a_given_certificate_has_to_be_for_the_name_that_webhooks_are_called_by(
+    arguments: list[str], name: str
+) -> None:
+    made = read(["--tls-dir=/tls", *arguments], env={}).certificate_settings
+    assert (made.name, made.served) == (name, (Path("/tls/tls.crt"), Path("/tls/tls.key")))
 
 
 def test_help_explains_each_setting(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,14 +29,13 @@ START = """
 import json, sys
 from pathlib import Path
 from cluster.api import configuration
-from certs.renewal import ensure_certificate
 from server.main import Runtime, create_app
 from server.settings import read
 
 configuration.SERVICE_ACCOUNT = Path(sys.argv[1])
 settings = read(["--certs-dir", sys.argv[1] + "/certs"])
 runtime = Runtime(settings)
-ensure_certificate(settings.certificate_settings, client=runtime.client)
+runtime.certificates.prepare()
 create_app(runtime.store, admission=settings.admission_settings, metrics=runtime.metrics)
 print(json.dumps(sorted(sys.modules)))
 """

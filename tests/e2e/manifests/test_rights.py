@@ -51,6 +51,10 @@ QUEUES = "scheduling.volcano.sh/queues"
         ("patch", "coordination.k8s.io/leases", {"namespace": "sluice-system"}),
         ("create", "/secrets", {"namespace": "sluice-system"}),
         ("get", "/secrets", {"namespace": "sluice-system", "name": "sluice-ca"}),
+        ("patch", "/secrets", {"namespace": "sluice-system", "name": "sluice-ca"}),
+        ("create", "/configmaps", {"namespace": "sluice-system"}),
+        ("get", "/configmaps", {"namespace": "sluice-system", "name": "sluice-ca"}),
+        ("patch", "/configmaps", {"namespace": "sluice-system", "name": "sluice-ca"}),
         ("patch", "admissionregistration.k8s.io/mutatingwebhookconfigurations", {"name": "sluice"}),
         ("watch", "apiextensions.k8s.io/customresourcedefinitions", {"name": "queues.scheduling.volcano.sh"}),
         ("list", "apiextensions.k8s.io/customresourcedefinitions", {"name": "commands.bus.volcano.sh"}),
@@ -82,6 +86,10 @@ def test_the_server_may(api: Api, verb: str, resource: str, where: dict[str, str
         ("patch", "policy/poddisruptionbudgets", {}),
         ("delete", "policy/poddisruptionbudgets", {}),
         ("get", "/secrets", {"namespace": "sluice-system", "name": "another"}),
+        ("patch", "/secrets", {"namespace": "sluice-system", "name": "another"}),
+        ("list", "/secrets", {"namespace": "sluice-system"}),
+        ("delete", "/secrets", {"namespace": "sluice-system", "name": "sluice-ca"}),
+        ("patch", "/configmaps", {"namespace": "sluice-system", "name": "another"}),
         ("patch", "apps/deployments", {}),
         ("delete", "/namespaces", {}),
         ("patch", "/nodes", {}),
@@ -99,6 +107,12 @@ def test_the_server_may(api: Api, verb: str, resource: str, where: dict[str, str
 )
 def test_the_server_may_not(api: Api, verb: str, resource: str, where: dict[str, str]) -> None:
     assert not api.may(SERVER, verb, resource, **where)
+
+
+def test_the_scheduler_may_fetch_what_to_trust_and_nothing_secret(api: Api) -> None:
+    user, name = "system:kube-scheduler", {"namespace": "sluice-system", "name": "sluice-ca"}
+    assert api.may(user, "get", "/configmaps", **name)
+    assert not api.may(user, "get", "/secrets", **name)
 
 
 @pytest.mark.parametrize(

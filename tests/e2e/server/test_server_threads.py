@@ -20,7 +20,6 @@ ENDS = "starting"
 @pytest.fixture
 def running(cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     """One more replica, of which nobody asks anything, and which leaves the webhooks as they are."""
-    monkeypatch.setattr("certs.renewal.ensure_certificate", lambda _settings, *, client: b"")
     monkeypatch.setattr("certs.renewal.register", lambda _client, *, certificate: 0)
     made = Runtime(Settings(kubeconfig=str(cluster.client_kubeconfig), certs_dir=str(tmp_path)))
     yield made

@@ -41,13 +41,16 @@ class Fleet:
         for interceptor in self.interceptors.values():
             interceptor.close()
 
-    def join(self, name: str, *, intercepted: bool = False, prefix: Sequence[str] = ()) -> None:
+    def join(
+        self, name: str, *, intercepted: bool = False, prefix: Sequence[str] = (), flags: Sequence[str] = ()
+    ) -> None:
         """Start one more; returns once it is ready, and gets its share of new connections from then on.
 
         `intercepted`: its requests to the API server can be kept one by one. `prefix`: the command that
-        starts it, such as `env`.
+        starts it, such as `env`. `flags`: more flags, which come last and so count.
         """
-        self.start(name, url=self._intercepted(name) if intercepted else self._forwarded(name), prefix=prefix)
+        url = self._intercepted(name) if intercepted else self._forwarded(name)
+        self.start(name, url=url, prefix=prefix, flags=flags)
         until(lambda: self._ready(name), f"{name} to be ready")
         self._share()
 
@@ -61,7 +64,7 @@ class Fleet:
             self.interceptors[name] = Interceptor(self._cluster)
         return self.interceptors[name].url
 
-    def start(self, name: str, *, url: str, prefix: Sequence[str] = ()) -> None:
+    def start(self, name: str, *, url: str, prefix: Sequence[str] = (), flags: Sequence[str] = ()) -> None:
         """Start one that reaches the API server there."""
         cluster = self._cluster
         kubeconfig = self._folder / f"{name}.kubeconfig"
@@ -74,7 +77,7 @@ class Fleet:
             for part in BY_NAME["server"].command(cluster.layout, ports)
         ]
         log = cluster.layout.log(name)
-        processes.spawn([*prefix, *command], folder=cluster.layout.folder, component=name, log=log)
+        processes.spawn([*prefix, *command, *flags], folder=cluster.layout.folder, component=name, log=log)
 
     def heal(self, name: str) -> None:
         """Give it back its way to the API server; returns once it is ready again."""
