@@ -241,6 +241,19 @@ VALUES: tuple[Value, ...] = (
         setting="policies_name",
     ),
     Value(
+        name="certificates.issuer",
+        help="own: the server issues its certificates. cert-manager: that does, and the server has no right\n"
+        "to any Secret (manifests/cert-manager).",
+        schema={"enum": ["own", "cert-manager"]},
+        default="own",
+    ),
+    Value(
+        name="certificates.issuerRef",
+        help="With cert-manager: who signs the serving certificate; as it is, an authority made for it.",
+        schema=_OBJECT,
+        places=(Place("Certificate", ("spec", "issuerRef"), "sluice-serving"),),
+    ),
+    Value(
         name="clientCertificates",
         help="Whether callers have to show a certificate. Before: ConfigMap sluice-callers with their\n"
         "authority as ca.crt, and certificates for kube-apiserver and kube-scheduler\n"
@@ -298,6 +311,7 @@ class Option:
 OPTIONS: tuple[Option, ...] = (
     Option('eq .Values.mode "scheduler"', "ways/scheduler"),
     Option('eq .Values.mode "gate"', "ways/gate"),
+    Option('eq .Values.certificates.issuer "cert-manager"', "cert-manager"),
     Option(".Values.clientCertificates", "client-certificates"),
     Option(".Values.networkPolicy.enabled", "network-policy"),
     Option(".Values.queueReaders", "queue-readers"),

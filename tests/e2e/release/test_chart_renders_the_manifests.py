@@ -22,6 +22,11 @@ COMBINATIONS: dict[tuple[str, ...], dict[str, Any]] = {
     ("queue-readers",): {"queueReaders": True},
     ("monitoring",): {"monitoring.podMonitor": True},
     ("client-certificates",): {"clientCertificates": True},
+    ("cert-manager",): {"certificates.issuer": "cert-manager"},
+    ("cert-manager", "client-certificates"): {
+        "certificates.issuer": "cert-manager",
+        "clientCertificates": True,
+    },
     ("network-policy",): {
         "networkPolicy.enabled": True,
         "networkPolicy.controlPlane": ["192.0.2.0/25", "192.0.2.128/25"],
@@ -145,6 +150,18 @@ def test_our_own_scheduler_has_the_image_that_its_values_name(helm: Helm, chart:
     assert "r/ks:v1.33.1" in [each["image"] for each in containers]
 
 
+def test_cert_manager_goes_together_with_every_mode(helm: Helm, chart: Path) -> None:
+    """Two folders that each build upon the manifests: kustomize takes one of them, and the chart both."""
+    values = {"mode": "scheduler", "certificates.issuer": "cert-manager", "clusterIP": "10.96.0.42"}
+    issuer = {"kind": "ClusterIssuer", "name": "ours"}
+    objects = helm.rendered(chart, *flags({**values, "certificates.issuerRef": issuer}))
+    assert "--mode=scheduler" in container(objects)["args"]
+    assert "--tls-dir=/tls" in container(objects)["args"]
+    serving = objects["Certificate", "sluice-system", "sluice-serving"]["spec"]
+    assert serving["ipAddresses"] == ["10.96.0.42"]
+    assert serving["issuerRef"] == issuer
+
+
 def test_a_digest_counts_instead_of_the_tag(helm: Helm, chart: Path) -> None:
     digest = f"sha256:{'0' * 64}"
     assert container(helm.rendered(chart, *flags({"image.digest": digest})))["image"] == f"sluice@{digest}"
@@ -200,6 +217,10 @@ def test_the_definitions_may_be_left_to_somebody_else(helm: Helm, chart: Path) -
         ({"clusterIP": "10.96.0"}, ["clusterIP"]),
         ({"image.digest": "latest"}, ["digest"]),
         ({"schedulers": []}, ["schedulers"]),
+        (
+            {"certificates.issuerRef": {"name": "ours"}},
+            ["certificates.issuerRef: it is for cert-manager, and certificates.issuer is own"],
+        ),
         ({"networkPolicy.enabled": True}, ["networkPolicy.controlPlane: 192.0.2.0/24 is an example"]),
         ({"mode": "extenders"}, ["mode", "'extender', 'scheduler', 'gate'"]),
         ({"settings.mode": "gate"}, ["settings", "mode"]),
