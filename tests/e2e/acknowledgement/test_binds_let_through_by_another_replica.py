@@ -69,6 +69,10 @@ def test_a_bind_that_met_the_guard_elsewhere_is_waited_for(
         lambda: time.monotonic() > guarded_at + REQUEST_SECONDS + 1, "the guard to have been on for a request"
     )
     fleet.only("server-2")
+    until(
+        lambda: own_sandbox.pod("would-be", blocked, dry=True).status == 201,
+        "the connections that were cut to be made anew",
+    )
     stop_waits_for_a_kept_bind(own_sandbox, fleet, tmp_path, lost="")
     stop_waits_for_a_kept_bind(own_sandbox, fleet, tmp_path, lost="server-2")
 
