@@ -47,11 +47,12 @@ def write_chart(root: Path, kubectl: Path, target: Path) -> Path:
     ]
     chart = target / NAME
     (chart / "templates").mkdir(parents=True)
-    defaults = defaults_of([base, *(build for _, build in others)])
+    builds = [base, *(other for _, other in others)]
+    defaults = defaults_of(builds)
     for name, text in {
         "Chart.yaml": chart_yaml(root),
         "values.yaml": values_yaml(defaults),
-        "values.schema.json": json.dumps(schema(base), indent=1) + "\n",
+        "values.schema.json": json.dumps(schema(builds), indent=1) + "\n",
         "templates/_environment.tpl": environment(defaults),
         **{f"templates/{name}": text for name, text in templates(base, others).items()},
         **{f"templates/{file.name}": file.read_text() for file in sorted(FILES.iterdir())},
@@ -185,7 +186,7 @@ def _default_lines(key: str, default: Any) -> Sequence[str]:
     return [f"{key}: {template.scalar(default) if isinstance(default, str) else json.dumps(default)}"]
 
 
-def schema(base: Sequence[Manifest]) -> Mapping[str, Any]:
+def schema(builds: Sequence[Sequence[Manifest]]) -> Mapping[str, Any]:
     """The JSON schema of the values: what is not in it is refused by name."""
     root = _closed_object()
     for value in VALUES:
@@ -194,12 +195,11 @@ def schema(base: Sequence[Manifest]) -> Mapping[str, Any]:
         for group in groups:
             properties = properties.setdefault(group, _closed_object())["properties"]
         properties[last] = {**value.schema, **({"description": value.help} if value.help else {})}
-    [deployment] = [each for each in base if _is_at(each, "Deployment")]
     arguments: list[list[str]] = []
-    edit(deployment, partial(_note, arguments), ARGUMENTS)
-    given = frozenset(
-        each[2:].partition("=")[0].replace("-", "_") for each in arguments[0] if each.startswith("--")
-    )
+    for deployment in (each for manifests in builds for each in manifests if _is_at(each, "Deployment")):
+        edit(deployment, partial(_note, arguments), ARGUMENTS)
+    flags = (word[2:].partition("=")[0] for words in arguments for word in words if word.startswith("--"))
+    given = frozenset(flag.replace("-", "_") for flag in flags)
     root["properties"]["settings"] = settings_schema(given)
     root["properties"]["global"] = {"type": "object"}  # Helm's own, of a chart that has this one in it
     return {"$schema": "https://json-schema.org/draft-07/schema#", **root}

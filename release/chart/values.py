@@ -326,7 +326,7 @@ KINDS: Mapping[str, str] = {
 
 
 #: Settings that the manifests take for granted: another value would contradict them.
-FIXED = frozenset({"service", "webhook_url", "kubeconfig", "mode", "scheduler_name", "scheduler_config"})
+FIXED = frozenset({"service", "webhook_url", "kubeconfig"})
 
 
 def settings_schema(given: frozenset[str]) -> Mapping[str, Any]:

@@ -224,6 +224,7 @@ def test_the_definitions_may_be_left_to_somebody_else(helm: Helm, chart: Path) -
         ({"networkPolicy.enabled": True}, ["networkPolicy.controlPlane: 192.0.2.0/24 is an example"]),
         ({"mode": "extenders"}, ["mode", "'extender', 'scheduler', 'gate'"]),
         ({"settings.mode": "gate"}, ["settings", "mode"]),
+        ({"settings.tls_dir": "/x"}, ["settings", "tls_dir"]),
         (
             {"mode": "scheduler", "schedulers": ["sluice"]},
             ["schedulers: in mode scheduler", "Take sluice out of the list"],
