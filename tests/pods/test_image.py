@@ -189,7 +189,7 @@ print(load_configuration("/tmp/kubeconfig").get_api_key_with_prefix("BearerToken
 def test_its_server_answers_once_it_has_started(image: Image, tmp_path: Path) -> None:
     """By its entry point, with a read-only root. There is no API server: it is alive, and not ready."""
     port, log = free_port(), tmp_path / "log"
-    addresses = (f"--bind=127.0.0.1:{port}", f"--health-bind=127.0.0.1:{free_port()}")
+    addresses = (f"--bind=127.0.0.1:{free_port()}", f"--health-bind=127.0.0.1:{port}")
     settings = (*addresses, "--certs-dir=/tmp/certs", "--kubeconfig=/tmp/kubeconfig")
     entry = [*image.config["Entrypoint"], "serve", *settings]
     code = f"{KUBECONFIG}\nimport os; os.execvp({entry[0]!r}, {entry!r})"
