@@ -39,7 +39,6 @@ SECONDS: Mapping[str, int] = {
     "e2e/acknowledgement/test_stop_in_mid_flow.py": 60,
     "e2e/replicas/test_outages.py": 60,
     "e2e/certs/test_authority_replacement.py": 40,
-    "e2e/certs/test_cert_manager.py": 35,
     "certs/test_rotation_model.py": 6,
     "e2e/stops/test_stop_policy_table.py": 60,
     "e2e/hostile/test_large_objects.py": 55,
