@@ -55,7 +55,7 @@ def run(program: Program, arguments: Sequence[str] | None, *, env: Mapping[str, 
 
 
 def _parser(program: Program, env: Mapping[str, str]) -> argparse.ArgumentParser:
-    nodes = int(env.get("NODES") or program.nodes)
+    nodes = env.get("NODES") or str(program.nodes)
     parser = argparse.ArgumentParser(prog=program.name, description=program.description)
     parser.add_argument("action", choices=["up", "down", "status", "build"])
     parser.add_argument("--local", default=env.get("LOCAL") or program.folder, help="the cluster's folder")

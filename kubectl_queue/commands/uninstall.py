@@ -2,6 +2,7 @@
 
 Promises
 - Without --yes nothing is changed; what would be is printed.
+- With a namespace other than that of a server that runs, nothing is changed either.
 - Afterwards no object bears a gate, a label, an annotation or a webhook of Sluice, but for pod templates,
 whose
   change would replace the pods. Queues, PodGroups and Commands stay, unless --definitions is given.
@@ -28,16 +29,17 @@ def run_uninstall(session: Session, flags: Flags) -> int:
         raise UsageError("uninstall takes no names", see=_COMMAND)
     namespace = flags.text("namespace") or _NAMESPACE
     definitions = flags.on("definitions")
-    inventory = read_inventory(session.client, namespace=namespace)
-    if session.dry_run is not DryRun.NONE or not flags.on("yes"):
-        for line in plan(inventory, definitions=definitions):
-            session.console.say(line)
-        session.console.note(f"Nothing was changed. To do it: {_COMMAND} --yes")
-        return 0
-    from kubectl_queue.removal.remover import Remover  # noqa: PLC0415 - not for a dry run
+    from kubectl_queue.removal.remover import Remover  # noqa: PLC0415 - not for other commands
 
     console = session.console
     remover = Remover(session.client, namespace=namespace, say=console.say, progress=console.progress)
+    remover.check_namespace()
+    inventory = read_inventory(session.client, namespace=namespace)
+    if session.dry_run is not DryRun.NONE or not flags.on("yes"):
+        for line in plan(inventory, definitions=definitions):
+            console.say(line)
+        console.note(f"Nothing was changed. To do it: {_COMMAND} --yes")
+        return 0
     left = remover.remove(inventory, definitions=definitions)
     if not left.empty:
         raise QueueError(
@@ -54,16 +56,16 @@ def plan(inventory: Inventory, *, definitions: bool) -> Iterator[str]:
     for item in (*own, *(inventory.definitions if definitions else ())):
         yield f"{item.shown} deleted (dry run)"
     marks = inventory.marks
-    for number, text in (
-        (len(marks.gated), "pods would be let go: their queue stops them, or is not there"),
-        (len(marks.suspended), "workloads that a drain suspended would be resumed"),
-        (len(marks.pods), "pods would lose our labels and annotations"),
-        (len(marks.workloads), "workloads would lose our labels and annotations"),
-        (len(marks.podgroups), "PodGroups would lose our labels and annotations"),
-        (len(marks.namespaces), "namespaces would lose our labels and annotations"),
+    for number, what, text in (
+        (len(marks.gated), "pod", "would be let go: stopped by a queue, or of one that is not there"),
+        (len(marks.suspended), "workload", "that a drain suspended would be resumed"),
+        (len(marks.pods), "pod", "would lose our labels and annotations"),
+        (len(marks.workloads), "workload", "would lose our labels and annotations"),
+        (len(marks.podgroups), "PodGroup", "would lose our labels and annotations"),
+        (len(marks.namespaces), "namespace", "would lose our labels and annotations"),
     ):
         if number:
-            yield f"{number} {text}"
+            yield f"{number} {what}{'' if number == 1 else 's'} {text}"
     if inventory.definitions and not definitions:
         yield "the definitions and all Queues, PodGroups and Commands stay; with --definitions they go too"
     if not own and marks.empty:
@@ -95,8 +97,10 @@ VERBS = (
             "Take Sluice off the cluster: webhooks and policies, the server and its rights, and every gate, "
             "label and annotation of its on pods, workloads, PodGroups and namespaces. Pods that waited for "
             "a queue run, and what a drain suspended is resumed. It needs no server that answers. Without "
-            "--yes it only prints what it would do. kube-scheduler's configuration is yours to change; what "
-            "to do there is printed."
+            "--yes it only prints what it would do. -n names the server's namespace, if it is not "
+            "sluice-system. kube-scheduler's configuration is yours to change: before, set ignorable: true "
+            "in the extender entries; afterwards, once no pod waits that requests sluice.dev/member, take "
+            "them out (docs/operating.md, Removing it)."
         ),
         examples=(
             f"{_COMMAND} --dry-run=client",

@@ -61,6 +61,19 @@ class Remover:
         self._progress = progress
         self._stale_until = 0.0
 
+    def check_namespace(self) -> None:
+        """Raise `QueueError` if a server runs in another namespace: half of it would be removed."""
+        leases = self._client.list(
+            "/apis/coordination.k8s.io/v1/leases", query={"labelSelector": REPLICAS}, kind="leases"
+        ).items
+        for lease in leases:
+            namespace = lease["metadata"]["namespace"]
+            if namespace != self._namespace and lease_end(lease) >= self._client.now:
+                raise QueueError(
+                    f'the server runs in namespace "{namespace}" (lease {lease["metadata"]["name"]}), not in '
+                    f'"{self._namespace}"; name it: kubectl queue uninstall --namespace={namespace}'
+                )
+
     def remove(self, inventory: Inventory, *, definitions: bool) -> Marks:
         """Remove it all; returns what still bears marks. Raises `QueueError`."""
         for item in inventory.calls:

@@ -1,4 +1,4 @@
-"""`MODE=...` of `make up`."""
+"""`MODE=...` and `NODES=...` of `make up`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,16 @@ def test_a_mode_that_there_is_not_is_refused_by_its_name(
     monkeypatch.setenv("MODE", "gates")
     assert command.main(["up"], env={"LOCAL": str(tmp_path / "a")}) == 1
     assert "MODE is 'gates'; it may be extender, scheduler, gate" in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_number_of_nodes_that_is_none_is_refused_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(["up"], env={"LOCAL": str(tmp_path / "a"), "NODES": "many"})
+    assert ended.value.code == 2
+    assert "--nodes: invalid int value: 'many'" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -271,11 +272,14 @@ def test_the_kustomization_of_the_page_gives_what_the_chart_gives(
     text = page.split("```yaml\n")[1].split("```")[0]
     (tmp_path / "sluice").mkdir()
     shutil.copytree(ROOT / "manifests", tmp_path / "sluice" / "manifests")
+    image = {"image.repository": "registry.example.com/sluice", "replicas": 2}
     (tmp_path / "kustomization.yaml").write_text(text)
     built = {identity(each): each for each in build(kubectl, tmp_path)}
+    assert without_keep(helm.rendered(chart, *flags(image))) == built
+    (tmp_path / "kustomization.yaml").write_text(re.sub(r"(?m)^( *)# ", r"\1", text))  # with all options
+    built = {identity(each): each for each in build(kubectl, tmp_path)}
     values = {
-        "image.repository": "registry.example.com/sluice",
-        "replicas": 2,
+        **image,
         "clusterIP": "10.96.0.42",
         "queueReaders": True,
         "monitoring.podMonitor": True,

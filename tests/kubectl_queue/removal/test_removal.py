@@ -25,6 +25,7 @@ from tests.support.plugin.harness import NOW
 
 WEBHOOKS = f"{inventories.ADMISSION}/mutatingwebhookconfigurations"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/sluice-system/leases"
+ALL_LEASES = "/apis/coordination.k8s.io/v1/leases"
 PODS = "/api/v1/pods"
 STALE = ServerError('failed calling webhook "pods.sluice.dev": connection refused', code=500)
 
@@ -229,10 +230,29 @@ def test_a_server_that_goes_on_renewing_its_lease_is_named(monkeypatch: pytest.M
     assert ("PATCH", "/api/v1/namespaces/lab/pods/waits") not in cluster.sent
 
 
+@pytest.mark.parametrize(("age", "refused"), [(0, True), (3600, False)], ids=["renewed", "long ended"])
+def test_with_a_namespace_in_which_no_server_runs_nothing_is_removed(age: int, *, refused: bool) -> None:
+    """Else its webhooks and rights would go, and the server would stay."""
+    renewed = (NOW - timedelta(seconds=age)).isoformat()
+    spec = {"renewTime": renewed, "leaseDurationSeconds": 6}
+    cluster = Cluster({ALL_LEASES: [thing("sluice-replica-a", namespace="queues", spec=spec)]})
+    remover = Remover(
+        cluster,  # type: ignore[arg-type]
+        namespace="sluice-system",
+        say=lambda _: None,
+        progress=lambda _: None,
+    )
+    if not refused:
+        remover.check_namespace()
+        return
+    with pytest.raises(QueueError, match="name it: kubectl queue uninstall --namespace=queues"):
+        remover.check_namespace()
+
+
 def test_the_plan_says_what_would_be_done_and_what_stays() -> None:
     lines = list(plan(found(full()), definitions=False))
     assert "mutatingwebhookconfigurations.admissionregistration.k8s.io/sluice deleted (dry run)" in lines
-    assert "1 pods would be let go: their queue stops them, or is not there" in lines
+    assert "1 pod would be let go: stopped by a queue, or of one that is not there" in lines
     assert any(
         line.startswith("the definitions and all Queues, PodGroups and Commands stay") for line in lines
     )
