@@ -20,7 +20,8 @@ How a stored pod is asked about, whichever mode it was created in (`cluster.cach
 |------------------------|-------------------------------------------------------|-------------------------|
 | requests the marker    | the scheduler that it names, if that has our entry;   | guard, open passes      |
 |                        | without the entry no scheduler binds it               |                         |
-| names `scheduler_name` | our own kube-scheduler, for each of its pods          | guard, open passes      |
+| names `scheduler_name` | our own kube-scheduler, for each of its pods, where   | guard, open passes      |
+|                        | setting `scheduler_config` says that it runs          |                         |
 | neither                | nobody: gate and bind guard alone                     | guard, for some seconds |
 
 Which parts know the mode:

@@ -158,9 +158,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def membership_settings(self) -> MembershipSettings:
         """What decides whose queue a pod is."""
         own = {self.scheduler_name} if self.mode == Mode.SCHEDULER else set()
+        calling = {self.scheduler_name} if own or self.scheduler_config else set()
         return MembershipSettings(
             owned_schedulers=frozenset({*self.owned_schedulers, *own}),
-            calling_schedulers=frozenset({self.scheduler_name}),
+            calling_schedulers=frozenset(calling),
             kueue=self.kueue_label,
             exempt_namespaces=frozenset({"kube-system", self.namespace}),
         )

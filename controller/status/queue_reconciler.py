@@ -290,13 +290,15 @@ class QueueReconciler:
         """
         snapshot, queue = self._store.snapshot, obj.metadata.name
         decision, scope = snapshot.decision(queue), snapshot.scope(queue)
-        acknowledged = stop is not None and stop.acknowledged
+        acknowledged = scope if _says_acknowledged(obj, scope) else ""
+        if stop is not None and stop.acknowledged:
+            acknowledged = stop.scope  # the queues may have changed since: no evidence is for that
         chain = snapshot.tree.chain(queue).queues
         return StopReport(
             scope=scope,
             status=StopStatus(
                 revision=decision.revision,
-                scope=scope if acknowledged or _says_acknowledged(obj, scope) else "",
+                scope=acknowledged,
                 queues=len(snapshot.tree.subtree(queue)),
                 chain=[ChainLink(name=one.name, generation=one.generation) for one in chain],
                 refusal=self._store.filter_message(decision),

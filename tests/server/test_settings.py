@@ -337,7 +337,17 @@ def test_in_mode_scheduler_its_name_makes_a_member_and_its_user_binds_as_a_sched
 
 
 @pytest.mark.parametrize("mode", ["extender", "scheduler", "gate"])
-def test_pods_of_our_own_scheduler_are_known_to_be_asked_about_in_every_mode(mode: str) -> None:
-    """It goes on running for a while after the mode was changed."""
-    settings = read([f"--mode={mode}", "--scheduler-name=ours"], env={})
+def test_pods_of_our_own_scheduler_are_known_to_be_asked_about_in_every_mode(
+    mode: str, tmp_path: Path
+) -> None:
+    """It goes on running, with its configuration, for a while after the mode was changed."""
+    config = tmp_path / "scheduler.yaml"
+    config.touch()
+    settings = read([f"--mode={mode}", "--scheduler-name=ours", f"--scheduler-config={config}"], env={})
     assert settings.membership_settings.calling_schedulers == {"ours"}
+
+
+@pytest.mark.parametrize("mode", ["extender", "gate"])
+def test_where_our_own_scheduler_does_not_run_its_name_is_as_any_other(mode: str) -> None:
+    """Else whoever names it in a pod would have each stop wait for an answer that nobody asks for."""
+    assert read([f"--mode={mode}"], env={}).membership_settings.calling_schedulers == set()

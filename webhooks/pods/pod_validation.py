@@ -9,6 +9,7 @@ another webhook changed it afterwards:
 | ""        | it has a node's name, such an annotation, or not our gate                           |
 | absent    | what it names makes it a member, or it has our annotation or gate; its namespace    |
 |           | alone makes it one, and does so for longer than a moment (`LabelChanges.is_recent`) |
+|           | or of a queue that is stopped or takes nothing new                                  |
 
 On UPDATE of a member, the queue that was written down stays, and so does our gate while the queue does not
 schedule. What the controller itself writes is always allowed.
@@ -25,6 +26,7 @@ from queues.membership import (
     MIRROR_ANNOTATION,
     NAMING_ANNOTATIONS,
     NAMING_LABELS,
+    Membership,
     Source,
     fits_label,
     submitted_pod_membership,
@@ -71,24 +73,31 @@ def _validate_create(request: Request, *, store: Store) -> Answer:
 
 
 def _deny_unlabelled(pod: Pod, request: Request, *, store: Store) -> Answer | None:
-    """Without the label no replica sees a member until the leader finds it: its queue's stops miss it.
-
-    While its namespace has just come to name the queue, the mutating webhook may not have known that, and the
-    leader lists the namespace's pods.
-    """
+    """Without the label no replica sees a member until the leader finds it: its queue's stops miss it."""
     if pod.metadata.annotation(names.QUEUE):
         return _deny_changed(f"metadata.labels[{names.QUEUE}]", "removed this label")
     facts = store.pod_facts(pod, namespace=request.namespace)
     membership = submitted_pod_membership(
         facts, rules=store.membership_settings, group=store.queue_of_podgroup
     )
-    recent = store.label_changes.is_recent(request.namespace)
-    if membership is not None and not (membership.source is Source.NAMESPACE and recent):
+    if membership is not None and not _is_new_member(membership, request.namespace, store=store):
         way_out = "or name the queue in the pod"
         return _deny_changed(membership.source, "made this pod a member", way_out=way_out)
     if has_gate(pod):
         return _deny_changed("spec.schedulingGates", f'put "{names.GATE}" on this pod')
     return None
+
+
+def _is_new_member(membership: Membership, namespace: str, *, store: Store) -> bool:
+    """Whether its namespace has just come to name the queue, which takes new work and stops none.
+
+    The mutating webhook may not have known that, and the leader lists the pods of such a namespace. In a
+    queue that is stopped the pod could be bound before.
+    """
+    if membership.source is not Source.NAMESPACE or membership.queue is None:
+        return False
+    decision = store.decision_for(membership.queue, namespace=namespace)
+    return decision.schedules and decision.accepts and store.label_changes.is_recent(namespace)
 
 
 def _deny_changed(place: str, what: str, *, way_out: str = "") -> Answer:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from controller.status.queue_reconciler import YOUNG_SECONDS
+from cluster.objects import QueueObject
+from controller.status.queue_reconciler import YOUNG_SECONDS, QueueReconciler
+from controller.status.queue_records import Stop
 from controller.stops.acknowledgement import StopAcknowledgement
 from queues.status.acknowledgement import Obstacle
 from tests.support.controller.controller_harness import ControllerHarness
@@ -96,3 +98,33 @@ def test_evidence_for_a_stop_begins_anew_only_where_other_queues_are_below(
     assert len(stops) == expected
     stop = server.bodies(ABOVE)[-1]["status"]["stop"]
     assert is_pending or stop["scope"] not in (former, None)
+
+
+def test_a_queue_that_comes_below_while_the_status_is_made_is_not_acknowledged_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The evidence is for the queues that there were when it was looked at."""
+    server = ControllerHarness()
+    server.receive_events(namespace("team"), queue("root", parent=""), queue("above", state="Suspended"))
+    server.receive_events(queue("elsewhere", version=4), member("work", "elsewhere"))
+    server.sync(rounds=8, seconds=0.3)
+    assert server.bodies(ABOVE)[-1]["status"]["stop"]["scope"]
+    report, moved = QueueReconciler._stop_report, list[bool]()
+
+    def move_first(self: QueueReconciler, obj: QueueObject, stop: Stop | None) -> Any:
+        if obj.metadata.name == "above" and not moved:
+            moved.append(True)
+            edited = queue("elsewhere", parent="above", version=50, generation=5)
+            server.receive_events(edited, event="MODIFIED")
+        return report(self, obj, stop)
+
+    monkeypatch.setattr(QueueReconciler, "_stop_report", move_first)
+    server.client.sent.clear()
+    server.receive_events(member("late", "above", gates=["sluice.dev/queue"], version=20))
+    for _ in range(20):
+        server.sync(rounds=1, seconds=0.1)
+        if moved:
+            break
+    assert moved
+    written = [body["status"].get("stop", {}).get("scope") for body in server.bodies(ABOVE)]
+    assert server.store.snapshot.scope("above") not in written

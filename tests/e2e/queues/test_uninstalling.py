@@ -55,7 +55,7 @@ def test_nothing_is_left_and_what_waited_runs(sandbox: Sandbox, server: str) -> 
     planned = typed(cluster, DRY_RUN)
     assert "mutatingwebhookconfigurations.admissionregistration.k8s.io/sluice deleted (dry run)" in planned
     assert "3 pods would be let go" in planned
-    assert "1 workloads that a drain suspended would be resumed" in planned
+    assert "1 workload that a drain suspended would be resumed" in planned
     assert names.GATE in gates(sandbox.read_pod("nowhere"))
 
     cluster.configure_scheduler(answered_by_nobody)

@@ -199,5 +199,15 @@ def test_a_namespace_that_has_just_come_to_name_a_queue_denies_nothing_by_that(
     assert server.ask("/validate/pods", made).allowed is allowed
 
 
+@pytest.mark.parametrize("fields", [{"stopPolicy": "Hold"}, {"state": "Closed"}], ids=str)
+def test_a_namespace_that_has_just_come_to_name_a_stopped_queue_denies_what_is_no_member_yet(
+    server: Server, fields: dict[str, Any]
+) -> None:
+    """The pod could be bound before the leader has found it."""
+    server.has(queue("stopped", version=90, **fields))
+    server.has(namespace("team", version=100), namespace("team", version=101, queue="stopped"))
+    assert not server.ask("/validate/pods", pod()).allowed
+
+
 def test_the_leader_lists_a_namespace_again_after_all_replicas_have_heard_of_it() -> None:
     assert 2 * RECENT_SECONDS <= NAMESPACE_SECONDS
