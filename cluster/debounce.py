@@ -8,6 +8,10 @@ Invariants
 - An action does not begin before the former one is done and `REST` times its duration has passed. So all
   actions together take at most a fifth of the time.
 - An action that raises does not prevent the next one.
+- A request is made for a version. `pending_up_to(version)` is False only once each request for that version
+  or an earlier one was followed by an action that has ended. Requests for later versions do not count,
+  however many they are. A caller that waits for this may end the burst (`end_burst`); the rest after the
+  former action is kept all the same.
 
 Threads: any thread may fire a trigger and read `pending`.
 """
@@ -15,6 +19,7 @@ Threads: any thread may fire a trigger and read `pending`.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable
 
@@ -41,25 +46,45 @@ class Trigger:
         #: When the first and the last request of the present burst came, in monotonic seconds.
         self._first: float | None = None
         self._last = 0.0
-        self._acting = False
+        #: The lowest version that the present burst is for, and the one that an action under way is for.
+        self._lowest: int | None = None
+        self._acting: int | None = None
+        #: Whether the present burst was ended.
+        self._is_over = False
 
     @property
     def pending(self) -> bool:
         """Whether an action is requested or not done."""
-        return self._first is not None or self._acting
+        return self.pending_up_to(math.inf)
 
-    def fire(self) -> None:
-        """Request an action; returns at once."""
+    def pending_up_to(self, version: float) -> bool:
+        """Whether an action that was requested for this version, or an earlier one, is not done."""
+        lowest = self._lowest  # read before the other: `take` writes them the other way round
+        acting = self._acting
+        return (lowest is not None and lowest <= version) or (acting is not None and acting <= version)
+
+    def fire(self, version: int = 0) -> None:
+        """Request an action for this version; returns at once."""
         with self._changed:
             self._last = self._clock()
+            self._lowest = version if self._lowest is None else min(version, self._lowest)
             if self._first is None:
                 self._first = self._last
+                self._changed.notify_all()
+
+    def end_burst(self) -> None:
+        """Make the action for the present burst, if there is one, begin without waiting for its end."""
+        with self._changed:
+            if self._first is not None and not self._is_over:
+                self._is_over = True
                 self._changed.notify_all()
 
     def seconds_until_due(self) -> float | None:
         """Return the seconds until the present burst is over; None if nothing is requested."""
         if self._first is None:
             return None
+        if self._is_over:
+            return 0.0
         return max(0.0, min(self._last + QUIET_SECONDS, self._first + MAX_BURST_SECONDS) - self._clock())
 
     def take(self, *, stopped: Callable[[], bool]) -> bool:
@@ -68,14 +93,16 @@ class Trigger:
             while not stopped():
                 left = self.seconds_until_due()
                 if left == 0.0:
-                    self._acting, self._first = True, None  # in this order `pending` stays True
+                    self._acting = self._lowest  # before the other is cleared: it stays pending
+                    self._lowest = self._first = None
+                    self._is_over = False
                     return True
                 self._changed.wait(left)
         return False
 
     def finish(self) -> None:
         """Record that the action that was taken is done."""
-        self._acting = False
+        self._acting = None
 
     def wake(self) -> None:
         """Make `take` check `stopped` again."""

@@ -6,7 +6,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Protocol
+
+#: In place of the names of those that could not be started.
+FAILED = "reflectors-on-demand"
 
 
 class StartedReflector(Protocol):
@@ -29,6 +33,8 @@ class OnDemandReflectors:
         self._lock = threading.Lock()
         self._stopped = False
         self._running: Mapping[str, StartedReflector] = {}
+        #: Whether they are needed and could not be started.
+        self._has_failed = False
 
     def follow(self, *, needed: bool) -> None:
         """Start or stop the reflectors, as they are needed."""
@@ -36,9 +42,12 @@ class OnDemandReflectors:
             if not needed:
                 self._stop()
             elif not self._running and not self._stopped:
-                self._running = self._new_reflectors()
-                for reflector in self._running.values():
-                    reflector.start()
+                try:
+                    self._running = self._start()
+                except BaseException:
+                    self._has_failed = True
+                    raise
+                self._has_failed = False
 
     def stop(self) -> None:
         """Stop the reflectors for good."""
@@ -52,10 +61,28 @@ class OnDemandReflectors:
             reflector.retry_now()
 
     def dead(self) -> list[str]:
-        """Return the names of the threads that were started and have ended."""
+        """Return the names of the threads that were started and have ended; all of them as one if they are
+        needed and could not be started, since nobody may try that again.
+        """
+        if self._has_failed:
+            return [FAILED]
         return [f"reflector-{kind}" for kind, reflector in self._running.items() if reflector.has_died]
 
+    def _start(self) -> Mapping[str, StartedReflector]:
+        """All of them, or none: if one cannot be started, the others are stopped, and the next `follow` tries
+        again.
+        """
+        reflectors = self._new_reflectors()
+        with ExitStack() as stops:
+            for reflector in reflectors.values():
+                stops.callback(reflector.stop)
+                reflector.start()
+            stops.pop_all()
+        return reflectors
+
     def _stop(self) -> None:
+        self._has_failed = False
         running, self._running = self._running, {}
-        for reflector in running.values():
-            reflector.stop()
+        with ExitStack() as stops:  # each, though another one raises
+            for reflector in running.values():
+                stops.callback(reflector.stop)

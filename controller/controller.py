@@ -31,6 +31,7 @@ the policies           the status of each queue whose condition PolicyResolved c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 
 from cluster.background_thread import BackgroundThread
@@ -255,6 +256,9 @@ class QueueController:
         """Ungate and retry the pods of resumed queues before all else. Returns these queues.
 
         Gates are removed at once; a retry may wait for a reading of the Leases, which is requested here.
+
+        An edit of a queue resumes queues below it, too. Their changes may come with the next sync, but their
+        pods are ungated in this one, all in one order.
         """
         queues = {
             queue
@@ -263,8 +267,12 @@ class QueueController:
             and QueueChange.SPEC in changes_of_queue
             and (self._ungating.is_resumed(queue) or queue in self._postponed)
         }
-        for queue in queues:
-            self._step("ungate", partial(self._ungate, queue, changes[queue]), queue=queue)
+        if queues:
+            queues.update(filter(self._ungating.is_resumed, self._store.members.queues()))
+        with self._ungating.resume_together() if len(queues) > 1 else nullcontext():
+            for queue in queues:
+                changes_of_queue = changes.get(queue, {QueueChange.SPEC})
+                self._step("ungate", partial(self._ungate, queue, changes_of_queue), queue=queue)
         return queues
 
     def _ungate(self, queue: str, changes_of_queue: set[Change]) -> None:
@@ -343,7 +351,12 @@ class QueueController:
             self._podgroup_statuses.reconcile(_groups(changes_of_queue))
 
     def _retry_preemptions(self, queue: str, members: list[Member]) -> None:
-        if self._preemption_retry.retry_if_refused(queue, members, may_retry=partial(self._may_retry, queue)):
+        if self._preemption_retry.retry_if_refused(
+            queue,
+            members,
+            may_retry=partial(self._may_retry, queue),
+            all_answer_alike=partial(self._acknowledgement.all_answer_alike, queue),
+        ):
             self._work_queue.add_after(queue, RETRY_SECONDS, members=True)
 
     def _members(self, queue: str, changes_of_queue: set[Change]) -> list[Member]:

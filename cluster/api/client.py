@@ -113,8 +113,11 @@ class Client:
     def get(self, path: str, **query: str | int) -> bytes:
         return self.request("GET", path, query=query)
 
-    def create(self, path: str, body: object, **query: str) -> bytes:
-        return self.request("POST", path, query=query, body=body, content_type=JSON)
+    def create(self, path: str, body: object, *, read_seconds: float | None = None, **query: str) -> bytes:
+        """`read_seconds`: the read time-out of this request, where it is not the client's."""
+        return self.request(
+            "POST", path, query=query, body=body, content_type=JSON, read_seconds=read_seconds
+        )
 
     def patch(self, path: str, body: object, *, content_type: str = MERGE_PATCH, **query: str) -> bytes:
         return self.request("PATCH", path, query=query, body=body, content_type=content_type)
@@ -132,6 +135,7 @@ class Client:
         content_type: str = JSON,
         accept: str = JSON,
         most_bytes: int | None = None,
+        read_seconds: float | None = None,
     ) -> bytes:
         """Send one request and return the whole body. Raises `TooLarge` if it exceeds `most_bytes`."""
         connection = self._open(
@@ -141,7 +145,7 @@ class Client:
             body=body,
             content_type=content_type,
             accept=accept,
-            read_seconds=self._read_seconds or READ_SECONDS,
+            read_seconds=read_seconds or self._read_seconds or READ_SECONDS,
         )
         try:
             return _join_pieces(connection.pieces(f"{method} {path}"), most_bytes, what=f"{method} {path}")

@@ -16,7 +16,7 @@ Invariants
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 import msgspec
 
@@ -38,13 +38,13 @@ class Departure(msgspec.Struct, frozen=True, gc=False):
 class Changes(msgspec.Struct):
     """`left`: members that left the watch. `moved`: members, as they were before another queue was written on
     them. `unwritten`: UIDs of members whose label or annotation does not name their queue. `namespaces`:
-    those that name another queue than before.
+    those that name another queue than before, with the version since when; 0 if it is not known.
     """
 
     left: dict[str, Departure] = {}
     moved: dict[str, Member] = {}
     unwritten: set[str] = set()
-    namespaces: set[str] = set()
+    namespaces: dict[str, int] = {}
     incomplete: bool = False
 
 
@@ -82,8 +82,8 @@ class LabelChanges:
                 if self._has_room(self._changes.unwritten):
                     self._changes.unwritten.add(after.uid)
 
-    def record_namespace(self, name: str) -> None:
-        """Record that the namespace names another queue than before."""
+    def record_namespace(self, name: str, version: int = 0) -> None:
+        """Record that the namespace names another queue than before, since this version, if it is known."""
         now = self._clock()
         if len(self._recent_until) >= MAX_CHANGES:
             self._recent_until = {name: until for name, until in self._recent_until.items() if until > now}
@@ -91,7 +91,8 @@ class LabelChanges:
             self._recent_until[name] = now + RECENT_SECONDS
         with self._lock:
             if self._has_room(self._changes.namespaces):
-                self._changes.namespaces.add(name)
+                known = self._changes.namespaces.get(name, version)
+                self._changes.namespaces[name] = min(known, version)
 
     def is_recent(self, namespace: str) -> bool:
         """Whether the namespace named another queue a moment ago, as far as this replica knows.
@@ -110,7 +111,7 @@ class LabelChanges:
             changes, self._changes = self._changes, Changes()
         return changes
 
-    def _has_room(self, kept: dict[str, Departure] | dict[str, Member] | set[str]) -> bool:
+    def _has_room(self, kept: Sized) -> bool:
         has_room = len(kept) < MAX_CHANGES
         self._changes.incomplete |= not has_room
         return has_room

@@ -1,14 +1,18 @@
-"""Creates a pod and deletes it, to cause events on the watch of pods.
+"""Causes events on a watch that may be quiet, so that it shows that it is up to date (`watch_progress`).
+
+- `MarkerPods` creates a pod and deletes it.
+- `MarkerAnnotation` changes an annotation of our own namespace.
 
 The pod is in our own namespace, has a scheduler that does not exist and a scheduling gate, and requests
 nothing, so no component acts on it. All replicas use one name. A replica that meets the pod of another one
 deletes it; in both cases an event newer than the call follows. The pod has the label by which members are
-watched; it is in an exempt namespace, so it is no member.
+watched; it is in an exempt namespace, so it is no member. Nothing reads the annotation.
 """
 
 from __future__ import annotations
 
 import contextlib
+import secrets
 from typing import Any
 
 import msgspec
@@ -54,6 +58,19 @@ class MarkerPods:
 
     def _delete(self) -> None:
         self._client.delete(f"{self._path}/{MARKER_POD}", {"gracePeriodSeconds": 0})
+
+
+class MarkerAnnotation:
+    """Call it to cause an event of a namespace. Raises `cluster.exceptions.ClusterError`."""
+
+    def __init__(self, client: Client, *, namespace: str) -> None:
+        self._client = client
+        self._path = f"/api/v1/namespaces/{namespace}"
+
+    def __call__(self) -> None:
+        """Give the annotation another value: a patch that changes nothing causes no event."""
+        annotations = {names.WATCH_MARKER: secrets.token_hex(4)}
+        self._client.patch(self._path, {"metadata": {"annotations": annotations}})
 
 
 def idle_pod(name: str, **spec: Any) -> dict[str, Any]:

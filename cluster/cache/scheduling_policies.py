@@ -6,6 +6,7 @@ Invariants
   until either changes; of names that no queue has nothing is kept.
 - A ConfigMap with a text that is wrong keeps the last good policy of that key, as long as this process lives.
 - Listeners are called after a change of any text, in the reflector's thread.
+- `version` is set after `policies`: who reads it first answers by policies of that version or later.
 """
 
 from __future__ import annotations
@@ -43,8 +44,12 @@ class SchedulingPolicies:
 
     def __init__(self) -> None:
         self.policies = NO_POLICIES
+        #: The resource version of the ConfigMap; 0 without one.
+        self.version = 0
         #: How often the policies have changed.
         self.changes = 0
+        #: How often another replica has come to answer by the present ones.
+        self.reports = 0
         self._listeners: list[Callable[[PolicySet, PolicySet], None]] = []
         self._resolved = _Resolved(None, NO_POLICIES, {})
 
@@ -65,13 +70,15 @@ class SchedulingPolicies:
 
     def _read(self, obj: ConfigMap | None) -> None:
         before = self.policies
+        version = obj.metadata.version if obj is not None else 0
         after = read_policies((obj.data or {}) if obj is not None else None, before)
         if after == before:
+            self.version = version
             return
         for name, entry in after.entries.items():
             if entry.problem is not None and entry is not before.entries.get(name):
                 log.warning("scheduling policy %s: %s", name, entry.problem)
-        self.policies = after
+        self.policies, self.version = after, version
         self.changes += 1
         for listener in self._listeners:
             listener(before, after)

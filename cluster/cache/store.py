@@ -199,23 +199,56 @@ class Store:
         """Whether members are about to be judged again, by the queues that namespaces name now."""
         return self.member_relists.pending
 
-    def relist_members(self) -> None:
-        """Have every kind that may have members listed and judged again; returns at once."""
-        self.member_relists.fire()
+    def relist_pending_up_to(self, version: int) -> bool:
+        """The same, by the queues that namespaces named at this version. If so, it is done soon, however
+        often namespaces change later.
+        """
+        if not self.member_relists.pending_up_to(version):
+            return False
+        self.member_relists.end_burst()
+        return True
 
-    def assume_bind_passes(self, sure: Callable[[str], bool] = lambda _queue: False) -> None:
+    def relist_members(self, version: int = 0) -> None:
+        """Have every kind that may have members listed and judged again; returns at once.
+
+        `version`: of the namespace that has come to name another queue; 0 if that may be an older change.
+        """
+        self.member_relists.fire(version)
+
+    def assume_bind_passes(
+        self, sure: Callable[[str], bool] = lambda _queue: False, *, binds: bool = True
+    ) -> None:
         """Assume that a replica that is gone let through each member that could be bound now.
 
-        `sure`: returns whether no member of a queue can have been let through.
+        `sure`: returns whether no member of a queue can have been let through. `binds`: whether its guard may
+        have allowed binds that are under way, of members that no scheduler calls filter for. A filtered
+        member's assumed pass stands for its bind, too.
         """
         for queue in self.members.queues():
             if sure(queue):
                 continue
             for member in self.members.waiting_in(queue):
-                if member.bindable and member.filtered:
+                if not member.bindable:
+                    continue
+                if member.filtered:
                     self.bind_passes.assume_pass(
                         namespace=member.namespace, name=member.name, queue=queue, uid=member.uid
                     )
+                elif binds:
+                    self.bind_passes.assume_bind(namespace=member.namespace, name=member.name, queue=queue)
+
+    def has_unfiltered_binds(self) -> bool:
+        """Return whether a bind that our own guard allowed may still be stored, of a pod that no scheduler
+        calls filter for.
+
+        Other replicas assume a pass for each pod that filter is called for, once we are gone.
+        """
+        for each in self.bind_passes.open_passes():
+            if each.bind and not each.assumed:
+                member = self.members.get(each.namespace, each.name)
+                if member is None or not member.filtered:
+                    return True
+        return False
 
     def record_write(self, at: float, version: int) -> None:
         """Record that a write of ours was stored as this version, begun at `at` (monotonic seconds) or later.
@@ -545,6 +578,15 @@ class Store:
         """Notify of the pods that a policy may have held back; `controller.status` sees to the statuses."""
         self.system_pods.follow(after)
         self._notify_of_refused_members()
+
+    def replica_reported_policies(self, version: int) -> None:
+        """Notify of the pods that another replica may have held back; it answers by policies of this version.
+
+        It may have been without its Lease for a while, so that nobody waited for its report.
+        """
+        if self.policies.policies.entries and version == self.policies.version:
+            self.policies.reports += 1
+            self._notify_of_refused_members()
 
     def lending_changed(self) -> None:
         """Notify of the pods that may have been denied the victims that another queue lends now."""

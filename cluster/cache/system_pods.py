@@ -73,6 +73,11 @@ class SystemPods:
         if self._uids is not None and obj.metadata.deletion_timestamp is not None:
             self._uids.discard(obj.metadata.uid)
 
+    @property
+    def known(self) -> bool:
+        """Whether a list of the pods has come since they are wanted."""
+        return self._uids is not None
+
     def is_protected(self, uid: str) -> bool:
         """Whether a pod that is no member is system-critical, or may be."""
         uids = self._uids

@@ -128,7 +128,9 @@ class LeaderElector:
         except Exception:
             log.exception("the leader's Lease")
             return False
-        if has_lease and not self._stopped.is_set():
+        if has_lease and self._stopped.is_set():
+            self._release()
+        elif has_lease:
             self.term += not was_leading
             self._leading_until = began + LEASE_SECONDS - MARGIN_SECONDS
             if not was_leading:
@@ -165,8 +167,10 @@ class LeaderElector:
         return False
 
     def _give_up(self) -> None:
-        if not self.leading:
-            return
+        if self.leading:
+            self._release()
+
+    def _release(self) -> None:
         self._leading_until = 0.0
         try:
             lease = self._leases.get(LEASE_NAME)

@@ -29,6 +29,7 @@ MARGIN_SECONDS = 2.0
 class LeaseSpec(_Wire, frozen=True):
     holder_identity: str | None = ""
     lease_duration_seconds: int | None = 0
+    renew_time: str | None = ""
 
 
 class Lease(_Wire, frozen=True):
@@ -42,6 +43,11 @@ class Lease(_Wire, frozen=True):
     @property
     def seconds(self) -> float:
         return float(self.spec.lease_duration_seconds or 0)
+
+    @property
+    def renewed_at(self) -> str:
+        """The time of the last renewal, as its holder wrote it: to be compared with itself alone."""
+        return self.spec.renew_time or ""
 
 
 class LeaseList(_Wire, frozen=True):
@@ -89,6 +95,11 @@ class Leases:
         metadata = {**extra, **({"resourceVersion": version} if version else {})}
         body = _body(holder=holder, seconds=seconds, extra=metadata)
         return decode_response(self._client.patch(f"{self._path}/{name}", body), _lease)
+
+    def annotate(self, lease: Lease, annotations: dict[str, str]) -> None:
+        """Set annotations, if the Lease still has this version (else `Conflict`)."""
+        meta = {"resourceVersion": lease.metadata.resource_version, "annotations": annotations}
+        self._client.patch(f"{self._path}/{lease.metadata.name}", {"metadata": meta})
 
     def delete(self, name: str, *, version: str = "") -> None:
         """Delete the Lease; with `version`, only if it still has that version (else `Conflict`)."""

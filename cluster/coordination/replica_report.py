@@ -32,7 +32,9 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     allowed may still be stored. `passes`: the pods of the open passes, as queue, namespace and name; None if
     they are more than `MAX_PASSES_NAMED`.
     `admitting`: the closed queues in which an admitted object may still be stored.
+    `policies`: the resource version of the ConfigMap by whose scheduling policies it answers; 0 without one.
     `ca`: which authority issued the certificate that it serves; empty if it does not know. `certs` reads it.
+    `version`: of the server. `scheduler`: its setting `scheduler_name`. The plugin reads both.
     """
 
     seen: int = 0
@@ -42,7 +44,10 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     members: int | None = None
     passes: tuple[tuple[str, str, str], ...] | None = None
     binds: tuple[str, ...] | None = None
+    policies: int | None = None
     ca: str | None = None
+    version: str | None = None
+    scheduler: str | None = None
 
     @property
     def has_open_work(self) -> bool:
@@ -87,7 +92,14 @@ def report_of(store: Store) -> ReplicaReport:
         members=pods,
         passes=list_open_passes(store, stopped, most=MAX_PASSES_NAMED),
         binds=_names_or_none(stopped_queues_with_binds(store)),
+        policies=policies_in_effect(store),
     )
+
+
+def policies_in_effect(store: Store) -> int | None:
+    """Return the version of the policies; None while each pod of no queue counts as system-critical."""
+    version = store.policies.version
+    return None if store.policies.policies.protects_system_pods and not store.system_pods.known else version
 
 
 def stopped_queues_with_passes(store: Store) -> tuple[str, ...]:

@@ -16,8 +16,15 @@ Invariants
   lists the queues again: stops may have been acknowledged without it.
 - A replica reports a version only after its answers use it: the snapshot is published first.
 - A dead replica counts until its Lease has not changed for `LEASE_SECONDS`, and no longer. A replica that
-  stops deletes its Lease, unless something that it admitted may still be stored. Then the Lease is left to
-  expire, and the leader that sees it expired knows that a replica was lost.
+  stops deletes its Lease, unless something that it let through may still be stored: an object that it
+  admitted, or a bind of a pod that no scheduler calls filter for. Then the Lease is left to expire, and the
+  leader that sees it expired knows that a replica was lost.
+- An expired Lease is kept for as long as a request takes from when it was seen to have expired. So each
+  replica that may lead meanwhile knows that a replica was lost. A Lease that is gone without that is of a
+  replica that ended in order, or so long ago that nothing is under way any more that only it knew.
+- Who sees a Lease expire marks it with the time of its last renewal, unless it has changed meanwhile. So
+  whoever leads next knows at once that it has expired, and takes back no acknowledgement to wait for it. The
+  next renewal makes the mark void.
 """
 
 from __future__ import annotations
@@ -41,11 +48,14 @@ from cluster.coordination.leases import (
 )
 from cluster.coordination.replica_report import ReplicaReport
 from cluster.exceptions import ClusterError, Conflict, NotFound
+from cluster.inflight.binds import REQUEST_SECONDS
 from cluster.readiness import LeaseValidity
 
 PREFIX = "sluice-replica-"
 LABEL = "sluice.dev/replica"
 SEEN_ANNOTATION = "sluice.dev/seen"
+#: On a Lease that has expired: its last renewal then, so that the mark is void once it is renewed again.
+EXPIRED_ANNOTATION = "sluice.dev/expired"
 #: The others count from when they saw a renewal; this margin is for clocks of different speed.
 GAP_MARGIN_SECONDS = 0.5
 RENEW_SECONDS = 1.5
@@ -55,6 +65,8 @@ RETRY_SECONDS = 0.3
 LEADER_REPORT_SECONDS = 0.05
 #: How often a replica looks for the end of open passes.
 OPEN_SECONDS = 0.02
+#: How long a replica that stops waits for the end of binds that its guard allowed.
+LAST_BINDS_SECONDS = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +75,8 @@ class ReplicaReading(msgspec.Struct, frozen=True):
     """What the Leases of the other replicas say, by the replica's name.
 
     `version`: a resource version that was current when they were read. `left`: a former replica is gone, or
-    may be. `vanished`: one is known to be gone. `lost`: the last reports of the replicas that are gone, if
-    those of all of them are known.
+    may be. `vanished`: one is known to be gone. `expired`: one did not end in order. `lost`: the last reports
+    of the replicas that are gone, if those of all of them are known. Each that is gone is in one reading.
     """
 
     views: dict[str, ReplicaReport]
@@ -72,7 +84,10 @@ class ReplicaReading(msgspec.Struct, frozen=True):
     left: bool
     vanished: bool
     lost: list[ReplicaReport] | None = None
-    #: The expired Leases of replicas that are gone, to be deleted.
+    expired: bool = False
+    #: Leases that we have seen expire, to be marked.
+    unmarked: tuple[Lease, ...] = ()
+    #: Leases that expired long ago, to be deleted.
     ended: tuple[Lease, ...] = ()
 
 
@@ -94,17 +109,19 @@ class ReplicaLease:
         report: Callable[[], ReplicaReport],
         relist_queues: RelistQueues,
         lingering: Callable[[], bool] = lambda: False,
+        has_binds: Callable[[], bool] = lambda: False,
         leads: Callable[[], bool] = lambda: False,
         renewed: Callable[[float, int], object] = lambda _at, _version: None,
         validity: LeaseValidity | None = None,
     ) -> None:
-        """`lingering`: whether something that we admitted may still be stored. `leads`: whether this replica
-        leads. `renewed`: called after each renewal with its begin, in monotonic seconds, and its resource
-        version.
+        """`lingering`: whether something that we admitted may still be stored. `has_binds`: whether a bind
+        that only we know of may still be stored. `leads`: whether this replica leads. `renewed`: called after
+        each renewal with its begin, in monotonic seconds, and its resource version.
         """
         self._leads = leads
         self._on_renewed = renewed
         self._lingering = lingering
+        self._has_binds = has_binds
         self._leases = leases
         self._relist_queues = relist_queues
         self._is_fresh: Callable[[], bool] | None = None
@@ -150,8 +167,10 @@ class ReplicaLease:
         self._changed.set()
 
     def _run(self) -> None:
-        while not self._stopped.is_set():
+        while True:
             self._changed.clear()
+            if self._stopped.is_set():  # asked after that: `stop` sets the other one later
+                break
             pods_asked_for, self._asked_for_pods = self._asked_for_pods, False
             view = self._report()
             due = (
@@ -223,7 +242,8 @@ class ReplicaLease:
 
     def _end(self) -> None:
         self._validity.end()
-        if self._lingering():
+        self._await_binds()
+        if self._lingering() or self._has_binds():
             return
         try:
             self._leases.delete(self._name)
@@ -231,6 +251,12 @@ class ReplicaLease:
             return
         except ClusterError as exc:
             log.warning("our own Lease could not be deleted: %s", exc)
+
+    def _await_binds(self) -> None:
+        """Wait until the binds that only we know of have ended, but not for long."""
+        until, pause = self._clock() + LAST_BINDS_SECONDS, threading.Event()
+        while self._has_binds() and self._clock() < until:
+            pause.wait(OPEN_SECONDS)
 
 
 class LeaseEvents:
@@ -283,8 +309,8 @@ class LeaseEvents:
 class OtherReplicas:
     """Reads the Leases of the other replicas.
 
-    `list` and `delete` send requests, from any thread. `read` is for one thread. `events`: what the watch of
-    the Leases shows.
+    `list`, `mark_expired` and `delete` send requests, from any thread. `read` is for one thread. `events`:
+    what the watch of the Leases shows.
     """
 
     def __init__(
@@ -294,16 +320,25 @@ class OtherReplicas:
         identity: str,
         clock: Callable[[], float],
         events: LeaseEvents | None = None,
+        request_seconds: float = REQUEST_SECONDS,
     ) -> None:
+        """`request_seconds`: the API server's request time-out. An expired Lease is kept for so long."""
         self.events = events or LeaseEvents()
         self._leases = leases
         self._own = f"{PREFIX}{identity}"
         self._observed = ObservedLease(clock, sightings=self.events.sightings)
+        self._request_seconds = request_seconds
         self._known: dict[str, ReplicaReport] | None = None
+        #: The begin of the first list in which a Lease had expired, by its name, in monotonic seconds.
+        self._expired_at: dict[str, float] = {}
 
     def list(self) -> LeaseList:
         """List the Leases of all replicas, in a consistent read. Raises `cluster.exceptions.ClusterError`."""
         return self._leases.list(label=f"{LABEL}=true")
+
+    def mark_expired(self, lease: Lease) -> None:
+        """Mark a Lease that was seen to expire. Raises `cluster.exceptions.ClusterError`."""
+        self._leases.annotate(lease, {EXPIRED_ANNOTATION: lease.renewed_at})
 
     def delete(self, lease: Lease) -> None:
         """Delete the Lease of a replica that is gone. Raises `cluster.exceptions.ClusterError`."""
@@ -322,16 +357,47 @@ class OtherReplicas:
         """
         leases = [lease for lease in listed.items or () if lease.metadata.name != self._own]
         self._observed.keep_only(lease.metadata.name for lease in leases)
-        gone = [lease for lease in leases if self._observed.expired(lease, began=began)]
-        ended = tuple(lease for lease in gone if lease.metadata.deletion_timestamp is None)
+        unmarked = [
+            lease
+            for lease in leases
+            if not _is_marked_expired(lease) and self._observed.expired(lease, began=began)
+        ]
+        gone = [lease for lease in leases if lease in unmarked or _is_marked_expired(lease)]
+        counted = self._expired_at
+        self._expired_at = {lease.metadata.name: counted.get(lease.metadata.name, began) for lease in gone}
+        expired = bool(self._expired_at.keys() - counted.keys())
+        ended = tuple(lease for lease in gone if self._is_outdated(lease, now=began))
         live = [lease for lease in leases if lease not in gone]
         before, self._known = self._known, {lease.metadata.name: _view(lease) for lease in live}
         views = {name.removeprefix(PREFIX): view for name, view in self._known.items()}
+        reading = ReplicaReading(
+            views,
+            listed.version,
+            left=True,
+            vanished=expired,
+            expired=expired,
+            unmarked=tuple(lease for lease in unmarked if lease.renewed_at and lease not in ended),
+            ended=ended,
+        )
         if before is None:
-            return ReplicaReading(views, listed.version, left=True, vanished=bool(gone), ended=ended)
-        lost = [view for name, view in before.items() if name not in self._known]
-        is_lost = bool(lost or gone)
-        return ReplicaReading(views, listed.version, left=is_lost, vanished=is_lost, lost=lost, ended=ended)
+            return reading
+        # One that came after the former list, and was killed before this one, is known by its Lease alone.
+        by_lease = [
+            _view(lease) for lease in gone if lease.metadata.name not in counted.keys() | before.keys()
+        ]
+        lost = [*(view for name, view in before.items() if name not in self._known), *by_lease]
+        is_lost = bool(lost or expired)
+        return msgspec.structs.replace(reading, left=is_lost, vanished=is_lost, lost=lost)
+
+    def _is_outdated(self, lease: Lease, *, now: float) -> bool:
+        """Return whether nothing that the replica of this expired Lease let through can still be stored."""
+        meta = lease.metadata
+        return meta.deletion_timestamp is None and now >= self._expired_at[meta.name] + self._request_seconds
+
+
+def _is_marked_expired(lease: Lease) -> bool:
+    """Return whether a replica has seen the Lease expire, and nothing has renewed it since."""
+    return bool(lease.renewed_at) and lease.metadata.annotation(EXPIRED_ANNOTATION) == lease.renewed_at
 
 
 def _view(lease: Lease) -> ReplicaReport:

@@ -14,6 +14,12 @@ bind included, has ended. A bind by another client says nothing about the schedu
 What a replica that is gone had let through is unknown, also after a restart of this one. So each pod that it
 could have let through is assumed to have passed filter (`assume_pass`). The assumption ends when its
 scheduler has ended that attempt: it was asked to try again (`record_retry`) and has done so (`end_attempt`).
+That may take minutes: kube-scheduler retries a pod that only its node affinity keeps back when a node changes
+so that the pod fits, else after five minutes.
+
+For a pod that no scheduler calls filter for, what such a replica let through is a bind that its guard let
+pass. Where a replica was killed, such a bind is assumed for each of these pods that could be bound
+(`assume_bind`). One that ends in order has waited for these binds (`Store.has_unfiltered_binds`).
 
 Callers can name pods that do not exist. `drop_settled` drops the passes of pods that do not wait, once the
 store has every pod that could have been named (`cluster.cache.watch_progress`). At most `MAX_UNKNOWN_PODS`
@@ -22,6 +28,9 @@ passes of pods that the store does not know are kept; beyond, callers are told t
 Invariants
 - A pass is recorded before the snapshot that decides the answer is read. So a thread that publishes a stop
   and then sees no open pass knows that no answer from the former snapshot is still on its way.
+- A retry that was requested and not made yet is remembered while filter's pass from before it is open
+  (`_retried_at`). The time of the first request counts until the retry is made: a later request changes
+  nothing on the pod, so it cannot be told which of them the scheduler has answered.
 - Threads: request handlers record passes and refusals, the pod reflector's thread closes, the controller and
   the replica's Lease read. What filter does is one operation on a dict, which the interpreter does in one
   step.
@@ -38,6 +47,13 @@ import msgspec
 REQUEST_SECONDS = 60.0
 #: The age at which a pass of a pod that is unknown is dropped.
 FORGOTTEN_SECONDS = 60.0
+
+#: kube-scheduler retries every pod that waits after 5 minutes, which it checks every 30 s
+#: (its backend/queue/scheduling_queue.go).
+RETRIED_SECONDS = 360.0
+
+#: Stands for the UID of the request of an assumed bind.
+ASSUMED = "assumed"
 
 #: Passes of pods that the store does not know: an honest scheduler is ahead of our watch by a few.
 MAX_UNKNOWN_PODS = 5_000
@@ -80,7 +96,7 @@ class BindPasses:
         self.request_seconds = request_seconds
         self._filter_passes: dict[Key, BindPass] = {}
         self._binds: dict[Key, dict[str, BindPass]] = {}
-        #: When the scheduler of a pod was asked to try it again.
+        #: When the scheduler of a pod was first asked to try it again, until it has.
         self._retried_at: dict[Key, float] = {}
         #: Held briefly for each use of `_binds`; filter touches `_binds` only during a stop.
         self._lock = threading.Lock()
@@ -123,9 +139,18 @@ class BindPasses:
                     self._binds.pop(key, None)
 
     def record_bind_pass(
-        self, *, request: str, namespace: str, name: str, queue: str, by_scheduler: bool
+        self,
+        *,
+        request: str,
+        namespace: str,
+        name: str,
+        queue: str,
+        by_scheduler: bool,
+        assumed: bool = False,
     ) -> None:
-        """Record that the guard is about to allow a bind; `request` is the UID of its request."""
+        """Record that the guard is about to allow a bind; `request` is the UID of its request. `assumed`: the
+        guard of a replica that is gone may have allowed it (`assume_bind`).
+        """
         bind = BindPass(
             namespace=namespace,
             name=name,
@@ -133,6 +158,7 @@ class BindPasses:
             at=self._clock(),
             bind=True,
             by_scheduler=by_scheduler,
+            assumed=assumed,
         )
         with self._lock:
             self._binds.setdefault((namespace, name), {})[request] = bind
@@ -141,6 +167,16 @@ class BindPasses:
         """Assume that a replica that is gone let this pod through, in filter and in the guard."""
         self._filter_passes[namespace, name] = BindPass(
             namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock(), assumed=True
+        )
+
+    def assume_bind(self, *, namespace: str, name: str, queue: str) -> None:
+        """Assume that the guard of a replica that is gone allowed a bind of this pod.
+
+        The assumption ends as any pass by the guard does. It is for a pod that no scheduler calls filter for,
+        and whoever binds it need not make one attempt at a time.
+        """
+        self.record_bind_pass(
+            request=ASSUMED, namespace=namespace, name=name, queue=queue, by_scheduler=False, assumed=True
         )
 
     def end_attempt(self, namespace: str, name: str) -> None:
@@ -163,9 +199,23 @@ class BindPasses:
         before = self._clock() - seconds
         return [each for each in self.open_passes() if each.by_scheduler and each.at <= before]
 
-    def record_retry(self, namespace: str, name: str) -> None:
-        """Record that the pod's scheduler is about to be asked to try it again."""
-        self._retried_at[namespace, name] = self._clock()
+    def record_retry(self, namespace: str, name: str) -> float:
+        """Record that the pod's scheduler is about to be asked to try it again.
+
+        Return when it was first, in monotonic seconds, as long as it has not.
+        """
+        return self._retried_at.setdefault((namespace, name), self._clock())
+
+    def namespaces_awaiting_retry(self) -> set[str]:
+        """Return the namespaces of assumed passes whose scheduler was asked for a retry and is about to make
+        it: until `RETRIED_SECONDS` after the request."""
+        since = self._clock() - RETRIED_SECONDS
+        passes = ((self._filter_passes.get(key), at) for key, at in list(self._retried_at.items()))
+        return {
+            each.namespace
+            for each, at in passes
+            if each is not None and each.assumed and since < at and each.at <= at
+        }
 
     def drop_settled(self, *, before: float, waits: Callable[[BindPass], bool]) -> None:
         """Drop the passes recorded up to `before`, in monotonic seconds, whose pod does not wait.
@@ -238,7 +288,9 @@ class BindPasses:
         """Drop expired passes: binds that cannot be stored any more, and old passes of unknown pods."""
         now = self._clock()
         for key, at in list(self._retried_at.items()):
-            if at <= now - self.request_seconds:
+            filter_pass = self._filter_passes.get(key)
+            is_needed = filter_pass is not None and filter_pass.at <= at
+            if at <= now - self.request_seconds and not is_needed:
                 self._retried_at.pop(key, None)
         for key, each in list(self._filter_passes.items()):
             if each.at < now - FORGOTTEN_SECONDS and known(*key) is None:

@@ -7,7 +7,11 @@ the next write deletes it for good.
 Invariants
 - A fault is recorded exactly as long as the current definition has it. A definition that does not exist
   lacks every field.
-- The required fields are the fields of our structs (`cluster.objects`), so the two cannot drift apart.
+- The required fields are the fields of our structs (`cluster.objects`), so the two cannot drift apart, and
+  those of `spec.drain` and `status.drain`, which no struct there has. A test compares them with the
+  definitions in manifests/crds.
+- A server does not start while a definition has a fault (`current_faults`, called before anything is
+  written); the watch finds what becomes wrong later.
 - A queue that a foreign definition served is never accepted, even if the watch brings the definition later
   than the queue (`read_queue`).
 
@@ -22,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 from msgspec import inspect
 
+from cluster.api.client import Client, decode_response
 from cluster.decoding import LenientReader
 from cluster.exceptions import NotFound
 from cluster.objects import Command, Metadata, PodGroup, QueueObject
@@ -38,18 +43,29 @@ log = logging.getLogger(__name__)
 class RequiredFields(msgspec.Struct, frozen=True):
     """What one definition must have: a version, the fields of a struct, and a status subresource if `status`.
 
-    The parts of conditions are not required: one struct reads the conditions of every kind, and no kind has
-    all of its fields.
+    `more`: fields that the struct does not spell out, by the field that they are in. The parts of conditions
+    are not required: one struct reads the conditions of every kind, and no kind has all of its fields.
     """
 
     version: str
     shape: type[msgspec.Struct]
     status: bool = False
+    more: Mapping[tuple[str, ...], tuple[str, ...]] = {}
 
 
+#: Read by `queues.drain.model`, and written by `queues.drain.progress`.
+_DRAIN = {
+    ("spec", "drain"): (
+        *("rate", "inFlight", "barePods", "keep", "deadline", "afterDeadline", "gracePeriodSeconds"),
+    ),
+    ("status", "drain"): (
+        *("since", "evicted", "suspended", "deleted", "left", "leaving", "kept", "blocked", "blockers"),
+    ),
+    ("status", "drain", "blockers", "*"): ("name", "pods", "never", "message"),
+}
 #: By the definition's name.
 REQUIRED: Mapping[str, RequiredFields] = {
-    "queues.scheduling.volcano.sh": RequiredFields("v1beta1", QueueObject, status=True),
+    "queues.scheduling.volcano.sh": RequiredFields("v1beta1", QueueObject, status=True, more=_DRAIN),
     "podgroups.scheduling.volcano.sh": RequiredFields("v1beta1", PodGroup),
     "commands.bus.volcano.sh": RequiredFields("v1alpha1", Command),
 }
@@ -154,7 +170,7 @@ def definition_fault(name: str, definition: Definition | None) -> str:
     if need.status and version.subresources.status is None:
         return f"the CustomResourceDefinition {name} has no status subresource; {REMEDY}"
     schema = version.schema.open_api_v3_schema
-    missing = [".".join(path) for path in needed_fields(need.shape) if not schema.serves(path)]
+    missing = [".".join(path) for path in needed_fields(need) if not schema.serves(path)]
     if not missing:
         return ""
     more = f" and {len(missing) - MAX_FIELDS_NAMED} more" if len(missing) > MAX_FIELDS_NAMED else ""
@@ -163,13 +179,30 @@ def definition_fault(name: str, definition: Definition | None) -> str:
     )
 
 
-def needed_fields(shape: type[msgspec.Struct]) -> list[tuple[str, ...]]:
-    """Return the paths of a struct's fields on the wire, nested ones included; `*` means a list's items."""
-    return [
+def needed_fields(need: RequiredFields) -> list[tuple[str, ...]]:
+    """Return the paths of the fields on the wire, nested ones included; `*` means a list's items."""
+    read = [
         path
-        for path in _paths(inspect.type_info(shape), ())
+        for path in _paths(inspect.type_info(need.shape), ())
         if path[0] != "metadata" and path[:-1][:2] != CONDITIONS
     ]
+    return [*read, *((*path, name) for path, names in need.more.items() for name in names)]
+
+
+class _Definitions(msgspec.Struct, frozen=True):
+    items: list[Definition] = []
+
+
+_definitions = msgspec.json.Decoder(_Definitions)
+
+
+def current_faults(client: Client) -> Iterator[str]:
+    """Read the definitions now, and yield what is wrong with each. Raises `ClusterError`."""
+    for name in REQUIRED:
+        # Listed by name: our role allows to list and watch them, and no more.
+        listed = decode_response(client.get(PATH, fieldSelector=f"metadata.name={name}"), _definitions)
+        if fault := definition_fault(name, listed.items[0] if listed.items else None):
+            yield fault
 
 
 def _paths(kind: inspect.Type, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

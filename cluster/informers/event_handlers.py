@@ -92,9 +92,9 @@ class NamespaceEventHandler:
         self._store.labels_changed(name, _labels(stored))
         queue_changed = self._queue_changed(name, before)
         if queue_changed or _is_selected_anew(stored, obj):
-            self._store.label_changes.record_namespace(name)
+            self._store.label_changes.record_namespace(name, obj.metadata.version)
         if queue_changed:
-            self._store.relist_members()
+            self._store.relist_members(obj.metadata.version)
         self._store.notify("")
 
     def _queue_changed(self, name: str, before: str | None) -> bool:

@@ -11,12 +11,13 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from cluster.api.client import Client
-from cluster.cache.marker_pods import MarkerPods
+from cluster.cache.marker_pods import MarkerAnnotation, MarkerPods
 from cluster.cache.scheduling_policies import ConfigMap
 from cluster.cache.store import Store
 from cluster.cache.system_pods import SystemPod
@@ -60,11 +61,11 @@ ALL_KINDS = (*MEMBERSHIP_KINDS, *MEMBER_KINDS)
 #: The pods of no queue: watched while some policy protects the system-critical ones among them, and only then
 #: (`cluster.cache.system_pods`).
 SYSTEM_PODS = "system-pods"
-#: An acknowledgement depends on these kinds; it may wait until their caches are as new as the stop.
-ACKNOWLEDGED_KINDS = ("queues", "pods", "namespaces", "podgroups")
 #: Stops and Commands wait for these kinds, so a dead watch of them must be noticed soon; a policy is to be in
 #: effect within a second.
-SHORT_WATCH_KINDS = (*ACKNOWLEDGED_KINDS, "commands", "policies")
+SHORT_WATCH_KINDS = ("queues", "pods", "namespaces", "podgroups", "commands", "policies")
+#: A start that waits for a kind sees so soon that it is stopped.
+STOP_SECONDS = 0.05
 
 
 class PolicySource(msgspec.Struct, frozen=True):
@@ -122,15 +123,16 @@ class Informers:
         readiness: ClusterReadiness,
         metrics: Metrics,
         marker: MarkerPods | None = None,
+        namespace_marker: MarkerAnnotation | None = None,
         policies: PolicySource = DEFAULT_POLICIES,
         unawaited: Iterable[UnawaitedKind] = (),
     ) -> None:
-        """`policies`: the ConfigMap with the scheduling policies. `marker`: causes a pod event
-        (`cluster.cache.marker_pods`). `unawaited`: kinds that others need.
+        """`policies`: the ConfigMap with the scheduling policies. `marker`, `namespace_marker`: cause an
+        event of a pod and of a namespace (`cluster.cache.marker_pods`). `unawaited`: kinds that others need.
         """
         self._readiness = readiness
         self._progress = store.progress
-        self._started = False
+        self._started = self._stopped = False
         self._client = client
         self._metrics = metrics
         self._backoff = store.backoff
@@ -189,9 +191,10 @@ class Informers:
             name="workload-lookups",
             clock=store.clock.monotonic,
         )
-        for kind in ACKNOWLEDGED_KINDS:
-            own = marker if kind == "pods" else None
-            store.progress.attach(kind, self.reflectors[kind], marker=own, two_steps=own)
+        store.progress.attach("pods", self.reflectors["pods"], marker=marker, two_steps=marker)
+        store.progress.attach("namespaces", self.reflectors["namespaces"], marker=namespace_marker)
+        for kind in ("queues", "podgroups"):
+            store.progress.attach(kind, self.reflectors[kind])
 
     def _workload_reflector(self, kind: WorkloadKind, store: Store) -> Reflector[WorkloadObject]:
         handler = WorkloadEventHandler(kind, store, find=self._lookups.find, relist=self._lookups.relist)
@@ -294,19 +297,28 @@ class Informers:
 
     def start(self, *, patience: float) -> None:
         """Start all reflectors; wait up to `patience` seconds for `MEMBERSHIP_KINDS` before the others."""
-        self._started = True
         self._progress.start()
         self._relisting.start()
         self._looking_up.start()
+        self._started = True
         for kind in MEMBERSHIP_KINDS:
             self.reflectors[kind].start()
         until = time.monotonic() + patience
         for kind in MEMBERSHIP_KINDS:
-            self.reflectors[kind].synced.wait(max(0.0, until - time.monotonic()))
+            self._await_synced(kind, until)
+        if self._stopped:
+            return
         for kind in MEMBER_KINDS:
             self.reflectors[kind].start()
         for reflector in self._unawaited.values():
             reflector.start()
+
+    def _await_synced(self, kind: str, until: float) -> None:
+        """Wait until the kind is in sync, at most until that time, and not after `stop`."""
+        synced = self.reflectors[kind].synced
+        while not self._stopped and (left := until - time.monotonic()) > 0:
+            if synced.wait(min(left, STOP_SECONDS)):
+                return
 
     def dead(self) -> list[str]:
         """Return the names of the threads that were started and have ended."""
@@ -320,13 +332,15 @@ class Informers:
         return dead
 
     def stop(self) -> None:
-        self._progress.stop()
-        self._relisting.stop()
-        self._looking_up.stop()
-        for reflectors in self._on_demand:
-            reflectors.stop()
-        for reflector in self.reflectors.values():
-            reflector.stop()
+        """Stop all reflectors, also while another thread starts them: its `start` returns soon."""
+        self._stopped = True
+        with ExitStack() as stops:  # in the reverse order; each, though another one raises
+            for reflector in self.reflectors.values():
+                stops.callback(reflector.stop)
+            for reflectors in self._on_demand:
+                stops.callback(reflectors.stop)
+            for thread in (self._looking_up, self._relisting, self._progress):
+                stops.callback(thread.stop)
 
     def relist_queues(self) -> Callable[[], bool]:
         """Start a new list of the queues; return a function that says whether it is done."""

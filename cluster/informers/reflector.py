@@ -227,9 +227,9 @@ class Reflector(Generic[T]):
         self._awake.set()
         for _ in range(CUTS):  # repeated: the thread may have been between two requests
             self._client.interrupt()
+            self._thread.join(timeout=CUT_SECONDS)  # first: a start under way in another thread counts
             if not self._thread.alive:
                 return
-            self._thread.join(timeout=CUT_SECONDS)
 
     def relist(self) -> int:
         """Request a new list; return the value that `completed` reaches once such a list is done."""
@@ -288,8 +288,10 @@ class Reflector(Generic[T]):
         return self._relist_at < math.inf and time.monotonic() >= self._relist_at
 
     def _run(self) -> None:
-        while not self._stopped.is_set():
+        while True:
             self._awake.clear()  # a request that comes from here on ends the rest after this try
+            if self._stopped.is_set():  # asked after that: `stop` sets the other one later
+                return
             self._accepted = False
             try:
                 if self._list_is_due:

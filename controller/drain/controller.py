@@ -21,6 +21,7 @@ for.
 
 Invariants
 - A drain that has ended sends no further request, at once (`DrainRequests.check_drains`).
+- A queue is not Drained before its requests are answered, so that its counts are complete then.
 - A step that fails, or takes long, delays its own drain alone.
 - Whatever users make, one step and one read take bounded work, and a drain leaves the others their shares.
 """
@@ -202,7 +203,10 @@ class DrainController:
         drain.schedule(self._next_step_at(planned, wait, delayed=len(delays)))
         drain.forget_absent(uids(pods))
         progress = progress_by_queue(planned, drain.queues, delays=delays, selects=self._store.selects)
-        return self._drains.record_progress(progress, stored=self._counts_of_status)
+        # A pod may be gone before its eviction is answered.
+        pending = drain.pending_queues
+        complete = {queue: each for queue, each in progress.items() if each.left or queue not in pending}
+        return self._drains.record_progress(complete, stored=self._counts_of_status)
 
     # 1. Snapshot
 

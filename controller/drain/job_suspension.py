@@ -180,6 +180,9 @@ class JobSuspension:
             return False
         path = _path(workload.kind, workload.namespace, workload.name)
         if workload.kind.suspension is Suspension.COMMAND:
+            obj = decode_response(self._context.client.get(path), _workload).metadata
+            if (obj.uid, obj.annotation(names.SUSPENDED)) != (workload.uid, workload.suspended_by_drain):
+                return False  # resumed already, and the cache is behind: a second Command would act again
             # The Command that aborted it may not have been taken yet.
             self._delete_command(workload, "AbortJob")
             self._create_command(workload, workload.kind, action="ResumeJob")

@@ -97,10 +97,11 @@ class RequestResult(msgspec.Struct, frozen=True, kw_only=True):
 class Request(msgspec.Struct, kw_only=True):
     """The request for one pod or workload; see the table of states.
 
-    `budgets` and `pods`: the disruptions that are pending. `answered_at`: since when they are granted.
-    `failures`: in a row; `message`: of the last one.
+    `queue`: whose counts get its result. `budgets` and `pods`: the disruptions that are pending.
+    `answered_at`: since when they are granted. `failures`: in a row; `message`: of the last one.
     """
 
+    queue: str = ""
     budgets: tuple[BudgetKey, ...] = ()
     pods: int = 0
     pending: bool = False
@@ -141,6 +142,11 @@ class Requests:
             if uid not in present or expired or is_leaving(uid):
                 request.granted_at = None
 
+    @property
+    def pending_queues(self) -> frozenset[str]:
+        """The queues with requests that were sent and not answered."""
+        return frozenset(each.queue for each in self._by_uid.values() if each.pending)
+
     def pending_disruptions(self, snapshot: DrainSnapshot | None) -> dict[BudgetKey, int]:
         """By budget: the disruptions that were requested and that the snapshot does not count yet."""
         pending: dict[BudgetKey, int] = {}
@@ -156,10 +162,11 @@ class Requests:
         return all(each is None or _may_send(each, now) for each in requests)
 
     def send(self, unit: Unit) -> None:
+        queues, first = {pod.uid: pod.queue for pod in unit.pods}, unit.pods[0].queue
         for uid, pods in _uids(unit):
             request = self._request(uid)
             request.pending, request.answered_at = True, None
-            request.budgets, request.pods = unit.budgets, pods
+            request.queue, request.budgets, request.pods = queues.get(uid, first), unit.budgets, pods
 
     def has_command(self, unit: Unit) -> bool:
         """Whether a Command was sent for the unit's workload.

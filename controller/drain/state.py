@@ -203,6 +203,11 @@ class DrainState:
         """UIDs of pods and workloads with a request that the cache does not show yet."""
         return self._requests.unshown
 
+    @property
+    def pending_queues(self) -> frozenset[str]:
+        """The queues with requests that were sent and not answered: their counts are not complete."""
+        return self._requests.pending_queues
+
     def pending_disruptions(self) -> dict[BudgetKey, int]:
         """By budget: the disruptions that were requested and that the snapshot does not count yet."""
         return self._requests.pending_disruptions(self.snapshot)

@@ -32,7 +32,11 @@ and has no label                                                                
 What a stop waits for (`obstacle`):
 
 1. the list of the pods on no node that lack the label, as of the version of pods that the stop needs
-   (`StopAcknowledgement`), has been read. So no member that could be bound is unknown;
+   (`StopAcknowledgement`), has been read; and one that was begun after each change of what a namespace names,
+   up to that version, was seen here. So no member that could be bound is unknown. Later changes have no share
+   in it: a namespace that changes all the time puts off no stop. If there are such pods at all, the watch of
+   namespaces is made to catch up with that version (`cluster.cache.watch_progress`): a namespace that it is
+   late to show could make members of them;
 2. each member in it of the stopped queues, and each that lost or changed its label while it was on no node,
    has its label again. One that left the watch when the stop waited for nothing else is not waited for
    (`departures_until`);
@@ -88,6 +92,7 @@ RESTORE = Backoff(0.5, 30.0)
 MAX_OPEN = 2000
 #: A bind by a scheduler that does not call the extender is stored within this time of its admission.
 BYPASS_SECONDS = 2.0
+NAMESPACES = "namespaces"
 #: Pods whose label was restored and that are remembered, so that a war over labels does not run hot.
 MAX_RESTORED = 1000
 
@@ -100,6 +105,7 @@ class MemberAdoption:
         self._context = context
         self._changed = changed
         self._store = context.store
+        self._progress = context.store.progress
         settings = context.store.membership_settings
         selection = PodSelection(
             schedulers=settings.owned_schedulers,
@@ -132,8 +138,12 @@ class MemberAdoption:
         self._stopped_scan_at = -math.inf
         #: The numbers of the list that shows what became of changes that were not kept, and of the last one.
         self._needed_scan = self._received_scan = 0
+        #: Changes of what a namespace names: its version, and the number of the list that is begun later.
+        self._namespace_scans: list[tuple[int, int]] = []
         #: The version of the first list of waiting pods in this term; 0 before it was read.
         self._term_version = 0
+        #: Whether the newest list of waiting pods had any, members or not.
+        self._are_unlabelled = False
 
     # Questions
 
@@ -142,7 +152,7 @@ class MemberAdoption:
 
         Passes may be assumed for them.
         """
-        applied = self._store.progress.applied("pods")
+        applied = self._progress.applied("pods")
         self._take_changes()  # all up to this version, our own writes too: before these members are closed
         for member in self._writes.written(queues, applied):
             if self._is_accounted_for(member):
@@ -154,11 +164,15 @@ class MemberAdoption:
         watch later, and may have been deleted, is not waited for (`departures_until`). Closes no member, so
         that no pass is assumed after the passes were gathered: `settle` does.
         """
-        self._take_changes()
+        is_late = self._take_changes_up_to(since)
         if not self._has_listed(since):
             failure = f": {self._waiting.failure}" if self._waiting.failure else ""
             return Obstacle(ObstacleReason.UNLABELLED, f"pods without a label are looked for{failure}")
+        if is_late and self._progress.demand(NAMESPACES, since):
+            self._changed()  # they have come since, and no listener is called
         first = next((each for each in self._bindable(queues) if each.is_found or each.since <= until), None)
+        if first is None and is_late:
+            return Obstacle(ObstacleReason.UNLABELLED, "what namespaces name is known as of before the stop")
         if first is None:
             return None
         if not first.is_found:
@@ -171,20 +185,31 @@ class MemberAdoption:
 
     def departures_until(self, queues: frozenset[str], *, since: int) -> float:
         """The time up to which members that left the watch count for a stop of these queues that waits for
-        nothing else; infinity if it waits for a member that exists, or for a list.
+        nothing else; infinity if it waits for a member that exists, for a list, or for namespaces.
 
         Call it after the evidence was gathered. A member that leaves later was in that evidence: it is as
         if it left after the acknowledgement. Members that leave all the time put off no stop for good.
         """
-        self._take_changes()
+        is_late = self._take_changes_up_to(since)
         exists = any(member.is_found for member in self._bindable(queues))
-        return math.inf if exists or not self._has_listed(since) else self._now()
+        return math.inf if exists or is_late or not self._has_listed(since) else self._now()
+
+    def _take_changes_up_to(self, version: int) -> bool:
+        """Take the changes. Return whether a namespace that changed before this version may be missing in
+        them, where pods without a label wait that it could make members.
+        """
+        are_namespaces_known = self._progress.applied(NAMESPACES) >= version  # before their changes are taken
+        self._take_changes()
+        return self._are_unlabelled and not are_namespaces_known
 
     def _has_listed(self, version: int) -> bool:
-        """Whether the waiting pods have been listed as of this version, and after changes that were not kept;
-        else a list is begun.
+        """Whether the waiting pods have been listed as of this version, and after changes that were not kept,
+        and those of namespaces up to this version; else a list is begun.
         """
-        if self._received_scan < self._needed_scan:
+        scans = self._namespace_scans = [
+            each for each in self._namespace_scans if each[1] > self._received_scan
+        ]
+        if self._received_scan < self._needed_scan or any(changed <= version for changed, _ in scans):
             self._waiting.start()
             return False
         return self._waiting.demand(version)
@@ -254,9 +279,9 @@ class MemberAdoption:
         self._all.read_due()
         self._writes.send(now)
 
-    def _request_waiting(self) -> None:
-        """Have the waiting pods listed as the API server knows them now."""
-        self._waiting.request(self._store.progress.applied("pods"))
+    def _request_waiting(self) -> int:
+        """Have the waiting pods listed as the API server knows them now; returns the number of the list."""
+        return self._waiting.request(self._progress.applied("pods"))
 
     def _take_changes(self) -> None:
         changes, now = self._changes.take(), self._now()
@@ -266,10 +291,10 @@ class MemberAdoption:
             self._look_for(departure, now)
         for uid in changes.unwritten:
             self._mend(self._store.members.by_uid(uid))
-        for name in changes.namespaces:
+        for name, version in changes.namespaces.items():
             self._all.request(name)
             self._all.request(name, delay=NAMESPACE_SECONDS)
-            self._request_waiting()
+            self._namespace_scans.append((version, self._request_waiting()))
         if changes.incomplete:
             self._needed_scan = self._waiting.request_consistent()
             self.request_all()
@@ -428,7 +453,10 @@ class MemberAdoption:
 
     def _receive_waiting(self, number: int, waiting: WaitingPods) -> None:
         self._received_scan = max(self._received_scan, number)
+        self._namespace_scans = [each for each in self._namespace_scans if each[1] > self._received_scan]
         self._term_version = self._term_version or waiting.version
+        if waiting.version >= self._waiting.version:
+            self._are_unlabelled = bool(waiting.pods.uids)
         listed = waiting.pods.uids
         self._record_listed(waiting.pods, waits=True, version=waiting.version)
         for member in list(self._writes.members.values()):

@@ -5,9 +5,11 @@ of the scheduling policies, and after one of what a queue lends. While its queue
 policy, such a pod found no room, and preempt gave it no victims. kube-scheduler then waits for room. No
 change of the pod itself makes it retry, only the deletion of a pod that was assigned to a node (observed;
 without that it retries after five minutes). So the controller makes such an event
-(`controller.pods.retry_event`) if a pod waits for a reason that is not ours. While there are scheduling
-policies each retry is made twice, `LATE_SECONDS` apart: another replica may have answered the first time
-before it saw the change.
+(`controller.pods.retry_event`) if a pod waits for a reason that is not ours. It does so once every live
+replica reports that it answers by the same policies, and by queues that are no older: one that does not
+would deny the victims again. A replica may report that late, or never (one of an older version). Then the
+retry is made without it, several times, with growing pauses (`LATE_SECONDS`, `LATE_TIMES`), and once more
+when it does. One that had no Lease for a while is not waited for: once it reports, they are retried again.
 
 `BindPassRetry`: makes kube-scheduler retry pods whose last filter answer has an unknown outcome. These are
 the pods that a replica which is gone may have let through, and the pods that this replica let through long
@@ -19,11 +21,17 @@ filter since.
 - kube-scheduler writes a pod's condition only if that changes, and retries a refused pod only if the pod
   changes. So the condition's text is changed first (`queues.messages.with_retry_mark`), then an annotation.
   The text that replaces ours is from an attempt that ended since (`BindPasses.end_attempt`).
+- A pod that lacks room is retried by an event (`controller.pods.retry_event`), which is made after both: an
+  attempt that ended before the text was changed would not show. A pod that still has our text at the next
+  look may lack room as well. One that no event retries keeps our text until kube-scheduler retries all pods
+  that wait, after five minutes; no more events are made for it after `MARKED_SECONDS`.
 - Where no scheduler answers, the pass ends with the API server's time for a request.
 
 Invariants
 - Each replica has the passes that it gave itself retried, also while it does not lead.
 - A pod is retried at most once in `AGAIN_SECONDS`, and only while its queue does not schedule.
+- Each pod that is changed and needs the event has one after its change. One event serves all pods that were
+  changed since the last: it is made once no change is under way, and every `EVENT_SECONDS` until then.
 """
 
 from __future__ import annotations
@@ -31,6 +39,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Protocol
+
+import msgspec
 
 from cluster.api.client import STRATEGIC_MERGE_PATCH
 from cluster.cache.members import Member
@@ -39,13 +50,19 @@ from controller.context import RETRY_SECONDS, ControllerContext, pod_path
 from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import Resume, current_resume, refused_by_us
 from queues import labels as names
-from queues.messages import with_retry_mark
+from queues.messages import has_retry_mark, with_retry_mark
 from queues.snapshot import QueueDecision, QueueSnapshot
 
-#: Any replica sees a change of the policies sooner.
-LATE_SECONDS = 2.0
+#: The first pause before a retry without a replica's report; each pause is twice as long as the one before,
+#: and at most so long. Five retries take a minute.
+LATE_SECONDS, LONGEST_PAUSE = 2.0, 60.0
+LATE_TIMES = 5
 
 AGAIN_SECONDS = 5.0
+#: For how long after the first request a pod that still has our text is retried by events as well.
+MARKED_SECONDS = 6 * AGAIN_SECONDS
+#: After each event kube-scheduler looks at every pod that waits.
+EVENT_SECONDS = 1.0
 #: The age at which a pass without a bind is of unknown outcome; also how often such passes are looked for.
 OLD_PASS_SECONDS = 3.0
 
@@ -64,19 +81,48 @@ def any_lacks_room(
     )
 
 
+class AllAnswerAlike(Protocol):
+    """`StopAcknowledgement.all_answer_alike` of one queue."""
+
+    def __call__(self, *, queues: int, policies: int, since: float) -> bool: ...
+
+
+class LateRetries(msgspec.Struct, frozen=True, kw_only=True):
+    """The retries after one resume that were made before all replicas were known to answer alike.
+
+    `queues`: the version of the queues at the first look. `since`: when that was; `due`: when the next retry
+    is made, both in monotonic seconds. `done`: all replicas answered alike at the last retry.
+    """
+
+    resume: Resume
+    queues: int
+    since: float
+    due: float
+    times: int = 0
+    done: bool = False
+
+    def after_retry(self, *, done: bool, now: float) -> LateRetries:
+        times = min(self.times + 1, LATE_TIMES)  # an older version may run beside us for days
+        pause = min(LATE_SECONDS * 2**times, LONGEST_PAUSE)
+        return msgspec.structs.replace(self, times=times, due=now + pause, done=done)
+
+
 class PreemptionRetry:
     """Owner: the controller's thread."""
 
     def __init__(self, context: ControllerContext, *, events: RetryEvents) -> None:
         self._context = context
         self._events = events
-        #: The resume for which a retry was triggered, by queue.
-        self._triggered: dict[str, Resume] = {}
-        #: When a queue's retry is made for the second time, in monotonic seconds.
-        self._second_at: dict[str, float] = {}
+        #: The retries after the latest resume, by queue.
+        self._retries: dict[str, LateRetries] = {}
 
     def retry_if_refused(
-        self, queue: str, members: Iterable[Member], *, may_retry: Callable[[], bool]
+        self,
+        queue: str,
+        members: Iterable[Member],
+        *,
+        may_retry: Callable[[], bool],
+        all_answer_alike: AllAnswerAlike,
     ) -> bool:
         """Trigger a retry if this queue schedules and one of these members lacks room.
 
@@ -86,41 +132,53 @@ class PreemptionRetry:
         store = self._context.store
         decision = store.snapshot.decision(queue)
         if not decision.schedules:
-            self._triggered.pop(queue, None)
-            self._second_at.pop(queue, None)
+            self._retries.pop(queue, None)
             return False
-        resume, now = self._resume(decision), store.clock.monotonic()
-        is_second = self._triggered.get(queue) == resume
-        if (is_second and now < self._second_at.get(queue, math.inf)) or not any_lacks_room(
+        retries = self._retries_after(self._resume(decision), queue)
+        if retries.done or not any_lacks_room(
             members, decision=decision, selects=partial(store.selects, queue)
         ):
             return False
         if not may_retry():
             return True
-        self._record(queue, resume, is_second=is_second)
-        self._events.trigger(partial(self._receive, queue))
+        self._retries[queue] = retries
+        self._retry_or_wait(queue, retries, all_answer_alike)
         return False
+
+    def _retries_after(self, resume: Resume, queue: str) -> LateRetries:
+        retries = self._retries.get(queue)
+        if retries is None or retries.resume != resume:
+            store = self._context.store
+            now = store.clock.monotonic()
+            version = store.snapshot.resource_version
+            return LateRetries(resume=resume, queues=version, since=now, due=now + LATE_SECONDS)
+        return retries
 
     def _resume(self, decision: QueueDecision) -> Resume:
         """What changes whenever a pod of the queue may get victims that it was denied."""
         store = self._context.store
         revision, changes = current_resume(store, decision)
         if store.policies.policies.entries:
-            changes += store.queue_cache.lending_changes
+            changes += store.queue_cache.lending_changes + store.policies.reports
         return revision, changes
 
-    def _record(self, queue: str, resume: Resume, *, is_second: bool) -> None:
-        """A retry was triggered that serves the queue."""
-        self._triggered[queue] = resume
-        self._second_at.pop(queue, None)
-        if self._context.store.policies.policies.entries and not is_second:
-            self._second_at[queue] = self._context.store.clock.monotonic() + LATE_SECONDS
-            self._context.work_queue.add_after(queue, LATE_SECONDS, members=True)
+    def _retry_or_wait(self, queue: str, retries: LateRetries, all_answer_alike: AllAnswerAlike) -> None:
+        """Trigger a retry if all replicas answer alike, or if that was waited for long enough."""
+        store = self._context.store
+        now = store.clock.monotonic()
+        alike = all_answer_alike(queues=retries.queues, policies=store.policies.version, since=retries.since)
+        if alike or now >= retries.due:
+            is_due = alike or retries.times < LATE_TIMES
+            retries = self._retries[queue] = retries.after_retry(done=alike, now=now)
+            if is_due:
+                self._events.trigger(partial(self._receive, queue))
+        if not alike:
+            self._context.work_queue.add_after(queue, retries.due - now, members=True)
 
     def _receive(self, queue: str, ok: bool) -> None:
         """If the retry failed the queue is considered again."""
         if not ok:
-            self._triggered.pop(queue, None)
+            self._retries.pop(queue, None)
             self._context.work_queue.add_after(queue, RETRY_SECONDS, members=True)
 
 
@@ -134,6 +192,15 @@ def may_be_retried(member: Member | None, decision: QueueDecision) -> bool:
     return member is not None and member.bindable and not decision.schedules
 
 
+def needs_event(member: Member, *, requested_for: float) -> bool:
+    """Whether a change of the pod may not be enough for a retry: it lacks room, or was changed before.
+
+    `requested_for`: the seconds since its first request that was not answered.
+    """
+    is_marked = member.bindable and has_retry_mark(member.condition)
+    return lacks_room(member) or (is_marked and requested_for < MARKED_SECONDS)
+
+
 class BindPassRetry:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
@@ -145,6 +212,10 @@ class BindPassRetry:
         #: When each pod was retried, by UID, in monotonic seconds.
         self._retried_at: dict[str, float] = {}
         self._look_at = 0.0
+        #: How many pods are being changed; whether one that was needs the event; when that was last made.
+        self._under_way = 0
+        self._is_event_due = False
+        self._event_at = -math.inf
 
     def retry_pods(self, pods: Iterable[Key]) -> None:
         """Make kube-scheduler retry these pods, unless that was done lately."""
@@ -155,12 +226,15 @@ class BindPassRetry:
             if member is None or not member.bindable or member.uid in self._retried_at:
                 continue
             self._retried_at[member.uid] = now
-            self._store.bind_passes.record_retry(namespace, name)
-            self._context.status_writers.submit(
-                ("retry_pass", member.uid), partial(self._retry, member), rank=(1,)
+            first = self._store.bind_passes.record_retry(namespace, name)
+            self._under_way += self._context.submit(
+                self._context.status_writers,
+                ("retry_pass", member.uid),
+                partial(self._retry, member),
+                partial(self._receive, needs_event=needs_event(member, requested_for=now - first)),
+                rank=(1,),
+                batched=True,
             )
-            if lacks_room(member):
-                self._events.trigger()
 
     def retry_old_passes(self) -> None:
         """Have the pods retried that this replica let through long ago in queues that do not schedule."""
@@ -170,11 +244,21 @@ class BindPassRetry:
             old = self._store.bind_passes.open_longer_than(seconds=OLD_PASS_SECONDS)
             self.retry_pods(passes_to_retry(old, self._store.snapshot))
 
-    def _retry(self, member: Member) -> None:
-        """In a writer's thread; the decision and the pod are read again."""
+    def _receive(self, is_changed: bool | None, *, needs_event: bool) -> None:
+        """`is_changed`: whether the pod was changed; None if that failed."""
+        self._under_way -= 1
+        if is_changed and needs_event:
+            self._is_event_due = True
+        now = self._store.clock.monotonic()
+        if self._is_event_due and (not self._under_way or now >= self._event_at + EVENT_SECONDS):
+            self._is_event_due, self._event_at = False, now
+            self._events.trigger()
+
+    def _retry(self, member: Member) -> bool:
+        """In a writer's thread: whether the pod was changed; the decision and the pod are read again."""
         decision = self._store.snapshot.decision(member.queue)
         if not may_be_retried(self._store.members.by_uid(member.uid), decision):
-            return
+            return False
         path, meta = pod_path(member), {"uid": member.uid}
         condition = {
             "type": "PodScheduled",
@@ -186,3 +270,4 @@ class BindPassRetry:
         self._context.client.patch(f"{path}/status", body, content_type=STRATEGIC_MERGE_PATCH)
         annotations = {names.WOKEN: f"{decision.revision}-{self._store.clock.monotonic():.3f}"}
         self._context.client.patch(path, {"metadata": {**meta, "annotations": annotations}})
+        return True

@@ -10,9 +10,9 @@ queue schedules.
 | is in a namespace that its queue does not select | nothing: it waits                                 |
 | waited for its PodGroup, which exists now        | its queue; the gate is removed if that schedules  |
 
-The order is by priority, then age. Each write reads the queue's decision again just before it is sent, so a
-stop in the middle of a resume takes effect at once. Which pods wait is read from the pods, so a crash loses
-nothing.
+The order is by priority, then age, among all queues that one edit resumes (`resume_together`). Each write
+reads the queue's decision again just before it is sent, so a stop in the middle of a resume takes effect at
+once. Which pods wait is read from the pods, so a crash loses nothing.
 
 After a resume the writers get the first gates at once, and the others as they send them (`_Backlog`). To
 submit thousands takes the interpreter for as long as the first pod needs from its patch to its bind, and a
@@ -30,7 +30,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from enum import Enum, auto
 from functools import partial
@@ -172,6 +173,9 @@ class _Backlog:
     def __len__(self) -> int:
         return len(self._heap)
 
+    def __contains__(self, member: Member) -> bool:
+        return member.uid in self._uids
+
     def add(self, member: Member) -> None:
         if member.uid not in self._uids:
             self._uids.add(member.uid)
@@ -199,6 +203,8 @@ class Ungating:
         self._backlog = _Backlog()
         #: Whether more of the backlog will be submitted soon.
         self._continues = False
+        #: Whether several queues are being resumed: all their gates go to the backlog, which sorts them.
+        self._together = False
         #: The UIDs of the members whose gate was submitted, and which no writer has tried yet.
         self._gates: set[str] = set()
 
@@ -216,12 +222,14 @@ class Ungating:
             # After a resume all waiting members are ungated in order of priority, not only the changed ones.
             self._resumed[queue] = decision.revision
             members = self._context.store.members.waiting_in(queue)
-            gates_left = FIRST_GATES
+            gates_left = 0 if self._together else FIRST_GATES
         postponed, refused = 0, list[Member]()
 
         def ungate(member: Member) -> None:
             nonlocal postponed, gates_left
             action = self._action(member, decision)
+            if action is PodAction.UNGATE and member in self._backlog:
+                return
             if action is PodAction.UNGATE and gates_left > 0:
                 gates_left -= 1
                 self._submit_gate(member)
@@ -238,6 +246,17 @@ class Ungating:
         for member in self._refused_pods.retry(queue, refused, revision=decision.revision):
             self._send(member, "retry", partial(self._retry, member, decision.revision))
         return postponed
+
+    @contextmanager
+    def resume_together(self) -> Iterator[None]:
+        """Submit the gates of the queues that are resumed in this block in one order, at its end."""
+        self._together = True
+        try:
+            yield
+        finally:
+            self._together = False
+            self._submit_from_backlog(FIRST_GATES)
+            self._continue(at_most=FIRST_GATES)
 
     def is_resumed(self, queue: str) -> bool:
         """Whether it was resumed, and none of its members was ungated since."""
@@ -294,7 +313,10 @@ class Ungating:
         self._continues = False
         if not self._context.leading():
             self._backlog = _Backlog()
-        most = MOST_PER_WRITER * self._context.writers.width
+        self._submit_from_backlog(MOST_PER_WRITER * self._context.writers.width)
+
+    def _submit_from_backlog(self, most: int) -> None:
+        """Submit the first gates of the backlog until so many wait for a writer."""
         while len(self._backlog) and len(self._gates) < most:
             member = self._context.store.members.by_uid(self._backlog.pop())
             if member is not None:

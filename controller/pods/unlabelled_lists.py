@@ -98,12 +98,15 @@ class WaitingPodLists:
         self.start()
         return False
 
-    def request(self, version: int, *, delay: float = 0.0) -> None:
-        """Have a list read that begins after this call, of this version or later; `delay`: not sooner."""
+    def request(self, version: int, *, delay: float = 0.0) -> int:
+        """Have a list read that begins after this call, of this version or later; returns its number, or a
+        greater one's. `delay`: not sooner.
+        """
         if not self.is_wanted:
             self._at = max(self._at, self._clock.monotonic() + delay)
         self._wanted = max(self._wanted, version)
         self._is_requested = True
+        return self._number + 1
 
     def request_consistent(self) -> int:
         """Have a list read as of now, whatever version that is; returns its number, or a greater one's."""

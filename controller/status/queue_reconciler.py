@@ -287,6 +287,7 @@ class QueueReconciler:
         """The stop of a queue that does not schedule.
 
         The refusal of a status for the same specs is kept, so that replicas of two versions show one text.
+        While the former leader's acknowledgement stands, the status does not say what ours waits for.
         """
         snapshot, queue = self._store.snapshot, obj.metadata.name
         decision, scope = snapshot.decision(queue), snapshot.scope(queue)
@@ -302,7 +303,7 @@ class QueueReconciler:
                 queues=len(snapshot.tree.subtree(queue)),
                 chain=[ChainLink(name=one.name, generation=one.generation) for one in chain],
                 refusal=self._store.filter_message(decision),
-                waiting_for=stop.waiting_for if stop is not None else "",
+                waiting_for="" if stop is None or acknowledged == scope else stop.waiting_for,
             ),
         )
 

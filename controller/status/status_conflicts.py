@@ -8,7 +8,8 @@ Invariants
 - Only a status that we wrote ourselves, and that differs in a later version of the same object, counts. So a
   start, a change of leader and a queue that is created again raise no alarm.
 - A status that says something new waits for nothing but the other writer's name, and for that no longer than
-  `AUTHOR_SECONDS`. Only writing the same again waits, with a back-off (`REWRITE`).
+  `AUTHOR_SECONDS`. Only writing the same again waits, with a back-off (`REWRITE`), and for the name for no
+  longer than `SAME_AUTHOR_SECONDS`: a slow API server leaves no writer without a name.
 - Differences in counts are ignored here.
 - A queue that was left alone for `QUIET_SECONDS` has no conflict any more.
 """
@@ -46,7 +47,7 @@ QUIET_SECONDS = 120.0
 #: A manager is logged again after so many seconds.
 LOG_AGAIN_SECONDS = 300.0
 #: Our next write hides who wrote before us, so it waits for that name; for no longer than this.
-AUTHOR_SECONDS = 0.5
+AUTHOR_SECONDS, SAME_AUTHOR_SECONDS = 0.5, 5.0
 #: Managers whose log line is remembered.
 MAX_LOGGED = 100
 
@@ -147,10 +148,11 @@ class StatusConflicts:
         is_new, contest = says_something_new(status, writes.written), writes.contest
         if contest.version == obj.metadata.version or (now < contest.until and not is_new):
             return 0.0 if is_new else max(0.0, contest.until - now)
-        manager = contest.manager if contest.is_rivalry else self._author(obj, writes, now)
+        limit = AUTHOR_SECONDS if is_new else SAME_AUTHOR_SECONDS
+        manager = contest.manager if contest.is_rivalry else self._author(obj, writes, now, limit=limit)
         if not manager:
             asked_at = writes.author.asked_at if writes.author is not None else now
-            return asked_at + AUTHOR_SECONDS - now
+            return asked_at + limit - now
         if manager == OURSELVES:
             writes.written = None
             return 0.0
@@ -158,12 +160,16 @@ class StatusConflicts:
         self._record_event(obj, contest)
         return 0.0 if is_new else contest.until - now
 
-    def _author(self, obj: QueueObject, writes: _QueueWrites, now: float) -> str:
-        """Who wrote the status last; "" while the API server is being asked, which alone knows."""
+    def _author(self, obj: QueueObject, writes: _QueueWrites, now: float, *, limit: float) -> str:
+        """Who wrote the status last; "" while the API server is being asked, which alone knows, for at most
+        `limit` seconds.
+        """
         queue, version = obj.metadata.name, obj.metadata.version
         author = writes.author
         if author is None or author.version != version:
-            author = writes.author = Author(version, now)
+            # Somebody who writes again before the answer does not begin the wait anew.
+            is_waiting = author is not None and not author.manager
+            author = writes.author = Author(version, author.asked_at if author and is_waiting else now)
             self._context.submit(
                 self._context.status_writers,
                 ("author", queue),
@@ -171,8 +177,9 @@ class StatusConflicts:
                 partial(self._receive_author, queue, author),
                 rank=(0,),
             )
-        if author.manager or now < author.asked_at + AUTHOR_SECONDS:
+        if author.manager or now < author.asked_at + limit:
             return author.manager
+        writes.author = msgspec.structs.replace(author, manager=SOMEBODY)
         return SOMEBODY
 
     def _read_author(self, queue: str) -> str:

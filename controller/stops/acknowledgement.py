@@ -10,7 +10,9 @@
 | which members have no label       | lists of such pods (`controller.pods.adoption`)                       |
 
 The passes of a lost replica are assumed once the pods are known as of a moment after the loss. None are
-assumed for a queue of which its last report said that it is stopped and that no pass of it is open.
+assumed for a queue of which its last report said that it is stopped and that no pass of it is open. Where its
+Lease expired, its guard may have allowed a bind of each pod that no scheduler calls filter for: that bind is
+assumed as well, for the time of a request. A replica that ends in order has waited for these binds.
 kube-scheduler is made to retry the pods that are assumed to have passed (`BindPassRetry`). After the retry no
 earlier bind of them is under way.
 
@@ -21,6 +23,11 @@ true, so a reading need not be the latest.
 Where no other replica is known, a marker of the pods is begun as soon as the stop is seen, while the Leases
 are read. If the reading shows no other replica, nor that one is gone, the pods as of that marker are enough:
 it was begun after the stop was known here. The list of pods without a label is begun with its version, too.
+
+A namespace may come to name another queue. Then its pods are judged again (`Store.relist_members`), and those
+without a label are listed. A stop waits for both if the namespace's version is at most that of the pods that
+it needs. What a namespace names later has no share in it, as after an acknowledgement. So a namespace that
+changes all the time keeps no stop waiting.
 
 Resource versions of queues, Leases and pods are compared with each other. That assumes that one etcd keeps
 all of them, which `replica_readings` checks.
@@ -65,10 +72,14 @@ VOLUME_SECONDS, MAX_VOLUME_READS = 1.0, 50
 
 
 class LostReplicas(msgspec.Struct, frozen=True):
-    """Replicas that are gone: a version that was current then, and their last reports; None if not known."""
+    """Replicas that are gone: a version that was current then, and their last reports; None if not known.
+
+    `expired`: one of them did not end in order.
+    """
 
     version: int
     reports: tuple[ReplicaReport, ...] | None
+    expired: bool
 
 
 class SpecsSeen(msgspec.Struct, frozen=True, gc=False):
@@ -155,7 +166,7 @@ class StopAcknowledgement:
             queues=below,
             since=since,
             pods_since=version,
-            pods=0 if self._store.membership_relist_pending else self._progress.applied(PODS),
+            pods=self._version_of_known_pods(queue, since=since),
             replica_views=tuple(map(self._with_volume_waits, views)) if views and read_volumes else views,
             unaccounted=self._lost is not None,
             bindable_namespaces=self._bindable_namespaces(below),
@@ -174,7 +185,8 @@ class StopAcknowledgement:
         else:
             if reading is None or reading.views:  # else no other replica has anything to report later
                 self._readings.request(queue, QueueChange.STATUS, since=at)
-            self._bind_pass_retry.retry_pods(bind_pass.key for bind_pass in passes if bind_pass.assumed)
+            assumed = (bind_pass for bind_pass in passes if bind_pass.assumed and not bind_pass.bind)
+            self._bind_pass_retry.retry_pods(bind_pass.key for bind_pass in assumed)
         return first
 
     def _unlabelled(self, queue: str, below: frozenset[str], *, since: int, is_only: bool) -> Obstacle | None:
@@ -221,6 +233,21 @@ class StopAcknowledgement:
             return False
         self._version_of_all = version
         return True
+
+    def all_answer_alike(self, queue: str, *, queues: int, policies: int, since: float) -> bool:
+        """Whether every live replica answers from queues of this version or later, and by policies of this
+        version, as the Leases say that were read since then.
+
+        If not, a new reading of the Leases is requested, and the queue is synced once it has come, or once
+        a replica reports something else.
+        """
+        reading = self._readings.latest(since=since)
+        if reading is not None and all(
+            view.seen >= queues and view.policies == policies for view in reading.views.values()
+        ):
+            return True
+        self._readings.request(queue, QueueChange.SPEC, since=since)
+        return False
 
     def known_at(self, version: int) -> float:
         """A time, in monotonic seconds, at which queues of this version or later were known here.
@@ -270,6 +297,13 @@ class StopAcknowledgement:
         if any(view.pods is not None and view.pods < version for view in views or ()):
             self._progress.announce(PODS, version)
         return version
+
+    def _version_of_known_pods(self, queue: str, *, since: int) -> int:
+        """The version up to which this replica knows the pods; 0 while some are to be judged again, by what
+        namespaces named at the version that the stop needs.
+        """
+        needed = self._pods_since.get(queue, (since, since))[1]
+        return 0 if self._store.relist_pending_up_to(needed) else self._progress.applied(PODS)
 
     def _prompt_pods(self, at: float) -> None:
         """Make the pods catch up with a stop that is known since `at`, before the Leases were read."""
@@ -344,7 +378,8 @@ class StopAcknowledgement:
                 reports = (*self._lost.reports, *reports)
             elif self._lost is not None:
                 reports = None
-            self._lost = LostReplicas(reading.version, reports)
+            expired = reading.expired or (self._lost is not None and self._lost.expired)
+            self._lost = LostReplicas(reading.version, reports, expired)
         if reading.vanished:
             self._store.admissions.assume_any()
         self._assume_passes_of_lost()
@@ -353,7 +388,9 @@ class StopAcknowledgement:
         """Assume the passes that lost replicas may have given, once all pods of that moment are known."""
         lost = self._lost
         if lost is not None and self._progress.demand(PODS, lost.version):
-            self._store.assume_bind_passes(lambda queue: self._all_had_stopped(queue, lost.reports))
+            self._store.assume_bind_passes(
+                lambda queue: self._all_had_stopped(queue, lost.reports), binds=lost.expired
+            )
             self._lost = None
 
     def _all_had_stopped(self, queue: str, lost: tuple[ReplicaReport, ...] | None) -> bool:

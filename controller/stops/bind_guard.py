@@ -1,6 +1,11 @@
 """The bind guard: turned on in each namespace with members that could be bound although their queue does not
 schedule, or does not select the namespace.
 
+It stays on in a namespace where it is on and a pass is assumed whose retry was requested
+(`BindPasses.namespaces_awaiting_retry`). Each bind of that pod that a former replica let through has met the
+guard once that has been on for the time of a request, and a stop waits for that long. As long as it stays on,
+no later stop waits again.
+
 The guard is a webhook that selects namespaces by the label `sluice.dev/guard`. A label that is stored is not
 yet known to every API server. So each of them is probed: with a dry-run bind of a pod that does not exist.
 The guard refuses it (`PROBE_SEEN`); without the guard the answer is 404. An API server that knows that the
@@ -15,7 +20,8 @@ Invariants
   another leader may have removed the label meanwhile.
 - Writes and probes run on the threads of the guard writers, since a probe may take long. Their results are
   received, and `on` is changed, on the controller's thread; one write or probe a namespace at a time.
-- A probe that is not answered soon is ended by the API server itself, and the next one follows.
+- A probe that is not answered soon is ended by the API server itself, and the next one has twice as long, up
+  to `LONGEST_PROBE_SECONDS`. What a namespace came to in one round of probes is where the next round begins.
 - A namespace whose probe is not refused is probed again after a back-off (`RETRY`), and after the namespaces
   that were not probed yet.
 """
@@ -40,10 +46,16 @@ from queues.snapshot import QueueSnapshot
 
 #: A label takes effect after 11 to 46 ms; a probe that is not refused is repeated after this time.
 PROBE_SECONDS = 0.01
-PROBES = 10
-#: How long the API server may take for the first probe; the n-th one has n times as long. It may call the
-#: guard over a connection to a replica that is gone; it closes that then, and the next probe takes another.
-FIRST_PROBE_MILLISECONDS = 300
+#: At most so many probes are sent before other namespaces have their turn, and none later than this.
+PROBES, PROBES_SECONDS = 10, 15.0
+#: How long the API server may take for a probe: so long for the first one, twice as long after each that it
+#: ended for that reason. It may call the guard over a connection to a replica that is gone; it closes that
+#: then, and the next probe takes another. Or it is slow, or another webhook on binds is.
+FIRST_PROBE_SECONDS, LONGEST_PROBE_SECONDS = 0.3, 9.6
+#: An API server without any answer is waited for so long, or for this time more than it may take.
+LEAST_READ_SECONDS, READ_MARGIN_SECONDS = 3.0, 1.0
+#: Of an API server that ended a request since its time was over.
+TIMED_OUT = 504
 RETRY = Backoff(0.1, 5.0)
 #: Part of the message with which an API server refuses to create anything in a namespace that it deletes.
 TERMINATING = "because it is being terminated"
@@ -62,17 +74,23 @@ class GuardWrite(msgspec.Struct, frozen=True):
 
     `token`: of the label that is set; empty after a removal, or if nothing was written.
     `on_since`: monotonic seconds since when the guard is known to be on; None if it is not.
+    `seconds`: how long the API server may take for the next probe.
     """
 
     token: str = ""
     on_since: float | None = None
+    seconds: float = FIRST_PROBE_SECONDS
 
 
 class ProbeFailures(msgspec.Struct, frozen=True):
-    """How often a namespace was probed in vain, and when it is probed again, in monotonic seconds."""
+    """How often a namespace was probed in vain, and when it is probed again, in monotonic seconds.
+
+    `seconds`: how long the API server may take for the next probe.
+    """
 
     times: int = 0
     retry_at: float = 0.0
+    seconds: float = FIRST_PROBE_SECONDS
 
 
 class GuardChange(msgspec.Struct, frozen=True):
@@ -87,7 +105,9 @@ def namespaces_to_guard(store: Store, snapshot: QueueSnapshot) -> set[str]:
     """The namespaces with a bindable member, or an open pass, of a queue that
 
     - does not schedule, or does not exist, or is not known yet (`""`), or
-    - does not select the namespace.
+    - does not select the namespace,
+
+    and those with a guard and an assumed pass whose retry was requested.
     """
     absent = {queue for queue in store.members.queues() if queue not in snapshot.tree}
     stopped = {*snapshot.stopped_queues(), *absent, ""}
@@ -97,7 +117,14 @@ def namespaces_to_guard(store: Store, snapshot: QueueSnapshot) -> set[str]:
         for queue, namespace in _bindable_namespaces(store, snapshot.restricted_queues)
         if not store.selects(queue, namespace)
     }
-    return (of_stopped | not_selected) & store.namespaces.keys()
+    kept = {name for name in store.bind_passes.namespaces_awaiting_retry() if is_labelled(store, name)}
+    return (of_stopped | not_selected | kept) & store.namespaces.keys()
+
+
+def is_labelled(store: Store, name: str) -> bool:
+    """Whether the namespace has the guard's label, as far as is known."""
+    namespace = store.namespaces.get(name)
+    return namespace is not None and _has_label(namespace.metadata)
 
 
 def _bindable_namespaces(store: Store, queues: Collection[str]) -> list[tuple[str, str]]:
@@ -137,10 +164,17 @@ def guard_changes(
     return changes
 
 
-def after_failure(before: ProbeFailures, *, now: float) -> ProbeFailures:
-    """One more probe was in vain."""
+def after_failure(
+    before: ProbeFailures, *, now: float, seconds: float = FIRST_PROBE_SECONDS
+) -> ProbeFailures:
+    """One more round of probes was in vain. `seconds`: the API server may take so long for the next probe."""
     times = before.times + 1
-    return ProbeFailures(times, retry_at=now + RETRY.seconds(times))
+    return ProbeFailures(times, retry_at=now + RETRY.seconds(times), seconds=seconds)
+
+
+def longer(seconds: float) -> float:
+    """How long the API server may take for a probe after one for which so long was too short."""
+    return min(2 * seconds, LONGEST_PROBE_SECONDS)
 
 
 def proves_guard(answer: Refused) -> bool:
@@ -210,6 +244,7 @@ class BindGuards:
         """Have the label written; whether the guard is wanted is decided again just before that."""
         name, term = change.namespace, self._context.term()
         token = self._tokens.get(name, "")
+        seconds = self._failures.get(name, ProbeFailures()).seconds
         if not change.turn_on:  # before the label may be removed
             self._drop(name)
 
@@ -224,8 +259,7 @@ class BindGuards:
                     self._remove_label(name)
                 return GuardWrite()
             written = self._set_label(name, token)
-            on_since = self._store.clock.monotonic() if self._is_on_everywhere(name) else None
-            return GuardWrite(written, on_since)
+            return self._probe_everywhere(name, token=written, seconds=seconds)
 
         def receive(result: GuardWrite | None) -> None:
             self._under_way.discard(name)
@@ -244,11 +278,11 @@ class BindGuards:
             self._failures.pop(name, None)
             self.on[name] = result.on_since
         elif result.token:
-            self._record_failure(name)
+            self._record_failure(name, seconds=result.seconds)
 
-    def _record_failure(self, name: str) -> None:
-        before = self._failures.get(name, ProbeFailures())
-        failed = self._failures[name] = after_failure(before, now=self._store.clock.monotonic())
+    def _record_failure(self, name: str, *, seconds: float) -> None:
+        before, now = self._failures.get(name, ProbeFailures()), self._store.clock.monotonic()
+        failed = self._failures[name] = after_failure(before, now=now, seconds=seconds)
         if failed.times == WARN_AFTER:
             log.warning(
                 "the bind guard is not on in namespace %s, so stops there are not acknowledged; "
@@ -270,27 +304,34 @@ class BindGuards:
             meta = {"resourceVersion": namespace.metadata.resource_version, "labels": {names.GUARD: None}}
             self._context.client.patch(_path(name), {"metadata": meta})
 
-    def _is_on_everywhere(self, name: str) -> bool:
-        """Whether each API server refused a probe in this namespace; each gets `PROBES` of them."""
-        for number in range(1, PROBES + 1):
+    def _probe_everywhere(self, name: str, *, token: str, seconds: float) -> GuardWrite:
+        """Probe each API server until all of them refuse, or the round is over.
+
+        `seconds`: how long an API server may take for the first probe.
+        """
+        clock = self._store.clock
+        round_ends_at = clock.monotonic() + PROBES_SECONDS
+        for _ in range(PROBES):
             if name not in self._store.namespaces:
-                return False
-            timeout = f"{number * FIRST_PROBE_MILLISECONDS}ms"
+                break
             try:
-                if all(_probe(name, client, timeout) for client in self._context.api_servers.all()):
-                    return True
+                answers = [_probe(name, client, seconds) for client in self._context.api_servers.all()]
             except ClusterError as exc:  # other namespaces do not wait for an API server without an answer
                 log.warning("an API server cannot be asked whether the bind guard is on in %s: %s", name, exc)
-                return False
-            if self._context.guard_writers.pause(PROBE_SECONDS):
-                return False
-        return False
+                return GuardWrite(token, seconds=longer(seconds))
+            if all(answer is not None and proves_guard(answer) for answer in answers):
+                return GuardWrite(token, on_since=clock.monotonic())
+            if any(answer is not None and answer.status == TIMED_OUT for answer in answers):
+                seconds = longer(seconds)
+            if clock.monotonic() >= round_ends_at or self._context.guard_writers.pause(PROBE_SECONDS):
+                break
+        return GuardWrite(token, seconds=seconds)
 
 
-def _probe(namespace: str, client: Client, timeout: str) -> bool:
-    """Whether this API server refuses a bind in the namespace for the sake of the guard.
+def _probe(namespace: str, client: Client, seconds: float) -> Refused | None:
+    """How this API server refuses a bind in the namespace; None if it does not.
 
-    `timeout`: of the request, which the API server keeps (a duration as Go reads it).
+    `seconds`: the time that it may take, which it keeps itself.
     """
     name = f"{names.PROBE_PREFIX}{secrets.token_hex(4)}"
     body = {
@@ -300,11 +341,13 @@ def _probe(namespace: str, client: Client, timeout: str) -> bool:
         "target": {"apiVersion": "v1", "kind": "Node", "name": "none"},
     }
     path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
+    timeout = f"{round(seconds * 1000)}ms"  # a duration as Go reads it
+    read_seconds = max(LEAST_READ_SECONDS, seconds + READ_MARGIN_SECONDS)
     try:
-        client.create(path, body, dryRun="All", timeout=timeout)
+        client.create(path, body, dryRun="All", timeout=timeout, read_seconds=read_seconds)
     except Refused as exc:
-        return proves_guard(exc)
-    return False
+        return exc
+    return None
 
 
 def _path(namespace: str) -> str:

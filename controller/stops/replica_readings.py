@@ -8,6 +8,10 @@ Invariants
   `AT_ONCE` requests at a time.
 - A watch of the Leases shows what a replica has reported since it was listed. It never shows which replicas
   there are: it may be late. The version of a reading is at least that of each report in it.
+- When it shows a replica that the newest reading does not have, the Leases are read at once. One that has
+  gone before any reading had it could not be missed.
+- The store learns of each replica that has come to answer by other policies, or is there again
+  (`Store.replica_reported_policies`): what it denied before may be retried.
 - Pods that are newer than a list of Leases which was read later show that two etcds keep them. Then the
   versions of both cannot be compared, and the reading is dropped.
 """
@@ -57,6 +61,8 @@ class ReplicaReadings:
         self._waiting: set[tuple[str, Change]] = set()
         #: By replica: what the watch showed last, and its version.
         self._watched: dict[str, tuple[int, ReplicaReport]] = {}
+        #: By replica: the version of the policies that it reported last.
+        self._policies: dict[str, int | None] = {}
         context.other_replicas.events.listen(self._observe)
 
     def start_sync(self) -> None:
@@ -118,8 +124,15 @@ class ReplicaReadings:
             if version > leases.version:
                 reading = _with_report(reading, name, report, version=version)
         self._newest, self._began, self._has_arrived = reading, began, True
+        self._policies = {name: self._policies[name] for name in self._policies.keys() & reading.views.keys()}
+        for name, report in reading.views.items():
+            self._note_policies(name, report)
         self.arrived_at = self._context.store.clock.monotonic()
         self._received(reading)
+        for lease in reading.unmarked:
+            self._context.writers.submit(
+                ("lease", lease.metadata.name), partial(self._replicas.mark_expired, lease), rank=(2,)
+            )
         for lease in reading.ended:
             self._context.writers.submit(
                 ("lease", lease.metadata.name), partial(self._replicas.delete, lease), rank=(2,)
@@ -131,19 +144,31 @@ class ReplicaReadings:
         self._context.work_queue.deliver(partial(self._receive_event, lease), batched=True)
 
     def _receive_event(self, lease: Lease | None) -> None:
+        now = self._context.store.clock.monotonic()
         if lease is None:
             if self._waiting:
-                self.refresh(since=self._context.store.clock.monotonic())
+                self.refresh(since=now)
             return
         reported = self._replicas.report_of(lease)
         if reported is None:
             return
         (name, report), version = reported, lease.metadata.version
         self._watched[name] = version, report
-        if self._newest is None or name not in self._newest.views or version <= self._newest.version:
+        self._note_policies(name, report)
+        if self._newest is None:
+            return
+        if name not in self._newest.views:
+            self.refresh(since=now)
+            return
+        if version <= self._newest.version:
             return
         self._newest = _with_report(self._newest, name, report, version=version)
         self._add_waiting()
+
+    def _note_policies(self, name: str, report: ReplicaReport) -> None:
+        if report.policies is not None and self._policies.get(name) != report.policies:
+            self._context.store.replica_reported_policies(report.policies)
+        self._policies[name] = report.policies
 
     def _add_waiting(self) -> None:
         waiting, self._waiting = self._waiting, set()
