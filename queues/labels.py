@@ -38,6 +38,8 @@ WOKEN = "sluice.dev/woken"
 SUSPENDED = "sluice.dev/suspended"
 GUARD = "sluice.dev/guard"
 MEMBER_NAMESPACE = "sluice.dev/member-namespace"
+#: On the server's own namespace: changed to cause an event on the watch of namespaces.
+WATCH_MARKER = "sluice.dev/watch-marker"
 AUTHOR = "sluice.dev/author"
 CHANGES = "sluice.dev/changes"
 ON_BEHALF_OF = "sluice.dev/on-behalf-of"

@@ -31,7 +31,8 @@ Which parts know the mode:
 | `webhooks.pods.pod_patch`          | the first table                                                    |
 | membership                         | in mode `scheduler`, `scheduler_name` is one of `owned_schedulers` |
 | the start (`server.own_scheduler`) | in mode `scheduler`, our kube-scheduler's configuration is checked |
-| manifests (`manifests/ways`)       | the setting; in mode `scheduler` a second container and its rights |
+| manifests (`manifests/ways`)       | the setting; in mode `scheduler` a second container and its        |
+|                                    | rights, in mode `gate` the guard's failure policy                  |
 | filter, preempt, prioritize, the   | nothing: they serve each pod as the second table says              |
 | guard, the controller              |                                                                    |
 
@@ -39,8 +40,10 @@ Invariants
 - In each mode a stop that is acknowledged holds for pods of all three rows: the guard is on wherever one of
   them could be bound.
 - What no mode has for the third row: preempt is not called, so a pending pod of high priority may evict
-  others although its queue is stopped; scores and the actions of scheduling policies do not apply to it; and
-  with every replica down its bind is not refused (the guard's failure policy is Ignore).
+  others although its queue is stopped; and scores and the actions of scheduling policies do not apply to it.
+- With every replica down, or one that is dead and still called, the guard cannot answer. In mode `gate` its
+  failure policy is Fail: no pod of a guarded namespace is bound, members or not. In the other modes, where
+  a pod of the third row is of a scheduler that does not call us, it is Ignore: that pod is bound.
 
 Changing from one mode to another:
 
@@ -49,7 +52,8 @@ Changing from one mode to another:
 | gated                                      | the row below that fits them, once the gate is removed |
 | with the marker (from `extender`)          | our entry in the configuration of their scheduler      |
 | that name our scheduler (from `scheduler`) | our kube-scheduler goes on running                     |
-| with neither (from `gate`)                 | nothing                                                |
+| with neither (from `gate`)                 | nothing; the guard's failure policy is Ignore from     |
+|                                            | then on                                                |
 | running                                    | nothing; what replaces them is of the new mode         |
 
 So the way of the new mode is set up first, then the mode is changed, and the old way is taken away once no

@@ -32,6 +32,12 @@ def join_limited(names: Sequence[str], *, limit: int, joined: str = ", ") -> str
     return joined.join(names[:limit]) + more
 
 
+def any_of(words: Sequence[str]) -> str:
+    """The words as a sentence has them: `a, b or c`."""
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def truncated(text: str, *, limit: int) -> str:
     """A text of our own, cut to `limit` characters, whatever names are in it."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

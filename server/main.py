@@ -64,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def serve(settings: Settings) -> None:
     """Serve until a signal ends it."""
     _check_own_scheduler(settings)
+    for text in settings.warnings:
+        log.warning(text)
     runtime, boot = Runtime(settings), BootWatch()
     check_cluster(runtime.client, settings)
     runtime.certificates.prepare()

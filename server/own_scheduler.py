@@ -60,17 +60,23 @@ def problems(
     for shared in [each for each in profiles if each in others]:
         yield f"its profile {shared} is that of another scheduler (setting schedulers); remove that profile"
     yield from _extender_problems(_maps(configuration, "extenders"), certificates=certificates)
-    election = configuration.get("leaderElection")
-    election = election if isinstance(election, dict) else {}
-    lease = (
-        _text(election, "resourceNamespace") or DEFAULT_LEASE[0],
-        _text(election, "resourceName") or DEFAULT_LEASE[1],
-    )
-    if election.get("leaderElect", True) and lease == DEFAULT_LEASE:
+    if election_lease(configuration) == DEFAULT_LEASE:
         yield (
             "its leaderElection is by the Lease of the cluster's own scheduler (kube-system/kube-scheduler); "
             "name another one in resourceName and resourceNamespace"
         )
+
+
+def election_lease(configuration: Configuration) -> tuple[str, str] | None:
+    """Namespace and name of the Lease by which its replicas elect one; None if they elect none."""
+    election = configuration.get("leaderElection")
+    election = election if isinstance(election, dict) else {}
+    if not election.get("leaderElect", True):
+        return None
+    return (
+        _text(election, "resourceNamespace") or DEFAULT_LEASE[0],
+        _text(election, "resourceName") or DEFAULT_LEASE[1],
+    )
 
 
 def _extender_problems(extenders: list[Configuration], *, certificates: bool) -> Iterator[str]:

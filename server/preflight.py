@@ -1,4 +1,5 @@
-"""What is checked before the server writes anything: the API server's version, our clock, and our rights.
+"""What is checked before the server writes anything: the API server's version, our clock, our rights and the
+definitions of our kinds.
 
 A fault ends the start with its name and the way out. What cannot be checked now is no fault: while the API
 server does not answer, the server starts and waits for it.
@@ -8,8 +9,15 @@ server does not answer, the server starts and waits for it.
 | Kubernetes older than `OLDEST`        | admission policies are not served                                  |
 | our clock off by more than `MAX_SKEW` | certificates that we issue or check are not valid yet, or expired  |
 | a right is missing                    | a stop would never be acknowledged, or a pod never let go          |
+| our kube-scheduler's rights are not   | members would wait for good: it has the same service account       |
+| there (setting `scheduler_config`)    |                                                                    |
+| a definition of our kinds is missing, | a write would lose stops for good: the API server drops what the   |
+| or lacks a field that we use          | definition lacks                                                   |
 
-The definitions of our own kinds are checked as long as the server runs (`cluster.informers.crd_fields`).
+A definition that changes later is noticed by its watch (`cluster.informers.crd_fields`), and a clock that
+goes wrong later when our Lease is renewed (`ClockWatch`).
+
+One difference of a version is said in the log and ends nothing: see `RETRIES_FOR_NODES`.
 """
 
 from __future__ import annotations
@@ -17,26 +25,27 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import NamedTuple
 
 import msgspec
 
 from cluster.api.client import Client, decode_response
 from cluster.exceptions import ClusterError, Refused, Unreachable
+from cluster.informers.crd_fields import current_faults
+from queues.mode import Mode
+from server.rights import rights_faults
 from server.settings import Settings
 
 OLDEST = (1, 30)
+#: From this version on kube-scheduler retries a waiting member as soon as a node is added or changed. Before
+#: (feature gate SchedulerQueueingHints is off) it first compares all that the pod requests with that node,
+#: the marker too, which no node has (preCheckForNode in its eventhandlers.go).
+RETRIES_FOR_NODES = (1, 32)
 #: Half an hour is a wrong clock, a minute is none: certificates are issued a day back, but others' are not.
 MAX_SKEW = timedelta(minutes=15)
-#: A new role is in effect a moment after it was applied.
-RIGHTS_SECONDS = 5.0
-PAUSE_SECONDS = 0.25
-
-RULES_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
-ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-REMEDY = "apply them with: kubectl apply --server-side -k manifests/rbac"
+#: The pause after which a clock that is still wrong is logged again.
+CLOCK_LOG_SECONDS = 3600.0
 _DATES = re.compile("not yet valid|expired")
 
 log = logging.getLogger(__name__)
@@ -46,104 +55,27 @@ class PreflightFailed(Exception):
     """The server cannot work in this cluster as it is; a line for each fault, with the way out."""
 
 
-class Right(NamedTuple):
-    """One right. `namespace`: "" for all namespaces; `name`: "" for all objects."""
-
-    verb: str
-    group: str
-    resource: str
-    namespace: str = ""
-    name: str = ""
-
-    def __str__(self) -> str:
-        what = f"{self.resource}.{self.group}" if self.group else self.resource
-        name = f" {self.name}" if self.name else ""
-        where = f"in namespace {self.namespace}" if self.namespace else "everywhere"
-        return f"{self.verb} {what}{name} {where}"
-
-
-#: Resources and verbs that are needed everywhere, by group: those of the ClusterRole in
-#: manifests/rbac/server.yaml. Not here: persistentvolumeclaims, without which pods that wait for a volume
-#: delay stops and nothing worse; and what belongs to kinds of other projects, which need not be there.
-_EVERYWHERE: tuple[tuple[str, str, str], ...] = (
-    ("scheduling.volcano.sh", "queues", "get list watch create patch"),
-    ("scheduling.volcano.sh", "queues/status", "patch"),
-    ("scheduling.volcano.sh", "podgroups", "list watch patch"),
-    ("bus.volcano.sh", "commands", "get list watch create delete"),
-    ("", "pods", "get list watch patch delete"),
-    ("", "pods/status", "patch"),
-    ("", "pods/eviction", "create"),
-    ("policy", "poddisruptionbudgets", "get list"),
-    ("", "nodes", "get list watch"),
-    ("", "pods/binding", "create"),
-    ("batch", "cronjobs", "list watch"),
-    ("batch", "jobs", "get list watch patch"),
-    ("apps", "deployments", "list watch"),
-    ("apps", "statefulsets", "list watch"),
-    ("apps", "replicasets", "list watch"),
-    ("apps", "daemonsets", "list watch"),
-    ("", "namespaces", "list watch patch"),
-    ("", "events", "create"),
-)
-_DEFINITIONS = ("queues.scheduling.volcano.sh", "podgroups.scheduling.volcano.sh", "commands.bus.volcano.sh")
-_WEBHOOKS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
-
-
-def needed_rights(settings: Settings) -> list[Right]:
-    """The rights without which the server cannot do its work."""
-    own = settings.namespace
-    return [
-        *(Right(verb, group, resource) for group, resource, verbs in _EVERYWHERE for verb in verbs.split()),
-        *(
-            Right(verb, "apiextensions.k8s.io", "customresourcedefinitions", name=name)
-            for name in _DEFINITIONS
-            for verb in ("list", "watch")
-        ),
-        *(
-            Right(verb, "", "configmaps", settings.policies_namespace, settings.policies_name)
-            for verb in ("list", "watch")
-        ),
-        *(
-            Right(verb, "coordination.k8s.io", "leases", own)
-            for verb in ("get", "list", "watch", "create", "patch", "delete")
-        ),
-        *(Right(verb, "", "pods", own) for verb in ("create", "delete")),
-        *(_authority_rights(own, settings.ca_secret) if settings.ca_secret else ()),
-    ]
-
-
-def _authority_rights(namespace: str, secret: str) -> Iterator[Right]:
-    """Those for an authority of our own that replicas share: without a Secret another one may issue."""
-    for kind in ("secrets", "configmaps"):
-        yield Right("create", "", kind, namespace)
-        for verb in ("get", "patch"):
-            yield Right(verb, "", kind, namespace, secret)
-    for kind in _WEBHOOKS:
-        for verb in ("get", "patch"):
-            yield Right(verb, "admissionregistration.k8s.io", kind, name="sluice")
-
-
 def check(client: Client, settings: Settings) -> None:
     """Raises `PreflightFailed` if the server cannot work in this cluster as it is."""
+    faults: list[str] = []
     try:
-        faults = [*_version_faults(client), *_clock_faults(client), *_rights_faults(client, settings)]
+        faults += _version_faults(client, settings)
+        faults += _clock_faults(client)
+        faults += rights_faults(client, settings)
+        faults += _definition_faults(client)
     except Unreachable as exc:
         if _DATES.search(str(exc)):
             raise PreflightFailed(
                 f"the API server's certificate is not valid by our clock: {exc}; set the clock of this node"
             ) from exc
-        log.warning(
-            "the API server does not answer yet, so rights, versions and clock are not checked: %s", exc
-        )
-        return
+        log.warning("the API server does not answer, so not all of the cluster is checked: %s", exc)
     except ClusterError as exc:
-        log.warning("rights, versions and clock cannot be checked: %s", exc)
-        return
+        log.warning("not all of the cluster can be checked: %s", exc)
     if faults:
         raise PreflightFailed("not started, and nothing was written: " + "; ".join(faults))
 
 
-# Version and clock
+# Version, clock and definitions
 
 
 class _Version(msgspec.Struct, frozen=True, rename="camel"):
@@ -153,128 +85,66 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
 _version = msgspec.json.Decoder(_Version)
 
 
-def _version_faults(client: Client) -> Iterator[str]:
+def _version_faults(client: Client, settings: Settings) -> Iterator[str]:
     version = decode_response(client.get("/version"), _version).git_version
     numbers = re.match(r"v?(\d+)\.(\d+)", version)
-    if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST:
+    if not numbers:
+        return
+    minor = int(numbers[1]), int(numbers[2])
+    if minor < OLDEST:
         yield f"the API server is of Kubernetes {version}; Sluice needs {OLDEST[0]}.{OLDEST[1]} or later"
+    elif minor < RETRIES_FOR_NODES and settings.mode == Mode.EXTENDER:
+        log.warning(
+            "kube-scheduler of Kubernetes %s retries a member that fits no node up to five minutes after a"
+            " node is added or changed; start it with --pod-max-in-unschedulable-pods-duration=30s, or use"
+            " mode scheduler (docs/operating.md, Installing)",
+            version,
+        )
 
 
 def _clock_faults(client: Client) -> Iterator[str]:
     """By the answer that was just read."""
-    skew = timedelta(seconds=client.clock_skew)
-    if abs(skew) > MAX_SKEW:
-        minutes = round(abs(skew).total_seconds() / 60)
-        direction = "behind" if skew > timedelta(0) else "ahead of"
-        yield (
-            f"the clock of this node is {minutes} minutes {direction} the API server's; "
-            "set it, as NTP does, or start the server on another node"
-        )
+    if fault := _clock_fault(client.clock_skew):
+        yield f"{fault}, or start the server on another node"
 
 
-# Rights
+def _clock_fault(skew: float) -> str:
+    """`skew`: the API server's time less ours, in seconds."""
+    if abs(skew) <= MAX_SKEW.total_seconds():
+        return ""
+    minutes = round(abs(skew) / 60)
+    direction = "behind" if skew > 0 else "ahead of"
+    return f"the clock of this node is {minutes} minutes {direction} the API server's; set it, as NTP does"
 
 
-class _Rule(msgspec.Struct, frozen=True, rename="camel"):
-    verbs: list[str] | None = None
-    api_groups: list[str] | None = None
-    resources: list[str] | None = None
-    resource_names: list[str] | None = None
+class ClockWatch:
+    """Logs that our clock has gone wrong since the start, or is right again. Thread: that of our Lease.
 
-    def allows(self, right: Right) -> bool:
-        return (
-            _has(self.verbs, right.verb)
-            and _has(self.api_groups, right.group)
-            and _has(self.resources, right.resource)
-            and (not self.resource_names or right.name in self.resource_names)
-        )
-
-
-class _RulesStatus(msgspec.Struct, frozen=True, rename="camel"):
-    resource_rules: list[_Rule] = []
-
-
-class _RulesReview(msgspec.Struct, frozen=True):
-    status: _RulesStatus = msgspec.field(default_factory=_RulesStatus)
-
-
-class _AccessStatus(msgspec.Struct, frozen=True):
-    allowed: bool = False
-
-
-class _AccessReview(msgspec.Struct, frozen=True):
-    status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
-
-
-_rules_review = msgspec.json.Decoder(_RulesReview)
-_access_review = msgspec.json.Decoder(_AccessReview)
-
-
-def _rights_faults(client: Client, settings: Settings) -> Iterator[str]:
-    missing = missing_rights(
-        needed_rights(settings),
-        rules=lambda namespace: _rules(client, namespace),
-        may=lambda right: _may(client, right),
-    )
-    end = time.monotonic() + RIGHTS_SECONDS
-    while missing and time.monotonic() < end:
-        time.sleep(PAUSE_SECONDS)
-        missing = [right for right in missing if not _may(client, right)]
-    if missing:
-        yield f"our service account may not {', '.join(map(str, missing))}; {REMEDY}"
-
-
-def missing_rights(
-    needed: Iterable[Right], *, rules: Callable[[str], list[_Rule]], may: Callable[[Right], bool]
-) -> list[Right]:
-    """The rights that we do not have.
-
-    `rules`: what we may do in a namespace, as far as the API server can list it. `may`: the answer about
-    one right; it is asked for those alone that no rule allows, since a cluster may grant rights by other
-    means than rules.
+    The server goes on: all times that it decides by, or writes, are the API server's, and it counts seconds
+    by the monotonic clock. A wrong clock breaks certificates: it may take those of others for expired.
     """
-    listed: dict[str, list[_Rule]] = {}
-    missing = []
-    for right in needed:
-        # Our own namespace grants more than others do.
-        namespace = right.namespace or "default"
-        if namespace not in listed:
-            listed[namespace] = rules(namespace)
-        if not any(rule.allows(right) for rule in listed[namespace]) and not may(right):
-            missing.append(right)
-    return missing
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._logged_at: float | None = None
+
+    def observe(self, skew: float) -> None:
+        """`skew`: the API server's time less ours, in seconds, as its last answer told it."""
+        fault = _clock_fault(skew)
+        if fault and (self._logged_at is None or self._clock() >= self._logged_at + CLOCK_LOG_SECONDS):
+            log.error(
+                "%s. Stops hold, and end by the API server's clock; certificates may be taken for expired",
+                fault,
+            )
+            self._logged_at = self._clock()
+        elif not fault and self._logged_at is not None:
+            log.warning("the clock of this node is right again")
+            self._logged_at = None
 
 
-def _rules(client: Client, namespace: str) -> list[_Rule]:
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectRulesReview",
-        "spec": {"namespace": namespace},
-    }
+def _definition_faults(client: Client) -> Iterator[str]:
+    """Without the right to read them, that right is among those that are named as missing."""
     try:
-        review = decode_response(client.create(RULES_REVIEWS, body), _rules_review)
-    except Refused:
-        return []
-    return review.status.resource_rules
-
-
-def _may(client: Client, right: Right) -> bool:
-    resource, _, subresource = right.resource.partition("/")
-    attributes = {
-        "verb": right.verb,
-        "group": right.group,
-        "resource": resource,
-        "subresource": subresource,
-        "namespace": right.namespace,
-        "name": right.name,
-    }
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    return decode_response(client.create(ACCESS_REVIEWS, body), _access_review).status.allowed
-
-
-def _has(words: list[str] | None, word: str) -> bool:
-    return words is not None and ("*" in words or word in words)
+        yield from current_faults(client)
+    except Refused as exc:
+        log.warning("the definitions of our kinds cannot be checked yet: %s", exc)

@@ -16,6 +16,8 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
+from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -25,8 +27,9 @@ from certs.renewal import CertificateRenewal
 from cluster.api.client import Client
 from cluster.api.configuration import load_configuration
 from cluster.api.servers import API_SERVER_NAME, ApiServerEndpoints
+from cluster.background_thread import BackgroundThread
 from cluster.cache.changes import Change, QueueChange
-from cluster.cache.marker_pods import MarkerPods
+from cluster.cache.marker_pods import MarkerAnnotation, MarkerPods
 from cluster.cache.store import Clock, Store
 from cluster.coordination.leader_election import LeaderElector
 from cluster.coordination.leases import COORDINATION, Lease, Leases
@@ -41,6 +44,7 @@ from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
 from controller.controller import QueueController
 from controller.workqueue import WorkQueue
+from server.preflight import ClockWatch
 from server.settings import Settings
 
 if TYPE_CHECKING:  # numpy comes with it
@@ -65,8 +69,6 @@ CONNECTIONS = 16
 LEASE_READ_SECONDS = 3.0
 #: A list that hangs is soon requested again; a stop may wait for it.
 LIST_READ_SECONDS = 10.0
-#: Probes of other API servers wait while one does not answer.
-PROBE_READ_SECONDS = 3.0
 
 #: Made here, at import, as all decoders are (`cluster.informers.informers`).
 _LEASE = ObjectDecoder(msgspec.json.Decoder(Lease).decode, LenientReader(Lease))
@@ -87,6 +89,7 @@ class Runtime:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._version = version("sluice")
         self.metrics = Metrics()
         self.client = self._new_client(
             connections=CONNECTIONS + settings.writers + STATUS_THREADS + GUARD_THREADS + DRAIN_THREADS
@@ -94,6 +97,7 @@ class Runtime:
         # A client of its own, so that renewing a Lease waits for no other request and is retried soon. It
         # sends requests all the time, so it knows the API server's time.
         lease_client = self._new_client(connections=3 + LEASE_THREADS, read_seconds=LEASE_READ_SECONDS)
+        self._lease_client, self._clock_watch = lease_client, ClockWatch()
         clock = Clock(lambda: lease_client.clock_skew)
         self._readiness = ClusterReadiness(ALL_KINDS, clock=clock.monotonic)
         self.store = Store(
@@ -110,6 +114,7 @@ class Runtime:
             readiness=self._readiness,
             metrics=self.metrics,
             marker=MarkerPods(lease_client, namespace=settings.namespace),
+            namespace_marker=MarkerAnnotation(lease_client, namespace=settings.namespace),
             policies=PolicySource(settings.policies_namespace, settings.policies_name),
             unawaited=[_watched_leases(self._lease_events, namespace=settings.namespace)],
         )
@@ -137,7 +142,7 @@ class Runtime:
         )
         self._controller = QueueController(self._controller_context(leases, identity))
         self._elector.add_listener(self._controller.elected)
-        self._starting: threading.Thread | None = None
+        self._starting = BackgroundThread(self._start_informers, name="starting")
         #: Whether `starting` has done its work.
         self._started = False
         self._stopped = threading.Event()
@@ -170,12 +175,14 @@ class Runtime:
             report=self._report,
             relist_queues=self._informers.relist_queues,
             lingering=lambda: bool(self.store.admissions.queues()),
+            has_binds=self.store.has_unfiltered_binds,
             leads=lambda: self._elector.leading,
-            renewed=self.store.record_write,
+            renewed=self._lease_renewed,
             validity=self._readiness.lease,
         )
         self.store.add_marker_listener(presence.report_pods)
         self.store.add_listener(self._note_change)
+        self.store.policies.add_listener(lambda _before, _after: presence.report_change())
         return presence
 
     def _controller_context(self, leases: Leases, identity: str) -> ControllerContext:
@@ -200,7 +207,11 @@ class Runtime:
             recorder=EventRecorder(client=self.client, writers=self._writers, metrics=self.metrics),
             metrics=self.metrics,
             other_replicas=OtherReplicas(
-                leases, identity=identity, clock=clock.monotonic, events=self._lease_events
+                leases,
+                identity=identity,
+                clock=clock.monotonic,
+                events=self._lease_events,
+                request_seconds=settings.request_timeout,
             ),
             namespace=settings.namespace,
             leading=lambda: self._elector.leading and self._presence.alive,
@@ -224,7 +235,7 @@ class Runtime:
             self._pod_listers,
         )
         return [
-            ThreadOwner(self._start_starting, self._join_starting, self._dead_starting),
+            ThreadOwner(self._starting.start, lambda: self._starting.join(timeout=5), self._dead_starting),
             ThreadOwner(
                 certificates.start, certificates.stop, _unless(lambda: certificates.alive, "certificates")
             ),
@@ -244,10 +255,13 @@ class Runtime:
             owner.start()
 
     def stop(self) -> None:
-        """Stop every thread."""
+        """Stop every thread, those of a start that failed half-way too. An owner whose stop raises keeps none
+        of the others running; the exception is raised at the end.
+        """
         self._stopped.set()
-        for owner in reversed(self._owners):
-            owner.stop()
+        with ExitStack() as stops:  # in the reverse order
+            for owner in self._owners:
+                stops.callback(owner.stop)
 
     def dead_threads(self) -> list[str]:
         """The names of the threads that ended although nobody stopped them."""
@@ -268,10 +282,20 @@ class Runtime:
         return [*self._readiness.missing(), *self.certificates.expired()]
 
     def _report(self) -> ReplicaReport:
-        return structs.replace(report_of(self.store), ca=self.certificates.issuer or None)
+        return structs.replace(
+            report_of(self.store),
+            ca=self.certificates.issuer or None,
+            version=self._version,
+            scheduler="" if self.settings.warnings else self.settings.scheduler_name,
+        )
+
+    def _lease_renewed(self, began: float, version: int) -> None:
+        self.store.record_write(began, version)
+        self._clock_watch.observe(self._lease_client.clock_skew)
 
     def _connect(self, url: str) -> Client:
-        return self._new_client(connections=GUARD_THREADS, read_seconds=PROBE_READ_SECONDS, url=url)
+        """Probes of the bind guard say how long each may take."""
+        return self._new_client(connections=GUARD_THREADS, url=url)
 
     def _note_change(self, _queue: str, change: Change) -> None:
         """Other replicas wait until our Lease says that we have seen it."""
@@ -280,17 +304,8 @@ class Runtime:
 
     # The thread `starting`.
 
-    def _start_starting(self) -> None:
-        self._starting = threading.Thread(target=self._start_informers, name="starting", daemon=True)
-        self._starting.start()
-
-    def _join_starting(self) -> None:
-        if self._starting is not None:
-            self._starting.join(timeout=5)
-
     def _dead_starting(self) -> list[str]:
-        is_starting = self._starting is not None and self._starting.is_alive()
-        return [] if self._started or is_starting else ["starting"]
+        return [] if self._starting.alive or self._started else ["starting"]
 
     def _start_informers(self) -> None:
         """Start the informers once our Lease is held.

@@ -22,6 +22,7 @@ import argparse
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -37,6 +38,7 @@ from queues.apimachinery.conversion import Converter
 from queues.drain.terminating_pods import GRACE_LIMIT
 from queues.membership import MembershipSettings, valid_name
 from queues.mode import SCHEDULER_NAME, Mode
+from queues.text import any_of
 from server.http.authorization import Callers, ClientCertificates
 from webhooks.settings import CONTROLLER_USERS, AdmissionSettings
 
@@ -45,6 +47,38 @@ PREFIX = "SLUICE_"
 
 class SettingsError(Exception):
     """An invalid setting; the message names it, where it came from, and what is valid."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The whole numbers that a setting may have. `of`: what they count."""
+
+    first: int
+    last: int
+    of: str = ""
+
+    def __contains__(self, number: int) -> bool:
+        return self.first <= number <= self.last
+
+    def __str__(self) -> str:
+        return f"a whole number{self.of and f' of {self.of}'} from {self.first} to {self.last}"
+
+
+LEVELS = ("debug", "info", "warning", "error")
+MODES = tuple(mode.value for mode in Mode)
+
+#: Every setting that is a number. The schema of the Helm chart is made from this table and the next.
+RANGES: Mapping[str, Range] = {
+    "ca_wait_days": Range(0, 180, "days"),
+    "depth_limit": Range(1, 100),
+    "writers": Range(1, 64),
+    "request_timeout": Range(5, 3600, "seconds"),
+    "drain_rate": Range(1, 10_000, "evictions a second"),
+    "drain_in_flight": Range(1, 100_000, "pods"),
+    "drain_grace_limit": Range(1, 86_400, "seconds"),
+}
+#: Every setting that is one of some words.
+CHOICES: Mapping[str, Sequence[str]] = {"mode": MODES, "log_level": LEVELS}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -91,7 +125,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 _bind_host(self.health_bind) is not None and self.health_bind != self.bind,
                 "HOST:PORT with a port from 1 to 65535, another one than that of bind",
             ),
-            ("client_ca", all(map(_is_authority, self.client_ca)), "PEM files with certificates"),
+            ("client_ca", all(map(_is_authority, self.client_ca)), _EXPECTED_AUTHORITIES),
             (
                 "api_server_callers",
                 bool(self.api_server_callers or not self.client_ca),
@@ -99,7 +133,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             ),
             ("namespace", bool(_NAME.fullmatch(self.namespace)), "the name of a namespace"),
             ("ca_secret", not self.ca_secret or valid_name(self.ca_secret), "empty, or the name of a Secret"),
-            ("ca_wait_days", 0 <= self.ca_wait_days <= 180, "a number of days from 0 to 180"),
             (
                 "tls_dir",
                 not (self.tls_dir and self.ca_secret),
@@ -111,34 +144,41 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 "https://HOST:PORT each",
             ),
             ("hosts", all(map(_is_host, self.hosts)), "DNS names and addresses"),
-            ("mode", self.mode in MODES, f"one of {', '.join(MODES)}"),
             ("scheduler_name", valid_name(self.scheduler_name), "a scheduler name"),
             ("scheduler_config", _is_file(self.scheduler_config), "empty, or a file that can be read"),
             ("service", bool(_NAME.fullmatch(self.service)), "the name of a Service"),
             ("policies_namespace", bool(_NAME.fullmatch(self.policies_namespace)), "the name of a namespace"),
             ("policies_name", valid_name(self.policies_name), "the name of a ConfigMap"),
             ("webhook_url", _is_https(self.webhook_url), "empty, or https://HOST:PORT"),
-            ("depth_limit", 1 <= self.depth_limit <= 100, "a number from 1 to 100"),
-            ("writers", 1 <= self.writers <= 64, "a number from 1 to 64"),
-            ("request_timeout", 5 <= self.request_timeout <= 3600, "a number of seconds from 5 to 3600"),
-            ("drain_rate", 1 <= self.drain_rate <= 10_000, "evictions a second, from 1 to 10000"),
-            ("drain_in_flight", 1 <= self.drain_in_flight <= 100_000, "a number of pods from 1 to 100000"),
-            (
-                "drain_grace_limit",
-                1 <= self.drain_grace_limit <= 86_400,
-                "seconds, from 1 to 86400",
-            ),
-            ("log_level", self.log_level in LEVELS, f"one of {', '.join(LEVELS)}"),
             ("certs_dir", bool(self.certs_dir), "a folder"),
             ("kubeconfig", _is_file(self.kubeconfig), "empty, or a file that can be read"),
+            *((name, getattr(self, name) in each, f"{each}") for name, each in RANGES.items()),
+            *((name, getattr(self, name) in words, any_of(words)) for name, words in CHOICES.items()),
         ):
             if not ok:
-                raise SettingsError(f"{name}: {getattr(self, name)!r} is not valid; expected {expected}")
-        if self.scheduler_name in self.schedulers and self.mode == Mode.SCHEDULER:
-            raise SettingsError(
-                f"scheduler_name: {self.scheduler_name!r} is named in schedulers too, and in mode scheduler "
-                "their members are given to our own scheduler; give that a name of its own"
-            )
+                value = _shown(getattr(self, name))
+                raise SettingsError(f"{name}: {value} is not valid; expected {expected}")
+        if self.scheduler_name in self.schedulers and self.has_own_scheduler:
+            raise SettingsError(self._same_name)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What contradicts nothing now, and would once another setting is changed."""
+        if self.scheduler_name in self.schedulers and not self.has_own_scheduler:
+            return [f"{self._same_name}, before you set mode scheduler"]
+        return []
+
+    @property
+    def _same_name(self) -> str:
+        return (
+            f"scheduler_name: {self.scheduler_name!r} is named in schedulers too, which are those of "
+            "the cluster; take it out of schedulers, or give our own kube-scheduler another name"
+        )
+
+    @property
+    def has_own_scheduler(self) -> bool:
+        """Whether our own kube-scheduler runs: in mode `scheduler`, and while its configuration is set."""
+        return self.mode == Mode.SCHEDULER or bool(self.scheduler_config)
 
     @property
     def admission_settings(self) -> AdmissionSettings:
@@ -158,7 +198,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def membership_settings(self) -> MembershipSettings:
         """What decides whose queue a pod is."""
         own = {self.scheduler_name} if self.mode == Mode.SCHEDULER else set()
-        calling = {self.scheduler_name} if own or self.scheduler_config else set()
+        calling = {self.scheduler_name} if self.has_own_scheduler else set()
         return MembershipSettings(
             owned_schedulers=frozenset({*self.owned_schedulers, *own}),
             calling_schedulers=frozenset(calling),
@@ -204,8 +244,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 _settings = Converter[Settings](Settings)
 
-LEVELS = ("debug", "info", "warning", "error")
-MODES = tuple(mode.value for mode in Mode)
+_EXPECTED_AUTHORITIES = (
+    "files that are there and hold certificates in PEM; with manifests/client-certificates the file is "
+    "key ca.crt of ConfigMap sluice-callers"
+)
 _LABEL = "[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 _DNS = re.compile(rf"({_LABEL}\.)*{_LABEL}")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -226,7 +268,7 @@ _HELP: Mapping[str, str] = {
     "namespace": "our own namespace, which never holds members",
     "service": "the Service in front of us",
     "webhook_url": "where the API server reaches us, if not by the Service",
-    "mode": f"how schedulers ask us about members: one of {', '.join(MODES)} (docs/ways.md)",
+    "mode": "how schedulers ask us about members (docs/ways.md)",
     "schedulers": "schedulers whose members get what the mode says; in mode extender those that call us",
     "scheduler_name": "the scheduler name of our own kube-scheduler, which members get in mode scheduler",
     "scheduler_config": "configuration file of our own kube-scheduler, to be checked at the start",
@@ -242,7 +284,7 @@ _HELP: Mapping[str, str] = {
     "drain_rate": "evictions a second of the whole server, at most",
     "drain_in_flight": "pods that are evicted and not gone yet, of the whole server, at most",
     "drain_grace_limit": "seconds that a terminating pod counts as in flight, at most",
-    "log_level": f"one of {', '.join(LEVELS)}",
+    "log_level": "which lines of the log are written: those of this level and above",
 }
 
 
@@ -268,8 +310,20 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="sluice serve", description="Serve the extender and the webhooks.")
     parser.add_argument("--config", metavar="FILE", help="YAML file with any of these settings")
     for name in Settings.__struct_fields__:
-        parser.add_argument(f"--{name.replace('_', '-')}", dest=name, metavar="VALUE", help=_HELP[name])
+        parser.add_argument(f"--{name.replace('_', '-')}", dest=name, metavar="VALUE", help=_help(name))
     return parser
+
+
+def _help(name: str) -> str:
+    valid = RANGES.get(name)
+    if valid:
+        return f"{_HELP[name]}; from {valid.first} to {valid.last}"
+    return f"{_HELP[name]}; {any_of(CHOICES[name])}" if name in CHOICES else _HELP[name]
+
+
+def _shown(value: Any) -> str:
+    """A value as an error shows it: a list by its items."""
+    return ", ".join(map(repr, value)) or "empty" if isinstance(value, tuple) else repr(value)
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -295,7 +349,7 @@ def _parse(name: str, value: str, *, where: str) -> Any:
         return value.lower() == "true"
     if isinstance(default, int):
         if not _is_number(value):
-            raise SettingsError(f"{name}: {value!r} ({where}) is not valid; expected a number")
+            raise SettingsError(f"{name}: {value!r} ({where}) is not valid; expected {RANGES[name]}")
         return int(value)
     if isinstance(default, tuple):
         return [word.strip() for word in value.split(",") if word.strip()]

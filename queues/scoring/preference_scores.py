@@ -50,7 +50,7 @@ def image_scores(view: View, rows: Rows, pod: PodPlacement, matches: NodeMatches
         name = _with_tag(image)
         nodes = view.image_nodes.get(name, 0)
         if nodes:
-            share = min(1.0, nodes / len(view.rows))
+            share = min(1.0, nodes / max(1, len(view.rows)))  # a node may have come since an empty view
             total += (matches.image_sizes(view, name)[rows] * share).astype(np.int64)
     most = _MOST_IMAGES * max(1, len(pod.images))
     total = np.clip(total, _LEAST_IMAGES, most)

@@ -35,6 +35,7 @@ from queues.text import printable, quoted
 from queues.tree import Chain
 from queues.verdict import Cause, CauseKind, Verdict
 from queues.why.explanation import (
+    DEFAULT_SCHEDULER,
     POD,
     QUEUE,
     ExplainedMembership,
@@ -45,6 +46,7 @@ from queues.why.explanation import (
     QueueRecord,
     Stop,
 )
+from queues.why.queue_moves import move_notes
 from queues.why.stop_causes import (
     chain_members,
     explain_cause,
@@ -57,6 +59,12 @@ from queues.why.stop_causes import (
 _MESSAGE_LIMIT = 1000
 #: What kube-scheduler says of a pod that needs room where its extenders let it have no victims at all.
 _NO_VICTIMS = "no candidate node for preemption"
+#: What kube-scheduler says where its configuration has no entry that ignores the resource, and the verb of
+#: the entry in manifests/scheduler/scheduler-config.yaml that does.
+_ENTRIES = {
+    f"Insufficient {names.MARKER}": "filterVerb",
+    f"Insufficient {names.SCORED}": "prioritizeVerb",
+}
 _KEPT_FROM_CLOSED = "kept from Closed"
 
 
@@ -192,6 +200,8 @@ def _notes(case: _Case, outcome: Outcome) -> Iterator[str]:
     if case.subject.idle_reason and outcome is not Outcome.FINISHED:
         yield case.subject.idle_reason
     yield from _about_the_object(case, outcome)
+    if outcome is Outcome.STOPPED and case.membership is not None:
+        yield from move_notes(case.subject, case.membership, case.stops)
     if outcome is not Outcome.FINISHED:
         yield from _about_the_queue(case)
 
@@ -226,7 +236,12 @@ def _running(verdict: Verdict) -> Iterator[str]:
 def _without_marker(subject: ObservedObject) -> str:
     gated = names.GATE in subject.gates
     by = "its gate and the bind guard alone stop it" if gated else "the bind guard alone stops it"
-    return f"kube-scheduler does not ask about it, since it requests no {names.MARKER}: {by}"
+    if subject.scheduler == DEFAULT_SCHEDULER:
+        return f"kube-scheduler does not ask about it, since it requests no {names.MARKER}: {by}"
+    return (
+        f"it requests no {names.MARKER}: unless its scheduler, {printable(subject.scheduler)}, is the one "
+        f"that Sluice brings (setting scheduler_name), {by}"
+    )
 
 
 def _is_parked_under_recreate(case: _Case) -> bool:
@@ -271,6 +286,9 @@ def _waiting(case: _Case) -> Iterator[str]:
         own = subject.ref.kind != POD or names.GATE in subject.gates
         by = "it says" if own else "kube-scheduler says"
         yield f"{by}: {printable(subject.message, limit=_MESSAGE_LIMIT)}"
+        for words, verb in _ENTRIES.items():
+            if words in subject.message:
+                yield _missing_entry(words.partition(" ")[2], verb)
         if _NO_VICTIMS in subject.message and case.membership is not None:
             yield (
                 "it may not evict the pods that kube-scheduler chose; whom its policy lets it evict says: "
@@ -279,6 +297,13 @@ def _waiting(case: _Case) -> Iterator[str]:
             )
     elif subject.ref.kind == POD and not others:
         yield "kube-scheduler has said nothing of it yet"
+
+
+def _missing_entry(resource: str, verb: str) -> str:
+    return (
+        f"its scheduler has no extender entry that ignores {resource}: add the one with {verb} of "
+        "manifests/scheduler/scheduler-config.yaml to its configuration, and restart it"
+    )
 
 
 def _about_the_queue(case: _Case) -> Iterator[str]:

@@ -22,7 +22,9 @@ from queues.text import (
 from queues.tree import Tree
 from queues.verdict import CauseKind, Verdict, verdict
 
-QUEUE, POD = "Queue", "Pod"
+#: The scheduler of pods that name none.
+DEFAULT_SCHEDULER = "default-scheduler"
+QUEUE, POD, NAMESPACE = "Queue", "Pod", "Namespace"
 
 
 class Outcome(StrEnum):
@@ -71,9 +73,11 @@ class ExplainedMembership(_JsonStruct, frozen=True):
 class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The object that is asked about, as it is stored.
 
-    `owners`: nearest first. `calls_extender`: kube-scheduler asks the extender about it. `message`: what the
-    object itself says of why it waits. `idle_reason`: why it makes no pods, for a workload that makes none.
-    `namespace_labels`: the labels of its namespace; None where they were not read.
+    `owners`: nearest first. `calls_extender`: kube-scheduler asks the extender about it. `scheduler`: the one
+    that a pod names. `message`: what the object itself says of why it waits. `idle_reason`: why it makes no
+    pods, for a workload that makes none.
+    `namespace_labels`: the labels of its namespace; None where they were not read. `namespace_queue`: the
+    queue that its namespace names now; empty if none, or if that was not read.
     """
 
     ref: ObjectRef
@@ -85,9 +89,11 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     node: str = ""
     gates: tuple[str, ...] = ()
     calls_extender: bool = True
+    scheduler: str = DEFAULT_SCHEDULER
     message: str = ""
     idle_reason: str = ""
     namespace_labels: Mapping[str, str] | None = None
+    namespace_queue: str = ""
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -9,7 +9,8 @@ Invariants
   failed verification is not raised there: the handshake goes on for as long as the client needs to read
   the alert.
 - OpenSSL is given at most `HANDSHAKE_BYTES` of a handshake. It takes certificates up to 100 KiB, in which a
-  chain of a few hundred holds up the loop for 34 ms; what is taken here takes some 3 ms.
+  chain of a few hundred holds up the loop for 34 ms; what is taken here takes some 3 ms. From OpenSSL 3.2 on
+  a client could compress its chain; that is switched off.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from server.http.request_parser import RequestError
 
 #: A ClientHello has up to 2 KiB, three certificates with RSA-4096 keys 6 KiB.
 HANDSHAKE_BYTES = 10 * 1024
+
+#: SSL_OP_NO_RX_CERTIFICATE_COMPRESSION, which `ssl` has no name for; OpenSSL before 3.2 ignores it.
+NO_COMPRESSED_CERTIFICATES = 1 << 33
 
 #: Called with the reason for which the handshake that is being made in this context is refused.
 on_refused: ContextVar[Callable[[RequestError], object]] = ContextVar("on_refused")
@@ -89,6 +93,7 @@ def ask_for_certificate(context: ssl.SSLContext, authorities: Sequence[Path]) ->
     authority has signed it or not.
     """
     context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.options |= NO_COMPRESSED_CERTIFICATES
     context.verify_mode = ssl.CERT_OPTIONAL
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     for file in authorities:

@@ -185,4 +185,5 @@ class Http1Connection(BaseConnection):
             self._send(render(response, date=self._context.date, keep_alive=False, to_head=False))
             self._finished = True
             self._received.clear()
+            self._update_reading()  # paused for too many bytes, it would not see that the client closes
             self._context.connections.set_phase(self, Phase.LINGERING)

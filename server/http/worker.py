@@ -138,6 +138,8 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
     async def _serve(self) -> None:
         self._stop = asyncio.Event()
         self._watch_signals()
+        if not self.alive:  # SIGTERM came before: gunicorn's own handler has noted it
+            self._stop.set()
         self.loop.set_exception_handler(self._log_unexpected)
         self._tick()
         self._listen()
