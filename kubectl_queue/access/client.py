@@ -5,6 +5,9 @@ Promises
 - `now` is the API server's clock at its last answer; until then this machine's.
 - Objects are the server's JSON as it is; the items of a list have `apiVersion` and `kind` too.
 - A field that the server's definition does not know is refused, never dropped silently.
+- A request that the API server gave up since a webhook of Sluice did not answer in time is sent again, up to
+  `WEBHOOK_TRIES` times in all, and the user is told. It was not stored. The API server may keep connections
+  to a replica that is gone, and each of them fails one request.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ FIELD_MANAGER = "kubectl-queue"
 _PATH = f"/apis/{API_VERSION}/queues"
 #: kubectl's --chunk-size.
 _PAGE = "500"
+#: A change of a queue calls two webhooks, over connections that may lead to the same lost replica.
+WEBHOOK_TRIES = 6
 #: Bookmarks come about once a minute: after two missed ones the connection counts as dead.
 _SILENCE = 130.0
 
@@ -48,7 +53,14 @@ class ApiClient:
 
     def send(self, request: Request, *, kind: str = QUEUES) -> Object:
         """Return the object of the response; raise the error that it holds. `kind`: its RESOURCE.GROUP."""
-        return self.read(self._transport.send(request), kind=kind)
+        response = self._transport.send(request)
+        for _ in range(WEBHOOK_TRIES - 1):
+            webhook = responses.silent_webhook(response)
+            if not webhook:
+                break
+            self._warn(f"webhook {webhook} did not answer the API server in time; the request is sent again")
+            response = self._transport.send(request)
+        return self.read(response, kind=kind)
 
     def list(self, path: str, *, query: Mapping[str, str], kind: str = QUEUES) -> Listing:
         """All items, page by page. `kind`: RESOURCE.GROUP of the items."""

@@ -47,6 +47,12 @@ QUEUES = "queues.scheduling.volcano.sh"
 
 _WARNING = re.compile(r'\b299 \S+ "((?:[^"\\]|\\.)*)"')
 _STRICT = "strict decoding error"
+#: The API server's words (k8s.io/apiserver, admission/plugin/webhook/errors) with those of Go for a time-out.
+_SILENT_WEBHOOK = re.compile(
+    r'failed calling webhook "(?P<name>[a-z.-]+\.sluice\.dev)".*'
+    r"(context deadline exceeded|Client\.Timeout exceeded|i/o timeout)",
+    re.DOTALL,
+)
 _NO_RIGHT = re.compile(r" cannot \S+ resource ")
 _KINDS: Mapping[int, type[ServerError]] = {
     403: ForbiddenError,
@@ -62,6 +68,17 @@ def read(response: Response, *, kind: str = QUEUES) -> Object:
     if response.status < 300 and answer is not None:
         return answer
     raise refusal(answer or {"message": _first_line(response.body)}, code=response.status, kind=kind)
+
+
+def silent_webhook(response: Response) -> str:
+    """Return the webhook of Sluice that did not answer the API server in time, so that the request failed.
+
+    "" if that is not why.
+    """
+    if response.status != 500:
+        return ""
+    match = _SILENT_WEBHOOK.search(str((decoded(response.body) or {}).get("message", "")))
+    return match["name"] if match else ""
 
 
 def _first_line(body: bytes) -> str:

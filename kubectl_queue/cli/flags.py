@@ -20,6 +20,7 @@ from kubectl_queue.cli import flag_values as values
 from kubectl_queue.errors import UsageError
 from queues.membership import valid_name
 from queues.messages import NAME_RULE
+from queues.text import any_of
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]")
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
@@ -214,7 +215,7 @@ def read_choice(text: str, *, among: Sequence[str]) -> str:
     for word in among:
         if word.lower() == text.lower():
             return word
-    raise ValueError("it must be one of " + ", ".join(among))
+    raise ValueError(f"it must be {any_of(among)}")
 
 
 def selected(flags: Flags, *, command: str) -> tuple[str, ...]:

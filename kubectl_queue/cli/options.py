@@ -131,8 +131,8 @@ COMMON: tuple[Flag, ...] = (
         short="n",
         value="NAME",
         help=(
-            "Where `why` and `policy explain` look for an object, and `drain` for pods where you may not "
-            "read all; queues have no namespace."
+            "Where `why` and `policy explain` look for an object, `drain` for pods where you may not read "
+            "all, and `uninstall` and `version` for the server; queues have no namespace."
         ),
     ),
     Flag(

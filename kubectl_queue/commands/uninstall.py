@@ -2,32 +2,31 @@
 
 Promises
 - Without --yes nothing is changed; what would be is printed.
-- With a namespace other than that of a server that runs, nothing is changed either.
+- With a namespace other than the server's, as its webhooks and rights name it, nothing is changed either.
 - Afterwards no object bears a gate, a label, an annotation or a webhook of Sluice, but for pod templates,
-whose
-  change would replace the pods. Queues, PodGroups and Commands stay, unless --definitions is given.
+  whose change would replace the pods. Queues, PodGroups and Commands stay, unless --definitions is given.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+from kubectl_queue.access.replicas import NAMESPACE
 from kubectl_queue.cli.flags import Flags, bool_flag
 from kubectl_queue.cli.options import COMMAND, DRY_RUN, DryRun
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import QueueError, UsageError
-from kubectl_queue.removal.inventory import OWN_SCHEDULER, Inventory, Marks, read_inventory
+from kubectl_queue.removal.inventory import Inventory, Marks, read_inventory
 from kubectl_queue.session import Session
 
 _COMMAND = f"{COMMAND} uninstall"
-#: The server's own, in the manifests; -n names another.
-_NAMESPACE = "sluice-system"
 
 
 def run_uninstall(session: Session, flags: Flags) -> int:
     if flags.names:
         raise UsageError("uninstall takes no names", see=_COMMAND)
-    namespace = flags.text("namespace") or _NAMESPACE
+    namespace = flags.text("namespace") or NAMESPACE
     definitions = flags.on("definitions")
     from kubectl_queue.removal.remover import Remover  # noqa: PLC0415 - not for other commands
 
@@ -70,7 +69,8 @@ def plan(inventory: Inventory, *, definitions: bool) -> Iterator[str]:
         yield "the definitions and all Queues, PodGroups and Commands stay; with --definitions they go too"
     if not own and marks.empty:
         yield "there is nothing of Sluice here"
-    yield from advice(marks)
+    if own or marks.marked or marks.of_own_scheduler:
+        yield from advice(marks)
 
 
 def advice(marks: Marks) -> Iterator[str]:
@@ -78,14 +78,19 @@ def advice(marks: Marks) -> Iterator[str]:
     if marks.marked:
         yield (
             f"{len(marks.marked)} waiting pods request sluice.dev/member, which no node offers. Until they "
-            "run, keep the extender entry in kube-scheduler's configuration, with ignorable: true and "
-            "ignoredByScheduler"
+            "run, keep the extender entries in kube-scheduler's configuration, with ignorable: true and "
+            "ignoredByScheduler; then take them out"
         )
-    if marks.of_own_scheduler:
+    else:
         yield (
-            f"{len(marks.of_own_scheduler)} waiting pods name scheduler {OWN_SCHEDULER}, which goes with "
-            "Sluice. They run once kube-scheduler's configuration has a profile of that name; or delete "
-            "those that are created again"
+            "no waiting pod requests sluice.dev/member: if kube-scheduler's configuration has extender "
+            "entries of Sluice (sluice.dev/member, sluice.dev/scored), take them out and restart it"
+        )
+    for name, number in Counter(pod["spec"]["schedulerName"] for pod in marks.of_own_scheduler).items():
+        yield (
+            f"{number} waiting pods name scheduler {name}, which goes with Sluice. They run once "
+            "kube-scheduler's configuration has a profile of that name; or delete those that are created "
+            "again"
         )
 
 

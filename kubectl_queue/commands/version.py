@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
+from kubectl_queue.access.replicas import NAMESPACE, read_replicas, server_namespaces
 from kubectl_queue.access.responses import Request
 from kubectl_queue.cli.flags import Flags, bool_flag
 from kubectl_queue.cli.options import Output, formats
@@ -13,7 +14,6 @@ from kubectl_queue.output.formats import DOCUMENTS, dump
 from kubectl_queue.output.tables import value_at
 from kubectl_queue.session import Session
 
-_DEPLOYMENTS = "/apis/apps/v1/deployments"
 #: As `manifests/deployment/deployment.yaml` labels it.
 _SELECTOR = "app.kubernetes.io/name=sluice"
 _COMMAND = "kubectl queue version"
@@ -55,17 +55,43 @@ _HEADINGS = {
 
 
 def _server(session: Session) -> str:
-    """The tags of the images that the server's Deployments run: it tells its version nowhere else."""
+    """As the replicas in its namespace say it on their Leases; else by the images of its Deployment there.
+
+    Without the right to read Leases, or with replicas of an older version, the images remain.
+    """
+    namespace = session.flags.text("namespace") or _server_namespace(session)
+    try:
+        replicas = read_replicas(session.client, namespace=namespace)
+    except ServerError:
+        replicas = []
+    running = {replica.version for replica, end in replicas if end >= session.client.now} - {""}
+    return ", ".join(sorted(running)) or _image_tags(session, namespace)
+
+
+def _server_namespace(session: Session) -> str:
+    """As the webhooks name it, where they may be read; else that of the manifests."""
+    try:
+        namespaces = server_namespaces(session.client)
+    except ServerError:
+        namespaces = frozenset()
+    return min(namespaces, default=NAMESPACE)
+
+
+def _image_tags(session: Session, namespace: str) -> str:
+    """The tags of the images that the server's Deployment runs."""
     query = {"labelSelector": _SELECTOR}
-    listing = session.client.send(
-        Request(method="GET", path=_DEPLOYMENTS, query=query), kind="deployments.apps"
-    )
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    listing = session.client.send(Request(method="GET", path=path, query=query), kind="deployments.apps")
     tags = {
         _tag(str(container.get("image")))
         for item in listing.get("items") or ()
         for container in value_at(item, "spec.template.spec.containers") or ()
     }
-    return ", ".join(sorted(tags)) or f"not known: no Deployment is labelled {_SELECTOR}"
+    return (
+        ", ".join(sorted(tags))
+        or f"not known: in namespace {namespace} no replica says it on its Lease, and no Deployment is "
+        f"labelled {_SELECTOR}; -n names another namespace"
+    )
 
 
 def _tag(image: str) -> str:
@@ -84,8 +110,9 @@ VERBS = (
         name="version",
         usage="",
         long=(
-            "Show the version of the plugin, of Sluice's server, by the image that its Deployment runs, "
-            "and of Kubernetes."
+            "Show the version of the plugin, of Sluice's server, as its replicas say it or by the image that "
+            "its Deployment runs, and of Kubernetes. -n names the server's namespace where you may not read "
+            "its webhooks and it is not sluice-system."
         ),
         examples=("kubectl queue version", "kubectl queue version --client -o json"),
         flags=(

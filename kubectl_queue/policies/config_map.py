@@ -84,7 +84,7 @@ def read_cluster_policies(client: ApiClient, place: Place) -> ClusterPolicies:
 
 def _missing_right(place: Place) -> str:
     way_out = (
-        "an administrator gives it with: kubectl apply -k manifests/queue-readers"
+        "an administrator gives it with: kubectl apply --server-side -k manifests/queue-readers"
         if place.name == NAME
         else f"ask an administrator for a Role with resourceNames [{place.name}]"
     )

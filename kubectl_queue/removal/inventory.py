@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kubectl_queue.access.client import ApiClient
+from kubectl_queue.access.replicas import is_part, leases_path, read_replicas
 from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import KindMissingError
 from queues import labels as names
+from queues.mode import SCHEDULER_NAME
 from queues.workload_kinds import KINDS, SUSPENDABLE, WorkloadKind
 
 PREFIX = "sluice.dev/"
-PART_OF = ("app.kubernetes.io/part-of", "sluice")
 #: The names of all objects of the manifests.
 NAMES = frozenset(
     {
@@ -42,8 +43,6 @@ NAMES = frozenset(
         "sluice-volume-scheduler",
     }
 )
-#: The label of the replicas' Leases.
-REPLICAS = "sluice.dev/replica=true"
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -55,8 +54,6 @@ OWN_DEFINITIONS = (
     "commands.bus.volcano.sh",
 )
 
-#: The name of the scheduler that members get where Sluice brings its own.
-OWN_SCHEDULER = "sluice"
 #: Annotations that pods get from their templates, which keep them.
 FROM_TEMPLATES = (names.QUEUE, names.QUEUE_FROM)
 
@@ -75,12 +72,14 @@ class Inventory:
     """What was found. `calls`: what makes the API server call the server, or obey its policies.
 
     `rights`: roles and their bindings. `server`: all else that runs or belongs to it, the namespace last.
+    `schedulers`: names of the scheduler that members get where Sluice brings its own.
     """
 
     calls: list[Item]
     rights: list[Item]
     server: list[Item]
     definitions: list[Item]
+    schedulers: frozenset[str]
     marks: Marks
 
 
@@ -108,6 +107,8 @@ class Marks:
 
 def read_inventory(client: ApiClient, *, namespace: str) -> Inventory:
     """`namespace`: the server's own. Raises `QueueError`."""
+    named = {replica.scheduler for replica, _ in read_replicas(client, namespace=namespace)} - {""}
+    schedulers = frozenset({SCHEDULER_NAME, *named})
     return Inventory(
         calls=[
             item
@@ -133,7 +134,8 @@ def read_inventory(client: ApiClient, *, namespace: str) -> Inventory:
         definitions=list(
             _own(client, DEFINITIONS, "customresourcedefinitions.apiextensions.k8s.io", _is_definition)
         ),
-        marks=read_marks(client),
+        schedulers=schedulers,
+        marks=read_marks(client, schedulers=schedulers),
     )
 
 
@@ -149,7 +151,7 @@ def _server(client: ApiClient, namespace: str) -> Iterator[Item]:
     yield from _own(client, f"/api/v1/{within}/secrets", "secrets", lambda item: _name(item) == "sluice-ca")
     yield from _own(
         client,
-        f"/apis/coordination.k8s.io/v1/{within}/leases",
+        leases_path(namespace),
         "leases.coordination.k8s.io",
         lambda item: _name(item).startswith("sluice-"),
     )
@@ -157,7 +159,7 @@ def _server(client: ApiClient, namespace: str) -> Iterator[Item]:
         client,
         "/api/v1/namespaces",
         "namespaces",
-        lambda item: _name(item) == namespace and _is_part(item),
+        lambda item: _name(item) == namespace and is_part(item),
     )
 
 
@@ -179,12 +181,7 @@ def _items(client: ApiClient, path: str, kind: str, **query: str) -> list[Object
 
 
 def _is_own(item: Object) -> bool:
-    return _is_part(item) or _name(item) in NAMES
-
-
-def _is_part(item: Object) -> bool:
-    key, value = PART_OF
-    return (item["metadata"].get("labels") or {}).get(key) == value
+    return is_part(item) or _name(item) in NAMES
 
 
 def _is_definition(item: Object) -> bool:
@@ -195,8 +192,8 @@ def _name(item: Object) -> str:
     return str(item["metadata"]["name"])
 
 
-def read_marks(client: ApiClient) -> Marks:
-    """What bears a mark now. Raises `QueueError`."""
+def read_marks(client: ApiClient, *, schedulers: Collection[str]) -> Marks:
+    """What bears a mark now. `schedulers`: as in `Inventory`. Raises `QueueError`."""
     pods = _items(client, "/api/v1/pods", "pods")
     waiting = [pod for pod in pods if not pod["spec"].get("nodeName") and not _has_ended(pod)]
     workloads = [
@@ -210,7 +207,7 @@ def read_marks(client: ApiClient) -> Marks:
         gated=[pod for pod in pods if is_gated(pod)],
         pods=[pod for pod in pods if is_marked(pod, besides=FROM_TEMPLATES)],
         marked=[pod for pod in waiting if _requests_marker(pod)],
-        of_own_scheduler=[pod for pod in waiting if pod["spec"].get("schedulerName") == OWN_SCHEDULER],
+        of_own_scheduler=[pod for pod in waiting if pod["spec"].get("schedulerName") in schedulers],
         workloads=workloads,
         suspended=[(kind, item) for kind, item in workloads if is_suspended(kind, item)],
         podgroups=[group for group in groups if is_marked(group)],

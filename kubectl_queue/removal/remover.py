@@ -15,16 +15,15 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 from urllib.parse import quote
 
 from kubectl_queue.access.client import ApiClient
+from kubectl_queue.access.replicas import REPLICAS, lease_end, leases_path, server_namespaces
 from kubectl_queue.access.responses import Object, Request
 from kubectl_queue.errors import ConflictError, KindMissingError, NotFoundError, QueueError, ServerError
 from kubectl_queue.removal.inventory import (
-    REPLICAS,
     Inventory,
     Item,
     Marks,
@@ -62,17 +61,16 @@ class Remover:
         self._stale_until = 0.0
 
     def check_namespace(self) -> None:
-        """Raise `QueueError` if a server runs in another namespace: half of it would be removed."""
-        leases = self._client.list(
-            "/apis/coordination.k8s.io/v1/leases", query={"labelSelector": REPLICAS}, kind="leases"
-        ).items
-        for lease in leases:
-            namespace = lease["metadata"]["namespace"]
-            if namespace != self._namespace and lease_end(lease) >= self._client.now:
-                raise QueueError(
-                    f'the server runs in namespace "{namespace}" (lease {lease["metadata"]["name"]}), not in '
-                    f'"{self._namespace}"; name it: kubectl queue uninstall --namespace={namespace}'
-                )
+        """Raise `QueueError` if the server is in another namespace: half of it would be removed.
+
+        Leases in other namespaces say nothing: any of their users may have written them.
+        """
+        namespaces = sorted(server_namespaces(self._client))
+        if namespaces and self._namespace not in namespaces:
+            raise QueueError(
+                f'the server is in namespace "{namespaces[0]}", as its webhooks and rights say, not in '
+                f'"{self._namespace}"; name it: kubectl queue uninstall --namespace={namespaces[0]}'
+            )
 
     def remove(self, inventory: Inventory, *, definitions: bool) -> Marks:
         """Remove it all; returns what still bears marks. Raises `QueueError`."""
@@ -83,7 +81,7 @@ class Remover:
         for item in (*inventory.rights, *running):
             self._delete(item)
         self._await_replicas()
-        left = self._remove_marks()
+        left = self._remove_marks(inventory.schedulers)
         for item in inventory.server:
             if item not in running:
                 self._delete(item, may_be_gone=True)
@@ -93,7 +91,7 @@ class Remover:
 
     def _await_replicas(self) -> None:
         """Return once every replica's Lease has ended. Raises `QueueError`."""
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases"
+        path = leases_path(self._namespace)
         end = time.monotonic() + LEASE_SECONDS
         while holders := self._holders(path):
             if time.monotonic() > end:
@@ -114,14 +112,14 @@ class Remover:
 
     # Marks
 
-    def _remove_marks(self) -> Marks:
-        marks = read_marks(self._client)
+    def _remove_marks(self, schedulers: Collection[str]) -> Marks:
+        marks = read_marks(self._client, schedulers=schedulers)
         for _ in range(PASSES):
             if marks.empty:
                 break
             self._remove_each(marks)
             time.sleep(PAUSE_SECONDS)  # controllers may write once more what they had read before
-            marks = read_marks(self._client)
+            marks = read_marks(self._client, schedulers=schedulers)
         return marks
 
     def _remove_each(self, marks: Marks) -> None:
@@ -131,22 +129,22 @@ class Remover:
             self._progress(f"pods: {number} of {len(pods)}")
             self._patch(path, pod_patch(pod), kind="pods", content_type=_STRATEGIC)
         self._count(len(waiting), "pod", "let go")
-        self._count(len(pods), "pod", "without its marks")
+        self._count(len(pods), "pod", "without our labels and annotations")
         for kind, item in marks.workloads:
             if is_suspended(kind, item) and kind.suspension is Suspension.COMMAND:
                 self._command_resume(kind, item)
             path = _path(f"/apis/{kind.api_version}", kind.resource, item)
             self._patch(path, workload_patch(kind, item), kind=f"{kind.resource}.{kind.group}")
         self._count(len(marks.suspended), "workload", "resumed")
-        self._count(len(marks.workloads), "workload", "without its marks")
+        self._count(len(marks.workloads), "workload", "without our labels and annotations")
         for group in marks.podgroups:
             path = _path("/apis/scheduling.volcano.sh/v1beta1", "podgroups", group)
             self._patch(path, metadata_patch(group), kind="podgroups.scheduling.volcano.sh")
-        self._count(len(marks.podgroups), "PodGroup", "without its marks")
+        self._count(len(marks.podgroups), "PodGroup", "without our labels and annotations")
         for each in marks.namespaces:
             path = f"/api/v1/namespaces/{quote(each['metadata']['name'], safe='')}"
             self._patch(path, metadata_patch(each), kind="namespaces")
-        self._count(len(marks.namespaces), "namespace", "without its marks")
+        self._count(len(marks.namespaces), "namespace", "without our labels and annotations")
 
     def _count(self, number: int, what: str, done: str) -> None:
         if number:
@@ -251,10 +249,3 @@ def workload_patch(kind: WorkloadKind, item: Object) -> dict[str, Any]:
     if is_suspended(kind, item) and kind.suspension is Suspension.SPEC:
         patch["spec"] = {"suspend": False}
     return patch
-
-
-def lease_end(lease: Object) -> datetime:
-    """When it ends unless it is renewed."""
-    spec = lease.get("spec") or {}
-    renewed = datetime.fromisoformat(str(spec.get("renewTime") or "1970-01-01T00:00:00Z"))
-    return renewed + timedelta(seconds=int(spec.get("leaseDurationSeconds") or 0))

@@ -35,7 +35,7 @@ from kubectl_queue.queue_objects import (
     stop_acknowledgement,
 )
 from kubectl_queue.session import Session
-from kubectl_queue.why.membership import Owners, membership_of
+from kubectl_queue.why.membership import Owners, membership_of, queue_of_namespace
 from kubectl_queue.why.targets import (
     NAMESPACE,
     QUEUE,
@@ -48,10 +48,18 @@ from kubectl_queue.why.targets import (
     subject,
     type_of_owner,
 )
+from queues.membership import Source
 from queues.status.conditions import ACCEPTING
 from queues.status.stop_status import ObservedChain, waiting_for
 from queues.why.explain import explain
-from queues.why.explanation import Explanation, ObjectRef, ObservedQueues, Outcome, QueueRecord
+from queues.why.explanation import (
+    ExplainedMembership,
+    Explanation,
+    ObjectRef,
+    ObservedQueues,
+    Outcome,
+    QueueRecord,
+)
 
 #: Owners above each other that are followed: a cycle of references ends.
 _MAX_OWNERS = 8
@@ -106,6 +114,7 @@ class Explainer:
             item,
             owners=tuple(owner.reference for owner in owners),
             labels=self._namespace_labels(target.type, item, queues),
+            namespace_queue=self._namespace_queue(item, membership, queues),
         )
         explanation = explain(explained, membership, queues=queues)
         drains = queue and queues is not None and queues.verdict(queue).drains
@@ -149,6 +158,14 @@ class Explainer:
         needed = queues is not None and any(queue.namespace_selector for queue in queues.tree.queues.values())
         namespace = self._objects.find(NAMESPACE, name, namespace="") if name and needed else None
         return labels_of(namespace) if namespace is not None else None
+
+    def _namespace_queue(
+        self, item: Object, membership: ExplainedMembership | None, queues: ObservedQueues | None
+    ) -> str:
+        """The queue that the namespace names now; read where it named the queue of work that is stopped."""
+        queue = membership.queue if membership and membership.origin == Source.NAMESPACE.value else None
+        stopped = queue and queues is not None and queues.verdict(queue).stop is not None
+        return queue_of_namespace(item, self._objects) if stopped else ""
 
     def _events(self, item: Object, explanation: Explanation) -> Sequence[Event]:
         """Those that say more than the explanation, which has the pod's own condition."""

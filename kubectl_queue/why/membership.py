@@ -150,11 +150,12 @@ def _by_rules(kind: Type, item: Object, objects: Objects, *, rules: MembershipSe
     membership = _apply_rules(kind, item, objects, rules=rules, namespace_queue="")
     if membership is not None and membership.source is not Source.SCHEDULER:
         return membership
-    named = _queue_of_namespace(item, objects)
+    named = queue_of_namespace(item, objects)
     return _apply_rules(kind, item, objects, rules=rules, namespace_queue=named) if named else membership
 
 
-def _queue_of_namespace(item: Object, objects: Objects) -> str:
+def queue_of_namespace(item: Object, objects: Objects) -> str:
+    """The queue that its namespace names now; empty if none, or if the namespace may not be read."""
     namespace = objects.find(NAMESPACE, str(value_at(item, "metadata.namespace") or ""), namespace="")
     return annotations_of(namespace).get(VOLCANO_ANNOTATION, "") if namespace else ""
 

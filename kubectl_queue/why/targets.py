@@ -25,7 +25,7 @@ from kubectl_queue.output.tables import value_at
 from kubectl_queue.queue_objects import spec_of, status_of
 from queues import labels as names
 from queues.membership import GROUP_ANNOTATION, MembershipSettings
-from queues.why.explanation import ObjectRef, ObservedObject
+from queues.why.explanation import DEFAULT_SCHEDULER, ObjectRef, ObservedObject
 from queues.workload_kinds import KINDS
 
 COMMAND = "kubectl queue why"
@@ -180,7 +180,12 @@ def controller_of(item: Object) -> Mapping[str, Any]:
 
 
 def subject(
-    kind: Type, item: Object, *, owners: tuple[ObjectRef, ...] = (), labels: Mapping[str, str] | None = None
+    kind: Type,
+    item: Object,
+    *,
+    owners: tuple[ObjectRef, ...] = (),
+    labels: Mapping[str, str] | None = None,
+    namespace_queue: str = "",
 ) -> ObservedObject:
     """The object as it is stored. `labels`: of its namespace; None where they were not read."""
     phase = _finished_phase(kind, item)
@@ -195,9 +200,11 @@ def subject(
         node=str(spec_of(item).get("nodeName") or "") if is_pod else "",
         gates=tuple(str(gate.get("name")) for gate in spec_of(item).get("schedulingGates") or ()),
         calls_extender=not is_pod or _calls_extender(item),
+        scheduler=str(spec_of(item).get("schedulerName") or DEFAULT_SCHEDULER),
         message=_waiting_message(kind, item),
         idle_reason="" if is_pod else _idle_reason(item),
         namespace_labels=labels,
+        namespace_queue=namespace_queue,
     )
 
 
