@@ -13,11 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from localcluster import build, command_line, lifecycle, processes
 from localcluster.command_line import Program
-from localcluster.exceptions import StartFailed
 from localcluster.layout import Layout
 from localcluster.lifecycle import Options
 from localcluster.status import print_status
-from queues.mode import Mode
 
 
 def main(arguments: Sequence[str] | None = None, *, env: Mapping[str, str] = os.environ) -> int:
@@ -26,15 +24,8 @@ def main(arguments: Sequence[str] | None = None, *, env: Mapping[str, str] = os.
 
 
 def _up(layout: Layout, *, nodes: int, server: bool) -> None:
-    options = Options(nodes=nodes, server=server, mode=_mode(os.environ.get("MODE", "")))
+    options = Options(nodes=nodes, server=server, mode=command_line.mode(os.environ))
     lifecycle.up(layout, options, say=command_line.say)
-
-
-def _mode(name: str) -> Mode | None:
-    """None: as before, or `extender`. Raises `StartFailed`."""
-    if name and name not in set(Mode):
-        raise StartFailed(f"MODE is {name!r}; it may be {', '.join(Mode)}")
-    return Mode(name) if name else None
 
 
 PROGRAM = Program(

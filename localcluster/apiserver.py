@@ -34,7 +34,7 @@ IDLE_SECONDS = 60.0
 class Https:
     """One keep-alive connection to a port of this machine. For one thread."""
 
-    def __init__(self, *, port: int, context: ssl.SSLContext, timeout: float = 10) -> None:
+    def __init__(self, *, port: int, context: ssl.SSLContext, timeout: float = 30) -> None:
         self._connection = http.client.HTTPSConnection(LOOPBACK, port, context=context, timeout=timeout)
         self._used_at = time.monotonic()
 

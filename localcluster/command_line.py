@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from localcluster.build import Say
-from localcluster.exceptions import LocalClusterError
+from localcluster.exceptions import LocalClusterError, StartFailed
 from localcluster.layout import Layout
+from queues.mode import Mode
+from queues.text import any_of
 
 
 class Start(Protocol):
@@ -62,6 +64,14 @@ def _parser(program: Program, env: Mapping[str, str]) -> argparse.ArgumentParser
     parser.add_argument("--nodes", type=int, default=nodes, help="how many nodes")
     parser.add_argument("--no-server", dest="server", action="store_false", help=program.no_server)
     return parser
+
+
+def mode(env: Mapping[str, str]) -> Mode | None:
+    """What MODE names; None: as before, or `extender`. Raises `StartFailed`."""
+    name = env.get("MODE", "")
+    if name and name not in set(Mode):
+        raise StartFailed(f"MODE is {name!r}; it may be {any_of(list(Mode))}")
+    return Mode(name) if name else None
 
 
 def say(line: str) -> None:

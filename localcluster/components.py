@@ -213,7 +213,7 @@ class Component:
 
     command: Callable[[Layout, Ports], Command]
     problem: ReadinessCheck
-    seconds: float = 60  # until it must be ready; a loaded machine is slow
+    seconds: float = 180  # until it must be ready; a loaded machine is slow
 
 
 BY_NAME: Mapping[str, Component] = {
@@ -260,7 +260,7 @@ def until_ready(layout: Layout, ports: Ports, *, started: Mapping[str, Started],
 
 
 def until(
-    condition: Callable[[], bool], *, what: str, seconds: float = 30, pause: float = POLL_SECONDS
+    condition: Callable[[], bool], *, what: str, seconds: float = 60, pause: float = POLL_SECONDS
 ) -> None:
     """Return once `condition()` is true; raises `SetUpFailed` with `what` after `seconds`."""
     end = time.monotonic() + seconds
@@ -273,12 +273,12 @@ def until(
 def _check_still_starting(layout: Layout, name: str, since: float, problem: str) -> None:
     limit = BY_NAME[name].seconds
     if name not in processes.leaders(layout.folder):
-        raise StartFailed(f"{name} ended while it was starting; {_tail(layout.log(name))}")
+        raise StartFailed(f"{name} ended while it was starting; {log_tail(layout.log(name))}")
     if time.monotonic() - since > limit:
-        raise StartFailed(f"{name} is not ready after {limit:.0f} s: {problem}; {_tail(layout.log(name))}")
+        raise StartFailed(f"{name} is not ready after {limit:.0f} s: {problem}; {log_tail(layout.log(name))}")
 
 
-def _tail(log: Path) -> str:
+def log_tail(log: Path) -> str:
     """The end of a log, with its path."""
     try:
         lines = log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]

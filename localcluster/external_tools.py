@@ -1,13 +1,17 @@
-"""Unmodified programs of other projects that some tests run: Volcano's `vcctl`, `h2spec`, and Helm.
+"""Programs of other projects that some tests run: Volcano's `vcctl`, `h2spec`, Helm, krew, kubeadm, and
+cert-manager's controllers.
 
     python -m localcluster.external_tools
 
-builds them; `make test` does so in the background. `make up` neither needs nor builds them.
+builds all but cert-manager's, or those that are named after it; `make test` does so in the background. `make
+up` neither needs nor builds them.
 
 Invariants
 - Each is built once from the versions pinned in the `go.mod` of its own folder here, and kept in the cache of
   binaries, in a folder keyed by those versions.
 - It is built under another name and then renamed; two builds at the same time wait for each other.
+- All but the last are unmodified. cert-manager's commands are not in the module proxy: a main of our own runs
+  its controllers.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -30,14 +35,20 @@ PACKAGES: Mapping[str, str] = {
     "vcctl": "volcano.sh/volcano/cmd/cli",
     "h2spec": "github.com/summerwind/h2spec/cmd/h2spec",
     "helm": "helm.sh/helm/v3/cmd/helm",
+    "krew": "sigs.k8s.io/krew/cmd/krew",
+    "kubeadm": "k8s.io/kubernetes/cmd/kubeadm",
+    "certmanager": ".",
 }
+USED_BY_MAKE_TEST = tuple(name for name in PACKAGES if name != "certmanager")
 #: More flags for the linker. Without a cluster Helm takes this for the version of Kubernetes.
 LDFLAGS: Mapping[str, str] = {
     "helm": "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36"
     " -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=36",
+    "kubeadm": build.ldflags().removeprefix("-s -w "),
 }
-#: A module that cannot be fetched fails in seconds; a cold build on two cores takes two minutes.
-BUILD_SECONDS = 900.0
+#: A module that cannot be fetched fails in seconds; a cold build on two cores takes minutes, and that of
+#: cert-manager more than ten beside other work.
+BUILD_SECONDS = 1800.0
 
 
 def vcctl(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
@@ -55,6 +66,26 @@ def helm(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
     return _ensure_built("helm", say=say, env=env)
 
 
+def krew(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
+    """kubectl's plugin manager; builds it if it is not cached. Raises `BuildFailed`."""
+    return _ensure_built("krew", say=say, env=env)
+
+
+def kubeadm(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
+    """Of the newest Kubernetes; builds it if it is not cached. Raises `BuildFailed`."""
+    return _ensure_built("kubeadm", say=say, env=env)
+
+
+def certmanager(*, say: Say, env: Mapping[str, str] = os.environ) -> tuple[Path, list[Path]]:
+    """cert-manager's controllers, and the definitions of its kinds; builds and copies them if they are not
+    cached.
+
+    Raises `BuildFailed`.
+    """
+    binary = _ensure_built("certmanager", say=say, env=env)
+    return binary, sorted(binary.parent.glob("*.yaml"))
+
+
 def _ensure_built(name: str, *, say: Say, env: Mapping[str, str]) -> Path:
     target = build.cache(env).parent / f"{name}-{key(name)}" / name
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +100,7 @@ def _ensure_built(name: str, *, say: Say, env: Mapping[str, str]) -> Path:
 def key(name: str) -> str:
     """A digest of everything that decides the result."""
     digest = hashlib.sha256(LDFLAGS.get(name, "").encode())
-    for file in ("go.mod", "go.sum"):
+    for file in ("go.mod", "go.sum", *sorted(path.name for path in (HERE / name).glob("*.go"))):
         digest.update((HERE / name / file).read_bytes())
     return digest.hexdigest()[:12]
 
@@ -93,12 +124,29 @@ def _build(name: str, target: Path, *, go: str, env: Mapping[str, str]) -> None:
     if done.returncode:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
         raise BuildFailed(f"go build of {name} failed with code {done.returncode}, see {log}:\n{tail}")
+    if name == "certmanager":
+        _copy_definitions(target.parent, go=go, env=env)
     temporary.replace(target)
+
+
+def _copy_definitions(folder: Path, *, go: str, env: Mapping[str, str]) -> None:
+    """Copy the definitions of the module that was built; its archive may be gone when they are needed."""
+    command = [go, "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager"]
+    module = subprocess.run(
+        command,
+        cwd=HERE / "certmanager",
+        env={**env, "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    for path in Path(module, "deploy", "crds").glob("cert-manager.io_*.yaml"):
+        shutil.copyfile(path, folder / path.name)
 
 
 if __name__ == "__main__":
     try:
-        for ensure in (vcctl, h2spec, helm):
-            ensure(say=print)
+        for name in sys.argv[1:] or USED_BY_MAKE_TEST:
+            _ensure_built(name, say=print, env=os.environ)
     except BuildFailed as exc:
         sys.exit(f"error: {exc}")

@@ -40,7 +40,9 @@ from queues.mode import Mode
 HERE = Path(__file__).parent
 #: It logs requests to bind a pod, and nothing else.
 AUDIT_POLICY = HERE / "audit-policy.yaml"
-STOP_SECONDS = 10
+#: Seconds until SIGKILL. The server takes up to 20 (`graceful_timeout`) to answer what it was asked. If it is
+#: killed before, no queue becomes Closed for the minute in which what it admitted may still arrive.
+STOP_SECONDS = 25
 #: Killed without SIGTERM: etcd loses nothing by it, and an API server with clients takes a minute to end.
 KILLED_AT_ONCE = frozenset({"etcd", "kube-apiserver"})
 
@@ -67,7 +69,7 @@ def up(layout: Layout, options: Options, *, say: Say) -> None:
     with locked(layout, say=say):
         _link_binaries(layout, say=say)
         with stopping_on_failure(layout):
-            mode = _mode(layout, options.mode)
+            mode = chosen_mode(layout, options.mode)
             ports = _prepare_files(layout, mode, audit_policy=options.audit_policy)
             documents = manifests.rendered(layout, mode)
             _start_and_wait(layout, ports, ["etcd"], say=say)
@@ -181,11 +183,18 @@ def _link_binaries(layout: Layout, *, say: Say) -> None:
     layout.version.write_text(f"{version}\n")
 
 
-def _mode(layout: Layout, wanted: Mode | None) -> Mode:
-    """The mode to start in. Raises `StartFailed` for another one than that of the cluster that runs."""
+def chosen_mode(layout: Layout, wanted: Mode | None, *, command: str = "") -> Mode:
+    """The mode to start in. Raises `StartFailed` for another one than that of the cluster that runs.
+
+    `command`: what `make` calls this kind of cluster, with `-down` for its end.
+    """
     former = components.current_mode(layout)
     if wanted not in (None, former) and processes.leaders(layout.folder):
-        raise StartFailed(f"the cluster in {layout.folder} runs in mode {former}; end it first: make down")
+        down = f"make {command}-down" if command else "make down"
+        raise StartFailed(
+            f"the cluster in {layout.folder} runs in mode {former}; end it first: "
+            f"{down} LOCAL={layout.folder}"
+        )
     return wanted or former
 
 

@@ -41,12 +41,17 @@ _rendered: dict[Path, Sequence[Manifest]] = {}
 
 def rendered(layout: Layout, mode: Mode = Mode.EXTENDER) -> Sequence[Manifest]:
     """All manifests of a mode, as kustomize builds them; a process asks it once. Needs no API server."""
-    folder = MANIFESTS if mode is Mode.EXTENDER else MANIFESTS / "ways" / mode
-    if folder not in _rendered:
-        text = kubectl(layout, "kustomize", str(folder))
+    source = folder(mode)
+    if source not in _rendered:
+        text = kubectl(layout, "kustomize", str(source))
         documents = yaml.load_all(text, Loader=yaml.CSafeLoader)
-        _rendered[folder] = tuple(document for document in documents if document)
-    return _rendered[folder]
+        _rendered[source] = tuple(document for document in documents if document)
+    return _rendered[source]
+
+
+def folder(mode: Mode) -> Path:
+    """What `kubectl apply -k` is given to install this mode."""
+    return MANIFESTS if mode is Mode.EXTENDER else MANIFESTS / "ways" / mode
 
 
 def localised(documents: Iterable[Manifest], *, server_url: str, webhooks: bool) -> list[Manifest]:

@@ -1,9 +1,9 @@
 """The loopback ports of a cluster, allocated once and kept as long as it exists.
 
 Invariants
-- They lie below the range from which Linux takes ports for outgoing connections, and no two clusters of a
-  user have the same port, whether they listen on it or not. So a component that was stopped finds its port
-  free again, and clusters that start at the same time do not collide.
+- They lie outside the range from which Linux takes ports for outgoing connections, if that leaves any, and
+  no two clusters of a user have the same port, whether they listen on it or not. So a component that was
+  stopped finds its port free again, and clusters that start at the same time do not collide.
 - Allocations are recorded in one file per user (`registry`). An entry counts as long as the cluster's own
   file of ports exists, so a cluster that is gone has no ports, however it ended.
 """
@@ -24,7 +24,12 @@ from localcluster import build
 from localcluster.exceptions import StartFailed
 
 LOOPBACK = "127.0.0.1"
-RANGE = range(20000, 32000)  # Linux takes ports from 32768 upwards for outgoing connections
+RANGE = range(20000, 32000)  # Linux usually takes ports from 32768 upwards for outgoing connections
+#: Where a machine's outgoing connections take all of those.
+OTHERS = range(5000, 65536)
+#: For dozens of clusters at the same time.
+ENOUGH = 500
+OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 @dataclass(frozen=True)
@@ -110,10 +115,22 @@ def _allocate(allocated: Mapping[int, str], ports: Iterable[int], path: Path) ->
 
 def _free_ports(allocated: Container[int]) -> Iterator[int]:
     """Ports that are neither allocated nor in use, all different. Raises `StartFailed` when none is left."""
-    candidates = list(RANGE)
+    candidates = _candidates()
     secrets.SystemRandom().shuffle(candidates)
     yield from (port for port in candidates if port not in allocated and _is_free(port))
-    raise StartFailed(f"no port from {RANGE.start} to {RANGE.stop - 1} is free")
+    raise StartFailed(f"no port from {min(candidates)} to {max(candidates)} is free")
+
+
+def _candidates() -> list[int]:
+    try:
+        low, high = map(int, OUTGOING.read_text().split())
+    except (OSError, ValueError):  # another system
+        return list(RANGE)
+    for ports in (RANGE, OTHERS):
+        outside = [port for port in ports if not low <= port <= high]
+        if len(outside) >= min(ENOUGH, len(ports)):
+            return outside
+    return list(RANGE)
 
 
 def _is_free(port: int) -> bool:

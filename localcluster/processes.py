@@ -28,6 +28,8 @@ CLUSTER = "SLUICE_LOCAL_CLUSTER"
 COMPONENT = "SLUICE_LOCAL_COMPONENT"
 #: Variables with these prefixes are flags to etcd and kwok; a component does not inherit them.
 _FLAG_PREFIXES = ("ETCD_", "KWOK_")
+#: Nor these, in any case: all that a component talks to is here, and not all of it on the loopback.
+_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
 #: Signals that a shell may have set to be ignored; a component starts with the default actions.
 _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 
@@ -189,7 +191,11 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _environment(own: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in own.items() if not name.startswith(_FLAG_PREFIXES)}
+    return {
+        name: value
+        for name, value in own.items()
+        if not name.startswith(_FLAG_PREFIXES) and name.upper() not in _PROXIES
+    }
 
 
 def _marked() -> Iterator[tuple[int, dict[str, str]]]:

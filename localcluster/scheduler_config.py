@@ -19,7 +19,8 @@ from localcluster.manifests import MANIFESTS
 from localcluster.ports import Ports
 
 EXAMPLE = MANIFESTS / "scheduler" / "scheduler-config.yaml"
-OWN = MANIFESTS / "ways" / "scheduler" / "scheduler-config.yaml"
+#: With client certificates, for which a server asks that is started here.
+OWN = MANIFESTS / "ways" / "scheduler-client-certificates" / "scheduler-config.yaml"
 QPS = 5000  # with the default of 50 a benchmark would measure only that
 
 Configuration = dict[str, Any]
@@ -50,11 +51,13 @@ def configure(
 def configure_own(layout: Layout, ports: Ports) -> None:
     """Write the configuration of our own kube-scheduler; it keeps its Lease, as in its pod."""
     own = yaml.safe_load(OWN.read_text())
+    certificate, key = layout.caller_certificate("kube-scheduler")
     configuration = filled_in(
         own,
         kubeconfig=layout.component_kubeconfig("server"),
         server_url=ports.server_url,
-        tls=_tls_config(layout),
+        # As in its pod: it verifies nothing on its own loopback, and shows its certificate.
+        tls={"insecure": True, "certFile": str(certificate), "keyFile": str(key)},
     )
     configuration["leaderElection"] = own["leaderElection"]
     write(layout.own_scheduler_config, yaml.safe_dump(configuration, sort_keys=False).encode(), mode=0o644)
@@ -66,7 +69,7 @@ def _tls_config(layout: Layout) -> Mapping[str, str]:
 
 
 def filled_in(
-    example: Configuration, *, kubeconfig: Path, server_url: str, tls: Mapping[str, str]
+    example: Configuration, *, kubeconfig: Path, server_url: str, tls: Mapping[str, Any]
 ) -> Configuration:
     """The example, with the clients, extenders and leader election of one machine."""
     return {
@@ -97,7 +100,7 @@ def scoring(percentage: int) -> Edit:
     return edit
 
 
-def _with_local_url(extender: Configuration, server_url: str, tls: Mapping[str, str]) -> Configuration:
+def _with_local_url(extender: Configuration, server_url: str, tls: Mapping[str, Any]) -> Configuration:
     path = urlsplit(extender["urlPrefix"]).path
     return {
         **extender,

@@ -52,8 +52,9 @@ OLDEST, NEWEST = (
     min(RELEASES, key=lambda minor: int(minor[2:])),
     max(RELEASES, key=lambda minor: int(minor[2:])),
 )
-#: The public module proxy lacks modules of these releases, `k8s.io/kube-scheduler` and others, so they cannot
-#: be built from it.
+#: The public module proxy lacks modules of these releases, so they cannot be built from it: of both
+#: cri-client, csi-translation-lib, endpointslice, kube-controller-manager, kube-proxy and kube-scheduler
+#: (asked on 2026-11-23). Of kube-scheduler it has no other release of 1.31 or 1.32 either.
 UNPUBLISHED = frozenset({"1.31", "1.32"})
 
 #: Kubernetes' own programs.
@@ -94,7 +95,8 @@ def of_cluster(recorded: Path, env: Mapping[str, str] = os.environ, *, exists: b
     kept = recorded.read_text().strip()
     if env.get("VERSION") and kept != minor:
         raise VersionRefused(
-            f"VERSION={minor}: the cluster in {recorded.parent} is of {kept}; end it first with: make down"
+            f"VERSION={minor}: the cluster in {recorded.parent} is of {kept}; end it first with: "
+            f"make down LOCAL={recorded.parent}"
         )
     return kept
 

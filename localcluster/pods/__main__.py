@@ -2,7 +2,8 @@
 
 Linux on x86_64 and root only.
 
-Environment: LOCAL, the cluster's folder (default .local-pods); NODES, how many nodes (default 2).
+Environment: LOCAL, the cluster's folder (default .local-pods); NODES, how many nodes (default 2); MODE, how
+schedulers ask the server about members (extender, scheduler or gate; default extender).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from localcluster.pods.lifecycle import Options
 
 
 def _up(layout: Layout, *, nodes: int, server: bool) -> None:
-    lifecycle.up(layout, Options(nodes=nodes, server=server), say=command_line.say)
+    options = Options(nodes=nodes, server=server, mode=command_line.mode(os.environ))
+    lifecycle.up(layout, options, say=command_line.say)
 
 
 PROGRAM = Program(
@@ -29,7 +31,7 @@ PROGRAM = Program(
     no_server="without our manifests",
     up=_up,
     down=lifecycle.down,
-    build=lifecycle.build_all,
+    build=lifecycle.fill_cache,
     status=lifecycle.print_status,
 )
 

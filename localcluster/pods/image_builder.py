@@ -38,7 +38,7 @@ IMAGE = "localhost/sluice:built"
 #: Debian's Python does not let pip install beside Debian's packages; that of the usual images does.
 MARKER = "usr/lib/python3.11/EXTERNALLY-MANAGED"
 COMMANDS = ("python", "python3")
-DIST_PACKAGES = "/usr/local/lib/python3.11/dist-packages"
+TOOLS = "/tools"
 #: What this machine trusts, the build trusts too.
 CERTIFICATES = "/etc/ssl/certs"
 UV_SETTINGS = "system-certs = true\n"
@@ -134,7 +134,8 @@ def _mounts(folder: Path) -> dict[str, str]:
     settings.write_text(UV_SETTINGS)
     pip = folder / "pip"
     pip.write_text(
-        "#!/usr/bin/python3.11\nimport sys\nfrom pip._internal.cli.main import main\nsys.exit(main())\n"
+        f"#!/usr/bin/python3.11\nimport sys\nsys.path.insert(0, {TOOLS!r})\n"
+        "from pip._internal.cli.main import main\nsys.exit(main())\n"
     )
     pip.chmod(0o755)
     uv = Path(sys.executable).with_name("uv")
@@ -142,9 +143,9 @@ def _mounts(folder: Path) -> dict[str, str]:
     return {
         CERTIFICATES: f"{CERTIFICATES}:ro",
         str(settings): "/etc/uv/uv.toml:ro",
-        str(tools): f"{DIST_PACKAGES}:ro",
-        str(pip): "/usr/local/bin/pip:ro",
-        str(uv): "/usr/local/bin/uv:ro",
+        str(tools): f"{TOOLS}:ro",
+        str(pip): "/usr/bin/pip:ro",
+        str(uv): "/usr/bin/uv:ro",
         cache.strip(): "/root/.cache/uv",
     }
 

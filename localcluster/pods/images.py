@@ -1,4 +1,5 @@
-"""Images for containerd without a registry: `pause`, and the server from this checkout, as OCI archives.
+"""Images for containerd without a registry, as OCI archives: `pause`, the server from this checkout, and
+kube-scheduler for mode `scheduler`.
 
 | layer of the server's image | from                                                    | made               |
 |-----------------------------|---------------------------------------------------------|--------------------|
@@ -8,9 +9,11 @@
 `image_builder` builds `release/Containerfile` itself, which takes too long for each start of a cluster.
 
 Invariants
-- The server's image has the name in `manifests/deployment`, so that the manifests run unchanged; it has the
-  entry point of `release/Containerfile`, and the same packages, of which `release/slim.py` leaves the same.
-  Its base is another one: a registry is needed for that.
+- The images have the names in `manifests/deployment` and `manifests/ways/scheduler`, so that the manifests
+  run unchanged.
+- The server's has the entry point of `release/Containerfile`, and the same packages, of which
+  `release/slim.py` leaves the same. Its base is another one: a registry is needed for that.
+- kube-scheduler's is this control plane's own binary, and nothing else.
 - `uv` checks every package against the hash in the lock file.
 - A layer is written under another name and then renamed; equal input gives an equal layer.
 - Nothing is imported from here by the server, and no file of the checkout is copied that the wheel does not
@@ -43,6 +46,7 @@ from localcluster.pods import binaries, packages
 #: The end `.local` is nobody's, so no registry can be asked for it.
 PAUSE = "sluice.local/pause:1"
 DEPLOYMENT = ROOT / "manifests" / "deployment" / "deployment.yaml"
+SCHEDULER_MODE = ROOT / "manifests" / "ways" / "scheduler" / "kustomization.yaml"
 PYTHON = "/usr/bin/python3.11"
 SITE = "usr/local/lib/python3.11/dist-packages"
 ENTRY_POINT = f"#!{PYTHON}\nimport sys\nfrom server.main import main\nsys.exit(main())\n"
@@ -52,6 +56,8 @@ UNUSED = ("usr/share/doc", "usr/share/man", "usr/share/locale")
 SLIM = ROOT / "release" / "slim.py"
 #: Packages for the Python of the image, whichever Python this is.
 FOR_THE_IMAGE = ("--python-version=3.11", "--python-platform=x86_64-manylinux_2_28", "--only-binary=:all:")
+#: How layers that the cache keeps are made: those of before, closed to other users, are made anew.
+LAYERS = "read by all users"
 MEDIA_TYPE = "application/vnd.oci.image"
 
 
@@ -83,10 +89,41 @@ def ensure_pause(folder: Path, program: Path) -> Path:
     )
 
 
+def scheduler_image(kustomization: Path = SCHEDULER_MODE) -> str:
+    """The image of our own kube-scheduler that the manifests name."""
+    named = yaml.safe_load(kustomization.read_text())["images"]
+    [image] = [each for each in named if each["name"].endswith("/kube-scheduler")]
+    return f"{image['name']}:{image['newTag']}"
+
+
+def ensure_scheduler(program: Path) -> Path:
+    """The archive of the image of our own kube-scheduler (mode `scheduler`), in the cache."""
+    program = program.resolve()
+    state = program.stat()
+    key = repr((LAYERS, scheduler_image(), str(program), state.st_size, state.st_mtime_ns))
+    archive = binaries.cache() / f"kube-scheduler-{hashlib.sha256(key.encode()).hexdigest()[:12]}.tar"
+    with build.locked_cache(binaries.cache()):
+        if archive.exists():
+            return archive
+        root = _empty(archive.with_suffix(".root"))
+        target = root / "usr" / "local" / "bin" / "kube-scheduler"
+        target.parent.mkdir(parents=True)
+        shutil.copy(program, target)
+        layer = write_layer(root, archive.with_suffix(".tar.gz"))
+        shutil.rmtree(root)
+        config = {
+            "User": "65532:65532",
+            "Env": ["PATH=/usr/local/bin"],
+            "Entrypoint": ["kube-scheduler"],
+        }
+        write_archive(archive, scheduler_image(), [layer], config)
+        layer.file.unlink()
+    return archive
+
+
 def ensure_server(folder: Path, *, say: Say) -> Path:
     """The archive of the server's image, written to `folder`. Raises `BuildFailed`."""
-    with build.locked_cache(binaries.cache()):
-        root = _ensure_python(say=say)
+    root = ensure_python(say=say)
     python = _layer_beside(root)
     checkout = _checkout_layer(folder, root, say=say)
     config = {
@@ -97,11 +134,19 @@ def ensure_server(folder: Path, *, say: Say) -> Path:
     return write_archive(folder / "server.tar", server_image(), [python, checkout], config)
 
 
+def ensure_python(*, say: Say) -> Path:
+    """A root file system with Python and all packages of the lock file; its layer is beside it.
+
+    Raises `BuildFailed`.
+    """
+    with build.locked_cache(binaries.cache()):
+        return _ensure_python(say=say)
+
+
 def _ensure_python(*, say: Say) -> Path:
-    """A root file system with Python and all packages of the lock file; its layer is beside it."""
     pinned = packages.pinned("image")
     requirements = _uv("export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-header")
-    key = packages.key(pinned) + requirements + repr(FOR_THE_IMAGE) + SLIM.read_text()
+    key = LAYERS + packages.key(pinned) + requirements + repr(FOR_THE_IMAGE) + SLIM.read_text()
     digest = hashlib.sha256(key.encode())
     root = binaries.cache() / f"python-{digest.hexdigest()[:12]}"
     if root.exists():
@@ -156,7 +201,10 @@ def _checkout_layer(folder: Path, python: Path, *, say: Say) -> Layer:
 
 
 def write_layer(root: Path, file: Path) -> Layer:
-    """Pack everything below `root`, as root's and without times."""
+    """Pack everything below `root`, as root's and without times; what root may read or run, all users may.
+
+    So it does not depend on the umask of who builds it, and the image's user is not root.
+    """
     content, packed = hashlib.sha256(), hashlib.sha256()
     temporary = file.with_name(f".{file.name}.writing")
     with temporary.open("wb") as output:
@@ -165,7 +213,7 @@ def write_layer(root: Path, file: Path) -> Layer:
             stream: Any = _Hashing(pack, content)
             with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar:
                 for each in sorted(root.iterdir()):
-                    tar.add(each, each.name, filter=_without_owner)
+                    tar.add(each, each.name, filter=_for_all_users)
     layer = Layer(file, packed.hexdigest(), content.hexdigest())
     _digests_of(file).write_text(json.dumps([layer.digest, layer.content_digest]))
     temporary.replace(file)
@@ -241,6 +289,12 @@ def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.uid = entry.gid = entry.mtime = 0
     entry.uname = entry.gname = ""
     return entry
+
+
+def _for_all_users(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    granted = entry.mode & 0o500
+    entry.mode |= granted >> 3 | granted >> 6
+    return _without_owner(entry)
 
 
 def _empty(folder: Path) -> Path:

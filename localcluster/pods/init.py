@@ -1,6 +1,7 @@
 """The first process of the sandbox: sets up its mounts and network, then reaps orphans until it is killed.
 
-    python init.py CONFIG    (JSON: ready, resolv_conf, nodes)
+    python init.py CONFIG    (JSON: ready, resolv_conf, folders, nodes)
+    python init.py           (ends at once: can a sandbox with two nodes be set up on this machine?)
 
 A program of the standard library alone: `sandbox` starts it with `unshare`.
 
@@ -10,6 +11,7 @@ Invariants
 - /run, /var/lib and /var/log are empty and writable: the paths that kubelet, containerd and CNI have built
   in.
 - The file `ready` is written last.
+- Where something fails it ends with one line that says what.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,7 @@ BRIDGE_FILTER = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 
 
 def main(config: dict[str, Any]) -> None:
-    make_mounts()
+    make_mounts(config["folders"])
     Path(config["resolv_conf"]).write_text("")
     first, *others = config["nodes"]
     make_bridge(first)
@@ -44,12 +46,33 @@ def main(config: dict[str, Any]) -> None:
     reap_orphans()
 
 
-def make_mounts() -> None:
+def check() -> None:
+    """Set up what `main` does, and what containers need besides; all of it ends with this process."""
+    make_mounts({})
+    first, second = (
+        {"name": f"node-{n}", "address": f"192.168.77.{n + 1}", "pod_range": f"10.64.{n + 1}.0/24"}
+        for n in range(2)
+    )
+    make_bridge(first)
+    connect_node(1, second, first)
+    for folder in ("lower", "upper", "work", "merged"):  # containerd's images and containers
+        Path("/run/overlay", folder).mkdir(parents=True)
+    layers = ",".join(f"{name}dir=/run/overlay/{name}" for name in ("lower", "upper", "work"))
+    run("mount", "-t", "overlay", "overlay", "-o", layers, "/run/overlay/merged")
+    if not Path("/dev/kmsg").exists():
+        sys.exit("there is no /dev/kmsg, which kubelet reads")
+
+
+def make_mounts(folders: Mapping[str, str]) -> None:
+    """`folders`: where folders of the machine are mounted as well, by the new place."""
     socket.sethostname("sluice-sandbox")
     run("mount", "--make-rshared", "/")  # volumes that kubelet mounts are seen by containerd
     for folder in EMPTY:
         run("mount", "-t", "tmpfs", "tmpfs", folder)
     Path("/run/netns").mkdir()
+    for place, folder in folders.items():
+        Path(place).mkdir()
+        run("mount", "--bind", folder, place)
 
 
 def make_bridge(first: dict[str, str]) -> None:
@@ -84,9 +107,12 @@ def connect_node(number: int, node: dict[str, str], first: dict[str, str]) -> No
 
 
 def forward_packets() -> None:
-    Path(FORWARDING).write_text("1")
-    with contextlib.suppress(FileNotFoundError):
-        Path(BRIDGE_FILTER).write_text("1")
+    try:
+        Path(FORWARDING).write_text("1")
+        with contextlib.suppress(FileNotFoundError):
+            Path(BRIDGE_FILTER).write_text("1")
+    except OSError as exc:
+        sys.exit(f"{exc.filename} cannot be written: {exc.strerror}")
 
 
 def reap_orphans() -> None:
@@ -104,9 +130,14 @@ def ip(*arguments: str) -> None:
 
 
 def run(*command: str) -> None:
-    subprocess.run(command, check=True)
+    done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
 
 
 if __name__ == "__main__":
-    arguments: Sequence[str] = sys.argv
-    main(json.loads(arguments[1]))
+    arguments: Sequence[str] = sys.argv[1:]
+    if arguments:
+        main(json.loads(arguments[0]))
+    else:
+        check()

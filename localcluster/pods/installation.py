@@ -1,7 +1,8 @@
 """Installs the server as the README says for an existing cluster, with the manifests as they are.
 
-1. `kubectl apply --server-side -k manifests`, and the Deployment becomes available.
-2. kube-scheduler gets the extender entry, with the Service's address and the authority's certificate.
+1. `kubectl apply --server-side -k` with the folder of the mode, and the Deployment becomes available.
+2. In mode `extender`, kube-scheduler gets the extender entry, with the Service's address and the authority's
+   certificate.
 3. The API server reaches our webhooks.
 """
 
@@ -18,6 +19,7 @@ from localcluster.layout import Layout
 from localcluster.pods import control_plane
 from localcluster.ports import Ports
 from localcluster.scheduler_config import Configuration
+from queues.mode import Mode
 
 NAME = "sluice"
 AUTHORITY = "sluice-ca"
@@ -25,13 +27,14 @@ AUTHORITY = "sluice-ca"
 READY_SECONDS = 180
 
 
-def install(layout: Layout, ports: Ports, *, say: Say) -> None:
+def install(layout: Layout, ports: Ports, mode: Mode, *, say: Say) -> None:
     """Return once members can be created, and are asked about. Raises `LocalClusterError`."""
-    kubectl(layout, "apply", "--server-side", "-k", str(manifests.MANIFESTS))
+    kubectl(layout, "apply", "--server-side", "-k", str(manifests.folder(mode)))
     say("manifests applied, unchanged")
     wait_for_rollout(layout)
     say("the server is available")
-    connect_scheduler(layout, ports, say=say)
+    if mode is Mode.EXTENDER:
+        connect_scheduler(layout, ports, say=say)
     until(lambda: manifests.are_called(layout, ports), what="the API server to reach our webhooks")
 
 

@@ -21,6 +21,10 @@ from localcluster.layout import Layout
 
 CONTROL_PLANE = "192.168.77.1"
 POD_RANGE = "10.64.0.0/16"
+#: Where the sandbox has the folder of the nodes.
+INSIDE = Path("/run/nodes")
+#: Of containerd, in the folder of its node.
+SOCKET = "state/containerd.sock"
 #: One octet numbers the nodes; a machine has room for a few.
 MOST_NODES = 9
 
@@ -57,11 +61,16 @@ class NodeLayout:
 
     @property
     def folder(self) -> Path:
-        return self.cluster.folder / "nodes" / self.name
+        return nodes_folder(self.cluster) / self.name
+
+    @property
+    def inside(self) -> Path:
+        """The same folder as the sandbox has it: the path of a socket has 107 characters at most."""
+        return INSIDE / self.name
 
     @property
     def containerd_socket(self) -> Path:
-        return self.folder / "state" / "containerd.sock"
+        return self.inside / SOCKET
 
     def component(self, program: str) -> str:
         """The name of that program of this node among the cluster's processes, and of its log."""
@@ -74,7 +83,11 @@ def nodes_of(cluster: Layout, count: int) -> tuple[NodeLayout, ...]:
 
 def perishable(cluster: Layout) -> tuple[Path, ...]:
     """What `make pods-down` removes: everything except the logs."""
-    return (*cluster.perishable, cluster.folder / "nodes", ready_file(cluster), resolv_conf(cluster))
+    return (*cluster.perishable, nodes_folder(cluster), ready_file(cluster), resolv_conf(cluster))
+
+
+def nodes_folder(cluster: Layout) -> Path:
+    return cluster.folder / "nodes"
 
 
 def ready_file(cluster: Layout) -> Path:

@@ -27,12 +27,13 @@ from pathlib import Path
 from localcluster import admission_config, build, lifecycle, processes, scheduler_config, versions
 from localcluster.apiserver import kubectl
 from localcluster.build import Say
-from localcluster.components import until
+from localcluster.components import log_tail, until
 from localcluster.exceptions import SetUpFailed, StartFailed
 from localcluster.layout import Layout
 from localcluster.pods import binaries, control_plane, images, installation, node, sandbox
 from localcluster.pods.layout import MOST_NODES, NodeLayout, nodes_of, perishable
 from localcluster.ports import Ports, ensure_ports
+from queues.mode import Mode
 
 READY_SECONDS = 120
 
@@ -43,14 +44,29 @@ class Options:
 
     nodes: int = 2
     server: bool = True
+    #: None: that of the cluster that runs, or `extender`.
+    mode: Mode | None = None
 
 
 def build_all(layout: Layout, *, say: Say) -> binaries.Binaries:
-    """Fill the cache with everything that is built once. Raises `BuildFailed`."""
+    """Fill the cache with everything that is built once.
+
+    Raises `BuildFailed`; `StartFailed` where real nodes cannot run, before anything is built if it can.
+    """
     sandbox.check_machine(layout.folder, build.home())
+    sandbox.check_kernel()
     # The kubelet is of the newest, and may not be newer than the API server.
     build.binaries(layout.bin, say=say, env={**os.environ, "VERSION": versions.NEWEST})
-    return binaries.ensure(say=say)
+    programs = binaries.ensure(say=say)
+    sandbox.check_nftables(programs.bin / "nft")
+    return programs
+
+
+def fill_cache(layout: Layout, *, say: Say) -> None:
+    """As `build_all`, and what is built once for the images. Raises `BuildFailed` or `StartFailed`."""
+    build_all(layout, say=say)
+    images.ensure_python(say=say)
+    images.ensure_scheduler(layout.bin / "kube-scheduler")
 
 
 def up(layout: Layout, options: Options, *, say: Say) -> None:
@@ -61,11 +77,14 @@ def up(layout: Layout, options: Options, *, say: Say) -> None:
     sandbox.check_machine(layout.folder, build.home())
     nodes = nodes_of(layout, options.nodes)
     with lifecycle.locked(layout, say=say):
+        mode = lifecycle.chosen_mode(layout, options.mode, command="pods")
         programs = build_all(layout, say=say)
         layout.config.mkdir(exist_ok=True)
+        layout.mode.write_text(mode)
         archives = [images.ensure_pause(layout.config, programs.bin / "pause")]
         if options.server:
             archives.append(images.ensure_server(layout.config, say=say))
+            archives.append(images.ensure_scheduler(layout.bin / "kube-scheduler"))
         with removing_on_failure(layout, nodes):
             ports = _prepare_files(layout, nodes)
             sandbox.start(layout, nodes)
@@ -77,7 +96,7 @@ def up(layout: Layout, options: Options, *, say: Say) -> None:
             control_plane.start(layout, ports, ["kube-controller-manager", "kube-scheduler"], say=say)
             _start_nodes(layout, nodes, programs, archives, say=say)
             if options.server:
-                installation.install(layout, ports, say=say)
+                installation.install(layout, ports, mode, say=say)
     say(f"up after {time.monotonic() - began:.1f} s; KUBECONFIG={layout.kubeconfig}")
 
 
@@ -152,13 +171,22 @@ def _start_nodes(
         list(pool.map(lambda each: node.start(each, programs, archives), nodes))
     names = [f"node/{each.name}" for each in nodes]
     until(
-        lambda: _exist(layout, names),
+        lambda: _run_on(layout, nodes) and _exist(layout, names),
         what="kubelets to register their nodes",
         seconds=READY_SECONDS,
         pause=0.5,
     )
     kubectl(layout, "wait", "--for=condition=Ready", *names, f"--timeout={READY_SECONDS}s")
     say(f"{len(nodes)} nodes Ready after {time.monotonic() - began:.1f} s")
+
+
+def _run_on(layout: Layout, nodes: Sequence[NodeLayout]) -> bool:
+    """True. Raises `StartFailed`, with the end of its log, where a kubelet has ended."""
+    leaders = processes.leaders(layout.folder)
+    for component in (each.component("kubelet") for each in nodes):
+        if component not in leaders:
+            raise StartFailed(f"{component} ended while it was starting; {log_tail(layout.log(component))}")
+    return True
 
 
 def _exist(layout: Layout, names: Sequence[str]) -> bool:

@@ -11,8 +11,8 @@
 | kube-proxy conntrack 0                              | its limits are the machine's                         |
 
 Containers and images are in a folder in memory of the sandbox (350 MiB a node): fast, and gone with it. Every
-other folder is the cluster's own; what these programs have built in is in /run, /var/lib or /var/log, which
-are the sandbox's.
+other folder is the cluster's own, by a short name (`NodeLayout.inside`), since it has sockets. What these
+programs have built in is in /run, /var/lib or /var/log, which are the sandbox's.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from localcluster.components import until
 from localcluster.exceptions import StartFailed
 from localcluster.pods import images, sandbox
 from localcluster.pods.binaries import Binaries
-from localcluster.pods.layout import POD_RANGE, NodeLayout, resolv_conf
+from localcluster.pods.layout import POD_RANGE, SOCKET, NodeLayout, resolv_conf
 
 #: Unpacking the server's image on a loaded machine.
 IMPORT_SECONDS = 180.0
 CLUSTER_DNS = "10.0.0.10"
+#: containerd makes the root of a container's files by its umask, and the container's user has to get in.
+USUAL_UMASK = ("/bin/sh", "-c", 'umask 022 && exec "$@"', "sh")
 
 
 def start(node: NodeLayout, binaries: Binaries, archives: Sequence[Path]) -> None:
@@ -51,7 +53,7 @@ def start(node: NodeLayout, binaries: Binaries, archives: Sequence[Path]) -> Non
     for program, command in commands(node, binaries).items():
         sandbox.spawn(cluster, command, component=node.component(program), node=node)
         if program == "containerd":
-            until(node.containerd_socket.exists, what=f"containerd of {node.name}", seconds=60)
+            until((node.folder / SOCKET).exists, what=f"containerd of {node.name}", seconds=60)
             for archive in archives:
                 import_image(node, binaries, archive)
 
@@ -67,9 +69,9 @@ def import_image(node: NodeLayout, binaries: Binaries, archive: Path) -> None:
 
 def commands(node: NodeLayout, binaries: Binaries) -> Mapping[str, list[str]]:
     """In the order in which they are started."""
-    folder = node.folder
+    folder = node.inside
     # containerd, kubelet and kube-proxy look for runc and nft on PATH.
-    path = ["/usr/bin/env", f"PATH={binaries.bin}:/usr/sbin:/usr/bin:/sbin:/bin"]
+    path = [*USUAL_UMASK, "/usr/bin/env", f"PATH={binaries.bin}:/usr/sbin:/usr/bin:/sbin:/bin"]
     return {
         "containerd": [*path, "containerd", f"--config={folder / 'containerd.toml'}"],
         "kube-proxy": [*path, "kube-proxy", f"--config={folder / 'kube-proxy.yaml'}"],
@@ -102,7 +104,7 @@ def configuration(node: NodeLayout, binaries: Binaries) -> Mapping[str, str]:
 
 
 def _containerd(node: NodeLayout, binaries: Binaries) -> str:
-    folder = node.folder
+    folder = node.inside
     return f"""version = 2
 root = "/var/lib/containerd-{node.name}"
 state = "{folder}/state"
@@ -135,7 +137,7 @@ def _cni(node: NodeLayout) -> dict[str, Any]:
         "hairpinMode": True,
         "ipam": {
             "type": "host-local",
-            "dataDir": str(node.folder / "cni-addresses"),
+            "dataDir": str(node.inside / "cni-addresses"),
             "ranges": [[{"subnet": node.pod_range}]],
             "routes": [{"dst": "0.0.0.0/0"}],
         },
@@ -163,8 +165,8 @@ def _kubelet(node: NodeLayout) -> dict[str, Any]:
         "clusterDNS": [CLUSTER_DNS],
         "resolvConf": str(resolv_conf(node.cluster)),
         "failSwapOn": False,
-        "podLogsDir": str(node.folder / "pod-logs"),
-        "volumePluginDir": str(node.folder / "volume-plugins"),
+        "podLogsDir": str(node.inside / "pod-logs"),
+        "volumePluginDir": str(node.inside / "volume-plugins"),
         "makeIPTablesUtilChains": False,
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {"memory.available": "100Mi"},

@@ -4,6 +4,9 @@ Invariants
 - `debian-packages.txt` names each with its version and the hash of its file; a file with another hash is an
   error, whether it was just downloaded or is in the cache.
 - Nothing is installed, and no file outside the given folder is written: `apt-get download` and `dpkg-deb -x`.
+- Where this machine's apt cannot download a package (it has no lists yet, or old ones, or is not Debian 12),
+  Debian's archive is read with lists of our own, in the given folder. Their signatures are not checked: the
+  hash of each package is.
 
 | case                                 | what happens                                          |
 |--------------------------------------|-------------------------------------------------------|
@@ -26,6 +29,11 @@ from localcluster.exceptions import BuildFailed
 
 PINS = Path(__file__).with_name("debian-packages.txt")
 ARCHITECTURE = "amd64"
+ARCHIVE = "http://deb.debian.org"
+SOURCES = tuple(
+    f"deb [trusted=yes arch={ARCHITECTURE}] {ARCHIVE}/{suite} main"
+    for suite in ("debian bookworm", "debian bookworm-updates", "debian-security bookworm-security")
+)
 
 
 @dataclass(frozen=True)
@@ -62,8 +70,35 @@ def ensure_downloaded(packages: Sequence[Package], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     missing = [f"{each.name}={each.version}" for each in packages if find_file(each, folder) is None]
     if missing:
-        run(["apt-get", "download", "-q", *missing], cwd=folder)
+        try:
+            run(["apt-get", "download", "-q", *missing], cwd=folder)
+        except BuildFailed as exc:
+            if shutil.which("apt-get") is None:
+                raise
+            _download_from_debian(missing, folder, reason=str(exc))
     return [checked_file(each, folder) for each in packages]
+
+
+def _download_from_debian(names: Sequence[str], folder: Path, *, reason: str) -> None:
+    """With lists of our own; `reason`: why apt's own do not do."""
+    apt = folder.absolute() / "apt"
+    for each in ("lists/partial", "cache/archives/partial"):
+        (apt / each).mkdir(parents=True, exist_ok=True)
+    (apt / "sources.list").write_text("".join(f"{line}\n" for line in SOURCES))
+    settings = {
+        "Dir::Etc::SourceList": str(apt / "sources.list"),
+        "Dir::Etc::SourceParts": "/dev/null",
+        "Dir::State::Lists": str(apt / "lists"),
+        "Dir::Cache": str(apt / "cache"),
+        "APT::Architecture": ARCHITECTURE,
+        "APT::Architectures": ARCHITECTURE,
+    }
+    apt_get = ["apt-get", *(f"-o{name}={value}" for name, value in settings.items())]
+    try:
+        run([*apt_get, "update", "-q"])
+        run([*apt_get, "download", "-q", *names], cwd=folder)
+    except BuildFailed as exc:
+        raise BuildFailed(f"{reason}\nWith new lists from {ARCHIVE}: {exc}") from exc
 
 
 def find_file(package: Package, folder: Path) -> Path | None:
@@ -97,5 +132,5 @@ def run(command: Sequence[str], *, cwd: Path | None = None) -> None:
     if done.returncode:
         raise BuildFailed(
             f"{' '.join(command)[:200]} failed: {done.stderr.strip()}\n"
-            f"Try `apt-get update`; if the archive has only a newer version, set that one in {PINS.name}."
+            f"If the archive has only a newer version, set that one in {PINS.name}."
         )

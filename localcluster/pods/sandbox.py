@@ -12,6 +12,8 @@ Invariants
 |---------------------------------------------|--------------------------------------------------------|
 | not Linux, not root, not amd64              | `StartFailed` that says so, before anything is started |
 | a program is missing (`ip`, `nsenter`, …)   | `StartFailed` with the names and Debian's packages     |
+| no namespaces, mounts, bridges, overlays or | `StartFailed` with the command that failed, before     |
+| cgroups (a container without rights)        | anything is built (`check_kernel`)                     |
 | folder or cache in /run, /var/lib, /var/log | `StartFailed`: they are empty in the sandbox           |
 | it runs already                             | it is used                                             |
 """
@@ -25,6 +27,7 @@ import platform
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -33,9 +36,9 @@ from pathlib import Path
 from localcluster import processes
 from localcluster.components import until
 from localcluster.exceptions import StartFailed
-from localcluster.layout import Layout
+from localcluster.layout import ROOT, Layout
 from localcluster.pods import init
-from localcluster.pods.layout import NodeLayout, ready_file, resolv_conf
+from localcluster.pods.layout import INSIDE, NodeLayout, nodes_folder, ready_file, resolv_conf
 from localcluster.ports import LOOPBACK
 
 HERE = Path(__file__).parent
@@ -49,7 +52,15 @@ PROGRAMS = {
     "nsenter": "util-linux",
     "chroot": "coreutils",
 }
+NFTABLES = """
+table ip probe {
+  chain services { type nat hook prerouting priority dstnat; ct state new dnat to 192.168.77.1; }
+  chain others { type nat hook postrouting priority srcnat; masquerade; }
+}
+"""
 CGROUPS = Path("/sys/fs/cgroup")
+#: kubelet does not start without them.
+CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
 #: The kernel removes a killed process from its cgroup a moment later.
 CGROUP_SECONDS = 10.0
 #: kube-apiserver finishes its requests first; a loaded machine is slow.
@@ -57,7 +68,10 @@ TERMINATE_SECONDS = 120.0
 
 
 def check_machine(*folders: Path) -> None:
-    """Raise `StartFailed` unless real nodes can run here with their files in `folders`."""
+    """Raise `StartFailed` unless real nodes can run here with their files in `folders`.
+
+    Programs of this checkout, and its Python, run in the sandbox too.
+    """
     if sys.platform != "linux" or platform.machine() != "x86_64":
         raise StartFailed(f"real nodes need Linux on x86_64; this is {sys.platform} on {platform.machine()}")
     if os.geteuid() != 0:
@@ -65,12 +79,51 @@ def check_machine(*folders: Path) -> None:
     missing = [f"{name} ({package})" for name, package in PROGRAMS.items() if shutil.which(name) is None]
     if missing:
         raise StartFailed(f"not on PATH: {', '.join(missing)}")
-    for folder in folders:
+    for folder in (*folders, ROOT, Path(sys.base_prefix)):
         for hidden in init.EMPTY:
             if folder.resolve().is_relative_to(hidden):
                 raise StartFailed(
                     f"{folder} is below {hidden}, which is empty in the sandbox: choose another"
                 )
+
+
+def check_kernel() -> None:
+    """Raise `StartFailed`, with what is missing, unless a sandbox can be set up: one is, and ends at once."""
+    done = subprocess.run(
+        [*_unshare(), sys.executable, "-I", str(HERE / "init.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    problems = [done.stderr.strip() or f"exit code {done.returncode}"] if done.returncode else []
+    problems += cgroup_problems()
+    if problems:
+        raise StartFailed(
+            "real nodes cannot run on this machine, although it is Linux and this is root: "
+            f"{'; '.join(problems)}. In a container, give it all rights (docker run --privileged)"
+        )
+
+
+def check_nftables(nft: Path) -> None:
+    """Raise `StartFailed` unless the kernel takes rules of the kinds that kube-proxy writes."""
+    command = [_program("unshare"), "--net", str(nft), "-f", "-"]
+    done = subprocess.run(command, input=NFTABLES, capture_output=True, text=True, check=False)
+    if done.returncode:
+        problem = done.stderr.strip().partition("\n")[0]
+        raise StartFailed(f"real nodes cannot run on this machine: its kernel's nftables: {problem}")
+
+
+def cgroup_problems(root: Path = CGROUPS) -> list[str]:
+    """Why kubelet could not make the cgroups of pods here."""
+    if not root.is_dir():
+        return [f"there is no {root}"]
+    found = hierarchies(root)
+    if found == [root]:
+        controllers = (root / "cgroup.controllers").read_text().split()
+    else:
+        controllers = [each.name for each in found]
+    problems = [f"no cgroup controller {name}" for name in CONTROLLERS if name not in controllers]
+    return problems + [f"{each} is read-only" for each in found if not os.access(each, os.W_OK)]
 
 
 def start(layout: Layout, nodes: Sequence[NodeLayout]) -> None:
@@ -79,22 +132,16 @@ def start(layout: Layout, nodes: Sequence[NodeLayout]) -> None:
         return
     ready = ready_file(layout)
     ready.unlink(missing_ok=True)
+    nodes_folder(layout).mkdir(exist_ok=True)
     config = {
         "ready": str(ready),
         "resolv_conf": str(resolv_conf(layout)),
+        "folders": {str(INSIDE): str(nodes_folder(layout))},
         "nodes": [
             {"name": node.name, "address": node.address, "pod_range": node.pod_range} for node in nodes
         ],
     }
-    command = [
-        _program("unshare"),
-        *NAMESPACES,
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
-        "--propagation=private",
-    ]
-    command += [sys.executable, "-I", str(HERE / "init.py"), json.dumps(config)]
+    command = [*_unshare(), sys.executable, "-I", str(HERE / "init.py"), json.dumps(config)]
     log = layout.log(SANDBOX)
     processes.spawn(command, folder=layout.folder, component=SANDBOX, log=log)
 
@@ -214,6 +261,12 @@ def _remove_cgroup(folder: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def _unshare() -> list[str]:
+    """The beginning of a command that runs in new namespaces, as their first process."""
+    unshare = _program("unshare")
+    return [unshare, *NAMESPACES, "--fork", "--kill-child", "--mount-proc", "--propagation=private"]
 
 
 def _pids_in_namespaces(pid: int) -> list[str]:
