@@ -17,6 +17,12 @@
 The image is `sluice:VERSION`, built by docker, podman or buildah from `Containerfile` beside this file. Its
 context is the checkout, of which `.dockerignore` sends the product and the lock file alone.
 
+| variable           | what it says                                                                    |
+|--------------------|---------------------------------------------------------------------------------|
+| `RELEASE_URL`      | where these files are published: krew fetches the archives there                |
+| `IMAGE_REPOSITORY` | where the image is pushed, without a tag: the chart installs it from there      |
+| `BUILDER_ID`       | the URI of who runs the build, for the provenance                               |
+
 For a release the commit must have the tag `vVERSION`, and the tree must have no changes, so that it can be
 built again. Without a tool that can build images the wheel is built all the same, and the exit code is 1.
 """
@@ -53,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         if not arguments:
             version = check_commit(ROOT)
             wheel = build_wheel(ROOT, ROOT / "dist")
-            for file in [wheel, *build_rest(ROOT, wheel, ROOT / "dist", version=version)]:
+            for file in build_rest(ROOT, wheel, ROOT / "dist", version=version):
                 print(f"built {file.relative_to(ROOT)}")
         image = build_image(ROOT)
     except (ReleaseError, KustomizeError, BuildFailed) as exc:
@@ -92,7 +98,10 @@ def build_wheel(root: Path, dist: Path) -> Path:
 
 
 def build_rest(root: Path, wheel: Path, dist: Path, *, version: str) -> list[Path]:
-    """The chart, the plugin, and what says of all of them what they are. Raises the errors of those parts."""
+    """All files but the image: the wheel, the chart, the plugin, and what says of each of them what it is.
+
+    Raises the errors of those parts.
+    """
     time = int(_git(root, "log", "-1", "--format=%ct"))
     revision = _git(root, "rev-parse", "HEAD")
     uv = uv_runner(root, time=time)
@@ -108,7 +117,8 @@ def build_rest(root: Path, wheel: Path, dist: Path, *, version: str) -> list[Pat
             uv("export", "--quiet", "--frozen", "--no-dev", "--format", "cyclonedx1.5"), time=time
         ),
     }
-    files = [wheel, plugin_wheel, build_chart(root, dist, time=time), *archives.values()]
+    chart = build_chart(root, dist, time=time, repository=os.environ.get("IMAGE_REPOSITORY", ""))
+    files = [wheel, plugin_wheel, chart, *archives.values()]
     files += [_write(dist / name, text) for name, text in texts.items()]
     builder = os.environ.get("BUILDER_ID", "https://sluice.dev/make-release/local")
     statement = attestations.provenance(

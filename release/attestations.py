@@ -1,6 +1,8 @@
 """What says of a release what is in it, and where it comes from: SBOM, provenance, checksums.
 
-- `sluice-VERSION.cdx.json`: all packages of uv.lock that the image has, with their hashes, as CycloneDX.
+- `sluice-VERSION.cdx.json`: all packages of uv.lock that the server's wheel needs, with their hashes, as
+  CycloneDX. Those that the image leaves out (`release.slim`) have scope `optional`, all others `required`.
+  What the base of the image has, Debian's packages and Python, is not in it.
 - `provenance.json`: an in-toto statement with a SLSA provenance: the digest of each file of the release, the
   commit that it was built from, and the files of the checkout that decide what it is built with. It is not
   signed: who has a key or an identity does that, such as the workflow of the releases.
@@ -19,6 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from release.slim import UNUSED, normalized
+
 STATEMENT = "https://in-toto.io/Statement/v1"
 PROVENANCE = "https://slsa.dev/provenance/v1"
 #: Says what the parameters mean: `make release` in a checkout of the revision.
@@ -31,6 +35,9 @@ def sbom(exported: str, *, time: int) -> str:
     """What `uv export --format cyclonedx1.5` wrote, with this time, and a serial number of its content."""
     content: dict[str, Any] = json.loads(exported)
     content["metadata"]["timestamp"] = _rfc3339(time)
+    content["metadata"]["component"]["type"] = "application"
+    for component in content["components"]:
+        component["scope"] = "optional" if normalized(component["name"]) in UNUSED else "required"
     content.pop("serialNumber", None)
     text = json.dumps(content, sort_keys=True)
     content["serialNumber"] = f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, text)}"

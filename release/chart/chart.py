@@ -28,17 +28,19 @@ KEEP = {"helm.sh/resource-policy": "keep"}
 HEADER = "# Made from manifests/, where the reasons of each line stand.\n"
 
 
-def build_chart(root: Path, target: Path, *, time: int) -> Path:
+def build_chart(root: Path, target: Path, *, time: int, repository: str = "") -> Path:
     """The archive of the chart in `target`, beside the chart as a folder.
+
+    `repository`: where a release pushes its image, which the chart then names unless a value says otherwise.
 
     Raises KustomizeError, and BuildFailed if there is no kubectl and none can be built.
     """
     shutil.rmtree(target / NAME, ignore_errors=True)
     kubectl = build.binary("kubectl", say=print)
-    return write_archive(write_chart(root, kubectl, target), target, time=time)
+    return write_archive(write_chart(root, kubectl, target, repository=repository), target, time=time)
 
 
-def write_chart(root: Path, kubectl: Path, target: Path) -> Path:
+def write_chart(root: Path, kubectl: Path, target: Path, *, repository: str = "") -> Path:
     """Write the chart of the checkout `root` as the folder `sluice` in `target`. Raises KustomizeError."""
     manifests = root / "manifests"
     base = kustomize.build(kubectl, manifests)
@@ -48,7 +50,7 @@ def write_chart(root: Path, kubectl: Path, target: Path) -> Path:
     chart = target / NAME
     (chart / "templates").mkdir(parents=True)
     builds = [base, *(other for _, other in others)]
-    defaults = defaults_of(builds)
+    defaults = {**defaults_of(builds), **({"image.repository": repository} if repository else {})}
     for name, text in {
         "Chart.yaml": chart_yaml(root),
         "values.yaml": values_yaml(defaults),
@@ -129,7 +131,8 @@ def _written(value: Value) -> Expression | Block:
 
 def defaults_of(builds: Sequence[Sequence[Manifest]]) -> Mapping[str, Any]:
     """The default of each value by its name, in the order of the table: of the first build that has it."""
-    return {value.name: _default(value, builds) for value in VALUES} | {"settings": {}}
+    defaults = {value.name: "" if value.required else _default(value, builds) for value in VALUES}
+    return defaults | {"settings": {}}
 
 
 def _default(value: Value, builds: Sequence[Sequence[Manifest]]) -> Any:

@@ -17,14 +17,67 @@ from typing import Any
 
 import msgspec
 
-from server.settings import Settings
+from server.settings import CHOICES, RANGES, Settings
 
 Path = tuple[str, ...]
 _POD: Path = ("spec", "template", "spec")
 _CONTAINER: Path = (*_POD, "containers", "sluice")
 NAME = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+_SUBDOMAIN = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_SUBDOMAIN_NAME = {"type": "string", "maxLength": 253, "pattern": f"^{_SUBDOMAIN}$"}
 _OBJECT = {"type": "object"}
-_OBJECTS = {"type": "array", "items": _OBJECT}
+_TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
+#: Without tag and digest. Capitals are not valid in the name of an image.
+_WORD = "[a-z0-9._-]+"
+_REPOSITORY = f"{_WORD}(:[0-9]+/{_WORD})?(/{_WORD})*"
+_TAG = "[A-Za-z0-9_][A-Za-z0-9._-]{0,127}"
+_NUMBER = "[0-9]+(\\.[0-9]+)?"
+_QUANTITY = {
+    "type": ["string", "number"],
+    "minimum": 0,
+    "pattern": f"^{_NUMBER}([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$",
+}
+#: 256m is a quarter of a byte: m stands for a thousandth, and Mi for 1024 * 1024.
+_BYTES = {**_QUANTITY, "pattern": f"^{_NUMBER}([KMGTPE]i|[kMGTPE]|[eE][+]?[0-9]+)?$"}
+_AMOUNTS = {
+    "type": "object",
+    "properties": {"memory": _BYTES, "ephemeral-storage": _BYTES},
+    "additionalProperties": _QUANTITY,
+}
+_RESOURCES = {
+    "type": "object",
+    "properties": {
+        "requests": _AMOUNTS,
+        "limits": _AMOUNTS,
+        "claims": {"type": "array", "items": _OBJECT},
+    },
+    "additionalProperties": False,
+}
+_TOLERATION = {
+    "type": "object",
+    "properties": {
+        "key": {"type": "string"},
+        "operator": {"enum": ["Exists", "Equal", "Lt", "Gt"]},
+        "value": {"type": "string"},
+        "effect": {"enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"]},
+        "tolerationSeconds": {"type": "integer"},
+    },
+    "additionalProperties": False,
+}
+_PULL_SECRET = {
+    "type": "object",
+    "properties": {"name": _SUBDOMAIN_NAME},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+_ISSUER = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("name", "kind", "group")},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+#: `files/checks.yaml` refuses what has this form and is no range.
+_RANGE = {"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]{1,3}$"}
 _SCHEDULERS = {"type": "array", "items": {"type": "string", "pattern": NAME}, "uniqueItems": True}
 
 
@@ -41,7 +94,9 @@ class Place:
 @dataclass(frozen=True, kw_only=True)
 class Value:
     """`name` is dotted. `read` makes the default of what stands at a place; `write` is the Helm expression
-    for it there, where that is not the value itself."""
+    for it there, where that is not the value itself. `required`: it has no default, and `files/checks.yaml`
+    refuses it by name while it is empty.
+    """
 
     name: str
     help: str
@@ -53,6 +108,7 @@ class Value:
     default: Any = None
     read: Callable[[Any], Any] = field(default=lambda value: value)
     write: str = ""
+    required: bool = False
 
 
 def _image(part: int) -> Callable[[Any], Any]:
@@ -73,8 +129,9 @@ VALUES: tuple[Value, ...] = (
     ),
     Value(
         name="image.repository",
-        help="With the registry, e.g. registry.example.com/sluice.",
-        schema={"type": "string", "minLength": 1},
+        help="The image that you built and pushed, with its registry and without a tag. It has to be set.",
+        schema={"type": "string", "pattern": f"^({_REPOSITORY})?$"},
+        required=True,
         places=(_IMAGE,),
         read=_image(0),
         write='include "sluice.image" . | quote',
@@ -82,7 +139,7 @@ VALUES: tuple[Value, ...] = (
     Value(
         name="image.tag",
         help="",
-        schema={"type": "string"},
+        schema={"type": "string", "pattern": f"^({_TAG})?$"},
         places=(_IMAGE,),
         read=_image(2),
         write='include "sluice.image" . | quote',
@@ -103,7 +160,7 @@ VALUES: tuple[Value, ...] = (
     Value(
         name="image.pullSecrets",
         help="[{name: NAME}], Secrets in the same namespace.",
-        schema=_OBJECTS,
+        schema={"type": "array", "items": _PULL_SECRET},
         places=(Place("Deployment", (*_POD, "imagePullSecrets")),),
         default=[],
     ),
@@ -120,10 +177,7 @@ VALUES: tuple[Value, ...] = (
         name="clusterIP",
         help="A free address of the cluster's service range, for a scheduler that has no cluster DNS.\n"
         "Empty: Kubernetes chooses one, which lasts as long as the Service.",
-        schema={
-            "type": "string",
-            "pattern": "^([0-9]{1,3}(\\.[0-9]{1,3}){3}|[0-9a-fA-F:]*:[0-9a-fA-F:.]*)?$",
-        },
+        schema={"type": "string", "anyOf": [{"const": ""}, {"format": "ipv4"}, {"format": "ipv6"}]},
         places=(
             Place("Service", ("spec", "clusterIP")),
             Place(
@@ -135,26 +189,26 @@ VALUES: tuple[Value, ...] = (
     Value(
         name="resources",
         help="No limit of cpu: a throttled server delays every bind of a member.",
-        schema=_OBJECT,
+        schema=_RESOURCES,
         places=(Place("Deployment", (*_CONTAINER, "resources")),),
     ),
     Value(
         name="priorityClassName",
         help="",
-        schema={"type": "string"},
+        schema={"type": "string", "maxLength": 253, "pattern": f"^({_SUBDOMAIN})?$"},
         places=(Place("Deployment", (*_POD, "priorityClassName")),),
     ),
     Value(
         name="nodeSelector",
         help="",
-        schema=_OBJECT,
+        schema=_TEXTS,
         places=(Place("Deployment", (*_POD, "nodeSelector")),),
         default={},
     ),
     Value(
         name="tolerations",
         help="",
-        schema=_OBJECTS,
+        schema={"type": "array", "items": _TOLERATION},
         places=(Place("Deployment", (*_POD, "tolerations")),),
         default=[],
     ),
@@ -168,7 +222,7 @@ VALUES: tuple[Value, ...] = (
     Value(
         name="podAnnotations",
         help="",
-        schema={"type": "object", "additionalProperties": {"type": "string"}},
+        schema=_TEXTS,
         places=(Place("Deployment", ("spec", "template", "metadata", "annotations")),),
         default={},
     ),
@@ -183,15 +237,15 @@ VALUES: tuple[Value, ...] = (
     Value(
         name="schedulerImage.repository",
         help="Our own kube-scheduler, in mode scheduler. It must not be newer than the API server.",
-        schema={"type": "string", "minLength": 1},
+        schema={"type": "string", "pattern": f"^{_REPOSITORY}$"},
         places=(_SCHEDULER_IMAGE,),
         read=_image(0),
         write='include "sluice.schedulerImage" .',
     ),
     Value(
         name="schedulerImage.tag",
-        help="",
-        schema={"type": "string", "minLength": 1},
+        help="Kubernetes' own tags begin with v. A digest may follow: v1.33.1@sha256:...",
+        schema={"type": "string", "pattern": f"^{_TAG}(@sha256:[0-9a-f]{{64}})?$"},
         places=(_SCHEDULER_IMAGE,),
         read=_image(2),
         write='include "sluice.schedulerImage" .',
@@ -235,7 +289,7 @@ VALUES: tuple[Value, ...] = (
     Value(
         name="policies.name",
         help="",
-        schema={"type": "string", "minLength": 1},
+        schema=_SUBDOMAIN_NAME,
         replaces="volcano-scheduler-configmap",
         by="{{ .Values.policies.name }}",
         setting="policies_name",
@@ -250,14 +304,15 @@ VALUES: tuple[Value, ...] = (
     Value(
         name="certificates.issuerRef",
         help="With cert-manager: who signs the serving certificate; as it is, an authority made for it.",
-        schema=_OBJECT,
+        schema=_ISSUER,
         places=(Place("Certificate", ("spec", "issuerRef"), "sluice-serving"),),
     ),
     Value(
         name="clientCertificates",
         help="Whether callers have to show a certificate. Before: ConfigMap sluice-callers with their\n"
         "authority as ca.crt, and certificates for kube-apiserver and kube-scheduler\n"
-        "(manifests/client-certificates).",
+        "(manifests/client-certificates); in mode scheduler that of our own kube-scheduler in Secret\n"
+        "sluice-kube-scheduler.",
         schema={"type": "boolean"},
         default=False,
     ),
@@ -270,7 +325,7 @@ VALUES: tuple[Value, ...] = (
     Value(
         name="networkPolicy.controlPlane",
         help="The nodes of the control plane, as ranges: kube-apiserver and kube-scheduler call from there.",
-        schema={"type": "array", "items": {"type": "string", "pattern": "/[0-9]{1,3}$"}, "minItems": 1},
+        schema={"type": "array", "items": _RANGE, "minItems": 1},
         places=(Place("NetworkPolicy", ("spec", "ingress", "0", "from")),),
         read=lambda peers: [peer["ipBlock"]["cidr"] for peer in peers],
         write='include "sluice.ipBlocks" .Values.networkPolicy.controlPlane | trim',
@@ -309,10 +364,13 @@ class Option:
 
 
 OPTIONS: tuple[Option, ...] = (
-    Option('eq .Values.mode "scheduler"', "ways/scheduler"),
+    Option('and (eq .Values.mode "scheduler") (not .Values.clientCertificates)', "ways/scheduler"),
     Option('eq .Values.mode "gate"', "ways/gate"),
     Option('eq .Values.certificates.issuer "cert-manager"', "cert-manager"),
     Option(".Values.clientCertificates", "client-certificates"),
+    Option(
+        'and (eq .Values.mode "scheduler") .Values.clientCertificates', "ways/scheduler-client-certificates"
+    ),
     Option(".Values.networkPolicy.enabled", "network-policy"),
     Option(".Values.queueReaders", "queue-readers"),
     Option(".Values.monitoring.podMonitor", "monitoring"),
@@ -329,12 +387,30 @@ KINDS: Mapping[str, str] = {
 FIXED = frozenset({"service", "webhook_url", "kubeconfig"})
 
 
+#: What the server refuses in other settings, as far as a schema can say it.
+_SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    **{name: {"minimum": each.first, "maximum": each.last} for name, each in RANGES.items()},
+    **{name: {"enum": list(words)} for name, words in CHOICES.items()},
+    "hosts": {"items": {"type": "string", "pattern": "^[A-Za-z0-9:]([-A-Za-z0-9.:]*[A-Za-z0-9:])?$"}},
+    "api_servers": {"items": {"type": "string", "pattern": "^https://[-A-Za-z0-9.:\\[\\]]+/?$"}},
+    "api_server_callers": {"minItems": 1},
+}
+#: The server is given a list with commas between its items.
+_ITEM = {"type": "string", "pattern": "^[^,]*[^, ][^,]*$"}
+
+
 def settings_schema(given: frozenset[str]) -> Mapping[str, Any]:
     """The schema of value `settings`: all settings of the server but those that the chart gives it itself."""
     schemas, components = msgspec.json.schema_components([Settings])
     properties = components[schemas[0]["$ref"].rpartition("/")[2]]["properties"]
     own = given | FIXED | {value.setting for value in VALUES}
-    rest = {name: schema for name, schema in properties.items() if name not in own}
-    for schema in rest.values():
+    rest = {
+        name: {**schema, **_SETTINGS.get(name, {})} for name, schema in properties.items() if name not in own
+    }
+    for name, schema in rest.items():
         schema.pop("default", None)
+        if schema["type"] == "array":
+            schema["items"] = _SETTINGS.get(name, {}).get("items", _ITEM)
+        if name in RANGES:
+            schema["description"] = f"{RANGES[name]}"
     return {"type": "object", "additionalProperties": False, "properties": rest}
