@@ -7,15 +7,18 @@ import os
 import re
 import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import pytest_flask.plugin
 from hypothesis import settings
 from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 
 from localcluster import processes
 from localcluster.build import cache
@@ -25,16 +28,27 @@ from tests import core, weights
 from tests.support.examples import DEFAULT, examples
 
 #: A test that asks for one of these needs the control plane, and is marked so.
-FIXTURES = {"cluster", "module_cluster", "new_cluster", "bare", "small_limits"}
+FIXTURES = {"cluster", "module_cluster", "configured_cluster", "new_cluster", "bare", "small_limits"}
 
 # The plugin reaches the API server through kubectl: the one that was built here goes before the machine's.
 os.environ["PATH"] = os.pathsep.join((str(cache()), os.environ.get("PATH", "")))
 
-#: Tests with real nodes, which need root.
-REAL_PODS = Path(__file__).parent / "pods"
+HERE = Path(__file__).parent
+#: Tests that `make test` does not read, with the mark that asks for them: those with real nodes, which need
+#: root, and those with cert-manager's controllers, whose build takes minutes.
+SUITES = {HERE / "pods": "pods", HERE / "e2e" / "certs" / "test_cert_manager.py": "cert_manager"}
 
+#: Beside its waits, a file with a control plane takes half a core, of two.
+CLUSTER_WORKERS = 4
+END_TO_END = "tests/e2e/"
+#: Of the end-to-end tests only some in here do without a control plane.
+SOME_WITHOUT_CLUSTER = HERE / "e2e" / "cluster"
 #: Whose tests share a control plane without the server, which ends with the last of them.
 MANIFESTS = "tests/e2e/manifests/"
+
+#: What pytest-flask does beside each test, also beside the thousands without an `app`: a sixth of their time.
+#: The context that it pushes would be shared by all requests of a test.
+FLASK_AUTOUSE = ("_configure_application", "_monkeypatch_response_class", "_push_request_context")
 
 settings.register_profile("tests", examples(DEFAULT))
 settings.load_profile("tests")
@@ -42,15 +56,25 @@ settings.load_profile("tests")
 NewCluster = Callable[..., LocalCluster]
 
 
+def pytest_configure() -> None:
+    for name in FLASK_AUTOUSE:
+        delattr(pytest_flask.plugin, name)  # before the session looks for fixtures
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Where the slow ones are not wanted they are not read either: that alone takes seconds.
 
-    Those with real pods are read by `make test-pods` alone.
+    Nor are end-to-end tests where those with a control plane are not wanted, but for `SOME_WITHOUT_CLUSTER`.
+    Those of `SUITES` are read by `make test-pods` and `make test-cert-manager` alone.
     """
-    if collection_path == REAL_PODS:
-        return True if "pods" not in config.option.markexpr else None
+    if collection_path in SUITES:
+        return True if SUITES[collection_path] not in config.option.markexpr else None
     if config.option.markexpr == "core" and not core.is_core(collection_path):
         return True
+    if "not cluster" in config.option.markexpr and collection_path.is_file():
+        end_to_end = HERE / "e2e" in collection_path.parents
+        if end_to_end and SOME_WITHOUT_CLUSTER not in collection_path.parents:
+            return True
     unwanted = "not slow" in config.option.markexpr and weights.slow(collection_path)
     return True if unwanted else None
 
@@ -79,9 +103,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.cluster)
         if weights.slow(item.path):
             item.add_marker(pytest.mark.slow)
+        elif _is_missed(item):
+            raise pytest.UsageError(f"{item.nodeid} needs no control plane: `make test-fast` misses it")
         if core.is_core(item.path):
             item.add_marker(pytest.mark.core)
     items.sort(key=lambda item: (_turn(item, fixtures[item.path]), -weights.seconds(item.path)))
+
+
+def _is_missed(item: pytest.Item) -> bool:
+    """Whether `make test-fast` does not read the file of a test that it should run."""
+    if not item.nodeid.startswith(END_TO_END) or SOME_WITHOUT_CLUSTER in item.path.parents:
+        return False
+    return item.get_closest_marker("cluster") is None
 
 
 def _turn(item: pytest.Item, fixtures: set[str]) -> int:
@@ -98,11 +131,27 @@ def _turn(item: pytest.Item, fixtures: set[str]) -> int:
 
 
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """A worker takes file after file; those that share the bare control plane go to one worker together."""
+    """A worker takes file after file; those that share the bare control plane go to one worker together.
+
+    The first `CLUSTER_WORKERS` begin with the end-to-end tests. A worker more takes files from the other end
+    and none with a control plane, and so uses the cores while the others wait; then it ends.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::", 1)[0]
         return MANIFESTS if file.startswith(MANIFESTS) else file
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if self._takes_the_last(node):
+            last = next(reversed(self.workqueue))
+            if last.startswith(END_TO_END):
+                node.shutdown()
+                return
+            self.workqueue.move_to_end(last, last=False)
+        super()._assign_work_unit(node)
+
+    def _takes_the_last(self, node: WorkerController) -> bool:
+        return int(node.gateway.id.removeprefix("gw")) >= CLUSTER_WORKERS
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -131,8 +180,7 @@ def handed_on() -> Iterator[list[LocalCluster]]:
     """Clusters that a module has left to the next one."""
     left: list[LocalCluster] = []
     yield left
-    for each in left:
-        end(each)
+    end_all(left)
 
 
 @pytest.fixture(scope="session")
@@ -164,10 +212,27 @@ def module_cluster(
     else:
         given = start(tmp_path_factory.mktemp(folder_name(), numbered=True))
     yield given
-    if hands_on(request.module) and _is_cleaned(given):
-        handed_on.append(given)
-    else:
-        end(given)
+    with ExitStack() as ending:  # also if it cannot be cleaned
+        ending.callback(end, given)
+        if hands_on(request.module) and _is_cleaned(given):
+            ending.pop_all()
+            handed_on.append(given)
+
+
+@pytest.fixture(scope="module")
+def configured_cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalCluster]:
+    """One for a module that has it started in another way: with the options in its `CLUSTER`."""
+    yield from started_and_ended(tmp_path_factory, **request.module.CLUSTER)
+
+
+def started_and_ended(tmp_path_factory: pytest.TempPathFactory, **options: Any) -> Generator[LocalCluster]:
+    """The body of a fixture: a cluster started with these options, which ends after the yield."""
+    end_abandoned()
+    started = start(tmp_path_factory.mktemp(folder_name(), numbered=True), **options)
+    yield started
+    end(started)
 
 
 def _is_cleaned(cluster: LocalCluster) -> bool:
@@ -192,8 +257,7 @@ def new_cluster(tmp_path: Path) -> Iterator[NewCluster]:
         return started[-1]
 
     yield new
-    for each in started:
-        end(each)
+    end_all(started)
 
 
 def start(folder: Path, **options: Any) -> LocalCluster:
@@ -211,6 +275,13 @@ def end(cluster: LocalCluster) -> None:
     if "server" in cluster.pids:
         cluster.signal_component("server", signal.SIGKILL)
     cluster.stop()
+
+
+def end_all(clusters: Iterable[LocalCluster]) -> None:
+    """End these, each though another one cannot be ended."""
+    with ExitStack() as ending:
+        for each in clusters:
+            ending.callback(end, each)
 
 
 def folder_name() -> str:

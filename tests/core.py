@@ -7,6 +7,7 @@ policies. The tour of the README is not among them: what kubectl prints differs 
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -32,6 +33,9 @@ CORE = (
     "e2e/stops/test_resuming_lets_all_go.py",
     "e2e/stops/test_stopped_pods_evict_nobody.py",
     "e2e/stops/test_stopping_a_tree.py",
+    # kube-scheduler and kube-apiserver as callers: their certificates, and a scheduler of our own.
+    "e2e/server/test_callers.py",
+    "e2e/modes/test_scheduler_mode.py",
     # Drains.
     "e2e/drain/test_draining.py",
     "e2e/drain/test_draining_gangs_and_budgets.py",
@@ -39,9 +43,12 @@ CORE = (
     "e2e/policies/test_actions_of_policies.py",
     "e2e/policies/test_scores.py",
     "e2e/policies/test_victims_by_policy.py",
+    # The plugin.
+    "e2e/plugin/test_acknowledgement_on_a_cluster.py",
 )
 
 
+@cache
 def is_core(path: Path) -> bool:
     """Whether the file at `path` is run on every version, or the folder holds one that is."""
     if not path.is_relative_to(HERE):

@@ -67,6 +67,32 @@ def test_it_is_pending_from_the_request_to_the_end_of_the_action() -> None:
     assert not trigger.pending
 
 
+def test_requests_for_later_versions_keep_no_earlier_one_pending() -> None:
+    hands = Hands()
+    trigger = Trigger(clock=hands)
+    for version in (7, 5, 9):
+        trigger.fire(version)
+    assert [trigger.pending_up_to(version) for version in (4, 5, 9)] == [False, True, True]
+    hands.now += QUIET_SECONDS
+    assert taken(trigger)
+    trigger.fire(11)
+    assert [trigger.pending_up_to(version) for version in (4, 5, 11)] == [False, True, True]
+    trigger.finish()
+    assert [trigger.pending_up_to(version) for version in (5, 10, 11)] == [False, False, True]
+    assert trigger.pending
+
+
+def test_a_burst_may_be_ended_by_a_caller_that_waits_for_it() -> None:
+    trigger = Trigger(clock=Hands())
+    trigger.end_burst()
+    trigger.fire()
+    assert not taken(trigger)
+    trigger.end_burst()
+    assert taken(trigger)
+    trigger.fire()
+    assert not taken(trigger), "the next burst has its own end"
+
+
 # With its thread
 
 

@@ -29,7 +29,7 @@ PODS = msgspec.json.Decoder(Pod)
         (b"", "the body is not JSON: "),
         (b'{"metadata": {"name": "\xff"}}', "the body is not JSON: "),
         (b'{"metadata": ' + b"[" * 100_000, "metadata: Expected `object`, got `array`"),
-        (b'{"metadata": {}, "x": ' + b"[" * 100_000, "the body is nested too deeply"),
+        (b'{"metadata": {}, "x": ' + b"[" * 1_000_000, "the body is nested too deeply"),
     ],
     ids=range(9),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from cluster.on_demand_reflectors import OnDemandReflectors
 from tests.support.cluster.recording_reflector import RecordingReflector
 
@@ -60,3 +62,52 @@ def test_those_that_run_are_retried_and_the_dead_ones_are_named() -> None:
     assert [calls[-1] for calls in watches.calls] == ["stop", "stop", "retry_now", "retry_now"]
     watches.made[3].has_died = True
     assert watches.reflectors.dead() == ["reflector-b"]
+
+
+@pytest.mark.parametrize("failing", [0, 1], ids=["the first", "the second"])
+def test_if_one_cannot_be_started_none_runs_and_all_are_tried_again(failing: int) -> None:
+    """The other one ran alone for good. Until it succeeds they count as dead: who asks for them may not do it
+    again, and then only a restart helps.
+    """
+    watches = Watches()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(RecordingReflector, "start", lambda one: _start(one, watches.made[failing]))
+        with pytest.raises(RuntimeError, match="can't start"):
+            watches.follow(True)
+    assert watches.reflectors.dead() == ["reflectors-on-demand"]
+    assert all(calls[-1] == "stop" for calls in watches.calls[: failing + 1])
+    watches.follow(True)
+    assert [calls[-1] for calls in watches.calls[2:]] == ["start", "start"]
+    assert watches.reflectors.dead() == []
+
+
+def test_those_that_could_not_be_started_and_are_not_needed_any_more_are_not_dead() -> None:
+    watches = Watches()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(RecordingReflector, "start", lambda one: _start(one, watches.made[0]))
+        with pytest.raises(RuntimeError, match="can't start"):
+            watches.follow(True)
+    watches.follow(False)
+    assert watches.reflectors.dead() == []
+
+
+def _start(reflector: RecordingReflector, failing: RecordingReflector) -> None:
+    if reflector is failing:
+        raise RuntimeError("can't start new thread")
+    reflector.calls.append("start")
+
+
+def test_one_whose_stop_fails_leaves_no_other_running() -> None:
+    watches = Watches().follow(True)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(RecordingReflector, "stop", lambda one: _stop(one, watches.made))
+        with pytest.raises(RuntimeError, match="as ordered"):
+            watches.follow(False)
+    assert watches.calls == [["start", "stop"]] * 2
+
+
+def _stop(reflector: RecordingReflector, made: list[RecordingReflector]) -> None:
+    reflector.calls.append("stop")
+    if all("stop" in each.calls for each in made):
+        return
+    raise RuntimeError("as ordered")

@@ -57,8 +57,8 @@ def test_the_sooner_of_two_delays_counts_and_members_are_not_forgotten(queue: Wo
 
 
 def test_get_waits_for_a_queue_that_is_due(queue: WorkQueue) -> None:
-    queue.add_after("a", 0.05, members=False)
     began = time.monotonic()
+    queue.add_after("a", 0.05, members=False)
     assert queue.get(late()) == {"a": {STATUS}}
     assert 0.05 <= time.monotonic() - began < LATE
 

@@ -45,10 +45,17 @@ def tables(title: str) -> Iterator[list[str]]:
 
 
 @cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Those of what a file imports, defines and calls; the others are many."""
+    kinds = (ast.Import, ast.ImportFrom, ast.Call)
+    return tuple(node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds))
+
+
+@cache
 def imports_of(path: Path) -> frozenset[str]:
     """The files and packages of the project that a file imports, as dotted names."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -115,9 +122,15 @@ def calls_of_the_server(*functions: str) -> Iterator[ast.Call]:
     """The calls of these functions in the server's packages."""
     for package in ("cluster", "controller", "server", "certs"):
         for path in (ROOT / package).rglob("*.py"):
-            for call in ast.walk(ast.parse(path.read_text())):
-                if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(functions):
+            for call in nodes_of(path):
+                if isinstance(call, ast.Call) and _last_name(call.func).endswith(functions):
                     yield call
+
+
+def _last_name(called: ast.expr) -> str:
+    if isinstance(called, ast.Attribute):
+        return called.attr
+    return called.id if isinstance(called, ast.Name) else ast.unparse(called)
 
 
 def thread_names() -> set[str]:

@@ -36,7 +36,7 @@ from queues.status.policy_condition import POLICY_RESOLVED, policy_condition
 from queues.tree import Tree
 from queues.verdict import CauseKind, verdict
 from server.app import create_app
-from server.settings import Settings
+from server.settings import RANGES, Settings
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "reference.md").read_text()
@@ -78,6 +78,12 @@ def test_each_setting_has_its_row_with_its_default() -> None:
     assert {row[0]: row[1] for row in rows("Settings")} == shown
 
 
+def test_each_number_has_its_range() -> None:
+    described = {row[0]: row[2] for row in rows("Settings")}
+    for name, valid in RANGES.items():
+        assert f"from {valid.first} to {valid.last}" in described[name], name
+
+
 def test_each_endpoint_has_its_row() -> None:
     """Every route of the app is listed with its method, and no other."""
     served = {
@@ -99,7 +105,8 @@ def test_each_name_on_objects_has_its_row() -> None:
         value for key, value in vars(names).items() if key.isupper() and str(value).startswith("sluice.dev/")
     }
     authority = {REQUEST_ANNOTATION, PUBLISHED_ANNOTATION, SWITCHED_ANNOTATION}
-    assert words("Names on objects") == written | authority | {presence.LABEL, presence.SEEN_ANNOTATION}
+    leases = {presence.LABEL, presence.SEEN_ANNOTATION, presence.EXPIRED_ANNOTATION}
+    assert words("Names on objects") == written | authority | leases
 
 
 @pytest.mark.parametrize("reason", sorted({*EVENT_REASONS.values()} - {"QueueClosed"}))

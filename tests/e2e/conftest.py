@@ -24,10 +24,10 @@ def queues_to_remove(cluster: LocalCluster) -> Iterator[list[str]]:
     names: list[str] = []
     wishes = found.first_wishes()
     yield names
-    found.remove_queues(names)
-    left = found.wishes()
-    found.clear()
-    found.close()
+    with found.api:
+        found.remove_queues(names)
+        left = found.wishes()
+        found.clear()
     assert left == wishes
 
 
@@ -41,9 +41,9 @@ def sandbox(cluster: LocalCluster, queues_to_remove: list[str]) -> Iterator[Sand
     found = made.first_wishes()
     yield made
     queues_to_remove.extend(made.queue_names)
-    made.leave()
-    left = made.wishes()
-    made.close()
+    with made.api:
+        made.leave()
+        left = made.wishes()
     assert {name: left[name] for name in left if name not in queues_to_remove} == {
         name: found[name] for name in found if name not in queues_to_remove
     }

@@ -17,7 +17,7 @@ def test_a_mode_that_there_is_not_is_refused_by_its_name(
 ) -> None:
     monkeypatch.setenv("MODE", "gates")
     assert command.main(["up"], env={"LOCAL": str(tmp_path / "a")}) == 1
-    assert "MODE is 'gates'; it may be extender, scheduler, gate" in capsys.readouterr().err
+    assert "MODE is 'gates'; it may be extender, scheduler or gate" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
 
 

@@ -18,9 +18,16 @@ from localcluster.ports import registry as registry_path
 
 @pytest.fixture(autouse=True)
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A registry of the test's own."""
+    """A registry of the test's own, on a machine with the usual range for outgoing connections."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    leave(monkeypatch, tmp_path, outgoing="32768\t60999")
     return registry_path()
+
+
+def leave(monkeypatch: pytest.MonkeyPatch, folder: Path, *, outgoing: str) -> None:
+    """The machine takes these ports for outgoing connections."""
+    (folder / "outgoing").write_text(f"{outgoing}\n")
+    monkeypatch.setattr(ports_module, "OUTGOING", folder / "outgoing")
 
 
 @pytest.fixture
@@ -44,17 +51,35 @@ def test_each_listener_gets_a_port_of_its_own(tmp_path: Path) -> None:
     assert len(set(ports)) == len(ports)
 
 
-def test_ports_lie_below_the_range_for_outgoing_connections(tmp_path: Path) -> None:
-    low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    assert max(astuple(allocate(tmp_path))) < low
+@pytest.mark.parametrize(
+    ("outgoing", "allowed"),
+    [
+        ("32768\t60999", range(20000, 32000)),
+        ("20500\t60999", range(20000, 20500)),
+        ("10000\t65535", range(5000, 10000)),
+        ("1024\t65000", range(65001, 65536)),
+        ("20005\t65535", range(5000, 20005)),
+        ("", range(20000, 32000)),
+    ],
+)
+def test_ports_lie_outside_the_range_for_outgoing_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outgoing: str, allowed: range
+) -> None:
+    leave(monkeypatch, tmp_path, outgoing=outgoing)
+    assert {*astuple(allocate(tmp_path))} <= {*allowed}
 
 
-def test_a_port_in_use_is_not_free(tmp_path: Path) -> None:
-    port = allocate(tmp_path).etcd
-    with socket.socket() as taken:
-        taken.bind((LOOPBACK, port))
-        taken.listen()
-        assert not ports_module._is_free(port)
+def test_where_outgoing_connections_take_all_ports_clusters_have_some_nevertheless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(monkeypatch, tmp_path, outgoing="1024\t65535")
+    assert {*astuple(allocate(tmp_path))} <= {*range(20000, 32000)}
+
+
+def test_a_port_in_use_is_not_free() -> None:
+    """One that no cluster gets: those that start beside this test would miss it."""
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        assert not ports_module._is_free(taken.getsockname()[1])
 
 
 def test_a_cluster_keeps_its_ports(tmp_path: Path) -> None:

@@ -9,6 +9,9 @@ import pytest
 
 from localcluster import build, versions
 from localcluster.exceptions import VersionRefused
+from server import preflight
+from tests import kubernetes_versions
+from tests.kubernetes_versions import CANNOT_BE_BUILT
 from tests.support.paths import ROOT
 
 UPSTREAM = """\
@@ -59,11 +62,53 @@ def test_the_newest_is_the_one_in_go_mod() -> None:
     assert (next(iter(versions.RELEASES)), list(versions.RELEASES)[-1]) == (versions.OLDEST, versions.NEWEST)
 
 
-def test_each_has_its_row_on_the_page() -> None:
-    """With the date on which it was tried, or that it was not."""
+def test_the_page_has_the_row_of_each_that_make_versions_wrote() -> None:
+    """In the words of `tests.kubernetes_versions`. Those between the oldest and the newest may be not run."""
     page = (ROOT / "docs" / "operating.md").read_text()
-    rows = re.findall(r"^\| (1\.\d+\.\d+) \| .+ \|(?: \d{4}-\d\d-\d\d)? \|$", page, re.MULTILINE)
-    assert [f"v{release}" for release in rows] == list(versions.RELEASES.values())
+    rows = re.findall(r"^\| (1\.\d+\.\d+) \| (.+) \| ((?:\d{4}-\d\d-\d\d)?) ?\|$", page, re.MULTILINE)
+    assert [f"v{release}" for release, _, _ in rows] == list(versions.RELEASES.values())
+    for minor, (_, result, date) in zip(versions.RELEASES, rows, strict=True):
+        if minor in versions.UNPUBLISHED:
+            assert result == CANNOT_BE_BUILT
+            assert date
+        elif date or minor in (versions.OLDEST, versions.NEWEST):
+            counts = r"\d+ passed(, \d+ skipped \(.+\))? in \d+ min"
+            assert re.fullmatch(counts, result), f"{minor}: {result}"
+        else:
+            assert result == "not run yet"
+
+
+def test_ci_runs_the_core_on_the_oldest_beside_all_on_the_newest() -> None:
+    script = (ROOT / ".ci" / "run").read_text()
+    assert re.search(r"^make test \|\| code=\$\?$", script, re.MULTILINE)
+    assert f"\nVERSION={versions.OLDEST} make test-core || code=$?\n" in script
+    workflow = (ROOT / ".github" / "workflows" / "tests.yaml").read_text()
+    assert f'VERSION: "{versions.OLDEST}"' in workflow
+
+
+def test_the_server_starts_on_the_oldest_and_on_none_before() -> None:
+    assert "{}.{}".format(*preflight.OLDEST) == versions.OLDEST
+
+
+def test_a_row_says_why_tests_were_skipped(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(
+        '<testsuites><testsuite tests="5" failures="1" errors="0" skipped="2"><testcase name="a"/>'
+        '<testcase name="b"><skipped message="it lacks this"/></testcase>'
+        '<testcase name="c"><skipped message="it lacks this"/></testcase></testsuite></testsuites>'
+    )
+    assert kubernetes_versions.counted(report) == "2 passed, 1 failed, 2 skipped (it lacks this)"
+
+
+def test_one_that_cannot_be_built_fails_no_run_of_all() -> None:
+    row = kubernetes_versions.run_version("1.31", env={})
+    assert row.is_good
+    assert row.text("2026-11-23") == f"| 1.31.14 | {CANNOT_BE_BUILT} | 2026-11-23 |"
+
+
+def test_only_those_that_are_built_from_digests_have_them() -> None:
+    built = versions.RELEASES.keys() - versions.UNPUBLISHED - {versions.NEWEST}
+    assert {file.stem for file in versions.DIGESTS.glob("*.sum")} == built
 
 
 @pytest.mark.parametrize("minor", sorted(versions.RELEASES.keys() - versions.UNPUBLISHED - {versions.NEWEST}))
@@ -97,7 +142,9 @@ def test_a_cluster_keeps_its_version_until_it_is_gone(tmp_path: Path) -> None:
     assert versions.of_cluster(recorded, {"VERSION": "1.30"}, exists=False) == "1.30"
     recorded.write_text("1.30\n")
     assert versions.of_cluster(recorded, {}, exists=True) == "1.30"
-    with pytest.raises(VersionRefused, match=r"is of 1\.30; end it first with: make down"):
+    with pytest.raises(
+        VersionRefused, match=rf"is of 1\.30; end it first with: make down LOCAL={re.escape(str(tmp_path))}"
+    ):
         versions.of_cluster(recorded, {"VERSION": "1.31"}, exists=True)
     assert versions.of_cluster(recorded, {"VERSION": "1.31"}, exists=False) == "1.31"
 

@@ -14,6 +14,7 @@ from tests.support.paths import ROOT
 
 MANIFESTS = ROOT / "manifests"
 WAYS = MANIFESTS / "ways"
+WITH_CERTIFICATES = "scheduler-client-certificates"
 OTHER_MODES = [mode for mode in Mode if mode is not Mode.EXTENDER]
 
 
@@ -21,10 +22,16 @@ def document(path: str) -> Any:
     return yaml.safe_load((MANIFESTS / path).read_text())
 
 
+def patches(mode: Mode) -> dict[str, dict[str, Any]]:
+    """By the kind that each changes; all our objects that have one are named sluice."""
+    listed = document(f"ways/{mode}/kustomization.yaml")["patches"]
+    assert {patch["target"]["name"] for patch in listed} == {"sluice"}
+    return {patch["target"]["kind"]: patch for patch in listed}
+
+
 def steps(mode: Mode) -> list[dict[str, Any]]:
     """The JSON patch of the Deployment."""
-    [patch] = document(f"ways/{mode}/kustomization.yaml")["patches"]
-    assert patch["target"] == {"kind": "Deployment", "name": "sluice"}
+    patch = patches(mode)["Deployment"]
     steps: list[dict[str, Any]]
     steps = yaml.safe_load(patch["patch"]) if "patch" in patch else document(f"ways/{mode}/{patch['path']}")
     return steps
@@ -43,7 +50,24 @@ def scheduler_container() -> dict[str, Any]:
 
 
 def test_each_mode_but_the_default_has_a_folder() -> None:
-    assert {path.name for path in WAYS.iterdir()} == set(OTHER_MODES)
+    assert {path.name for path in WAYS.iterdir()} == {*OTHER_MODES, WITH_CERTIFICATES}
+
+
+def test_with_client_certificates_our_own_scheduler_differs_by_those_it_shows_alone() -> None:
+    """Those of the volume that its container is given, in each entry. The server takes the configuration."""
+    without = document("ways/scheduler/scheduler-config.yaml")
+    shown = {"certFile": "/certificate/tls.crt", "keyFile": "/certificate/tls.key"}
+    for extender in without["extenders"]:
+        extender["tlsConfig"].update(shown)
+    configuration = document(f"ways/{WITH_CERTIFICATES}/scheduler-config.yaml")
+    assert configuration == without
+    settings = read([each for each in arguments(Mode.SCHEDULER) if "config" not in each], env={})
+    assert not [*problems(configuration, name=settings.scheduler_name, others=(), certificates=True)]
+    way = document(f"ways/{WITH_CERTIFICATES}/kustomization.yaml")
+    [mount, volume] = yaml.safe_load(way["patches"][0]["patch"])
+    assert mount["path"] == "/spec/template/spec/containers/1/volumeMounts/-"
+    assert mount["value"]["mountPath"] == "/certificate"
+    assert volume["value"]["name"] == mount["value"]["name"]
 
 
 @pytest.mark.parametrize("mode", OTHER_MODES)
@@ -55,10 +79,29 @@ def test_each_mode_installs_all_that_the_base_does(mode: Mode) -> None:
     assert way["labels"] == base["labels"]
 
 
+@pytest.mark.parametrize("folder", [".", "ways/scheduler", "ways/gate", "cert-manager"])
+def test_the_image_is_set_in_one_place(folder: str) -> None:
+    """The entry names the image of the Deployment, so that a user changes its newName alone."""
+    name = document("deployment/deployment.yaml")["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert document(f"{folder}/kustomization.yaml")["images"][0] == {
+        "name": name.partition(":")[0],
+        "newName": name.partition(":")[0],
+    }
+
+
 @pytest.mark.parametrize("mode", OTHER_MODES)
 def test_each_mode_is_said_to_the_server(mode: Mode) -> None:
     given = [each for each in arguments(mode) if not each.startswith("--scheduler-config=")]
     assert read(given, env={}).mode == mode
+
+
+def test_only_in_mode_gate_a_guard_that_does_not_answer_refuses_binds() -> None:
+    """There nothing else refuses them. Elsewhere filter does, and a dead server blocks no other pod."""
+    hooks = document("webhooks/validating.yaml")["webhooks"]
+    assert [hook["failurePolicy"] for hook in hooks if hook["name"] == "binds.sluice.dev"] == ["Ignore"]
+    patch = yaml.safe_load(patches(Mode.GATE)["ValidatingWebhookConfiguration"]["patch"])
+    assert patch["webhooks"] == [{"name": "binds.sluice.dev", "failurePolicy": "Fail"}]
+    assert "ValidatingWebhookConfiguration" not in patches(Mode.SCHEDULER)
 
 
 def test_the_configuration_of_our_own_scheduler_is_one_that_the_server_takes() -> None:

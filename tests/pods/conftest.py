@@ -13,6 +13,7 @@ from localcluster.layout import Layout
 from localcluster.pods import lifecycle
 from localcluster.pods.lifecycle import Options
 from tests.support.pods.machine import skip_unless_ci
+from tests.support.pods.servers import Servers
 
 HERE = Path(__file__).parent
 
@@ -34,3 +35,18 @@ def pods_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClus
     lifecycle.up(layout, Options(), say=print)
     yield LocalCluster(layout)
     lifecycle.down(layout, say=print)
+
+
+@pytest.fixture
+def three(pods_cluster: LocalCluster) -> Servers:
+    """Three replicas, ready."""
+    servers = Servers(pods_cluster)
+    servers.scale(3)
+    return servers
+
+
+@pytest.fixture(scope="module")
+def one_afterwards(pods_cluster: LocalCluster) -> Iterator[None]:
+    """After the module one replica, as in the manifests; the others end by themselves."""
+    yield
+    Servers(pods_cluster).ask_for(1)

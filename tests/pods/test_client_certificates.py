@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -32,10 +33,11 @@ def asking(pods_cluster: LocalCluster, tmp_path: Path) -> Iterator[LocalCluster]
     (tmp_path / "kustomization.yaml").write_text(
         f"resources: [{manifests}]\ncomponents: [{manifests}/client-certificates]\n"
     )
-    apply(pods_cluster, tmp_path)
-    yield pods_cluster
-    apply(pods_cluster, MANIFESTS)
-    pods_cluster.kubectl("delete", *name)
+    with ExitStack() as afterwards:
+        afterwards.callback(pods_cluster.kubectl, "delete", *name)
+        afterwards.callback(apply, pods_cluster, MANIFESTS)
+        apply(pods_cluster, tmp_path)
+        yield pods_cluster
 
 
 def apply(cluster: LocalCluster, folder: Path) -> None:
@@ -46,7 +48,11 @@ def apply(cluster: LocalCluster, folder: Path) -> None:
 def test_members_run_and_others_are_answered_401(asking: LocalCluster) -> None:
     """kube-apiserver and kube-scheduler were given their certificates before the server asked for them."""
     with asking.api() as api:
-        until(lambda: api.request("GET", ANONYMOUS).status == 401, what="strangers to be refused")
+        until(
+            lambda: api.request("GET", ANONYMOUS).status == 401,
+            what="strangers to be refused",
+            seconds=SECONDS,
+        )
     asking.kubectl("create", "namespace", "asked")
     asking.kubectl("annotate", "namespace", "asked", f"{QUEUE}=default")
     account = ("serviceaccount/default", "--namespace=asked", f"--timeout={SECONDS:.0f}s")
@@ -54,7 +60,10 @@ def test_members_run_and_others_are_answered_401(asking: LocalCluster) -> None:
     asking.kubectl("run", "member", "--namespace=asked", f"--image={images.PAUSE}")
     ready = ("pod/member", "--namespace=asked", f"--timeout={SECONDS:.0f}s")
     asking.kubectl("wait", "--for=condition=Ready", *ready)
-    assert (
-        asking.kubectl("get", "pod", "member", "--namespace=asked", "-o", "jsonpath={.metadata.labels}") != ""
+    label = ("-o", r"jsonpath={.metadata.labels.sluice\.dev/queue}")
+    until(
+        lambda: asking.kubectl("get", "pod", "member", "--namespace=asked", *label) == "default",
+        what="the pod to be a member",
+        seconds=SECONDS,
     )
     asking.kubectl("delete", "namespace", "asked", "--wait=false")

@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -31,7 +32,7 @@ from tests.support.paths import ROOT
 #: As containerd knows it.
 BUILT = "docker.io/library/sluice:built"
 #: Of all files, unpacked, with the base; of what we add to it.
-LARGEST, LARGEST_ADDED = 200_000_000, 120_000_000
+LARGEST, LARGEST_ADDED = 150_000_000, 95_000_000
 #: In the checkout from which the image is built; none of them may be in the image.
 SECRETS = (
     ".git/config",
@@ -195,18 +196,21 @@ def test_its_server_answers_once_it_has_started(image: Image, tmp_path: Path) ->
     code = f"{KUBECONFIG}\nimport os; os.execvp({entry[0]!r}, {entry!r})"
     with log.open("w") as output:
         start = image.command("python", "-c", code)
-        process = subprocess.Popen(start, env=image.environment, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            start, env=image.environment, stdout=output, stderr=output, start_new_session=True
+        )
         try:
             until(
                 lambda: process.poll() is not None or status(port, "/healthz") == 200,
                 what="an answer",
-                seconds=60,
+                seconds=180,
             )
             assert process.poll() is None, log.read_text()
             assert status(port, "/readyz") == 503
         finally:
-            process.kill()  # and with it all that it has started
+            os.killpg(process.pid, signal.SIGKILL)  # `--kill-child` does not survive the change of the user
             process.wait()
+            until(lambda: status(port, "/healthz") is None, what="the end of what it has started")
 
 
 def test_it_runs_in_the_deployment_of_the_manifests(
@@ -244,7 +248,7 @@ def free_port() -> int:
 
 def status(port: int, path: str) -> int | None:
     """The status; None if nobody listens."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", path)
         return connection.getresponse().status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,6 +94,18 @@ def test_nothing_is_left_of_its_cgroups_and_processes(layout: Layout, nodes: tup
     sandbox.remove(layout, nodes)
     assert processes.find(layout.folder) == ()
     assert [path for path in sandbox.CGROUPS.rglob(f"{nodes[0].cgroup}*") if path.is_dir()] == []
+
+
+@pytest.mark.parametrize(
+    ("without", "problem"),
+    [("sys_admin", "unshare: unshare failed"), ("net_admin", "`ip link set lo up` failed")],
+)
+def test_a_machine_that_lets_root_do_less_is_refused_by_what_failed(without: str, problem: str) -> None:
+    """As in a container without rights. Nothing was built before."""
+    call = "from localcluster.pods import sandbox; sandbox.check_kernel()"
+    limited = ("setpriv", f"--bounding-set=-{without}", f"--inh-caps=-{without}")
+    done = subprocess.run([*limited, sys.executable, "-c", call], capture_output=True, text=True, check=False)
+    assert f"although it is Linux and this is root: {problem}" in done.stderr
 
 
 def test_a_second_sandbox_beside_it_is_no_trouble(layout: Layout, nodes: tuple[NodeLayout, ...]) -> None:

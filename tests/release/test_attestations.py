@@ -9,6 +9,7 @@ from pathlib import Path
 
 from release import attestations
 from release.__main__ import uv_runner
+from release.slim import UNUSED, normalized
 from tests.support.paths import ROOT
 
 TIME = 1_700_000_000
@@ -28,6 +29,8 @@ def test_the_sbom_names_each_package_with_its_hashes_and_is_the_same_each_time()
     packages = {each["name"]: each for each in content["components"]}
     assert {"flask", "gunicorn", "kubernetes", "cryptography", "msgspec"} <= packages.keys()
     assert "pytest" not in packages
+    assert (packages["flask"]["scope"], packages["aiohttp"]["scope"]) == ("required", "optional")
+    assert {normalized(name) for name in packages} >= UNUSED
     assert all(reference["hashes"] for reference in packages["flask"]["externalReferences"])
 
 

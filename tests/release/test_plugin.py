@@ -21,6 +21,7 @@ VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["versi
 TIME = 1_700_000_000
 PYTHON = "{}.{}".format(*sys.version_info[:2])
 UV = str(Path(sys.executable).with_name("uv"))
+PIPX = "pipx==1.18.4"
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +34,21 @@ def output(*command: str | Path, **environ: str) -> str:
     return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout
 
 
-def test_it_installs_as_a_tool_with_two_packages_and_both_executables(wheel: Path, tmp_path: Path) -> None:
-    folders = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
-    output(UV, "tool", "install", "--quiet", "--python", sys.executable, str(wheel), **folders)
+@pytest.mark.parametrize("tool", ["uv", "pipx"])
+def test_it_installs_as_a_tool_with_two_packages_and_both_executables(
+    wheel: Path, tmp_path: Path, tool: str
+) -> None:
+    """By `uv tool install`, and by the real pipx, which uv fetches from PyPI and which uses uv for speed."""
+    install = {
+        "uv": (UV, "tool", "install", "--quiet", "--python", sys.executable),
+        "pipx": (UV, "tool", "run", "--quiet", "--from", PIPX, "pipx", "install", "--backend", "uv"),
+    }
+    folders = {
+        **{"UV_TOOL_DIR": str(tmp_path / "venvs"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")},
+        **{"PIPX_HOME": str(tmp_path), "PIPX_BIN_DIR": str(tmp_path / "bin")},
+        "PATH": f"{Path(UV).parent}:{os.environ['PATH']}",
+    }
+    output(*install[tool], str(wheel), **folders)
     bin = tmp_path / "bin"
     assert sorted(path.name for path in bin.iterdir()) == ["kubectl-queue", "kubectl_complete-queue"]
     assert output(bin / "kubectl-queue", "version", "--client") == f"Client Version: {VERSION}\n"
@@ -44,7 +57,7 @@ def test_it_installs_as_a_tool_with_two_packages_and_both_executables(wheel: Pat
         bin / "kubectl-queue", "policy", "check", ROOT / "manifests/examples/policies/policies.yaml"
     )
     assert "0 faults" in checked
-    listed = output(UV, "pip", "freeze", "--python", tmp_path / "tools" / "kubectl-queue" / "bin" / "python")
+    listed = output(UV, "pip", "freeze", "--python", tmp_path / "venvs" / "kubectl-queue" / "bin" / "python")
     assert [line.split()[0].split("==")[0] for line in listed.splitlines()] == [
         "kubectl-queue",
         "msgspec",

@@ -104,3 +104,14 @@ def test_a_folder_for_certificates_that_is_a_file_ends_with_1(
     (tmp_path / "file").write_text("")
     assert main(["serve", "--certs-dir", str(tmp_path / "file")]) == 1
     assert "file" in told(capsys)
+
+
+def test_settings_that_would_contradict_each_other_in_another_mode_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text("")
+    names = ["--scheduler-name=a", "--schedulers=a", "--kubeconfig", str(path)]
+    assert main(["serve", *names, "--certs-dir", str(tmp_path / "certs")]) == 1
+    assert "scheduler_name: 'a' is named in schedulers too" in told(capsys)
+    assert main(["serve", "--mode=scheduler", *names]) == 2

@@ -192,6 +192,30 @@ def test_a_refusal_names_the_setting(name: str, by: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--mode=x"], "mode: 'x' is not valid; expected extender, scheduler or gate"),
+        (["--hosts=a_b,c d"], "hosts: 'a_b', 'c d' is not valid; expected DNS names and addresses"),
+        (
+            ["--drain-rate=-5"],
+            "drain_rate: '-5' (flag) is not valid; "
+            "expected a whole number of evictions a second from 1 to 10000",
+        ),
+        (["--writers=65"], "writers: 65 is not valid; expected a whole number from 1 to 64"),
+        (
+            ["--client-ca=/callers/ca.crt"],
+            "client_ca: '/callers/ca.crt' is not valid; expected files that are there and hold certificates "
+            "in PEM; with manifests/client-certificates the file is key ca.crt of ConfigMap sluice-callers",
+        ),
+    ],
+)
+def test_a_refusal_says_what_is_valid_as_people_write_it(arguments: list[str], error: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read(arguments, env={})
+    assert str(refused.value) == error
+
+
+@pytest.mark.parametrize(
     ("content", "names"),
     [
         ({"bind": None}, "bind"),
@@ -324,10 +348,36 @@ def test_our_own_user_is_that_of_our_namespace() -> None:
     assert Settings(namespace="ns").admission_settings.own_user == "system:serviceaccount:ns:sluice"
 
 
-def test_our_own_scheduler_has_a_name_that_no_other_has() -> None:
-    with pytest.raises(SettingsError, match=r"scheduler_name: 'a' is named in schedulers too"):
-        read(["--mode=scheduler", "--scheduler-name=a", "--schedulers=a,b"], env={})
-    assert read(["--scheduler-name=a", "--schedulers=a,b"], env={}).mode == "extender"
+SAME_NAME = ["--scheduler-name=a", "--schedulers=a,b"]
+
+
+@pytest.mark.parametrize("mode", ["extender", "scheduler", "gate"])
+def test_our_own_scheduler_has_a_name_that_no_other_has(mode: str, tmp_path: Path) -> None:
+    """In any mode while it runs: its pods count as asked about, and may wait after a change of mode."""
+    config = tmp_path / "scheduler.yaml"
+    config.touch()
+    with pytest.raises(SettingsError, match=r"scheduler_name: 'a' is named in .* take it out of schedulers"):
+        read([f"--mode={mode}", f"--scheduler-config={config}", *SAME_NAME], env={})
+
+
+def test_in_mode_scheduler_it_has_such_a_name_without_a_configuration_too() -> None:
+    with pytest.raises(SettingsError, match="scheduler_name: 'a' is named in schedulers too"):
+        read(["--mode=scheduler", *SAME_NAME], env={})
+
+
+@pytest.mark.parametrize("mode", ["extender", "gate"])
+def test_where_it_does_not_run_a_name_that_another_has_is_a_warning(mode: str) -> None:
+    """Such settings worked before our own scheduler had a name."""
+    settings = read([f"--mode={mode}", *SAME_NAME], env={})
+    (warning,) = settings.warnings
+    assert warning.startswith("scheduler_name: 'a' is named in schedulers too")
+    assert warning.endswith("before you set mode scheduler")
+    assert settings.membership_settings.calling_schedulers == set()
+    assert settings.admission_settings.marked_schedulers == {"a", "b"}
+
+
+def test_settings_that_fit_each_other_warn_of_nothing() -> None:
+    assert read([], env={}).warnings == read(["--mode=scheduler"], env={}).warnings == []
 
 
 def test_in_mode_scheduler_its_name_makes_a_member_and_its_user_binds_as_a_scheduler() -> None:

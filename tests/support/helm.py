@@ -1,4 +1,4 @@
-"""The real Helm, built from pinned modules, and the chart of this checkout."""
+"""The real Helm, krew and kubeadm, built from pinned modules, and the chart of this checkout."""
 
 from __future__ import annotations
 
@@ -15,13 +15,21 @@ import yaml
 
 from localcluster import build
 from localcluster.exceptions import BuildFailed
-from localcluster.external_tools import helm
+from localcluster.external_tools import helm, krew, kubeadm
 from release.chart.kustomize import Manifest, identity
 
 
 def built_helm() -> Path:
     """Built when it is not there yet; where it cannot be, the test is skipped, or fails where CI=true."""
     return _built(lambda: helm(say=print))
+
+
+def built_krew() -> Path:
+    return _built(lambda: krew(say=print))
+
+
+def built_kubeadm() -> Path:
+    return _built(lambda: kubeadm(say=print))
 
 
 def built_kubectl() -> Path:

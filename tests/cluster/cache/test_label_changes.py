@@ -16,16 +16,24 @@ def test_a_namespace_that_webhooks_select_from_now_on_is_remembered() -> None:
     server = Server().has(namespace("old", queue="research"))
     server.store.label_changes.take()
     server.has(namespace("old", queue="research", version=2, labels=MEMBER_NAMESPACE))
-    assert server.store.label_changes.take().namespaces == {"old"}
+    assert server.store.label_changes.take().namespaces == {"old": 2}
     server.has(namespace("old", queue="research", version=3, labels=MEMBER_NAMESPACE))
     server.has(namespace("new", queue="research", labels=MEMBER_NAMESPACE))
-    assert server.store.label_changes.take().namespaces == set()
+    assert server.store.label_changes.take().namespaces == {}
 
 
 def test_a_namespace_that_names_another_queue_is_remembered() -> None:
     server = Server().has(namespace("team", version=2))
     server.has(namespace("team", queue="research", version=3))
-    assert server.store.label_changes.take().namespaces == {"team"}
+    assert server.store.label_changes.take().namespaces == {"team": 3}
+
+
+def test_the_first_change_of_a_namespace_since_the_last_look_counts() -> None:
+    """A stop between the two waits for the first one."""
+    server = Server().has(namespace("team", version=2))
+    for version in (3, 4):
+        server.has(namespace("team", queue=f"queue-{version}", version=version))
+    assert server.store.label_changes.take().namespaces == {"team": 3}
 
 
 def test_a_member_that_is_missing_in_a_list_has_left_at_an_unknown_version() -> None:

@@ -474,10 +474,54 @@ def test_each_member_that_could_be_bound_and_is_asked_about_is_assumed_to_have_b
         member("bound", queue="a", resources=marked, nodeName="node-1"),
         member("done", queue="a", resources=marked, status={"phase": "Failed"}),
     )
-    server.store.assume_bind_passes()
+    server.store.assume_bind_passes(binds=False)
     assert [(one.name, one.queue, one.bind) for one in server.store.bind_passes.open_passes()] == [
         ("waiting", "a", False)
     ]
+
+
+def test_a_bind_is_assumed_of_each_member_that_could_be_bound_and_that_no_scheduler_calls_filter_for() -> (
+    None
+):
+    server = Server().has(
+        queue("a"),
+        queue("b"),
+        member("marked", queue="a", resources={"requests": {"sluice.dev/member": "1"}}),
+        member("unmarked", queue="a"),
+        member("sure", queue="b"),
+        member("gated", queue="a", gates=["sluice.dev/queue"]),
+        member("bound", queue="a", nodeName="node-1"),
+        member("done", queue="a", status={"phase": "Failed"}),
+    )
+    server.store.assume_bind_passes(lambda name: name == "b")
+    assert sorted((one.name, one.queue, one.bind) for one in server.store.bind_passes.open_passes()) == [
+        ("marked", "a", False),
+        ("unmarked", "a", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("its_pod", "assumed", "expected"),
+    [
+        (member("work", queue="a"), False, True),
+        (member("work", queue="a"), True, False),
+        (member("work", queue="a", resources={"requests": {"sluice.dev/member": "1"}}), False, False),
+        (member("other", queue="a"), False, True),
+    ],
+    ids=["unmarked", "assumed", "marked", "unknown"],
+)
+def test_an_open_bind_of_a_pod_that_no_scheduler_calls_filter_for_is_known_here_alone(
+    its_pod: Wire, assumed: bool, expected: bool
+) -> None:
+    """Of the others each replica assumes a pass, once this one is gone."""
+    server = Server().has(queue("a"), its_pod)
+    passes = server.store.bind_passes
+    if assumed:
+        passes.assume_bind(namespace="team", name="work", queue="a")
+    else:
+        passes.record_filter_pass(namespace="team", name="work", queue="a")
+        passes.record_bind_pass(request="r", namespace="team", name="work", queue="a", by_scheduler=True)
+    assert server.store.has_unfiltered_binds() is expected
 
 
 def test_a_pod_that_waits_for_its_group_is_a_member_of_none_until_it_comes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from cluster.coordination.leader_election import EXPIRED_SECONDS, LeaderElector
 from cluster.coordination.leases import LEASE_SECONDS, Lease, Leases, LeaseSightings, LeaseSpec
 from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import (
+    LAST_BINDS_SECONDS,
     RETRY_SECONDS,
     ReplicaLease,
 )
@@ -84,13 +86,15 @@ def test_who_has_not_read_the_cluster_leaves_the_lease_to_others() -> None:
         return ready.is_set()
 
     elector = LeaderElector(cast(Leases, kept), identity="one", clock=lambda: 1000.0, eligible=eligible)
+    seen: list[tuple[int, bool, int]] = []
+    elector.add_listener(lambda: seen.append((kept.written, elector.leading, elector.term)))
     elector.add_listener(elected.set)
     with running(elector):
         assert looked.wait(PATIENCE)
         assert (kept.written, elector.leading, elector.term) == (0, False, 0)
         ready.set()
         assert elected.wait(PATIENCE)
-        assert (kept.written, elector.leading, elector.term) == (1, True, 1)
+        assert seen == [(1, True, 1)]
         ready.clear()
         eventually(lambda: not elector.leading)
 
@@ -127,6 +131,46 @@ def test_the_lease_of_a_lost_leader_is_tried_for_when_it_ends() -> None:
     assert (kept.written, elector.leading) == (1, True)
 
 
+class TakenSlowly(Kept):
+    """A free Lease that is written only once `go_on` is set; `holders`: one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+        self.holders: list[str] = []
+
+    def get(self, *_: Any) -> Lease:
+        if not self.holders:
+            raise NotFound(404, "NotFound", "not yet")
+        return Lease(metadata=Metadata(), spec=LeaseSpec(holder_identity=self.holders[-1]))
+
+    def create(self, *_: Any, holder: str, **__: Any) -> Lease:
+        self.touched.set()
+        assert self.go_on.wait(PATIENCE)
+        return self.renew(holder=holder)
+
+    def renew(self, *_: Any, holder: str, **__: Any) -> Lease:
+        self.holders.append(holder)
+        return self.get()
+
+
+def test_a_lease_that_is_taken_while_its_elector_is_stopped_is_given_up() -> None:
+    """Else nobody leads for as long as it lasts: whoever took it never led, and had nothing to give up."""
+    kept = TakenSlowly()
+    elector = LeaderElector(cast(Leases, kept), identity="one", clock=lambda: 1000.0)
+    elected: list[str] = []
+    elector.add_listener(lambda: elected.append("one"))
+    elector.start()
+    assert kept.touched.wait(PATIENCE)
+    stopping = threading.Thread(target=elector.stop, daemon=True)
+    stopping.start()
+    assert elector._stopped.wait(PATIENCE)
+    kept.go_on.set()
+    stopping.join(PATIENCE)
+    assert (kept.holders, elected, elector.leading) == (["one", ""], [], False)
+    assert not elector.running
+
+
 def presence(kept: Kept, lists: Lists, clock: Callable[[], float]) -> ReplicaLease:
     return ReplicaLease(
         cast(Leases, kept), identity="one", clock=clock, report=ReplicaReport, relist_queues=lists
@@ -157,6 +201,32 @@ def test_a_renewal_that_fails_is_repeated_after_a_pause() -> None:
     assert (kept.asked, stopped.waits) == (1, [RETRY_SECONDS])
 
 
+@pytest.mark.parametrize(("looks", "expected"), [(0, True), (3, True), (10**9, False)], ids=str)
+def test_a_replica_that_stops_deletes_its_lease_once_no_bind_is_under_way_that_only_it_knows(
+    looks: int, expected: bool
+) -> None:
+    """`looks`: after how many the last bind is stored. Else the Lease is left to expire."""
+    now, looked = 1000.0, 0
+
+    def has_binds() -> bool:
+        nonlocal now, looked
+        now, looked = now + LAST_BINDS_SECONDS / 10, looked + 1
+        return looked <= looks
+
+    deleted: list[str] = []
+    one = ReplicaLease(
+        cast(Leases, SimpleNamespace(delete=deleted.append)),
+        identity="one",
+        clock=lambda: now,
+        report=ReplicaReport,
+        relist_queues=Lists(),
+        has_binds=has_binds,
+    )
+    one._end()
+    assert deleted == (["sluice-replica-one"] if expected else [])
+    assert not one.alive
+
+
 def test_after_a_gap_the_queues_are_listed_anew_whatever_was_listed_before_it() -> None:
     """Others may have acknowledged stops without us while our Lease was not held."""
     now = 1000.0
@@ -176,3 +246,29 @@ def test_after_a_gap_the_queues_are_listed_anew_whatever_was_listed_before_it() 
     now += 1
     assert one._renew(ReplicaReport())
     assert one.alive
+
+
+class ClearedLate(threading.Event):
+    """Is cleared only after a stop, which began after its thread had looked whether it is stopped."""
+
+    def __init__(self, stop: Callable[[], object]) -> None:
+        super().__init__()
+        self._stop = stop
+        self.waits: list[float | None] = []
+
+    def clear(self) -> None:
+        self._stop()
+        super().clear()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout)
+        return True
+
+
+def test_a_stop_is_not_lost_on_a_replica_that_is_about_to_renew() -> None:
+    """It renewed once more, and slept until the next renewal was due."""
+    kept = Kept()
+    one = presence(kept, Lists(), lambda: 1000.0)
+    changed = vars(one)["_changed"] = ClearedLate(one._stopped.set)
+    one._run()
+    assert (kept.written, changed.waits) == (0, [])

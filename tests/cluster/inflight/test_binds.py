@@ -11,6 +11,7 @@ from cluster.inflight.binds import (
     FORGOTTEN_SECONDS,
     MAX_UNKNOWN_PODS,
     REQUEST_SECONDS,
+    RETRIED_SECONDS,
     BindPass,
     BindPasses,
 )
@@ -191,6 +192,23 @@ def test_what_a_lost_replica_may_have_let_through_is_a_pass_of_filter() -> None:
     assert timed.open() == []
 
 
+def test_an_assumed_bind_is_open_for_as_long_as_a_request_takes() -> None:
+    """Or until its pod is bound or gone. What its scheduler does next does not end it."""
+    timed = Timed()
+    for name in ("a", "b"):
+        timed.passes.assume_bind(namespace="team", name=name, queue="research")
+        timed.filter_refused(name)
+        timed.bind_refused(name, request="another")
+        timed.passes.record_retry("team", name)
+        timed.passes.end_attempt("team", name)
+    timed.now += REQUEST_SECONDS - 1
+    assert timed.open() == [("a", True), ("b", True)]
+    timed.arrived("b")
+    assert timed.open() == [("a", True)]
+    timed.now += 1
+    assert timed.open() == []
+
+
 def test_a_pass_of_our_own_is_replaced_by_an_assumed_one() -> None:
     """We let the pod through filter; whoever is gone may have let its bind pass the guard since."""
     timed = Timed()
@@ -256,6 +274,75 @@ def test_a_new_attempt_says_nothing_of_what_was_let_through_since_it_was_asked_f
     timed.binding()
     timed.passes.end_attempt("team", "a")
     assert timed.open() == [("a", False), ("a", True)]
+
+
+def test_a_retry_that_takes_minutes_ends_an_assumed_pass_when_it_is_made() -> None:
+    """kube-scheduler retries a pod that only its node affinity keeps back after five minutes."""
+    timed = Timed()
+    timed.passes.assume_pass(namespace="team", name="a", queue="research")
+    timed.passes.record_retry("team", "a")
+    for _ in range(5):
+        timed.now += REQUEST_SECONDS
+        timed.passes.drop_expired(lambda *_: "known")
+    timed.passes.record_retry("team", "a")
+    timed.passes.end_attempt("team", "a")
+    assert timed.open() == []
+
+
+def test_a_retry_is_forgotten_that_can_end_no_pass_any_more() -> None:
+    """What is let through after the request is not ended by its answer, and needs a request of its own."""
+    timed = Timed()
+    timed.passes.record_retry("team", "a")
+    timed.now += 1
+    timed.filtered()
+    timed.now += REQUEST_SECONDS
+    timed.passes.drop_expired(lambda *_: "known")
+    timed.passes.end_attempt("team", "a")
+    assert timed.open() == [("a", False)]
+    timed.passes.record_retry("team", "a")
+    timed.passes.end_attempt("team", "a")
+    assert timed.open() == []
+
+
+def test_a_request_for_a_retry_says_when_the_first_was_that_is_not_answered() -> None:
+    timed = Timed()
+    first = timed.passes.record_retry("team", "a")
+    timed.now += 5
+    assert timed.passes.record_retry("team", "a") == first
+    timed.passes.end_attempt("team", "a")
+    assert timed.passes.record_retry("team", "a") == timed.now
+
+
+def test_a_second_request_for_a_retry_changes_nothing_while_the_first_is_not_answered() -> None:
+    """What replaces the mark then may be the answer to the first, from before the pod was let through."""
+    timed = Timed()
+    timed.filtered("b")
+    timed.passes.record_retry("team", "a")
+    timed.now += 5
+    timed.filtered()
+    timed.now += 5
+    timed.passes.record_retry("team", "a")
+    timed.passes.end_attempt("team", "a")
+    assert timed.open() == [("a", False), ("b", False)]
+
+
+def test_a_namespace_awaits_a_retry_from_its_request_until_it_is_made_or_long_overdue() -> None:
+    timed = Timed()
+    timed.passes.assume_pass(namespace="team", name="a", queue="research")
+    timed.passes.assume_pass(namespace="team", name="b", queue="research")
+    assert timed.passes.namespaces_awaiting_retry() == set()
+    timed.passes.record_retry("team", "a")
+    timed.passes.record_retry("other", "known here")
+    timed.passes.record_filter_pass(namespace="other", name="known here", queue="research")
+    timed.now += RETRIED_SECONDS - 1
+    assert timed.passes.namespaces_awaiting_retry() == {"team"}
+    timed.now += 1
+    assert timed.passes.namespaces_awaiting_retry() == set()
+    timed.passes.end_attempt("team", "a")
+    timed.passes.record_retry("team", "b")
+    assert timed.passes.namespaces_awaiting_retry() == {"team"}
+    timed.passes.end_attempt("team", "b")
+    assert timed.passes.namespaces_awaiting_retry() == set()
 
 
 def test_an_attempt_that_nobody_asked_for_ends_nothing() -> None:

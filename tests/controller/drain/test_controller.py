@@ -132,6 +132,19 @@ def test_a_drain_with_no_pods_left_is_due_only_when_something_changes(corner: Co
     assert corner.drains.due == float("inf")
 
 
+def test_a_queue_is_drained_only_once_its_evictions_are_counted(corner: Corner) -> None:
+    """The cache may show that a pod is gone before its eviction is answered."""
+    corner.receive_events(running("a"))
+    while not corner.evicted():
+        corner.step(1)
+    corner.receive_events(running("a", version=2), event="DELETED")
+    corner.drains.queue_changed("research")
+    assert corner.drains.step(all_have_version=lambda _version: True) == set()
+    assert corner.progress() == {"evicted": 0, "left": 1, "leaving": 0}
+    assert corner.step(1) == {"research"}
+    assert corner.progress() == {"evicted": 1, "left": 0, "leaving": 0}
+
+
 def test_a_policy_that_ends_the_drain_drops_what_was_not_sent_yet(corner: Corner) -> None:
     """At the moment that it would be sent."""
     corner.receive_events(running("a"))

@@ -395,6 +395,15 @@ def test_what_bears_the_mark_is_resumed_and_an_event_says_so(kind: str) -> None:
     assert (corner.events(), corner.resumed()) == (["GivenBack"], 1.0)
 
 
+def test_no_second_command_resumes_a_job_whose_mark_is_gone() -> None:
+    """The cache still shows the mark: it is behind our own resume."""
+    corner = Corner("jobs.batch.volcano.sh", drains=False)
+    stored = corner.has(mark="research")
+    del stored["metadata"]["annotations"]
+    corner.resume()
+    assert (corner.written(), corner.resumed()) == ([], 0.0)
+
+
 def test_what_its_user_suspended_stays_suspended() -> None:
     corner = Corner(drains=False)
     corner.has(suspend=True)

@@ -113,6 +113,8 @@ class Leader:
         self.api, self.lists, self.writes = Api(), Writes(), Writes()
         self.watched = SimpleNamespace(applied=100)
         self.store.progress.attach("pods", cast(Any, self.watched))
+        self.watched_namespaces = SimpleNamespace(applied=1000)
+        self.store.progress.attach("namespaces", cast(Any, self.watched_namespaces))
         self.events: list[str] = []
         self.context = context_with(
             store=self.store,
@@ -126,7 +128,11 @@ class Leader:
                 record=lambda _subject, *, reason, message, **_: self.events.append(f"{reason}: {message}")
             ),
         )
-        self.adoption = MemberAdoption(self.context, changed=lambda: None)
+        self.changes = 0
+        self.adoption = MemberAdoption(self.context, changed=self._count_change)
+
+    def _count_change(self) -> None:
+        self.changes += 1
 
     def wait(self, seconds: float) -> Leader:
         self.server.clock.seconds += seconds
@@ -201,6 +207,67 @@ def test_a_stop_waits_for_a_list_as_new_as_it_needs(leader: Leader) -> None:
     assert {query["resourceVersion"] for query in queries} == {101}
     assert {query["resourceVersionMatch"] for query in queries} == {"NotOlderThan"}
     assert all(query["fieldSelector"].startswith("spec.nodeName=,") for query in queries)
+
+
+NAMESPACES_LATE = "what namespaces name is known as of before the stop"
+
+
+def test_a_stop_waits_for_what_namespaces_named_then(leader: Leader) -> None:
+    """A pod without the label may be a member by its namespace, and nobody has heard of that yet."""
+    leader.api.waiting = [unbound(annotations={})]
+    leader.settle()
+    leader.watched_namespaces.applied = 99
+    assert leader.obstacle() == NAMESPACES_LATE
+    leader.server.has(namespace("team", version=50))
+    leader.server.has(namespace("team", queue="research", version=100))
+    leader.watched_namespaces.applied = 100
+    assert leader.obstacle() == "pods without a label are looked for", "a list that is judged by it"
+    leader.deliver()
+    assert "pod team/work had no label" in (leader.obstacle() or "")
+
+
+def test_while_namespaces_are_late_members_that_leave_the_watch_are_waited_for(leader: Leader) -> None:
+    """The stop is not as good as acknowledged then: what they are bound by meanwhile counts."""
+    leader.api.waiting = [unbound(annotations={})]
+    leader.settle()
+    leader.watched_namespaces.applied = 99
+    assert leader.obstacle() == NAMESPACES_LATE
+    assert leader.adoption.departures_until(RESEARCH, since=100) == math.inf
+    leader.watched_namespaces.applied = 100
+    assert leader.adoption.departures_until(RESEARCH, since=100) == leader.server.clock.seconds
+
+
+def test_a_namespace_that_names_a_queue_after_the_stop_is_not_waited_for(leader: Leader) -> None:
+    leader.api.waiting = [unbound(annotations={})]
+    leader.settle()
+    leader.watched_namespaces.applied = 100
+    assert leader.obstacle(since=100) is None
+
+
+def test_without_pods_that_lack_the_label_no_stop_waits_for_namespaces(leader: Leader) -> None:
+    leader.settle()
+    leader.watched_namespaces.applied = 99
+    assert leader.obstacle() is None
+    leader.api.waiting, leader.api.version = [unbound(annotations={})], 101
+    leader.obstacle(since=101)
+    leader.deliver()
+    assert leader.obstacle(since=101) == NAMESPACES_LATE
+
+
+def test_namespaces_that_come_while_they_are_demanded_are_taken_in_another_sync(leader: Leader) -> None:
+    """Their changes were taken before, so that they may be missing; and no listener is called any more."""
+    leader.api.waiting = [unbound(annotations={})]
+    leader.settle()
+    versions, before = iter([99, 100, 100]), leader.changes
+
+    class Watch:
+        @property
+        def applied(self) -> int:
+            return next(versions)
+
+    leader.store.progress.attach("namespaces", cast(Any, Watch()))
+    assert leader.obstacle() == NAMESPACES_LATE
+    assert leader.changes == before + 1
 
 
 def test_a_stop_says_why_the_pods_cannot_be_listed(leader: Leader) -> None:
@@ -483,6 +550,33 @@ def test_a_namespace_that_names_a_queue_is_listed_at_once_and_again(leader: Lead
     assert leader.labels() == {"early": "research", "late": "research"}
     paths = [path for path, query in leader.api.queries if "spec.nodeName" not in query["fieldSelector"]]
     assert set(paths) == {"/api/v1/namespaces/team/pods"}
+
+
+def test_a_stop_waits_for_the_pods_of_namespaces_that_changed_before_it_alone(leader: Leader) -> None:
+    """Else who may annotate a namespace could put off any stop."""
+    leader.settle()
+    assert leader.obstacle(since=100) is None
+    leader.server.has(namespace("team", queue="research", version=100))
+    assert leader.obstacle(since=99) is None
+    assert leader.obstacle(since=100) == "pods without a label are looked for"
+    leader.server.has(namespace("team", queue="other", version=101))
+    leader.deliver()
+    assert leader.obstacle(since=100) is None, "the list was begun after the first change"
+
+
+def test_a_list_that_was_begun_before_a_namespace_changed_does_not_show_its_pods(leader: Leader) -> None:
+    leader.settle()
+    leader.adoption.begin_list(101)
+    leader.api.version = 101
+    leader.server.has(namespace("team", queue="research", version=100))
+    assert leader.obstacle(since=101) is not None
+    leader.api.waiting = [unbound("early", annotations={})]
+    leader.lists.held, late = leader.lists.held[:1], leader.lists.held[1:]
+    leader.deliver()
+    assert leader.obstacle(since=101) is not None
+    leader.lists.held = [*late, *leader.lists.held]
+    leader.deliver()
+    assert "pod team/early" in (leader.obstacle(since=101) or "")
 
 
 def test_while_a_queue_is_stopped_waiting_pods_are_looked_for_again_and_again(leader: Leader) -> None:

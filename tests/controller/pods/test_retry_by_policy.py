@@ -10,7 +10,7 @@ import pytest
 from cluster.api.client import Client
 from cluster.cache.changes import Change, PodChange
 from cluster.write_queue import Key, WriteQueue
-from controller.pods.retry import LATE_SECONDS, PreemptionRetry
+from controller.pods.retry import LATE_TIMES, LONGEST_PAUSE, PreemptionRetry
 from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import RETRY, TIMES, Ungating
 from queues.messages import missing_action_text
@@ -57,6 +57,9 @@ class Setup:
         self.store = self.server.store
         self.writers = ImmediateWrites() if writers is None else writers
         self.tokens: list[str] = []
+        #: Whether all replicas answer alike; the versions that they were last compared with.
+        self.alike = True
+        self.compared: dict[str, float] = {}
 
         def patch(path: str, body: Any, **_: Any) -> None:
             self.tokens.append(body["metadata"]["annotations"]["sluice.dev/woken"])
@@ -91,9 +94,15 @@ class Setup:
 
     def preemptions(self, name: str = "vision") -> bool:
         waiting = self.store.members.waiting_in(name)
-        again = self.preemption_retry.retry_if_refused(name, waiting, may_retry=lambda: True)
+        again = self.preemption_retry.retry_if_refused(
+            name, waiting, may_retry=lambda: True, all_answer_alike=self.all_answer_alike
+        )
         self.pass_results_on()
         return again
+
+    def all_answer_alike(self, *, queues: int, policies: int, since: float) -> bool:
+        self.compared = {"queues": queues, "policies": policies, "since": since}
+        return self.alike
 
     def pass_results_on(self) -> None:
         self.context.work_queue.get([0.0])
@@ -256,30 +265,80 @@ def test_one_retry_serves_all_queues_that_waited_for_it() -> None:
         setup.server.has(queue(name), {**member(name, name), "status": waits("Insufficient cpu")})
     for name in queues:
         setup.preemptions(name)
-    for _ in range(12):  # the second time included
+    for _ in range(12):
         if writers.under_way:
             writers.finish()
             setup.pass_results_on()
         setup.server.clock.seconds += 1.0
         for name in queues:
             assert not setup.preemptions(name)
-    assert len(writers.keys) == 4, "however many queues there are"
+    assert len(writers.keys) == 2, "however many queues there are"
 
 
-def test_while_there_are_policies_a_retry_is_made_twice(setup: Setup) -> None:
-    """Another replica may have answered the first time before it saw the new policies."""
+def test_a_retry_is_made_as_soon_as_all_replicas_answer_alike_and_not_again(setup: Setup) -> None:
+    """A replica with older policies would deny the victims once more."""
     setup.server.has({**member("work", "vision"), "status": waits("Insufficient cpu")})
-    seen = []
-    for _ in range(4):
+    for version in (7, 8):
+        configmap = policies(small=f"{ALLOWS} # {version}")
+        configmap["metadata"]["resourceVersion"] = str(version)
+        setup.server.has(configmap)
+        before, setup.alike = len(setup.writers.keys), False
         setup.preemptions()
-        seen.append(len(setup.writers.keys))
-        setup.server.clock.seconds += LATE_SECONDS
-    assert seen == [1, 2, 2, 2]
-    setup.server.lacks(policies())
-    for _ in range(3):
+        assert len(setup.writers.keys) == before
+        assert setup.compared["policies"] == version
+        setup.alike = True
+        for _ in range(3):
+            setup.preemptions()
+            setup.server.clock.seconds += LONGEST_PAUSE
+        assert len(setup.writers.keys) == before + 1
+
+
+def test_without_a_replica_s_report_retries_are_made_with_growing_pauses(setup: Setup) -> None:
+    """It may be of an older version, which does not report by which policies it answers."""
+    setup.server.has({**member("work", "vision"), "status": waits("Insufficient cpu")})
+    setup.alike = False
+    retried_at = []
+    for second in range(200):
+        before = len(setup.writers.keys)
         setup.preemptions()
-        setup.server.clock.seconds += LATE_SECONDS
-    assert len(setup.writers.keys) == 3
+        if len(setup.writers.keys) > before:
+            retried_at.append(second)
+        setup.server.clock.seconds += 1.0
+    assert retried_at == [2, 6, 14, 30, 62]
+    assert len(retried_at) == LATE_TIMES
+    setup.alike = True
+    for _ in range(2):
+        setup.preemptions()
+    assert len(setup.writers.keys) == LATE_TIMES + 1, "once more when all answer alike, however late"
+
+
+def test_a_replica_may_not_report_its_policies_for_days(setup: Setup) -> None:
+    setup.server.has({**member("work", "vision"), "status": waits("Insufficient cpu")})
+    setup.alike = False
+    for _ in range(2000):
+        setup.preemptions()
+        setup.server.clock.seconds += LONGEST_PAUSE
+    assert len(setup.writers.keys) == LATE_TIMES
+    setup.alike = True
+    setup.preemptions()
+    assert len(setup.writers.keys) == LATE_TIMES + 1
+
+
+def test_a_queue_whose_replicas_do_not_answer_alike_is_synced_again(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again: list[tuple[str, float]] = []
+    monkeypatch.setattr(
+        setup.context.work_queue,
+        "add_after",
+        lambda queue, seconds, *, members: again.append((queue, seconds)) if members else None,
+    )
+    setup.server.has({**member("work", "vision"), "status": waits("Insufficient cpu")})
+    setup.alike = False
+    for _ in range(2):
+        setup.preemptions()
+        setup.server.clock.seconds += 2.0
+    assert again == [("vision", 2.0), ("vision", 4.0)]
 
 
 def test_a_retry_that_fails_is_made_again_for_every_queue() -> None:

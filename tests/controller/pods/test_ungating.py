@@ -268,6 +268,34 @@ def test_pods_of_one_second_go_together_by_their_owner() -> None:
     assert setup.patched == ["a-1", "a-2", "b-1", "b-2"]
 
 
+def test_queues_that_are_resumed_together_are_ungated_in_one_order() -> None:
+    """However many pods each of them has."""
+    setup = Resumed(0)
+    names = []
+    for number in range(2 * MOST_PER_WRITER):
+        queue_name = ("vision", "speech")[number % 2]
+        names.append(f"{queue_name}-{number:04}")
+        setup.server.has(member(names[-1], queue_name, gates=[GATE], priority=1_000 - number))
+    setup.server.has(queue_object("vision", state="Suspended", generation=2, version=50))
+    setup.server.has(queue_object("vision", generation=3, version=60), queue_object("speech"))
+    with setup.ungating.resume_together():
+        for queue_name in ("speech", "vision"):
+            setup.ungating.ungate(queue_name, [], may_retry=lambda: True)
+        assert len(setup.writes) == 0
+    assert len(setup.writes) == FIRST_GATES
+    while setup.writes.waiting:
+        setup.writes.send_all()
+        setup.pass_results_on()
+    assert setup.patched == names
+
+
+def test_a_change_of_a_pod_that_waits_to_be_submitted_does_not_bring_it_forward() -> None:
+    setup = Resumed(100)
+    members = setup.server.store.members.waiting_in("vision")
+    setup.ungating.ungate("vision", members, may_retry=lambda: True)
+    assert len(setup.writes) == FIRST_GATES
+
+
 def test_other_writes_that_wait_delay_no_gate() -> None:
     setup = Resumed(FIRST_GATES + 3)
     setup.writes.waiting += [(("event", str(number)), lambda: None) for number in range(10_000)]

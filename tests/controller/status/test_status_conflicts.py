@@ -17,6 +17,7 @@ from controller.status.status_conflicts import (
     AUTHOR_SECONDS,
     QUIET_SECONDS,
     REWRITE,
+    SAME_AUTHOR_SECONDS,
     Contest,
     Owners,
     StatusConflicts,
@@ -221,17 +222,44 @@ def course() -> Course:
 def test_a_foreign_write_waits_for_its_writers_name(course: Course) -> None:
     """The next write of ours would hide it. Then it is named, and overwritten."""
     course.foreign_write()
-    assert course.seconds() == AUTHOR_SECONDS
+    assert course.seconds() == SAME_AUTHOR_SECONDS
     assert course.events == []
     course.answered()
     assert (course.seconds(), course.events) == (0.0, ["StatusOverwritten"])
 
 
-def test_no_longer_than_the_name_may_take(course: Course) -> None:
+@pytest.mark.parametrize(
+    ("status", "limit"),
+    [({}, SAME_AUTHOR_SECONDS), ({"state": "Suspended"}, AUTHOR_SECONDS)],
+    ids=["the same", "something new"],
+)
+def test_no_longer_than_the_name_may_take(course: Course, status: dict[str, Any], limit: float) -> None:
+    """What is new waits for less."""
     course.foreign_write()
-    course.seconds()
-    course.clock.seconds += AUTHOR_SECONDS
-    assert (course.seconds(), course.events) == (0.0, ["StatusOverwritten"])
+    assert course.seconds(**status) == limit
+    course.clock.seconds += limit
+    assert (course.seconds(**status), course.events) == (0.0, ["StatusOverwritten"])
+
+
+@pytest.mark.parametrize(
+    ("status", "limit"),
+    [({}, SAME_AUTHOR_SECONDS), ({"state": "Suspended"}, AUTHOR_SECONDS)],
+    ids=["the same", "something new"],
+)
+def test_somebody_who_writes_all_the_time_is_waited_for_no_longer(
+    course: Course, status: dict[str, Any], limit: float
+) -> None:
+    """Each of the writes comes before the API server has said who made the last one."""
+    for tenth in range(10):
+        course.foreign_write()
+        assert course.seconds(**status) == pytest.approx(limit * (10 - tenth) / 10)
+        course.clock.seconds += limit / 10
+    course.clock.seconds += limit / 10
+    course.foreign_write()
+    assert (course.seconds(**status), course.events) == (0.0, ["StatusOverwritten"])
+    course.foreign_write()
+    course.seconds(**status)
+    assert course.events == ["StatusOverwritten"], "the next one is asked about anew"
 
 
 def test_one_write_has_one_event(course: Course) -> None:

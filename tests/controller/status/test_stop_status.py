@@ -10,7 +10,7 @@ from cluster.objects import QueueObject
 from controller.status.queue_reconciler import YOUNG_SECONDS, QueueReconciler
 from controller.status.queue_records import Stop
 from controller.stops.acknowledgement import StopAcknowledgement
-from queues.status.acknowledgement import Obstacle
+from queues.status.acknowledgement import Obstacle, ObstacleReason
 from tests.support.controller.controller_harness import ControllerHarness
 from tests.support.http.wire_objects import Wire, member, namespace, queue
 
@@ -128,3 +128,27 @@ def test_a_queue_that_comes_below_while_the_status_is_made_is_not_acknowledged_w
     assert moved
     written = [body["status"].get("stop", {}).get("scope") for body in server.bodies(ABOVE)]
     assert server.store.snapshot.scope("above") not in written
+
+
+def test_what_a_new_leader_waits_for_is_not_written_while_the_former_ones_acknowledgement_stands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is for the same specs, so it holds. For other specs it does not, and what is waited for is said."""
+    stopped = queue("above", state="Suspended", version=3)
+    former = ControllerHarness()
+    former.receive_events(namespace("team"), queue("root", parent=""), stopped)
+    former.sync(rounds=8, seconds=0.3)
+    status = former.bodies(ABOVE)[-1]["status"]
+    assert status["stop"]["scope"]
+
+    obstacle = Obstacle(ObstacleReason.PODS_BEHIND, "the leader's view of the pods is older than the stop")
+    monkeypatch.setattr(StopAcknowledgement, "obstacle", lambda *_, **__: obstacle)
+    server = ControllerHarness()
+    server.receive_events(namespace("team"), queue("root", parent=""), {**stopped, "status": status})
+    server.sync(rounds=10, seconds=0.3)
+    assert server.bodies(ABOVE) == []
+
+    edited = queue("above", state="Suspended", version=9, generation=2, weight=2, status=status)
+    server.receive_events(edited, event="MODIFIED")
+    server.sync(rounds=10, seconds=0.3)
+    assert server.bodies(ABOVE)[-1]["status"]["stop"]["waitingFor"].startswith("PodsBehind")

@@ -9,7 +9,9 @@ from typing import cast
 import pytest
 
 from cluster.cache.changes import QueueChange
+from cluster.coordination.leases import LEASE_SECONDS
 from cluster.coordination.replica_report import ReplicaReport
+from cluster.debounce import Trigger
 from cluster.inflight.binds import BindPass, Key
 from controller.pods.adoption import MemberAdoption
 from controller.pods.retry import BindPassRetry
@@ -18,7 +20,7 @@ from controller.stops.bind_guard import BindGuards
 from controller.stops.replica_readings import AGAIN_SECONDS
 from queues.status.acknowledgement import Obstacle, ObstacleReason
 from tests.support.cluster.recounting import MARKED
-from tests.support.controller.leases import Surroundings
+from tests.support.controller.leases import Surroundings, lease
 from tests.support.http.wire_objects import member, queue
 
 REQUEST_SECONDS = 60.0
@@ -181,10 +183,23 @@ def bindable_pod_guarded(leader: Leader) -> None:
     leader.guarded["team"] = leader.clock.seconds - 3600.0
 
 
+def namespace_changed(leader: Leader) -> None:
+    relists = leader.server.store.member_relists = Trigger(clock=lambda: leader.clock.seconds)
+    relists.fire(STOP)
+
+
+def namespace_changed_later(leader: Leader) -> None:
+    """Which anybody may have done who may annotate it."""
+    relists = leader.server.store.member_relists = Trigger(clock=lambda: leader.clock.seconds)
+    relists.fire(leader.version + 1)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
         (nothing, None),
+        (namespace_changed, ObstacleReason.PODS_BEHIND),
+        (namespace_changed_later, None),
         (replica_up_to_date, None),
         (replica_behind, ObstacleReason.REPLICA_BEHIND),
         (replica_behind_with_pods, ObstacleReason.PODS_BEHIND),
@@ -283,6 +298,51 @@ def test_the_passes_of_a_lost_replica_are_assumed_once_its_pods_are_known(leader
     leader.acknowledgement.start_sync()
     assert leader.waits_for() is ObstacleReason.PASS_OPEN
     assert leader.retried == [("team", "work")]
+
+
+@pytest.mark.parametrize("ends_in_order", [True, False])
+def test_a_bind_is_assumed_that_the_guard_of_a_killed_replica_may_have_allowed(
+    leader: Leader, ends_in_order: bool
+) -> None:
+    """Of a pod that no scheduler calls filter for: for as long as a request takes, and once. A replica that
+    ends in order has waited for such binds."""
+    leader.reports["other"] = ReplicaReport(
+        seen=STOP - 1, open=(), admitting=(), pods=200, passes=(), binds=()
+    )
+    leader.server.has(member("work", queue=QUEUE))
+    leader.guarded["team"] = leader.clock.seconds - 3600.0
+    assert leader.sync() is ObstacleReason.REPLICA_BEHIND
+    leader.clock.seconds += LEASE_SECONDS + 1.0
+    if ends_in_order:
+        leader.reports.clear()
+    leader.sync()
+    leader.sync()
+    assert leader.waits_for() is (None if ends_in_order else ObstacleReason.PASS_OPEN)
+    assert leader.retried == []
+    leader.clock.seconds += REQUEST_SECONDS
+    leader.sync()
+    leader.sync()
+    assert leader.waits_for() is None
+
+
+def test_a_pass_is_assumed_that_a_replica_may_have_given_which_no_reading_had_while_it_lived(
+    leader: Leader,
+) -> None:
+    """It came after the last reading and was killed before the stop, which the next reading is for."""
+    leader.sync()
+    leader.sync()
+    assert leader.waits_for() is None
+    leader.server.has(member("work", queue=QUEUE, resources=MARKED))
+    leader.guarded["team"] = leader.clock.seconds
+    report = ReplicaReport(seen=STOP - 1, open=(), admitting=(), pods=200, passes=(), binds=())
+    leader.context.other_replicas.events.upsert(lease("other", report))
+    leader.reports["other"] = report
+    leader.clock.seconds += LEASE_SECONDS + 1.0
+    leader.stopped_at = leader.clock.seconds
+    leader.sync()
+    leader.sync()
+    assert leader.waits_for() is ObstacleReason.PASS_OPEN
+    assert set(leader.retried) == {("team", "work")}
 
 
 def test_a_stop_that_waits_for_the_pass_of_an_unknown_pod_makes_the_pods_catch_up_with_our_last_write(

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
-from cluster.exceptions import NotFound, Overloaded, Refused
+from cluster.exceptions import NotFound, Overloaded, Refused, Unreachable
 from controller.stops.bind_guard import (
+    LONGEST_PROBE_SECONDS,
+    PROBES_SECONDS,
     REMOVAL_RANK,
     RETRY,
     SEEN_SECONDS,
     TERMINATING,
     BindGuards,
     GuardChange,
+    GuardWrite,
     ProbeFailures,
     after_failure,
     guard_changes,
@@ -23,9 +26,9 @@ from controller.stops.bind_guard import (
     outdated_guards,
     proves_guard,
 )
-from queues.labels import PROBE_SEEN
+from queues.labels import GUARD, PROBE_SEEN
 from tests.support.controller.contexts import context_with
-from tests.support.http.asking import Server
+from tests.support.http.asking import Server, SetClock
 from tests.support.http.wire_objects import GROUP, Wire, member, namespace, pod, queue
 
 NOW = 1000.0
@@ -77,6 +80,30 @@ def test_the_guard_is_wanted_where_a_member_could_be_bound_against_its_queue(
     """An unmarked pod loses its gate to anybody who may edit it, and then no filter call is made for it."""
     server = Server().has(queue("root", parent=None), namespace("ours", labels={"team": "a"}))
     server.has(its_queue, its_pod)
+    assert namespaces_to_guard(server.store, server.store.snapshot) == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "assumed", "retried", "expected"),
+    [
+        ({GUARD: "token"}, True, True, {"team"}),
+        ({}, True, True, set()),
+        ({GUARD: "token"}, False, True, set()),
+        ({GUARD: "token"}, True, False, set()),
+    ],
+    ids=["assumed and retried", "the guard is off", "let through here", "not retried"],
+)
+def test_the_guard_stays_on_where_a_retry_is_about_to_end_an_assumed_pass(
+    labels: dict[str, str], assumed: bool, retried: bool, expected: set[str]
+) -> None:
+    """So that the next stop there need not wait. It is not turned on for that."""
+    server = Server().has(queue("root", parent=None), namespace("team", labels=labels))
+    server.has(OPEN, member(resources=MARKED))
+    passes = server.store.bind_passes
+    record = passes.assume_pass if assumed else passes.record_filter_pass
+    record(namespace="team", name="work", queue="research")
+    if retried:
+        passes.record_retry("team", "work")
     assert namespaces_to_guard(server.store, server.store.snapshot) == expected
 
 
@@ -199,28 +226,88 @@ def test_only_the_guard_and_a_deletion_prove_that_no_bind_passes(answer: Refused
 
 
 class SlowApiServer:
-    """Ends the first probes itself: it calls the guard over connections to a replica that is gone."""
+    """Needs so many seconds for each probe. `gone`: so many first ones are over connections to a replica that
+    is gone. `answers`: otherwise it is hung.
+    """
 
-    def __init__(self, *, slow: int) -> None:
-        self._slow = slow
+    def __init__(self, clock: SetClock, *, seconds: float = 0.0, gone: int = 0, answers: bool = True) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._gone = gone
+        self._answers = answers
         self.timeouts: list[str] = []
+        self.read_timeouts: list[float] = []
 
-    def create(self, path: str, body: object, *, dryRun: str, timeout: str) -> bytes:  # noqa: N803 - as sent
+    def create(
+        self,
+        path: str,
+        body: object,
+        *,
+        dryRun: str,  # noqa: N803 - as sent
+        timeout: str,
+        read_seconds: float,
+    ) -> bytes:
         self.timeouts.append(timeout)
-        if len(self.timeouts) <= self._slow:
+        self.read_timeouts.append(read_seconds)
+        allowed = float(timeout.removesuffix("ms")) / 1000
+        if not self._answers:
+            self._clock.seconds += read_seconds
+            raise Unreachable("no answer")
+        if len(self.timeouts) <= self._gone or self._seconds > allowed:
+            self._clock.seconds += allowed
             raise Overloaded(
                 504, "Timeout", "request did not complete within requested timeout", retry_after=1.0
             )
+        self._clock.seconds += self._seconds
         raise Refused(403, "Forbidden", PROBE_SEEN)
+
+
+def round_of_probes(server: Server, api_server: SlowApiServer, *, seconds: float = 0.3) -> GuardWrite:
+    context = context_with(
+        store=server.store,
+        api_servers=SimpleNamespace(all=lambda: [api_server]),
+        guard_writers=SimpleNamespace(pause=lambda _seconds: False),
+    )
+    guards = BindGuards(context, changed=lambda: None)
+    return guards._probe_everywhere("team", token="t", seconds=seconds)
 
 
 def test_a_probe_that_hangs_is_ended_soon_and_the_next_one_has_longer() -> None:
     """A busy API server needs longer; one that calls a replica that is gone would need two seconds."""
-    api_server = SlowApiServer(slow=2)
-    context = context_with(
-        store=Server().has(namespace("team")).store,
-        api_servers=SimpleNamespace(all=lambda: [api_server]),
-        guard_writers=SimpleNamespace(pause=lambda _seconds: False),
-    )
-    assert BindGuards(context, changed=lambda: None)._is_on_everywhere("team")
-    assert api_server.timeouts == ["300ms", "600ms", "900ms"]
+    server = Server().has(namespace("team"))
+    api_server = SlowApiServer(server.clock, gone=2)
+    assert round_of_probes(server, api_server).on_since is not None
+    assert api_server.timeouts == ["300ms", "600ms", "1200ms"]
+
+
+@pytest.mark.parametrize("seconds", [1.0, 3.2, 9.0])
+def test_a_slow_api_server_is_given_the_time_that_it_needs(seconds: float) -> None:
+    server = Server().has(namespace("team"))
+    api_server = SlowApiServer(server.clock, seconds=seconds)
+    assert round_of_probes(server, api_server).on_since == server.clock.seconds
+
+
+def test_a_round_in_vain_ends_soon_and_the_next_one_goes_on_where_it_ended() -> None:
+    """Other namespaces have their turn between the two."""
+    server = Server().has(namespace("team"))
+    api_server = SlowApiServer(server.clock, seconds=60.0)
+    failed = ProbeFailures()
+    for probes in (6, 2, 2):
+        began = server.clock.seconds
+        api_server.timeouts.clear()
+        result = round_of_probes(server, api_server, seconds=failed.seconds)
+        assert result.on_since is None
+        assert len(api_server.timeouts) == probes
+        assert server.clock.seconds < began + PROBES_SECONDS + LONGEST_PROBE_SECONDS
+        failed = after_failure(failed, now=NOW, seconds=result.seconds)
+    assert api_server.timeouts == ["9600ms", "9600ms"]
+
+
+def test_an_api_server_without_an_answer_holds_up_no_other_namespace_for_long() -> None:
+    server = Server().has(namespace("team"))
+    api_server = SlowApiServer(server.clock, answers=False)
+    failed = ProbeFailures()
+    for _ in range(7):
+        result = round_of_probes(server, api_server, seconds=failed.seconds)
+        failed = after_failure(failed, now=NOW, seconds=result.seconds)
+    assert api_server.read_timeouts == pytest.approx([3.0, 3.0, 3.0, 3.4, 5.8, 10.6, 10.6])

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from cluster.cache.changes import QueueChange
+from cluster.coordination.leases import LeaseList
 from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import ReplicaReading
+from cluster.inflight.binds import REQUEST_SECONDS
 from controller.stops.replica_readings import AGAIN_SECONDS, AT_ONCE, HEDGE_SECONDS, ReplicaReadings
 from tests.support.controller.leases import Surroundings, lease
+from tests.support.http.wire_objects import policies
 
 STATUS = QueueChange.STATUS
 
@@ -116,18 +119,111 @@ def test_a_late_answer_does_not_make_a_live_replica_look_dead(setup: Readings) -
     assert (setup.seen(), setup.received[-1].left) == ({"other": 7}, False)
 
 
-def test_a_lease_that_is_not_renewed_is_dropped_and_deleted(setup: Readings) -> None:
+def test_a_lease_that_is_not_renewed_is_dropped_once_and_deleted_after_the_time_of_a_request(
+    setup: Readings,
+) -> None:
+    """A replica that leads by then counts it as well. Later nothing of that replica is under way."""
     setup.reports["other"] = ReplicaReport(seen=7)
-    for _ in range(2):
+    for _ in range(3):
         setup.sync()
         setup.request()
         setup.readers.answer()
         setup.sync()
         setup.clock.seconds += 10.0
         setup.readings.start_sync()
-    assert (setup.seen(), setup.received[-1].left) == ({}, True)
+    assert setup.seen() == {}
+    assert [(reading.left, reading.expired) for reading in setup.received] == [
+        (True, False),
+        (True, True),
+        (False, False),
+    ]
+    setup.writers.answer()
+    assert (setup.expired, len(setup.writers), setup.deleted) == ({"other"}, 0, [])
+    setup.clock.seconds += REQUEST_SECONDS - 20.0
+    setup.request()
+    setup.readers.answer()
+    setup.sync()
     setup.writers.answer()
     assert setup.deleted == ["sluice-replica-other"]
+
+
+def test_a_lease_that_was_marked_as_expired_is_not_waited_for(setup: Readings) -> None:
+    """Whoever leads next knows at once that this replica was lost, and keeps the Lease as long."""
+    setup.reports["other"], setup.expired = ReplicaReport(seen=7), {"other"}
+    setup.request()
+    setup.readers.answer()
+    setup.sync()
+    (reading,) = setup.received
+    assert (reading.views, reading.left, reading.vanished, reading.expired) == ({}, True, True, True)
+    assert (reading.unmarked, reading.ended, len(setup.writers)) == ((), (), 0)
+
+
+def test_a_mark_is_void_once_the_lease_is_renewed(setup: Readings) -> None:
+    """That replica lives: it was late. It answers by queues that it has listed since."""
+    renewed = lease("other", ReplicaReport(seen=7), expired=True, renewed_at="2026-11-23T09:00:20.000001Z")
+    reading = setup.context.other_replicas.read(LeaseList(items=[renewed]), began=setup.clock.seconds)
+    assert (reading.views, reading.expired) == ({"other": ReplicaReport(seen=7)}, False)
+
+
+def test_a_lease_without_a_renewal_is_never_marked(setup: Readings) -> None:
+    """No server of ours writes one. A mark on it would be void at once, and make it look renewed."""
+    silent = LeaseList(items=[lease("other", ReplicaReport(seen=7), renewed_at="")])
+    replicas = setup.context.other_replicas
+    replicas.read(silent, began=setup.clock.seconds)
+    setup.clock.seconds += 10.0
+    reading = replicas.read(silent, began=setup.clock.seconds)
+    assert (reading.views, reading.expired, reading.unmarked) == ({}, True, ())
+
+
+def test_a_lease_that_is_gone_is_of_a_replica_that_ended_in_order(setup: Readings) -> None:
+    setup.reports["other"] = ReplicaReport(seen=7)
+    for _ in range(2):
+        setup.sync()
+        setup.request()
+        setup.readers.answer()
+        setup.sync()
+        setup.clock.seconds += 1.0
+        setup.readings.start_sync()
+        setup.reports.clear()
+    last = setup.received[-1]
+    assert (last.left, last.vanished, last.expired, last.lost) == (True, True, False, [ReplicaReport(seen=7)])
+
+
+def test_a_replica_that_is_killed_before_any_reading_had_it_is_lost_with_the_report_on_its_lease(
+    setup: Readings,
+) -> None:
+    """The reading that is requested when it comes hangs. It may have let pods pass all the same."""
+    setup.request()
+    setup.readers.answer()
+    setup.sync()
+    setup.reports["other"] = ReplicaReport(seen=7)
+    setup.events.upsert(lease("other", setup.reports["other"]))
+    setup.changes()
+    setup.clock.seconds += 7.0
+    setup.readings.start_sync()
+    setup.request()
+    setup.readers.answer(1)
+    setup.sync()
+    last = setup.received[-1]
+    assert (last.left, last.vanished, last.expired, last.lost) == (True, True, True, [ReplicaReport(seen=7)])
+
+
+def test_the_leases_are_read_as_soon_as_a_replica_comes(setup: Readings) -> None:
+    """Else one that ends in order before the next reading would never have been known."""
+    setup.request()
+    setup.readers.answer()
+    setup.sync()
+    setup.clock.seconds += 0.1
+    setup.reports["other"] = ReplicaReport(seen=7)
+    setup.shows("other", setup.reports["other"], version=105)
+    setup.changes()
+    setup.readers.answer()
+    setup.sync()
+    assert setup.seen() == {"other": 7}
+    setup.reports["other"] = ReplicaReport(seen=8)
+    setup.shows("other", setup.reports["other"], version=106)
+    setup.changes()
+    assert len(setup.readers) == 0
 
 
 def test_a_lost_replica_counts_from_its_last_renewal_not_from_the_last_reading(setup: Readings) -> None:
@@ -244,3 +340,31 @@ def test_the_leases_are_read_again_when_one_is_gone_while_something_waits(setup:
     setup.events.replace([])
     setup.changes()
     assert len(setup.readers) == 1
+
+
+def test_a_replica_that_comes_to_answer_by_the_present_policies_is_noticed_once(setup: Readings) -> None:
+    """Whether the watch shows it first or a reading, and again after it was gone."""
+    store = setup.context.store
+    configmap = policies(small="actions: allocate")
+    configmap["metadata"]["resourceVersion"] = "5"
+    setup.server.has(configmap)
+    seen = []
+    for version in (4, 5, 5):
+        setup.clock.seconds += 1.0
+        setup.sync()
+        setup.reports["other"] = ReplicaReport(seen=7, policies=version)
+        setup.events.upsert(lease("other", setup.reports["other"]))
+        setup.sync()
+        setup.request()
+        setup.readers.answer()
+        setup.sync()
+        seen.append(store.policies.reports)
+    assert seen == [0, 1, 1]
+    again: dict[str, ReplicaReport] = {"other": ReplicaReport(seen=8, policies=5)}
+    for reports, expected in (({}, 1), (again, 2)):
+        setup.clock.seconds += 20.0
+        setup.reports = reports
+        setup.request()
+        setup.readers.answer()
+        setup.sync()
+        assert store.policies.reports == expected

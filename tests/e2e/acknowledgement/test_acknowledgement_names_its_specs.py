@@ -19,6 +19,7 @@ from tests.support.e2e.objects import (
     is_stopped,
     on_a_node,
     version,
+    waits_for,
 )
 from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
@@ -154,7 +155,7 @@ def test_a_queue_that_is_moved_below_an_acknowledged_one(
         stop = own_sandbox.queue_that(
             parent,
             "wait for the bind",
-            lambda held: is_stopped(held) or held["status"]["stop"].get("waitingFor", ""),
+            lambda held: is_stopped(held) or waits_for(held).startswith("PassOpen"),
         )
         assert slow.held and not is_stopped(stop)
         slow.let_go()

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from localcluster.apiserver import Https, caller_context
-from localcluster.components import REQUEST_SECONDS
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import (
     is_stopped,
@@ -21,10 +20,10 @@ from tests.support.e2e.objects import (
     version,
 )
 from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.stop import stop_undelayed
 from tests.support.e2e.wait import until
 from tests.support.faults.slow_webhook import SlowWebhook
 
-SOON = REQUEST_SECONDS * 0.6
 KEPT_SECONDS = 28.0
 HUNDREDS = 200
 WRITTEN = "sluice.dev/queue"
@@ -73,22 +72,13 @@ def some_uid() -> str:
     return f"00000000-0000-4000-8000-{secrets.token_hex(6)}"
 
 
-def acknowledged_soon(sandbox: Sandbox, queue: str) -> Object:
-    sandbox.patch_queue(queue, state="Suspended").must()
-    return until(
-        lambda: (held := sandbox.read_queue(queue)) and is_stopped(held) and held,
-        f"the stop of {queue}",
-        seconds=SOON,
-    )
-
-
 def test_calls_for_hundreds_of_pods_that_do_not_exist_delay_no_stop(
     sandbox: Sandbox, queue: str, stranger: Stranger
 ) -> None:
     """They were let through, for what is not known may come."""
     for number in range(HUNDREDS):
         stranger.filter(f"nobody-{number}", queue, uid=some_uid())
-    acknowledged_soon(sandbox, queue)
+    stop_undelayed(sandbox, queue, state="Suspended")
 
 
 @pytest.mark.parametrize("uid", ["another's", "none"])
@@ -100,14 +90,21 @@ def test_a_call_for_a_pod_by_its_name_alone_delays_no_stop(
     sandbox.all_bound(["bound"])
     sandbox.pod("large", queue, cpu="1000000").must(201)
     sandbox.reason_on("large", "Insufficient cpu")
+    sandbox.queue_that(queue, "count both, which the server so knows", counts_both)
     other = sandbox.queue("other")
     for name in ("bound", "large"):
         for named in (queue, other):
             answer = stranger.filter(name, named, uid=some_uid() if uid == "another's" else "")
             assert answer["Error"], answer
             assert not answer["NodeNames"]
-    acknowledged_soon(sandbox, queue)
-    acknowledged_soon(sandbox, other)
+    stop_undelayed(sandbox, queue, state="Suspended")
+    stop_undelayed(sandbox, other, state="Suspended")
+
+
+def counts_both(queue: Object) -> bool:
+    """One pod of it runs, and one is pending."""
+    pods = queue["status"].get("pods", {})
+    return (pods.get("running"), pods.get("pending")) == (1, 1)
 
 
 @pytest.mark.parametrize("uid", ["another's", "none"])

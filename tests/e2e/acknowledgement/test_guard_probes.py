@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from localcluster.cluster import LocalCluster
+from localcluster.ports import LOOPBACK
 from queues.labels import PROBE_PREFIX
 from tests.support.e2e.objects import is_stopped
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
+from tests.support.faults.slow_webhook import SlowWebhook
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/sluice"
 BINDS = "binds.sluice.dev"
@@ -24,6 +27,25 @@ MANY = 5
 BY_HAND = "by-hand"
 #: Seconds between two tries of a namespace, once some have failed; there are ten probes in a try.
 RARE, PROBES = 3.0, 10
+#: Seconds; longer than each of the first four probes may take.
+SLOW = 3.2
+
+#: A webhook that is called for the ConfigMaps with this label: it shows that its configuration is in effect.
+MARKED = "tests.sluice.dev/marked"
+MARK = {
+    "name": "mark.tests.sluice.dev",
+    "clientConfig": {"url": f"https://{LOOPBACK}:1/"},
+    "rules": [
+        {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}
+    ],
+    "objectSelector": {"matchLabels": {MARKED: "yes"}},
+    "failurePolicy": "Fail",
+    "sideEffects": "None",
+    "timeoutSeconds": 5,
+    "admissionReviewVersions": ["v1"],
+}
+
+Step = dict[str, object]
 
 
 @pytest.fixture
@@ -54,6 +76,19 @@ def test_others_are_acknowledged_and_probes_become_rarer(sandboxes: list[Sandbox
         sandbox.bind(BY_HAND).must_refuse("is Suspended")
 
 
+def test_a_stop_is_acknowledged_where_each_bind_takes_longer_than_the_first_probes(
+    sandboxes: list[Sandbox], tmp_path: Path
+) -> None:
+    """A webhook that is not ours takes its time for each."""
+    sandbox = sandboxes[0]
+    queue = sandbox.queue()
+    sandbox.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
+    with SlowWebhook(sandbox, tmp_path, seconds=SLOW, dry=True):
+        sandbox.patch_queue(queue, state="Suspended").must()
+        sandbox.answered(queue)
+        sandbox.bind(BY_HAND).must_refuse("is Suspended")
+
+
 @contextmanager
 def guard_missing_in(sandbox: Sandbox, namespaces: set[str]) -> Iterator[None]:
     """The webhook on binds does not select these."""
@@ -62,17 +97,27 @@ def guard_missing_in(sandbox: Sandbox, namespaces: set[str]) -> Iterator[None]:
     selector = hooks[number]["namespaceSelector"]
     unlike = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": sorted(namespaces)}
     less = {"matchExpressions": [*selector["matchExpressions"], unlike]}
-    _select(sandbox, number, less)
+    _patch(sandbox, _select(number, less), {"op": "add", "path": "/webhooks/-", "value": MARK})
     try:
+        until(lambda: _is_in_effect(sandbox), "the configuration to be in effect")
         yield
     finally:
-        _select(sandbox, number, selector)
+        _patch(sandbox, _select(number, selector), {"op": "remove", "path": f"/webhooks/{len(hooks)}"})
 
 
-def _select(sandbox: Sandbox, number: int, selector: object) -> None:
-    steps = [{"op": "replace", "path": f"/webhooks/{number}/namespaceSelector", "value": selector}]
+def _select(number: int, selector: object) -> Step:
+    return {"op": "replace", "path": f"/webhooks/{number}/namespaceSelector", "value": selector}
+
+
+def _patch(sandbox: Sandbox, *steps: Step) -> None:
     kind = "validatingwebhookconfiguration"
     sandbox.cluster.kubectl("patch", kind, "sluice", "--type=json", f"--patch={json.dumps(steps)}")
+
+
+def _is_in_effect(sandbox: Sandbox) -> bool:
+    """Whether the API server calls the webhook that came with the last patch, which nobody answers."""
+    body = {"metadata": {"name": "mark", "labels": {MARKED: "yes"}}}
+    return sandbox.api.create(f"{sandbox.home}/configmaps?dryRun=All", body).status == 500
 
 
 def _probes(sandbox: Sandbox) -> list[datetime]:

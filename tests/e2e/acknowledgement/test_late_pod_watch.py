@@ -1,7 +1,8 @@
-"""The leader hears of pods late, and of queues in time: no stop is acknowledged on what it does not know.
+"""The leader hears of pods, or of namespaces, late, and of queues in time: no stop is acknowledged on what it
+does not know.
 
-Two replicas; the first leads, and its watch and lists of pods say nothing for as long as a test wants. All
-that the API server and kube-scheduler ask goes to the second, which knows everything.
+Two replicas; the first leads, and its watch and lists of that kind say nothing for as long as a test wants.
+All that the API server and kube-scheduler ask goes to the second, which knows everything.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.e2e.api_requests import Object
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import (
+    NAMED_BY,
+    is_decided,
     is_stopped,
     on_a_node,
     version,
+    waits_for,
 )
 from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.unregistered import unlabelled_pod
 from tests.support.e2e.wait import until
 from tests.support.faults.faulty_proxy import Silence
 from tests.support.faults.intercepting import Asked
@@ -28,7 +32,7 @@ from tests.support.faults.slow_webhook import SlowWebhook
 HANDS_ON = True
 
 LEADER, OTHER = "server-1", "server-2"
-PODS = "/api/v1/pods"
+PODS, NAMESPACES = "/api/v1/pods", "/api/v1/namespaces"
 #: Bytes of an answer that come: its head, and no object.
 HEAD = 300
 #: Longer than any test keeps a bind; the API server waits for a webhook no longer than 30 s.
@@ -37,39 +41,29 @@ ELSEWHERE = "somebody-elses"
 GUARD = "sluice.dev/guard"
 
 
-def on_pods(asked: Asked) -> bool:
-    """A list or a watch of all pods."""
-    return asked.method == "GET" and asked.path == PODS
-
-
 @contextmanager
-def leader_late(pair: Fleet) -> Iterator[Callable[[], None]]:
-    """The leader hears nothing of pods from here on; what is yielded ends that."""
+def leader_late(pair: Fleet, path: str = PODS) -> Iterator[Callable[[], None]]:
+    """The leader hears nothing of the kind from here on; what is yielded ends that."""
+
+    def is_of_kind(asked: Asked) -> bool:
+        """A list or a watch of all of them."""
+        return asked.method == "GET" and asked.path == path
+
     way = pair.interceptors[LEADER]
     pair.only(OTHER)
     before = len(way.asked)
-    way.order(Silence(after=HEAD), when=on_pods, times=10_000)
-    way.cut(when=on_pods)
-    until(lambda: any(map(on_pods, way.asked[before:])), "a watch of pods that is silenced", share=0)
+    way.order(Silence(after=HEAD), when=is_of_kind, times=10_000)
+    way.cut(when=is_of_kind)
+    until(lambda: any(map(is_of_kind, way.asked[before:])), f"a watch of {path} that is silenced", share=0)
 
     def catch_up() -> None:
         way.relent()
-        way.cut(when=on_pods)
+        way.cut(when=is_of_kind)
 
     try:
         yield catch_up
     finally:
         catch_up()
-
-
-def waits_for(queue: Object) -> str:
-    """What its stop waits for, in the words of its status."""
-    return str(queue["status"].get("stop", {}).get("waitingFor", ""))
-
-
-def is_decided(queue: Object) -> bool:
-    """Whether its stop is acknowledged, or says what it waits for."""
-    return is_stopped(queue) or bool(waits_for(queue))
 
 
 def test_a_pod_that_another_replica_let_through_is_waited_for(
@@ -81,9 +75,12 @@ def test_a_pod_that_another_replica_let_through_is_waited_for(
         own_sandbox.pod("member-0", queue).must(201)
         until(lambda: slow.held, "the bind to be under way", share=0)
         own_sandbox.patch_queue(queue, state="Suspended").must()
-        stop = own_sandbox.queue_that(queue, "be acknowledged, or say what its stop waits for", is_decided)
+        stop = own_sandbox.queue_that(
+            queue,
+            "be acknowledged, or wait for the pods",
+            lambda held: is_stopped(held) or waits_for(held).startswith("PodsBehind"),
+        )
         assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
-        assert waits_for(stop).startswith("PodsBehind")
         catch_up()
         stop = own_sandbox.queue_that(
             queue,
@@ -112,6 +109,24 @@ def test_the_guard_is_on_before_a_stop_of_unknown_unmarked_pods_is_acknowledged(
         own_sandbox.queue_that(queue, "be acknowledged", is_stopped)
         own_sandbox.bind("foreign-0").must_refuse(queue)
     assert not on_a_node(own_sandbox.read_pod("foreign-0"))
+
+
+def test_pods_of_a_namespace_that_comes_to_name_the_queue_before_the_stop(
+    own_sandbox: Sandbox, pair: Fleet
+) -> None:
+    """They have no label, since they are older than that; the leader knows of no member."""
+    queue = own_sandbox.queue()
+    unlabelled_pod(own_sandbox, "early-0", schedulerName=ELSEWHERE)
+    with leader_late(pair, NAMESPACES) as catch_up:
+        own_sandbox.api.patch(own_sandbox.home, {"metadata": {"annotations": {NAMED_BY: queue}}}).must()
+        own_sandbox.patch_queue(queue, state="Suspended").must()
+        stop = own_sandbox.queue_that(queue, "be acknowledged, or say what its stop waits for", is_decided)
+        assert not is_stopped(stop), "acknowledged, and binds of a member meet no guard"
+        assert waits_for(stop) == "Unlabelled: what namespaces name is known as of before the stop"
+        catch_up()
+        own_sandbox.queue_that(queue, "be acknowledged", is_stopped)
+        own_sandbox.bind("early-0").must_refuse(queue)
+    assert not on_a_node(own_sandbox.read_pod("early-0"))
 
 
 def test_what_a_lost_replica_let_through_is_waited_for(

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.components import NAMESPACE
 from queues.labels import GUARD
 from tests.support.e2e.api_requests import Object, watched
 from tests.support.e2e.fleet import Fleet
@@ -26,7 +25,6 @@ from tests.support.faults.intercepting import Asked, Kept
 #: The next module of its kind may have the cluster.
 HANDS_ON = True
 
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/sluice-controller"
 FORMER, NEXT = "server-1", "server-2"
 #: No scheduler asks us about such a pod: the guard alone keeps it from being bound.
 BY_HAND = "by-hand"
@@ -35,26 +33,21 @@ BY_HAND = "by-hand"
 class Pair:
     """Two replicas; the first one leads until it is paused."""
 
-    def __init__(self, fleet: Fleet, own_sandbox: Sandbox) -> None:
-        self._fleet, self._sandbox = fleet, own_sandbox
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
         fleet.join(FORMER, intercepted=True)
         self.way = fleet.interceptors[FORMER]
-        until(self.leader, "the first replica to lead")
         fleet.join(NEXT)
-
-    def leader(self) -> str:
-        answer = self._sandbox.api.get(LEASE)
-        return str(answer.body["spec"].get("holderIdentity", "")) if answer.status == 200 else ""
 
     @contextmanager
     def leader_paused_at(self, kept: Kept) -> Iterator[None]:
         """Within, the first replica does nothing, and the second one leads."""
         until(kept.reached.is_set, "the leader's write")
-        former = self.leader()
+        former = self._fleet.leader()
         self._fleet.only(NEXT)
         self._fleet.pause(FORMER)
         try:
-            until(lambda: self.leader() not in {"", former}, "the other replica to lead")
+            until(lambda: self._fleet.leader() not in {"", former}, "the other replica to lead")
             yield
         finally:
             self._fleet.go_on(FORMER)
@@ -76,10 +69,10 @@ class Pair:
 
 
 @pytest.fixture
-def pair(module_cluster: LocalCluster, own_sandbox: Sandbox, tmp_path: Path) -> Iterator[Pair]:
+def pair(module_cluster: LocalCluster, tmp_path: Path) -> Iterator[Pair]:
     fleet = Fleet(module_cluster, tmp_path)
     try:
-        yield Pair(fleet, own_sandbox)
+        yield Pair(fleet)
     finally:
         fleet.close()
 

@@ -7,11 +7,15 @@ The tests take our webhooks on pods away for a time, so they have a cluster of t
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import cycle
 from typing import Any
 
 import pytest
 
-from tests.support.e2e.api_requests import Object
+from tests.support.e2e.api_requests import Api, Object
 from tests.support.e2e.objects import (
     GATE,
     GROUPED_BY,
@@ -20,6 +24,7 @@ from tests.support.e2e.objects import (
     is_stopped,
     suspended_text,
     version,
+    waits_for,
 )
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.unregistered import unlabelled_pod, without_pod_webhooks
@@ -39,10 +44,6 @@ def sandbox(own_restored_sandbox: Sandbox) -> Sandbox:
 def label_of(sandbox: Sandbox, name: str = NAME) -> str | None:
     label = (sandbox.read_pod(name)["metadata"].get("labels") or {}).get(GATE)
     return None if label is None else str(label)
-
-
-def waits_for(queue: Object) -> str:
-    return str(queue["status"].get("stop", {}).get("waitingFor", ""))
 
 
 def stop_holds(sandbox: Sandbox, queue: str, *names: str) -> None:
@@ -184,6 +185,47 @@ def test_pods_of_a_namespace_that_names_a_queue_only_now(sandbox: Sandbox) -> No
     assert sandbox.bound([NAME]) == set()
     sandbox.edit(queue, state="Open")
     sandbox.all_bound([NAME])
+
+
+def test_a_namespace_that_names_another_queue_all_the_time_holds_up_no_stop(sandbox: Sandbox) -> None:
+    """Nor does any pod pass the stop by that. Who may annotate a namespace may not stop queues."""
+    queue, others = sandbox.queue(), [sandbox.queue("red"), sandbox.queue("blue")]
+    sandbox.pod("own", queue, schedulerName=ELSEWHERE).must(201)
+    with renamed_all_the_time(sandbox, others) as named:
+        for _ in range(2):
+            del named[:]
+            until(lambda: len(named) > 3, "the namespace to name other queues")
+            sandbox.suspend(queue)
+            sandbox.bind("own").must_refuse("is Suspended")
+            sandbox.suspend(others[0])
+            sandbox.edit(others[0], state="Open")
+            sandbox.edit(queue, state="Open")
+
+
+@contextmanager
+def renamed_all_the_time(sandbox: Sandbox, queues: list[str]) -> Iterator[list[str]]:
+    """The namespace names these in turns, ten times a second. Yields those that it has named."""
+    ended, named = threading.Event(), list[str]()
+
+    def name(api: Api, queue: str | None) -> None:
+        api.patch(sandbox.home, {"metadata": {"annotations": {NAMED_BY: queue}}}).must()
+
+    def rename() -> None:
+        with Api(sandbox.cluster) as api:
+            for queue in cycle(queues):
+                name(api, queue)
+                named.append(queue)
+                if ended.wait(0.1):
+                    break
+            name(api, None)
+
+    thread = threading.Thread(target=rename, name="renaming")
+    thread.start()
+    try:
+        yield named
+    finally:
+        ended.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["webhooks registered", "no webhook registered"])

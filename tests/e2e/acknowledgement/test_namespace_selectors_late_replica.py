@@ -20,7 +20,7 @@ def label(sandbox: Sandbox, value: str | None) -> None:
 
 def test_a_pod_that_a_late_replica_refused_once_more_is_retried(own_sandbox: Sandbox, fleet: Fleet) -> None:
     """The leader retries the pod at once; kube-scheduler asks the late replica, which refuses it in the same
-    words. Nothing else in the cluster changes that would retry the pod."""
+    words. Nothing else in the cluster changes that would retry the pod before five minutes."""
     label(own_sandbox, "yes")
     queue = own_sandbox.queue(namespaceSelector={"matchLabels": {LABEL: "yes"}})
     own_sandbox.pod("early", queue, gated=True).must(201)
@@ -33,6 +33,6 @@ def test_a_pod_that_a_late_replica_refused_once_more_is_retried(own_sandbox: San
     fleet.only(LATE)
     label(own_sandbox, "yes")
     try:
-        until(lambda: on_a_node(own_sandbox.read_pod("early")), "the pod to be bound", seconds=30)
+        until(lambda: on_a_node(own_sandbox.read_pod("early")), "the pod to be bound")
     finally:
         fleet.ways[LATE].delay = 0.0

@@ -1,6 +1,6 @@
 """Pods that are refused after admission, and pods that wait for a volume, delay no stop.
 
-A stop is acknowledged in far less than the time that the API server lets a request take (`REQUEST_SECONDS`).
+A stop is acknowledged in far less than the time that the API server lets a request take (`stop_undelayed`).
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ from typing import Any
 
 import pytest
 
-from localcluster.components import REQUEST_SECONDS
 from tests.support.e2e.api_requests import Api
 from tests.support.e2e.objects import (
     NAMED_BY,
-    is_stopped,
     on_a_node,
     pod_body,
 )
 from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.stop import stop_undelayed
 from tests.support.e2e.wait import until
 
-SOON = REQUEST_SECONDS * 0.6
 STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 VOLUMES = "/api/v1/persistentvolumes"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -33,12 +31,6 @@ NODE = "node-1"
 @pytest.fixture
 def queue(sandbox: Sandbox) -> str:
     return sandbox.queue()
-
-
-def acknowledged_soon(sandbox: Sandbox, queue: str) -> None:
-    """Stop it; returns once that is acknowledged."""
-    sandbox.patch_queue(queue, state="Suspended").must()
-    until(lambda: is_stopped(sandbox.read_queue(queue)), f"the stop of {queue}", seconds=SOON)
 
 
 # Pods that name their node
@@ -53,7 +45,7 @@ def test_a_pod_with_a_node_name_comes_there_by_way_of_the_scheduler(sandbox: San
         sandbox.pod(name, nodeName=node).must(201)
     sandbox.all_bound(names)
     assert {name: sandbox.read_pod(name)["spec"]["nodeName"] for name in names} == names
-    assert {bind.pod for bind in sandbox.binds() if bind.bound} == set(names)
+    assert {bind.pod for bind in sandbox.binds_of(names)} == set(names)
 
 
 def _annotations(sandbox: Sandbox) -> dict[str, str]:
@@ -74,7 +66,7 @@ def test_a_stop_binds_pods_that_name_their_node(sandbox: Sandbox, queue: str) ->
     """They were admitted before the stop, and have a gate of another controller meanwhile."""
     sandbox.pod("pinned", queue, nodeName=NODE, cpu="1000000").must(201)
     sandbox.reason_on("pinned", "Insufficient cpu")
-    acknowledged_soon(sandbox, queue)
+    stop_undelayed(sandbox, queue, state="Suspended")
     sandbox.pod("late", queue, nodeName=NODE).must_refuse("would run at once")
     sandbox.bind("pinned").must_refuse(queue)
     assert sandbox.bound(["pinned"]) == set()
@@ -122,8 +114,7 @@ def test_pods_that_validation_refuses_delay_no_stop(sandbox: Sandbox, queue: str
     with refused_all_the_time(sandbox, queue) as statuses:
         try:
             assert set(statuses) == {422}
-            sandbox.patch_queue(target, stopPolicy="Hold").must()
-            until(lambda: is_stopped(sandbox.read_queue(target)), "the stop", seconds=SOON)
+            stop_undelayed(sandbox, target, stopPolicy="Hold")
         finally:
             sandbox.edit(target, stopPolicy="None")
     assert all(not name.startswith("refused") for name in sandbox.read_pods())
@@ -193,7 +184,7 @@ def test_a_pod_that_waits_for_a_volume_delays_no_stop_and_does_not_get_past_it(
     """kube-scheduler asked filter, chose a node and waits. The volume comes after the stop is acknowledged:
     the bind is refused; it is taken after a resume."""
     claimed = Claimed(sandbox, storage_class, queue, ephemeral=ephemeral)
-    acknowledged_soon(sandbox, queue)
+    stop_undelayed(sandbox, queue, state="Suspended")
     claimed.bind()
     until(
         lambda: [

@@ -6,19 +6,27 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from certs.authority import fingerprint, split, write
+from certs.authority import expires, fingerprint, split, write
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.api_requests import Api, metric
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import pod_body
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.trust import Repeated, connect, fetch_bundle, serves_by, sooner, trusted_by_webhooks
+from tests.support.e2e.trust import (
+    Repeated,
+    call_patiently,
+    connect,
+    fetch_bundle,
+    serves_by,
+    sooner,
+    trusted_by_webhooks,
+)
 from tests.support.e2e.wait import until
 
 SECRETS = "/api/v1/namespaces/sluice-system/secrets"
@@ -41,6 +49,7 @@ def shared(module_cluster: LocalCluster, tmp_path: Path) -> Iterator[Fleet]:
         for name in NAMES:
             flags = ("--ca-secret=sluice-ca", f"--certs-dir={tmp_path / name}")
             made.join(name, prefix=sooner(tmp_path), flags=flags)
+        call_patiently(module_cluster)
         yield made
     finally:
         made.close()
@@ -69,8 +78,7 @@ def test_no_call_fails_while_the_authority_is_replaced(
         with connect(cluster.ports.server, trust):
             pass
 
-    trust = tmp_path / "copy-1.crt"
-    trust.write_bytes(old)
+    trust = _written(tmp_path / "copy-1.crt", old)
     with (
         Api(cluster) as connection,
         Repeated(lambda: create(connection), name="creations") as creations,
@@ -83,10 +91,10 @@ def test_no_call_fails_while_the_authority_is_replaced(
             lambda: len(split(found := fetch_bundle(cluster))) == 2 and found, "both to be published"
         )
         following = split(bundle)[1]
+        _await_expiry(shared, cluster, {"authority": old, "next_authority": following})
         assert not any(serves_by(port, following, tmp_path) for port in shared.server_ports)
         _copy_to_scheduler(cluster, bundle)
-        trust = tmp_path / "copy-2.crt"
-        trust.write_bytes(bundle)
+        trust = _written(tmp_path / "copy-2.crt", bundle)
         _flows(creations)
 
         _ask(api, "switch")
@@ -104,17 +112,22 @@ def test_no_call_fails_while_the_authority_is_replaced(
             following,
         )
         _copy_to_scheduler(cluster, following)
-        trust = tmp_path / "copy-3.crt"
-        trust.write_bytes(following)
+        trust = _written(tmp_path / "copy-3.crt", following)
+        _await_expiry(shared, cluster, {"authority": following})
         _flows(creations)
+        until(lambda: connections.calls > 50, "51 new connections")
     assert creations.failures == []
     assert connections.failures == []
-    assert connections.calls > 50
     own_sandbox.all_bound(stored)
     assert _calls(shared, cluster) >= len(stored)
     assert _errors_of_scheduler(cluster) == []
     assert _failed_webhook_calls(cluster) == failed_before
     assert set(api.get(SECRET).must().body["data"]) == {"tls.crt", "tls.key"}
+
+
+def _written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
 
 
 def _ask(api: Api, step: str) -> None:
@@ -132,6 +145,21 @@ def _copy_to_scheduler(cluster: LocalCluster, bundle: bytes) -> None:
     """kube-scheduler reads it when it starts."""
     write(cluster.layout.server_ca, bundle, mode=0o644)
     cluster.restart_components("kube-scheduler")
+
+
+def _await_expiry(fleet: Fleet, cluster: LocalCluster, authorities: Mapping[str, bytes]) -> None:
+    """Returns when the metrics of each replica say when these end, by their label."""
+    context = apiserver.caller_context(cluster.layout)
+
+    def read() -> list[float]:
+        return [
+            metric(port, context, rf'sluice_certificate_expiry_timestamp_seconds{{certificate="{label}"}}')
+            for label in authorities
+            for port in fleet.server_ports
+        ]
+
+    wanted = [expires(each).timestamp() for each in authorities.values() for _ in fleet.server_ports]
+    until(lambda: read() == wanted, "the metrics to say when each authority ends")
 
 
 def _calls(fleet: Fleet, cluster: LocalCluster) -> float:

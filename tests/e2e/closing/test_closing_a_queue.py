@@ -18,19 +18,26 @@ from tests.support.e2e.wait import until
 
 @pytest.fixture
 def queue(sandbox: Sandbox) -> str:
-    """A queue that was closed while two of its pods run."""
+    """A queue that was closed while two of its pods run, of which the server knows."""
     name = sandbox.queue()
     sandbox.all_bound(sandbox.pods("running", 2, name))
     sandbox.edit(name, state="Closed")
+    sandbox.queue_that(
+        name,
+        "name a pod",
+        lambda read: f"pod {sandbox.namespace}/running-" in condition(read, "Accepting")["message"],
+    )
     return name
 
 
 @pytest.fixture
 def default_closed(sandbox: Sandbox) -> Iterator[None]:
-    sandbox.patch_queue("default", state="Closed").must()
-    sandbox.in_state("default", "Closed")
-    yield
-    sandbox.edit("default", state="Open")
+    try:
+        sandbox.patch_queue("default", state="Closed").must()
+        sandbox.in_state("default", "Closed")
+        yield
+    finally:
+        sandbox.edit("default", state="Open")
 
 
 def end(sandbox: Sandbox, name: str) -> None:
@@ -128,17 +135,24 @@ def test_the_default_queue_cannot_be_deleted_even_when_closed(sandbox: Sandbox, 
 
 
 def test_a_job_that_was_accepted_runs_to_its_end_while_its_queue_closes(sandbox: Sandbox) -> None:
-    """The pods that a Job makes after the close are work that the queue had taken; then it is Closed."""
+    """The pods that a Job makes after the close are work that the queue had taken; then it is Closed.
+
+    A pod completes only once the test has it do so: the second one is made after the close.
+    """
     queue = sandbox.queue()
-    body = pod_body("unused", queue, annotations={COMPLETES: "500ms"}, restartPolicy="Never")
+    body = pod_body("unused", queue, restartPolicy="Never")
     template = {"metadata": {"annotations": body["metadata"]["annotations"]}, "spec": body["spec"]}
     jobs = f"/apis/batch/v1/namespaces/{sandbox.namespace}/jobs"
     spec = {"parallelism": 1, "completions": 3, "template": template}
     sandbox.api.create(jobs, {"metadata": {"name": "accepted"}, "spec": spec}).must(201)
     until(lambda: len(sandbox.read_pods()) == 1, "the first pod of the Job")
     sandbox.edit(queue, state="Closed")
-    until(
-        lambda: sandbox.api.get(f"{jobs}/accepted").body["status"].get("succeeded") == 3,
-        "the Job to complete",
-    )
+
+    def completed() -> bool:
+        for name, pod in sandbox.read_pods().items():
+            if COMPLETES not in pod["metadata"]["annotations"]:
+                end(sandbox, name)
+        return bool(sandbox.api.get(f"{jobs}/accepted").must().body["status"].get("succeeded") == 3)
+
+    until(completed, "the Job to complete")
     sandbox.in_state(queue, "Closed")

@@ -31,8 +31,12 @@ def test_a_pod_that_is_on_its_way_keeps_the_queue_from_closed(sandbox: Sandbox, 
         before = webhook.asked
         coming = pool.submit(_created, sandbox, queue)
         until(lambda: webhook.asked > before, "the pod to be held up")
-        closing = sandbox.edit(queue, state="Closed")
-        assert "what was admitted before may still come" in condition(closing, "Accepting")["message"]
+        sandbox.edit(queue, state="Closed")
+        sandbox.queue_that(
+            queue,
+            "wait for what was admitted",
+            lambda found: "what was admitted before may still come" in _message(found),
+        )
         settled(lambda: state_of(sandbox.read_queue(queue)), "the queue", seconds=2.0)
         assert state_of(sandbox.read_queue(queue)) == "Closing"
         sandbox.api.delete(f"{QUEUES}/{queue}").must_refuse(f'queue "{queue}" is being closed')

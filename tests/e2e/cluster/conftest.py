@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from http import HTTPStatus
 
 import pytest
 from kubernetes.client import Configuration
 
 from cluster.api.client import Client
+from cluster.cache.marker_pods import idle_pod
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
+from queues.labels import QUEUE
+from tests.support.cluster.notes import eventually
 from tests.support.faults.faulty_proxy import FaultyProxy
 
 _numbers = itertools.count()
+_PROBE = idle_pod("probe")
+_PROBE["metadata"]["labels"][QUEUE] = ""
 
 
 @pytest.fixture
@@ -41,6 +47,11 @@ def namespace(cluster: LocalCluster) -> Iterator[str]:
     with cluster.api() as api:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         assert api.request("POST", "/api/v1/namespaces", body).status == 201
+        pods = f"/api/v1/namespaces/{name}/pods"
+        # Until the server of other tests knows the namespace, its webhook refuses pods with our label.
+        eventually(
+            lambda: api.request("POST", f"{pods}?dryRun=All", _PROBE).status != HTTPStatus.SERVICE_UNAVAILABLE
+        )
         yield name
-        api.request("DELETE", f"/api/v1/namespaces/{name}/pods?gracePeriodSeconds=0")
+        api.request("DELETE", f"{pods}?gracePeriodSeconds=0")
         api.request("PATCH", f"/api/v1/namespaces/{name}", {"metadata": {"annotations": None}})

@@ -37,11 +37,21 @@ from tests.support.faults.faulty_proxy import (
 PODS = "/api/v1/pods"
 
 
+NEVER = 1_000
+
+
 @pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps one soon after the other: what is shown is which of them helps."""
-    monkeypatch.setattr(module, "REWATCH_SECONDS", 0.3)
-    monkeypatch.setattr(module, "RELIST_SECONDS", 1.0)
+def only_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No new watch and no list helps, but where a test says so (`allow`): what is shown is what helps."""
+    monkeypatch.setattr(module, "REWATCH_SECONDS", NEVER)
+    monkeypatch.setattr(module, "RELIST_SECONDS", NEVER)
+    monkeypatch.setattr("cluster.informers.reflector.WATCH_SECONDS", (NEVER, NEVER))
+
+
+def allow(monkeypatch: pytest.MonkeyPatch, *, rewatch: float = NEVER, relist: float = NEVER) -> None:
+    """So many seconds after a demand."""
+    monkeypatch.setattr(module, "REWATCH_SECONDS", rewatch)
+    monkeypatch.setattr(module, "RELIST_SECONDS", relist)
 
 
 @pytest.fixture
@@ -160,8 +170,15 @@ def test_a_marker_brings_a_quiet_kind_up_to_date(
 
 
 def test_one_marker_is_enough_for_all_who_ask_at_once(
-    client: Client, namespace: str, notes: Notes, proxy: FaultyProxy, cluster: LocalCluster
+    client: Client,
+    namespace: str,
+    notes: Notes,
+    proxy: FaultyProxy,
+    cluster: LocalCluster,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Its event comes before the next marker may be written, however long the event takes."""
+    monkeypatch.setattr(module, "MARKER_GAP_SECONDS", NEVER)
     marked: list[int] = []
     write = marking(cluster, namespace)
 
@@ -191,9 +208,10 @@ def test_whoever_may_not_have_a_marker_written_waits_for_that_of_another(
 
 
 def test_a_watch_that_is_half_open_is_given_up_once_something_waits_for_it(
-    client: Client, namespace: str, notes: Notes, proxy: FaultyProxy
+    client: Client, namespace: str, notes: Notes, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection lives, and nothing comes: what was missed comes at once on a new one."""
+    allow(monkeypatch, rewatch=0.3)
     proxy.order(Silence(after=150), when=lambda asked: asked.watch)
     sink = Strict()
     with demanding(client, namespace, sink) as kind:
@@ -207,8 +225,9 @@ def test_a_watch_that_is_half_open_is_given_up_once_something_waits_for_it(
 
 
 def test_a_watch_that_says_nothing_on_any_connection_is_replaced_by_a_list(
-    client: Client, namespace: str, notes: Notes, proxy: FaultyProxy
+    client: Client, namespace: str, notes: Notes, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    allow(monkeypatch, rewatch=0.3, relist=1.0)
     proxy.order(Silence(after=150), when=lambda asked: asked.watch, times=1_000)
     sink = Strict()
     with demanding(client, namespace, sink) as kind:
@@ -220,8 +239,15 @@ def test_a_watch_that_says_nothing_on_any_connection_is_replaced_by_a_list(
 
 
 def test_a_marker_that_is_refused_is_tried_again_and_hinders_nothing_else(
-    client: Client, namespace: str, notes: Notes, proxy: FaultyProxy, cluster: LocalCluster
+    client: Client,
+    namespace: str,
+    notes: Notes,
+    proxy: FaultyProxy,
+    cluster: LocalCluster,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    allow(monkeypatch, rewatch=0.3, relist=1.0)
+
     def refused() -> None:
         raise RuntimeError("a policy of somebody's")
 

@@ -17,6 +17,7 @@ from cluster.cache.store import Clock, Store
 from cluster.informers.informers import ALL_KINDS, SHORT_WATCH_KINDS, Informers
 from cluster.metrics import Metrics
 from cluster.readiness import ClusterReadiness
+from localcluster.apiserver import Https
 from localcluster.cluster import LocalCluster
 from queues.membership import VOLCANO_ANNOTATION, MembershipSettings
 from tests.support.cluster.notes import eventually
@@ -49,10 +50,14 @@ def is_synced(watching: Informers) -> bool:
     return all(reflector.synced.is_set() for reflector in watching.reflectors.values())
 
 
-def annotate(cluster: LocalCluster, namespace: str, queue: str | None = QUEUE) -> None:
-    body = {"metadata": {"annotations": {VOLCANO_ANNOTATION: queue}}}
+def annotate(cluster: LocalCluster, namespace: str) -> None:
     with cluster.api() as api:
-        assert api.request("PATCH", f"{NAMESPACES}/{namespace}", body).status == 200
+        write_queue(api, namespace, QUEUE)
+
+
+def write_queue(api: Https, namespace: str, queue: str) -> None:
+    body = {"metadata": {"annotations": {VOLCANO_ANNOTATION: queue}}}
+    assert api.request("PATCH", f"{NAMESPACES}/{namespace}", body).status == 200
 
 
 def make_pod(cluster: LocalCluster, namespace: str, name: str = "early") -> None:
@@ -103,9 +108,10 @@ def test_namespaces_that_are_annotated_by_a_script_have_the_pods_listed_a_few_ti
     with watched(client) as (store, watching):
         eventually(lambda: is_synced(watching))
         before = len(lists(proxy, PODS))
-        for number in range(60):
-            annotate(cluster, namespace, f"other-{number}")
-        annotate(cluster, namespace)
+        # Over one connection: one soon after the other.
+        with cluster.api() as api:
+            for queue in (*(f"other-{number}" for number in range(60)), QUEUE):
+                write_queue(api, namespace, queue)
         eventually(lambda: store.members.get(namespace, "early") and not store.membership_relist_pending)
         assert len(lists(proxy, PODS)) - before <= 10
 

@@ -131,6 +131,11 @@ def test_commands_that_name_no_queue_and_are_stored_all_the_same_are_dropped(
     path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/sluice"
     restored_cluster.stop_components("server")
     sandbox.api.delete(path).must(200)
+    tried = sandbox.commands_path + "?dryRun=All"
+    until(
+        lambda: sandbox.api.create(tried, sandbox.command_for(queue, "SuspendQueue")).status == 201,
+        "the API server to call the webhook no more",
+    )
     made = [
         sandbox.api.create(sandbox.commands_path, aimed(sandbox, queue, **aim)).must(201)
         for aim, _ in NO_QUEUE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from typing import NamedTuple
 
 import pytest
@@ -50,13 +51,12 @@ STEPS: Mapping[str, Step] = {
 @pytest.fixture(scope="module")
 def fleet(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """One server, whose requests can be kept, in the place of the cluster's own."""
-    made = Fleet(cluster, tmp_path_factory.mktemp("crashes"))
-    try:
+    with ExitStack() as afterwards:
+        afterwards.callback(cluster.start_components, "server")
+        made = Fleet(cluster, tmp_path_factory.mktemp("crashes"))
+        afterwards.callback(made.close)
         made.join(SERVER, intercepted=True)
         yield made
-    finally:
-        made.close()
-        cluster.start_components("server")
 
 
 @pytest.fixture

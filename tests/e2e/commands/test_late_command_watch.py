@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -27,13 +28,12 @@ WATCHES = 1000
 @pytest.fixture
 def fleet(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """One server, whose requests can be kept, in the place of the cluster's own."""
-    made = Fleet(cluster, tmp_path_factory.mktemp("late"))
-    try:
+    with ExitStack() as afterwards:
+        afterwards.callback(cluster.start_components, "server")
+        made = Fleet(cluster, tmp_path_factory.mktemp("late"))
+        afterwards.callback(made.close)
         made.join(FIRST, intercepted=True)
         yield made
-    finally:
-        made.close()
-        cluster.start_components("server")
 
 
 def test_a_command_that_is_no_longer_recorded_acts_once(fleet: Fleet, sandbox: Sandbox) -> None:

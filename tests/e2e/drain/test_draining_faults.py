@@ -17,13 +17,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.support.e2e.drain_replicas import (
     FAST,
     SLOWLY,
     Replicas,
     finish_drain,
 )
-from tests.support.e2e.mixed_load import MixedLoad, evicted
+from tests.support.e2e.mixed_load import MixedLoad
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.faults.faulty_proxy import (
@@ -38,6 +40,12 @@ AWAY_SECONDS = 30.0 if LONG else 10.0
 BUSY_SECONDS = 60.0 if LONG else 10.0
 #: Half of them before an eviction is carried out, half after it.
 KILLS = 10 if LONG else 2
+
+
+@pytest.fixture(autouse=True)
+def ready(replicas: Replicas) -> None:
+    """Each test begins with replicas that have read the cluster, whatever the one before did to them."""
+    replicas.wait_until_ready()
 
 
 def test_without_a_fault_each_pod_is_evicted_once(own_sandbox: Sandbox, replicas: Replicas) -> None:
@@ -104,8 +112,9 @@ def test_the_leader_is_killed_before_an_eviction_and_after_one(
 def test_every_replica_is_replaced_in_the_middle(own_sandbox: Sandbox, replicas: Replicas) -> None:
     """A new one joins and an old one leaves, three times."""
     load = MixedLoad(own_sandbox, extra=10)
+    before = replicas.evicted()
     load.drain(rate=SLOWLY)
-    until(lambda: evicted(replicas.ways), "the first to go", share=0)
+    until(lambda: replicas.evicted() > before, "the first to go", share=0)
     for _ in range(3):
         replicas.roll()
     until(load.left, "somebody to be left")
@@ -173,13 +182,13 @@ def answering(fault: Fault, replicas: Replicas, *, when: Callable[[], When]) -> 
 
 @contextmanager
 def cutting(replicas: Replicas) -> Iterator[None]:
-    """Every watch is reset once a second."""
+    """Every watch is reset when it has been answered for a second; how soon that is, the machine decides."""
     over = threading.Event()
 
     def cut() -> None:
-        while not over.wait(1.0):
+        while not over.wait(0.2):
             for way in replicas.ways:
-                way.cut(when=lambda asked: asked.watch)
+                way.cut_answered(when=lambda asked: asked.watch, seconds=1.0)
 
     thread = threading.Thread(target=cut, name="cutting")
     thread.start()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 
 from tests.support.drain.budget_watch import BudgetWatch
@@ -12,6 +10,7 @@ from tests.support.drain.draining import (
     budget,
     counts,
     drain,
+    patch_with_deadline,
     running,
     wait_for_allowed,
     wait_for_drain,
@@ -29,7 +28,6 @@ from tests.support.e2e.workloads import (
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-SOON = timedelta(seconds=2)
 
 
 @pytest.fixture
@@ -192,8 +190,9 @@ def test_only_a_deadline_overrules_a_budget(sandbox: Sandbox, queue: str) -> Non
     pods = wait_for_running(sandbox, 3)
     wait_for_allowed(sandbox, budget(sandbox, "web", {"app": "web"}, minAvailable=2), 0)
     wait_for_allowed(sandbox, budget(sandbox, "train", {"app": "train"}, minAvailable=1), 0)
-    deadline = (datetime.now(UTC) + SOON).strftime("%Y-%m-%dT%H:%M:%SZ")
-    drain(sandbox, queue, "DeadlinePassed", drain={"deadline": deadline})
+    drain(sandbox, queue, "Blocked")
+    patch_with_deadline(sandbox, queue, seconds=2)
+    wait_for_drain(sandbox, queue, "DeadlinePassed")
     assert running(sandbox) == pods
     sandbox.patch_queue(queue, drain={"afterDeadline": "Delete"}).must()
     assert counts(wait_for_drain(sandbox, queue, "Drained", deleted=3)) == {"deleted": 3, "suspended": 1}

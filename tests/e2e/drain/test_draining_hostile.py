@@ -14,6 +14,7 @@ from tests.support.drain.draining import (
     drain,
     running,
     wait_for_drain,
+    wait_for_eviction_webhook,
     wait_for_none_running,
     wait_for_running,
 )
@@ -128,8 +129,8 @@ def test_a_job_that_is_written_all_the_time_is_suspended_all_the_same(sandbox: S
         over.set()
         for writer in writers:
             writer.join()
-    assert counts(found).get("suspended") == 1
     assert not blockers(found)
+    wait_for_drain(sandbox, queue, "Drained", suspended=1)
 
 
 def write_all_the_time(sandbox: Sandbox, over: threading.Event) -> None:
@@ -156,6 +157,7 @@ def test_evictions_that_hang_in_one_namespace_delay_no_other(
     wait_for_running(sandbox, 30)
     wait_for_running(other, 5)
     with SlowWebhook(sandbox, tmp_path, seconds=30, resources=["pods/eviction"]) as webhook:
+        wait_for_eviction_webhook(sandbox, webhook)
         sandbox.patch_queue(queue, stopPolicy="HoldAndDrain").must()
         until(lambda: webhook.held, "the first eviction to hang")
         drain(sandbox, beside)
@@ -175,7 +177,10 @@ def test_a_webhook_that_denies_evictions_with_429_blocks_its_own_pods_only(
     other.pods("prompt", 10, queue)
     wait_for_running(sandbox, 10)
     wait_for_running(other, 10)
-    with SlowWebhook(sandbox, tmp_path, seconds=0, resources=["pods/eviction"], allows=False, code=429):
+    with SlowWebhook(
+        sandbox, tmp_path, seconds=0, resources=["pods/eviction"], allows=False, code=429
+    ) as webhook:
+        wait_for_eviction_webhook(sandbox, webhook)
         found = drain(sandbox, queue, "Blocked", drain={"rate": 10})
         assert running(other) == set()
         found = wait_for_drain(sandbox, queue, "Blocked", blocked=10, evicted=10)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from tests.support.drain.draining import (
     budget,
     drain,
     leaving,
+    patch_with_deadline,
     running,
     wait_for_drain,
     wait_for_running,
@@ -96,12 +96,6 @@ def plugin(sandbox: Sandbox, *words: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def soon(sandbox: Sandbox) -> str:
-    """A time that is to come, and does in a moment, by the API server's clock."""
-    made = sandbox.pod("would-be", dry=True).must(201).body["metadata"]["creationTimestamp"]
-    return f"{datetime.fromisoformat(made) + timedelta(seconds=3):%Y-%m-%dT%H:%M:%SZ}"
-
-
 # Places in flight
 
 
@@ -170,7 +164,7 @@ def test_a_deadline_that_deletes_cuts_the_grace_of_pods_that_are_terminating(
     sandbox.patch_queue(queue, stopPolicy=DRAIN).must()
     until(lambda: len(leaving(sandbox)) == 2, "both to be on their way")
     assert {grace(sandbox, "evicted-0"), grace(sandbox, "deleted-0")} == {YEARS}
-    sandbox.patch_queue(queue, drain={"deadline": soon(sandbox), "afterDeadline": "Delete"}).must()
+    patch_with_deadline(sandbox, queue, seconds=3, afterDeadline="Delete")
     for name in ("evicted-0", "deleted-0"):
         sandbox.event(name, "GracePeriodCut", "was cut to")
     wait_for_drain(sandbox, queue, "Drained", left=0)
@@ -182,7 +176,7 @@ def test_pods_that_are_left_at_the_deadline_are_not_given_years(sandbox: Sandbox
     wait_for_running(sandbox, 2)
     budget(sandbox, "kept", {"app": "kept"}, minAvailable=2)
     drain(sandbox, queue, "Blocked")
-    sandbox.patch_queue(queue, drain={"deadline": soon(sandbox), "afterDeadline": "Delete"}).must()
+    patch_with_deadline(sandbox, queue, seconds=3, afterDeadline="Delete")
     wait_for_drain(sandbox, queue, "Drained", left=0, deleted=2)
 
 

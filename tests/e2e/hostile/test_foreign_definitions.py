@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from localcluster import apiserver, processes
+from localcluster import apiserver
 from localcluster.apiserver import Https
 from localcluster.cluster import LocalCluster
-from localcluster.components import BY_NAME
 from localcluster.layout import ROOT
-from tests.support.e2e.api_requests import Object
+from tests.e2e.localcluster.test_refused_starts import read_leases, start
+from tests.support.e2e.api_requests import JSON, Object
 from tests.support.e2e.objects import (
     gates,
     is_answered,
     is_stopped,
+    queue_body,
 )
 from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import settled, until
@@ -55,18 +57,19 @@ def sandbox(module_cluster: LocalCluster) -> Iterator[Sandbox]:
     made = Sandbox(module_cluster)
     yield made
     mend(made)
-    until(lambda: not missing(made), "the server to be ready again")
+    until_mended(made)
     made.clear()
     made.close()
 
 
 def apply_foreign(sandbox: Sandbox) -> None:
     """As `kubectl replace` of another project's definition would."""
-    found = sandbox.api.get(CRD).must().body
-    version = found["spec"]["versions"][0]
-    version["schema"]["openAPIV3Schema"] = FOREIGN_SCHEMA
-    del version["additionalPrinterColumns"]
-    sandbox.cluster.kubectl("replace", "-f", "-", stdin=json.dumps(found))
+    version = "/spec/versions/0"
+    change: list[Object] = [
+        {"op": "replace", "path": f"{version}/schema/openAPIV3Schema", "value": FOREIGN_SCHEMA},
+        {"op": "remove", "path": f"{version}/additionalPrinterColumns"},
+    ]
+    sandbox.api.patch(CRD, change, kind=JSON).must()
 
 
 def mend(sandbox: Sandbox) -> None:
@@ -86,6 +89,19 @@ def missing(sandbox: Sandbox) -> str:
     return "; ".join(found["missing"])
 
 
+def until_mended(sandbox: Sandbox) -> None:
+    """Returns once the server is ready, and the API server keeps our fields: they hear of it apart."""
+    suspended = queue_body(sandbox.named("probe"), state="Suspended")
+
+    def is_mended() -> bool:
+        if missing(sandbox):
+            return False
+        answer = sandbox.api.create(f"{QUEUES}?dryRun=All", suspended)
+        return answer.status == 201 and answer.body["spec"].get("state") == "Suspended"
+
+    until(is_mended, "the server to be ready again")
+
+
 def until_noticed(sandbox: Sandbox) -> str:
     return until(
         lambda: (said := missing(sandbox)) and "lacks" in said and said, "the definition to be named"
@@ -99,7 +115,7 @@ def test_the_missing_fields_are_named_with_the_way_out(sandbox: Sandbox) -> None
     assert "queues.scheduling.volcano.sh lacks spec.state, spec.stopPolicy" in said
     assert "kubectl apply --server-side --force-conflicts -k manifests/crds" in said
     mend(sandbox)
-    until(lambda: not missing(sandbox), "the server to be ready again")
+    until_mended(sandbox)
 
 
 def test_a_stop_outlives_a_foreign_definition(sandbox: Sandbox) -> None:
@@ -108,14 +124,14 @@ def test_a_stop_outlives_a_foreign_definition(sandbox: Sandbox) -> None:
     sandbox.suspend(queue)
     sandbox.pods("parked", 2, queue)
     sandbox.queue_that(queue, "count its pods", lambda found: counted(found) == 2)
-    before = stored_version(sandbox, queue)
+    before = settled(lambda: stored_version(sandbox, queue), "the queue", seconds=1.0)
     apply_foreign(sandbox)
     until_noticed(sandbox)
     until(lambda: "stopPolicy" not in sandbox.read_queue(queue)["spec"], "the fields to be left out")
     sandbox.api.delete(f"{sandbox.pods_path}/parked-0?gracePeriodSeconds=0").must()
     assert settled(lambda: stored_version(sandbox, queue), "the queue") == before
     mend(sandbox)
-    until(lambda: not missing(sandbox), "the server to be ready again")
+    until_mended(sandbox)
     found = sandbox.queue_that(queue, "count its pods anew", lambda found: counted(found) == 1)
     assert found["spec"]["state"] == "Suspended"
     assert is_stopped(found)
@@ -152,29 +168,30 @@ def test_after_it_is_mended_all_goes_on_by_itself(sandbox: Sandbox) -> None:
     apply_foreign(sandbox)
     until_noticed(sandbox)
     mend(sandbox)
-    until(lambda: not missing(sandbox), "the server to be ready again")
+    until_mended(sandbox)
     until(lambda: sandbox.patch_queue(queue, state="Open").status == 200, "the queue to be resumed")
     until(lambda: is_answered(sandbox.read_queue(queue)), "the resume to be answered")
     sandbox.all_bound([f"parked-{number}" for number in range(3)])
 
 
-def test_a_server_that_starts_with_a_foreign_definition_decides_nothing(sandbox: Sandbox) -> None:
-    """It was stopped when ours was replaced: it says what is wrong before it has read one queue."""
+def test_a_server_does_not_start_with_a_foreign_definition_and_writes_nothing(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """It was stopped when ours was replaced: it ends and says why; after the way out it goes on."""
     queue = sandbox.queue()
     sandbox.suspend(queue)
+    cluster = sandbox.cluster
+    cluster.stop_components("server")
     before = stored_version(sandbox, queue)
-    sandbox.cluster.stop_components("server")
     apply_foreign(sandbox)
-    start_server(sandbox.cluster)
-    until_noticed(sandbox)
+    leases = read_leases(cluster)
+    done = start(cluster, tmp_path / "certs")
+    assert done.returncode == 1
+    assert "queues.scheduling.volcano.sh lacks spec.state, spec.stopPolicy" in done.stderr
+    assert "kubectl apply --server-side --force-conflicts -k manifests/crds" in done.stderr
+    assert not (tmp_path / "certs").exists()
+    assert read_leases(cluster) <= leases
     mend(sandbox)
-    until(lambda: not missing(sandbox), "the server to be ready")
+    cluster.start_components("server")
     found = sandbox.read_queue(queue)
     assert (found["spec"]["state"], found["metadata"]["resourceVersion"]) == ("Suspended", before)
-
-
-def start_server(cluster: LocalCluster) -> None:
-    """Neither waited for nor given its manifests again, which would mend what is foreign."""
-    layout = cluster.layout
-    command = BY_NAME["server"].command(layout, cluster.ports)
-    processes.spawn(command, folder=layout.folder, component="server", log=layout.log("server"))

@@ -21,10 +21,12 @@ from tests.support.e2e.objects import (
     GROUPED_BY,
     NAMED_BY,
     binding_body,
+    condition,
     pod_body,
     podgroup_body,
 )
 from tests.support.e2e.sandbox import RBAC, Sandbox
+from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import (
     DEPLOYMENT,
     JOB,
@@ -186,6 +188,10 @@ def applied(sandbox: Sandbox, path: str, fields: Object) -> tuple[int, str]:
 
 
 def test_what_is_ours_means_nothing_on_a_pod_of_no_queue(mallory: Sandbox, flowing: str) -> None:
+    until(
+        lambda: mallory.pod("probe", dry=True, annotations={QUEUE: flowing}).status == 201,
+        "the namespace to be known",
+    )
     marked = asking("marked", "", {MARKERS[0]: "1"})
     marked["metadata"] |= {"annotations": {QUEUE: flowing, ADMISSION: "x"}, "labels": {QUEUE: flowing}}
     made = post(mallory, marked).must(201).body
@@ -226,8 +232,11 @@ def test_a_forged_owner_makes_no_accepted_work(mallory: Sandbox, flowing: str) -
     """Its name and UID are those of work that the queue had accepted."""
     accepted = work_body(DEPLOYMENT, "accepted", flowing, replicas=1)
     real = post(mallory, accepted, DEPLOYMENT.path(mallory.namespace)).must(201).body
-    mallory.in_state(flowing, "Open")
     mallory.edit(flowing, state="Closed")
+    kept = f"kept from Closed by deployment {mallory.namespace}/accepted"
+    mallory.queue_that(
+        flowing, "name the Deployment", lambda queue: kept in condition(queue, "Accepting")["message"]
+    )
     for made, body in (
         (None, pod_body("forged", flowing)),
         (REPLICA_SET, work_body(REPLICA_SET, "forged", flowing, replicas=1)),

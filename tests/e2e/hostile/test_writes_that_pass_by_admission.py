@@ -126,7 +126,7 @@ def test_a_webhook_after_ours_takes_no_member_out_of_its_queue(
     """Without the label no replica would see the pod, and its queue's stops would miss it."""
     queue = sandbox.queue()
     with PatchingWebhook(sandbox, tmp_path, patch):
-        until(lambda: not _is_created(sandbox, queue), "the webhook to be called")
+        until(lambda: _is_refused(sandbox, queue), "the webhook to be called")
         sandbox.pod(NAME, queue, schedulerName=NOBODY).must_refuse(f"another webhook {denial}")
 
 
@@ -139,12 +139,14 @@ def test_a_webhook_after_ours_takes_no_pod_out_of_its_namespaces_queue(
         f"/api/v1/namespaces/{sandbox.namespace}", {"metadata": {"annotations": {NAMED_BY: queue}}}
     ).must()
     until(
-        lambda: GATE in _dry_run(sandbox).body["metadata"].get("labels", {}),
+        lambda: (
+            (answer := _dry_run(sandbox)).status == 201 and GATE in answer.body["metadata"].get("labels", {})
+        ),
         "the namespace's pods to be members",
     )
     patch = [REMOVES_LABEL, {"op": "remove", "path": ANNOTATION}]
     with PatchingWebhook(sandbox, tmp_path, patch):
-        until(lambda: not _is_created(sandbox), "the webhook to be called")
+        until(lambda: _is_refused(sandbox), "the webhook to be called")
         sandbox.pod(NAME, schedulerName=NOBODY).must_refuse("another webhook made this pod a member")
 
 
@@ -152,13 +154,14 @@ def test_a_webhook_after_ours_makes_no_pod_a_member(sandbox: Sandbox, tmp_path: 
     queue = sandbox.queue()
     patch = [{"op": "add", "path": "/metadata/annotations", "value": {NAMED_BY: queue}}]
     with PatchingWebhook(sandbox, tmp_path, patch):
-        until(lambda: not _is_created(sandbox), "the webhook to be called")
+        until(lambda: _is_refused(sandbox), "the webhook to be called")
         sandbox.pod(NAME, schedulerName=NOBODY).must_refuse("another webhook made this pod a member")
 
 
-def _is_created(sandbox: Sandbox, queue: str = "") -> bool:
-    """Whether such a pod would be created."""
-    return _dry_run(sandbox, queue).status == 201
+def _is_refused(sandbox: Sandbox, queue: str = "") -> bool:
+    """Whether such a pod would be refused for what another webhook made of it."""
+    answer = _dry_run(sandbox, queue)
+    return answer.status == 403 and "another webhook" in answer.message
 
 
 def _dry_run(sandbox: Sandbox, queue: str = "") -> Answer:

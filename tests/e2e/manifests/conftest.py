@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 import yaml
 
 from localcluster.cluster import LocalCluster
-from localcluster.exceptions import BuildFailed
+from tests.conftest import started_and_ended
 from tests.support.manifests.admission_recorder import Recorder
 from tests.support.manifests.bare_api import (
     QUEUES,
@@ -30,15 +29,7 @@ MANIFESTS = ROOT / "manifests"
 @pytest.fixture(scope="package")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A control plane without our server and without webhooks."""
-    folder = tmp_path_factory.mktemp(f"cluster-of-{os.getpid()}-", numbered=True)
-    try:
-        bare = LocalCluster.start(folder, nodes=0, server=False)
-    except BuildFailed as exc:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"NO CONTROL PLANE, so this is not tested: {exc}")
-    yield bare
-    bare.stop()
+    yield from started_and_ended(tmp_path_factory, nodes=0, server=False)
 
 
 @pytest.fixture(scope="package")

@@ -62,7 +62,8 @@ QUEUES = "scheduling.volcano.sh/queues"
     ],
 )
 def test_the_server_may(api: Api, verb: str, resource: str, where: dict[str, str]) -> None:
-    assert api.may(SERVER, verb, resource, **where)
+    """The API server hears of roles a little after they were applied."""
+    eventually(lambda: api.may(SERVER, verb, resource, **where))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_the_server_may_not(api: Api, verb: str, resource: str, where: dict[str,
 
 def test_the_scheduler_may_fetch_what_to_trust_and_nothing_secret(api: Api) -> None:
     user, name = "system:kube-scheduler", {"namespace": "sluice-system", "name": "sluice-ca"}
-    assert api.may(user, "get", "/configmaps", **name)
+    eventually(lambda: api.may(user, "get", "/configmaps", **name))
     assert not api.may(user, "get", "/secrets", **name)
 
 

@@ -33,10 +33,14 @@ def queue(sandbox: Sandbox) -> str:
 
 
 def deployed(sandbox: Sandbox, queue: str, name: str = "work", **spec: Any) -> Object:
-    """A Deployment whose pods run."""
+    """A Deployment of one pod that is on a node, as the server knows."""
     body = sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, name, queue, **spec)).must().body
-    until(lambda: sandbox.read_pods() and not sandbox.waiting(), "its pods to be bound")
+    sandbox.queue_that(queue, "count its pod", lambda found: allocated_pods(found) == "1")
     return body
+
+
+def allocated_pods(queue: Object) -> str:
+    return str(queue["status"].get("allocated", {}).get("pods", "0"))
 
 
 def closed(sandbox: Sandbox, queue: str) -> None:
@@ -76,8 +80,8 @@ def test_a_jobs_late_pods_come_while_closing(sandbox: Sandbox, queue: str) -> No
     """It was suspended by its user, and not by the close, which is no end of it."""
     sandbox.make(JOB, work_body(JOB, "work", queue, suspend=True)).must()
     closed(sandbox, queue)
-    found = sandbox.read_queue(queue)
-    assert f"kept from Closed by job {sandbox.namespace}/work" in condition(found, "Accepting")["message"]
+    kept = f"kept from Closed by job {sandbox.namespace}/work"
+    sandbox.queue_that(queue, "name the Job", lambda found: kept in condition(found, "Accepting")["message"])
     sandbox.api.patch(f"{JOB.path(sandbox.namespace)}/work", {"spec": {"suspend": False}}).must()
     until(lambda: sandbox.read_pods() and not sandbox.waiting(), "its pod to be bound")
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.e2e.api_requests import Answer, Object
+from tests.support.e2e.kubernetes_version import RETRIES_FOR_NODES, needs
+from tests.support.e2e.modes import make_room, wait_for_room
 from tests.support.e2e.objects import (
     COMPLETES,
     GATE,
@@ -53,6 +55,14 @@ def test_a_member_gets_the_marker(sandbox: Sandbox, queue: str) -> None:
     """Requests and limits alike, as the API server wants it of an extended resource; the rest stays."""
     held = resources(sandbox.pod("member", queue, cpu="1").must(201).body)
     assert held == {"requests": {"cpu": "1", MARKER: "1"}, "limits": {MARKER: "1"}}
+
+
+@needs(held=RETRIES_FOR_NODES, reason="kube-scheduler retries a member for a node within five minutes only")
+def test_a_member_that_fits_no_node_is_bound_once_a_node_is_changed(sandbox: Sandbox, queue: str) -> None:
+    """Though it requests the marker, which no node has."""
+    late = wait_for_room(sandbox, "late", 1, queue)
+    make_room(sandbox)
+    sandbox.all_bound(late)
 
 
 def test_a_member_of_an_open_queue_gets_no_gate(sandbox: Sandbox, queue: str) -> None:
@@ -169,7 +179,13 @@ def test_all_pods_of_a_namespace_that_names_a_queue_are_members(sandbox: Sandbox
     """The pods themselves say nothing."""
     annotation = {"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": queue}}}
     sandbox.api.patch(sandbox.home, annotation).must()
-    until(lambda: written(would_be(sandbox)) == (queue, queue), "its pods to be members")
+
+    def is_member() -> bool:
+        """Until both webhooks and the server know the annotation, such a pod may be refused."""
+        answer = sandbox.pod("would-be", dry=True)
+        return answer.status == 201 and written(answer.body) == (queue, queue)
+
+    until(is_member, "its pods to be members")
 
 
 def test_the_built_in_queues_are_there(sandbox: Sandbox) -> None:

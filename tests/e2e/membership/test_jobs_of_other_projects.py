@@ -31,8 +31,6 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 VOLCANO_JOB = WorkloadKind("Job", "batch.volcano.sh/v1alpha1", "jobs")
 JOB_SET = WorkloadKind("JobSet", "jobset.x-k8s.io/v1alpha2", "jobsets")
 BOTH = pytest.mark.parametrize("made", [VOLCANO_JOB, JOB_SET], ids=["Volcano's Job", "JobSet"])
-#: A kind that is installed while the server runs is found after ten seconds at most.
-FOUND = 30.0
 
 
 def definition(made: WorkloadKind) -> Object:
@@ -138,7 +136,7 @@ def test_a_live_one_keeps_its_queue_from_closed(own_sandbox: Sandbox, made: Work
         closing = own_sandbox.answered(queue)
         return f"kept from Closed by {name}" in condition(closing, "Accepting")["message"]
 
-    until(named, "the job to be known", seconds=FOUND)
+    until(named, "the job to be known")
     done = {"state": {"phase": "Completed"}} if made is VOLCANO_JOB else {"terminalState": "Completed"}
     own_sandbox.api.patch(f"{made.path(own_sandbox.namespace)}/kept/status", {"status": done}).must()
     own_sandbox.in_state(queue, "Closed")
@@ -164,6 +162,6 @@ def test_a_job_of_an_accepted_jobset_is_taken_while_closing(own_sandbox: Sandbox
             == 201
         )
 
-    until(taken, "the JobSet to be known", seconds=FOUND)
+    until(taken, "the JobSet to be known")
     own_sandbox.api.create(JOB.path(own_sandbox.namespace), job).must_refuse("takes no new jobs")
     own_sandbox.api.create(JOB.path(own_sandbox.namespace), job, user=user).must(201)

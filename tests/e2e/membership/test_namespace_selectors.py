@@ -48,6 +48,19 @@ def label(sandbox: Sandbox, *, on: bool) -> None:
     sandbox.api.patch(sandbox.home, {"metadata": {"labels": {LABEL: value}}}).must()
 
 
+def selecting_queue(sandbox: Sandbox) -> str:
+    """A queue that selects the namespace, which the server knows."""
+    label(sandbox, on=True)
+    queue = sandbox.queue(namespaceSelector=team(sandbox))
+
+    def is_selected() -> bool:
+        answer = sandbox.pod("probe", queue, dry=True)
+        return answer.status == 201 and not gates(answer.body)
+
+    until(is_selected, "the namespace's label to be known")
+    return queue
+
+
 def denial(sandbox: Sandbox, queue: str, *, by: str = "") -> str:
     """What everybody says of a namespace without the label."""
     whose = f'its ancestor "{by}"' if by else "the queue"
@@ -86,6 +99,7 @@ def test_a_stranger_cannot_run_work_from_a_stopped_namespace_queue_by_naming_ano
     below = sandbox.queue("below", parent=theirs)
     sandbox.api.patch(sandbox.home, {"metadata": {"annotations": {NAMED_BY: mine}}}).must()
     sandbox.suspend(mine)
+    until(lambda: sandbox.pod("probe", theirs, dry=True).status == 403, "the namespace's labels to be known")
     refused_everywhere(sandbox, theirs, denial(sandbox, theirs))
     sandbox.pod("stranger", below).must_refuse(denial(sandbox, below, by=theirs))
     # What it may have is moved nowhere.
@@ -107,8 +121,7 @@ def test_a_stranger_cannot_run_work_from_a_stopped_namespace_queue_by_naming_ano
 
 def test_a_change_of_labels_parks_who_waits_leaves_who_runs_and_lets_all_go_again(sandbox: Sandbox) -> None:
     """Who waits says why, on itself and on its workload, gated or not; by hand nothing is bound either."""
-    label(sandbox, on=True)
-    queue = sandbox.queue(namespaceSelector=team(sandbox))
+    queue = selecting_queue(sandbox)
     sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", queue, replicas=2)).must(201)
     ran = wait_for_running(sandbox, 2, "web-")
     early = sandbox.pods("early", 2, queue, gated=True)
@@ -127,7 +140,7 @@ def test_a_change_of_labels_parks_who_waits_leaves_who_runs_and_lets_all_go_agai
         assert gates(sandbox.reason_on(name, text)) == [GATE]
         sandbox.event(name, "NamespaceNotSelected", text)
     sandbox.event("web", "NamespaceNotSelected", text)
-    until(lambda: sandbox.bind("foreign").status == 403, "the bind by hand to be refused")
+    until(lambda: sandbox.bind("foreign", dry=True).status == 403, "the bind by hand to be refused")
     sandbox.bind("foreign").must_refuse(text)
     assert all(on_a_node(sandbox.read_pod(name)) for name in ran)
     sandbox.queue_that(queue, "count 7", lambda found: found["status"]["pods"].get("notSelected") == 7)
@@ -185,10 +198,10 @@ def test_a_queue_moved_below_a_narrow_one_is_narrow_too(sandbox: Sandbox) -> Non
 def test_what_strangers_left_keeps_a_queue_from_nothing(sandbox: Sandbox) -> None:
     """Neither from Drained, nor from children, nor from Closed, nor from being deleted: a pod that a budget
     keeps for good runs on meanwhile."""
-    label(sandbox, on=True)
-    queue = sandbox.queue(namespaceSelector=team(sandbox))
+    queue = selecting_queue(sandbox)
     sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", queue, replicas=2)).must(201)
     ran = wait_for_running(sandbox, 2, "web-")
+    sandbox.queue_that(queue, "count its pods", lambda found: found["status"]["pods"].get("running") == 2)
     budget(sandbox, "keeps", {"app": "web"}, maxUnavailable=0)
     crowded = queue_body(sandbox.named("child"), parent=queue)
     sandbox.api.create(QUEUES, crowded).must_refuse("pods of its own")
@@ -209,12 +222,13 @@ def test_what_strangers_left_keeps_a_queue_from_nothing(sandbox: Sandbox) -> Non
 
 def test_jobs_of_a_cronjob_are_new_work_and_a_sleeping_deployment_stays_asleep(sandbox: Sandbox) -> None:
     """Both were there before the labels changed."""
-    label(sandbox, on=True)
-    queue = sandbox.queue(namespaceSelector=team(sandbox))
+    queue = selecting_queue(sandbox)
     sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", queue, replicas=0)).must(201)
-    sandbox.make(CRON_JOB, work_body(CRON_JOB, "often", queue, schedule="* * * * *")).must(201)
+    sandbox.make(CRON_JOB, work_body(CRON_JOB, "often", queue)).must(201)
     label(sandbox, on=False)
     until(lambda: sandbox.pod("new", queue, dry=True).status == 403, "the change of labels to be seen")
+    often = f"{CRON_JOB.path(sandbox.namespace)}/often"
+    sandbox.api.patch(often, {"spec": {"schedule": "@every 1s"}}).must()
     sandbox.scale("web", 1, refused=f"new work, and {denial(sandbox, queue)}")
     sandbox.event("often", "FailedCreate", "is not for namespace")
     assert sandbox.api.get(JOB.path(sandbox.namespace)).must().body["items"] == []

@@ -84,7 +84,7 @@ def test_a_closed_queue_refuses_it_where_its_user_is(
 def test_one_that_names_no_queue_is_none_of_our_business(sandbox: Sandbox, made: WorkloadKind) -> None:
     """Nothing is written on it, and what a user wrote in our name is taken off."""
     wanted = work_body(made, "work", annotations={GATE: "root"})
-    until(lambda: sandbox.make(made, wanted, dry=True).status != 503, "the namespace to be known")
+    until(lambda: sandbox.make(made, wanted, dry=True).status == 201, "the namespace to be known")
     body = sandbox.make(made, wanted).must().body
     assert GATE not in body["metadata"].get("labels", {})
     assert GATE not in template_of(body)["metadata"].get("annotations", {})
@@ -163,7 +163,8 @@ def test_a_closing_queue_names_the_work_that_keeps_it(sandbox: Sandbox, queue: s
     """The workload that a user made, rather than one of its pods."""
     sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "work", queue, replicas=2)).must()
     until(lambda: len(sandbox.read_pods()) == 2, "its pods")
-    found = sandbox.edit(queue, state="Closed")
-    assert (
-        f"kept from Closed by deployment {sandbox.namespace}/work" in condition(found, "Accepting")["message"]
+    sandbox.edit(queue, state="Closed")
+    kept = f"kept from Closed by deployment {sandbox.namespace}/work"
+    sandbox.queue_that(
+        queue, "name the Deployment", lambda found: kept in condition(found, "Accepting")["message"]
     )

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import signal
 
-import pytest
-
-from localcluster.cluster import LocalCluster
 from queues.mode import Mode
-from tests.conftest import end, end_abandoned, folder_name, start
 from tests.e2e.acknowledgement.test_stop_in_mid_flow import run_rounds
 from tests.e2e.stops.test_recreating_parked_pods import all_gated, pending_before
 from tests.support.e2e.modes import (
@@ -24,21 +20,8 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import DEPLOYMENT
 
-
-@pytest.fixture(scope="module")
-def its_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    end_abandoned()
-    started = start(tmp_path_factory.mktemp(folder_name(), numbered=True), mode=Mode.GATE)
-    yield started
-    end(started)
-
-
-@pytest.fixture
-def sandbox(its_cluster: LocalCluster) -> Iterator[Sandbox]:
-    made = Sandbox(its_cluster)
-    yield made
-    made.leave()
-    made.close()
+#: Of `configured_cluster`.
+CLUSTER = {"mode": Mode.GATE}
 
 
 def test_a_member_is_as_its_user_wrote_it_and_gated_while_its_queue_is_stopped(sandbox: Sandbox) -> None:
@@ -71,6 +54,37 @@ def test_binds_of_pods_that_were_pending_before_a_stop_are_refused(sandbox: Sand
     assert sandbox.bound(pending) == set()
     sandbox.edit(queue, state="Open")
     sandbox.all_bound(pending)
+
+
+def test_a_replica_that_does_not_answer_lets_no_bind_past_a_stop(sandbox: Sandbox) -> None:
+    """It is called, and hangs: binds are refused in the guarded namespace, those of no queue too, and nowhere
+    else. Once it answers, pods of no queue are bound, and those of the stopped queue are not."""
+    queue = sandbox.queue()
+    pending = wait_for_room(sandbox, "pending", 2, queue)
+    sandbox.suspend(queue)
+    elsewhere = Sandbox(sandbox.cluster)
+    sandbox.cluster.signal_component("server", signal.SIGSTOP)
+    try:
+        others = sandbox.pods("other", 1)
+        make_room(sandbox)
+        until(lambda: unanswered_binds(sandbox) >= {*pending, *others}, "binds that nobody answers for")
+        elsewhere.all_bound(elsewhere.pods("other", 1))
+        assert sandbox.bound([*pending, *others]) == set()
+    finally:
+        sandbox.cluster.signal_component("server", signal.SIGCONT)
+    sandbox.all_bound(others)
+    for name in pending:
+        sandbox.reason_on(name, suspended_text(queue))
+    assert sandbox.bound(pending) == set()
+    sandbox.edit(queue, state="Open")
+    sandbox.all_bound(pending)
+    elsewhere.leave()
+    elsewhere.close()
+
+
+def unanswered_binds(sandbox: Sandbox) -> set[str]:
+    """The pods whose bind was refused because the guard could not be called."""
+    return {bind.pod for bind in sandbox.binds() if not bind.dry_run and bind.code == 500}
 
 
 def test_with_parked_recreate_pods_whose_bind_was_refused_come_back_gated(sandbox: Sandbox) -> None:

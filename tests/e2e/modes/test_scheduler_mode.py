@@ -5,16 +5,17 @@ The cluster's own kube-scheduler knows nothing of the server.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 
 from localcluster.cluster import LocalCluster
 from localcluster.exceptions import StartFailed
 from localcluster.layout import OWN_SCHEDULER
 from queues.mode import Mode
-from tests.conftest import end, end_abandoned, folder_name, start
 from tests.e2e.acknowledgement.test_stop_in_mid_flow import run_rounds
+from tests.e2e.localcluster.test_refused_starts import start as refused_start
 from tests.support.e2e.modes import (
     alive,
     fill_nodes,
@@ -26,26 +27,14 @@ from tests.support.e2e.modes import (
 from tests.support.e2e.objects import GATE, condition, gates, suspended_text
 from tests.support.e2e.policies import NAME, NAMESPACE, policy
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.wait import settled
+from tests.support.e2e.wait import settled, until
+from tests.support.paths import ROOT
 
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 CLUSTERS = "system:kube-scheduler"
 OURS = "system:serviceaccount:sluice-system:sluice"
-
-
-@pytest.fixture(scope="module")
-def its_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    end_abandoned()
-    started = start(tmp_path_factory.mktemp(folder_name(), numbered=True), mode=Mode.SCHEDULER)
-    yield started
-    end(started)
-
-
-@pytest.fixture
-def sandbox(its_cluster: LocalCluster) -> Iterator[Sandbox]:
-    made = Sandbox(its_cluster)
-    yield made
-    made.leave()
-    made.close()
+#: Of `configured_cluster`.
+CLUSTER = {"mode": Mode.SCHEDULER}
 
 
 def test_members_go_by_our_scheduler_and_all_others_by_the_clusters(sandbox: Sandbox) -> None:
@@ -57,7 +46,7 @@ def test_members_go_by_our_scheduler_and_all_others_by_the_clusters(sandbox: San
     assert {mode_of(pods[name]) for name in members} == {Mode.SCHEDULER}
     assert {pods[name]["spec"]["schedulerName"] for name in others} == {"default-scheduler"}
     assert "sluice.dev/member" not in str(pods)
-    by_user = {bind.pod: bind.user for bind in sandbox.binds() if bind.bound}
+    by_user = {bind.pod: bind.user for bind in sandbox.binds_of([*members, *others])}
     assert by_user == {**dict.fromkeys(members, OURS), **dict.fromkeys(others, CLUSTERS)}
     assert OWN_SCHEDULER in sandbox.cluster.info["pids"]
 
@@ -107,7 +96,7 @@ def test_a_policy_scores_nodes_without_a_resource_on_the_pods(sandbox: Sandbox) 
     sandbox.create(f"/api/v1/namespaces/{NAMESPACE}/configmaps", policies)
     queue = sandbox.queue(schedulerPolicy="packed")
     sandbox.queue_that(
-        queue, "find its policy", lambda read: condition(read, "PolicyResolved")["status"] == "True"
+        queue, "find its policy", lambda read: condition(read, "PolicyResolved").get("status") == "True"
     )
     asked = sandbox.calls("/extender/prioritize")
     names = [f"packed-{number}" for number in range(4)]
@@ -118,3 +107,39 @@ def test_a_policy_scores_nodes_without_a_resource_on_the_pods(sandbox: Sandbox) 
     pods = sandbox.read_pods()
     assert len({pods[name]["spec"]["nodeName"] for name in names}) == 1
     assert "sluice.dev/scored" not in str(pods)
+
+
+def test_a_right_that_our_kube_scheduler_lacks_is_named_before_anything_is_written(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    cluster = sandbox.cluster
+    sandbox.api.delete(f"{BINDINGS}/sluice-volume-scheduler").must()
+    try:
+        done = refused_start(cluster, tmp_path / "certs")
+        assert done.returncode == 1
+        assert "our own kube-scheduler has our service account, which may not" in done.stderr
+        assert "update persistentvolumes everywhere" in done.stderr
+        assert "-f manifests/ways/scheduler/rights.yaml" in done.stderr
+        assert not (tmp_path / "certs").exists()
+    finally:
+        cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "manifests/ways/scheduler/rights.yaml"))
+
+
+def test_our_scheduler_is_let_in_by_its_client_certificate_and_by_nothing_else(sandbox: Sandbox) -> None:
+    """The server asks its callers for certificates. The last test: our scheduler stays without one."""
+    cluster, queue = sandbox.cluster, sandbox.queue()
+    refused = r'sluice_requests_total{[^}]*code="401",path="/extender/filter"[^}]*}'
+    sandbox.pod("let-in", queue).must(201)
+    sandbox.all_bound(["let-in"])
+    assert sandbox.counted(refused) == 0
+
+    file = cluster.layout.own_scheduler_config
+    configuration = yaml.safe_load(file.read_text())
+    configuration["leaderElection"] = {"leaderElect": False}  # nobody waits until its Lease has ended
+    for extender in configuration["extenders"]:
+        extender["tlsConfig"] = {"insecure": True}
+    file.write_text(yaml.safe_dump(configuration))
+    cluster.restart_components(OWN_SCHEDULER)
+    sandbox.pod("anonymous", queue).must(201)
+    until(lambda: sandbox.counted(refused) > 0, "the server to answer 401")
+    assert sandbox.bound(["anonymous"]) == set()

@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import subprocess
+import tempfile
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ import pytest
 import yaml
 
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.wait import until
+from tests.support.e2e.wait import PATIENCE, until
 from tests.support.plugin.harness import (
     HOME,
     PLUGIN,
@@ -33,6 +34,13 @@ def config(cluster: LocalCluster, tmp_path: Path) -> Path:
     path = tmp_path / "config"
     path.write_bytes(cluster.client_kubeconfig.read_bytes())
     return path
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """For the temporary files of a command; leaves room for the path of a socket, however long TMPDIR is."""
+    with tempfile.TemporaryDirectory(prefix="t-", dir="/tmp") as name:
+        yield Path(name)
 
 
 def edit(path: Path, *, cluster: Mapping[str, Any] | None = None, **sections: Any) -> Path:
@@ -58,7 +66,6 @@ def error(*words: str, kubeconfig: Path | str = "/no-such-file", **environ: str)
 @contextmanager
 def watching(config: Path, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A `get -w` that has printed something; its temporary files are in the folder."""
-    folder.mkdir()
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": HOME.name,
@@ -94,8 +101,7 @@ def uses(folder: Path) -> list[str]:
     return found
 
 
-def test_the_socket_is_in_a_directory_that_only_its_user_may_enter(config: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "tmp"
+def test_the_socket_is_in_a_directory_that_only_its_user_may_enter(config: Path, folder: Path) -> None:
     with watching(config, folder):
         (private,) = folder.iterdir()
         assert stat.S_IMODE(private.stat().st_mode) == 0o700
@@ -104,22 +110,19 @@ def test_the_socket_is_in_a_directory_that_only_its_user_may_enter(config: Path,
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_kubectl_and_its_socket_are_gone_however_the_command_ends(
-    config: Path, tmp_path: Path, number: signal.Signals
+    config: Path, folder: Path, number: signal.Signals
 ) -> None:
     """Killed with SIGKILL it cannot end anybody: the shell that waits for that does it, in a moment."""
-    folder = tmp_path / "tmp"
     with watching(config, folder) as command:
         assert uses(folder)
         command.send_signal(number)
-        assert command.wait(10) == (130 if number == signal.SIGINT else -number)
+        assert command.wait(PATIENCE) == (130 if number == signal.SIGINT else -number)
         until(lambda: not uses(folder) and not list(folder.iterdir()), "the end of kubectl and its socket")
 
 
 @pytest.mark.parametrize("words", [["list"], ["list", "--context=none"], ["get", "none"], ["list", "--as=x"]])
-def test_nothing_is_left_where_it_is_done_or_fails(config: Path, tmp_path: Path, words: list[str]) -> None:
+def test_nothing_is_left_where_it_is_done_or_fails(config: Path, folder: Path, words: list[str]) -> None:
     """kubectl and its socket are gone at once; the shell that would have removed them ends a moment later."""
-    folder = tmp_path / "tmp"
-    folder.mkdir()
     plugin(*words, kubeconfig=config, environ={"TMPDIR": str(folder)})
     assert list(folder.iterdir()) == []
     assert "kubectl" not in uses(folder)
@@ -293,7 +296,7 @@ def test_what_a_credential_plugin_leaves_behind_does_not_hold_up_the_end(
     """Some start an agent, which keeps standard error open."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    user = login(tmp_path, f"cat {fifo} >/dev/null & exit 3")
+    user = login(tmp_path, f"cat '{fifo}' >/dev/null & exit 3")
     try:
         assert "failed with exit code 3" in error("list", kubeconfig=edit(config, user=user))
     finally:

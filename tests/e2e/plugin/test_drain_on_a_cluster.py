@@ -20,6 +20,7 @@ from tests.support.drain.drain_objects import (
     runs,
     spec,
 )
+from tests.support.drain.draining import wait_for_drain
 from tests.support.plugin.harness import PLUGIN
 from tests.support.plugin.sandbox import PluginSandbox
 
@@ -180,13 +181,15 @@ def test_a_branch_is_drained_and_waited_for_as_one(sandbox: PluginSandbox) -> No
 def test_a_blocker_for_good_shows_in_wait_get_tree_and_why(sandbox: PluginSandbox, queue: str) -> None:
     """The wait goes on until its time is up, and ends badly."""
     blocker = blocked_for_good(sandbox, queue)
-    done = sandbox.run("drain", queue, "--wait", "--timeout=15s")
+    sandbox.done("drain", queue)
+    wait_for_drain(sandbox.direct, queue, "Blocked", left=2, blocked=2)
+    done = sandbox.run("drain", queue, "--wait", "--timeout=5s")
     assert (done.returncode, "drained:" in done.stdout) == (1, False)
     assert (
         f'Warning: queue "{queue}" does not become empty by waiting: what is left is blocked by'
         in done.stderr
     )
-    assert "timed out after 15s" in done.stderr
+    assert "timed out after 5s" in done.stderr
     assert "afterDeadline" in done.stderr
     block = sandbox.done("get", queue).partition("Drain:")[2]
     assert "2 pods left (2 blocked)" in block
@@ -266,6 +269,7 @@ def test_a_user_who_may_not_read_pods_is_told_so(sandbox: PluginSandbox, queue: 
     kubectl("create", "clusterrole", named, *rule, f"--resource-name={queue}")
     kubectl("create", "clusterrolebinding", named, f"--clusterrole={named}", f"--user={named}")
     try:
+        sandbox.direct.may(named, "patch", "queues", "scheduling.volcano.sh", name=queue)
         blind = sandbox.run("drain", queue, "--dry-run=client", f"--as={named}")
         assert (blind.returncode, "the pods that would go cannot be listed: " in blind.stderr) == (1, True)
         refused = sandbox.run("drain", queue, f"--as={named}")
@@ -274,6 +278,7 @@ def test_a_user_who_may_not_read_pods_is_told_so(sandbox: PluginSandbox, queue: 
         place = ("-n", sandbox.namespace)
         kubectl("create", "role", "reader", "--verb=list", "--resource=pods", *place)
         kubectl("create", "rolebinding", "reader", "--role=reader", f"--user={named}", *place)
+        sandbox.direct.may(named, "list", "pods")
         told = sandbox.run("drain", queue, "--dry-run=client", f"--as={named}", *place)
         assert (told.returncode, f"pod {sandbox.namespace}/shell" in told.stdout) == (0, True), told.stderr
         assert f'Warning: only the pods of namespace "{sandbox.namespace}" are read' in told.stderr

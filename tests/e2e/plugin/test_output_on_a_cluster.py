@@ -19,6 +19,7 @@ def queues(cluster: LocalCluster) -> Iterator[list[str]]:
     names = [f"t-{uuid.uuid4().hex[:8]}-{letter}" for letter in "ab"]
     for weight, name in enumerate(names, start=1):
         cluster.kubectl("create", "-f", "-", stdin=json.dumps(queue(name, weight=weight)))
+        cluster.kubectl("wait", f"queue/{name}", "--for=jsonpath={.status.state}=Open", "--timeout=60s")
     yield names
     plugin_in_process("close", *names, "--wait=closed", kubeconfig=cluster.client_kubeconfig)
     plugin_in_process("delete", *names, kubeconfig=cluster.client_kubeconfig)
@@ -146,12 +147,14 @@ def test_describe_shows_the_history_once(cluster: LocalCluster, queues: list[str
 
 
 def test_version_says_all_three_as_far_as_they_may_be_known(cluster: LocalCluster) -> None:
-    """The server of this cluster runs without a Deployment."""
+    """The server of this cluster runs without a Deployment, and says its version on its Lease."""
     done = plugin("version", kubeconfig=cluster.client_kubeconfig)
     assert done.returncode == 0, done.stderr
     client, server, kubernetes = done.stdout.splitlines()
     assert client.startswith("Client Version: ")
-    assert server.startswith("Server Version: not known: no Deployment is labelled")
+    assert server.partition(": ") == ("Server Version", ": ", client.partition(": ")[2])
     assert kubernetes.startswith("Kubernetes Version: v1.")
+    unread = plugin("version", kubeconfig=cluster.user("reads-no-leases")).stdout
+    assert "Server Version" not in unread
     alone = plugin("version", "--client", "-ojson", environ={"PATH": "/no-such-file"})
     assert list(json.loads(alone.stdout)) == ["clientVersion"]

@@ -119,13 +119,33 @@ def test_a_user_is_told_the_missing_right_and_has_it_by_the_optional_role(sandbo
     refused = sandbox.run("policy", "list", *carol)
     assert refused.returncode == 1
     assert 'no right to "get" configmaps of that name in namespace "volcano-system"' in refused.stderr
-    assert "kubectl apply -k manifests/queue-readers" in refused.stderr
+    assert "kubectl apply --server-side -k manifests/queue-readers" in refused.stderr
     readers = str(ROOT / "manifests" / "queue-readers")
     sandbox.cluster.kubectl("apply", "-k", readers)
     try:
+        sandbox.direct.may("carol", "get", "queues", "scheduling.volcano.sh")
         assert "packed" in until(
             lambda: sandbox.run("policy", "list", *carol).stdout, "the right to be in effect"
         )
         assert explained(sandbox, "packed", *carol)["source"] == "Queue"
     finally:
         sandbox.cluster.kubectl("delete", "-k", readers)
+
+
+def test_why_names_the_extender_entry_that_the_scheduler_lacks(sandbox: PluginSandbox) -> None:
+    """Without the second one a pod whose policy scores nodes waits; with it, it is bound."""
+    cluster = sandbox.direct.cluster
+    cluster.configure_scheduler(without_scores)
+    try:
+        scored_pod(sandbox, "waits", "packed")
+        sandbox.direct.reason_on("waits", f"Insufficient {names.SCORED}")
+        text = sandbox.why("pod/waits")
+        assert f"its scheduler has no extender entry that ignores {names.SCORED}: add the one with" in text
+        assert names.MARKER not in text
+    finally:
+        cluster.configure_scheduler()
+    sandbox.direct.all_bound(["waits"])
+
+
+def without_scores(configuration: dict[str, Any]) -> None:
+    configuration["extenders"] = [each for each in configuration["extenders"] if "filterVerb" in each]

@@ -15,6 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from localcluster.cluster import LocalCluster
+from queues.labels import QUEUE
+from tests.support.e2e.api_requests import Api
+from tests.support.e2e.objects import pod_body
+from tests.support.e2e.wait import until
 from tests.support.paths import ROOT
 
 #: Seconds in which the cluster comes to the state that README shows.
@@ -49,6 +53,18 @@ def comparable(output: str) -> list[str]:
     return [FILLED_NODE.sub(lambda match: f"{match[1]} node {nodes.index(match[2])}", line) for line in lines]
 
 
+def wait_for_members_of(cluster: LocalCluster, namespace: str) -> None:
+    """Returns once new pods of the namespace are members: its annotation is known a little late."""
+    with Api(cluster) as api:
+        path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+
+        def is_member() -> bool:
+            meta = api.create(path, pod_body("would-be")).must(201).body["metadata"]
+            return QUEUE in meta.get("annotations", {})
+
+        until(is_member, f"pods of namespace {namespace} to be members")
+
+
 def test_the_tour_prints_what_it_says(module_cluster: LocalCluster, tmp_path: Path) -> None:
     """A `get`, `tree` or `why` is repeated until the cluster is as far; every other command runs once."""
     environ = {
@@ -75,7 +91,9 @@ def test_the_tour_prints_what_it_says(module_cluster: LocalCluster, tmp_path: Pa
             continue
         wanted, printed = comparable(output), run(command)
         reads = re.match(r"kubectl (get|queue (get|list|tree|why|policy explain)) ", f"{command} ")
-        until = time.monotonic() + PATIENCE
-        while reads and printed != wanted and time.monotonic() < until:
+        end = time.monotonic() + PATIENCE
+        while reads and printed != wanted and time.monotonic() < end:
             printed = run(command)
         assert printed == wanted, command
+        if annotated := re.match(r"kubectl annotate namespace (\S+) ", command):
+            wait_for_members_of(module_cluster, annotated[1])

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from localcluster.cluster import LocalCluster
+from tests.support.e2e.wait import until
 from tests.support.paths import ROOT
 from tests.support.plugin.sandbox import (
     NAMED_BY,
@@ -130,13 +131,43 @@ def test_a_queue_that_is_not_there_is_what_its_pod_waits_for(sandbox: PluginSand
     assert stop["wayOut"] == f"kubectl queue create {sandbox.namespace}-later"
 
 
+def queue_of_a_new_pod(sandbox: PluginSandbox) -> str:
+    """That admission would write on a pod which names none itself."""
+    meta = sandbox.direct.pod("would-be", dry=True).must(201).body["metadata"]
+    return str(meta.get("annotations", {}).get("sluice.dev/queue", ""))
+
+
 def test_a_namespace_that_names_the_queue_is_said_to(sandbox: PluginSandbox) -> None:
     """The pod itself names none."""
     queue = sandbox.queue("lab", "--state=suspended")
     sandbox.cluster.kubectl("annotate", "namespace", sandbox.namespace, f"{NAMED_BY}={queue}")
+    until(lambda: queue_of_a_new_pod(sandbox) == queue, "the annotation to be known")
     sandbox.make(pod("theirs"))
     belonging = sandbox.told("pod/theirs")["belonging"]
     assert (belonging["queue"], belonging["origin"]) == (queue, "namespace")
+
+
+def test_after_a_typo_of_its_namespace_was_corrected_the_command_of_the_note_moves_a_workload(
+    sandbox: PluginSandbox,
+) -> None:
+    """The correction alone moves nothing: the pod waits for a queue that does not exist."""
+    queue = sandbox.queue("lab")
+    annotate = ("annotate", "--overwrite", "namespace", sandbox.namespace)
+    sandbox.cluster.kubectl(*annotate, f"{NAMED_BY}={queue}-typo")
+    deployment = workload("Deployment", "apps/v1", "web", "", selector={"matchLabels": {"app": "web"}})
+    sandbox.make(deployment)
+    waiting = pod_of(sandbox, "web")
+    sandbox.cluster.kubectl(*annotate, f"{NAMED_BY}={queue}")
+    told = sandbox.told(waiting)
+    assert told["stops"][0]["wayOut"] == f"kubectl queue create {queue}-typo"
+    assert f'its namespace names queue "{queue}" now' in told["notes"][0]
+    kubectl, *command = told["notes"][1].removeprefix("to move it: ").split()
+    assert kubectl == "kubectl"
+    sandbox.cluster.kubectl(*command)
+    path = f"{sandbox.direct.pods_path}?labelSelector=sluice.dev/queue={queue}"
+    (moved, *_) = until(lambda: sandbox.direct.api.get(path).must().body["items"], f"a pod in {queue}")
+    assert sandbox.told(f"pod/{moved['metadata']['name']}")["stops"] == []
+    assert sandbox.told("deployment/web")["belonging"]["queue"] == queue
 
 
 def test_a_workload_that_names_the_queue_itself_is_said_to(sandbox: PluginSandbox) -> None:
@@ -158,6 +189,7 @@ def test_a_user_who_may_only_read_pods_sees_the_pod_s_condition(sandbox: PluginS
     role = ("-n", sandbox.namespace)
     sandbox.cluster.kubectl("create", "role", "reader", "--verb=get", "--resource=pods", *role)
     sandbox.cluster.kubectl("create", "rolebinding", "reader", "--role=reader", "--user=ann", *role)
+    sandbox.direct.may("ann", "get", "pods")
     said = (
         "wait",
         "pod/theirs",
@@ -180,6 +212,7 @@ def test_a_user_of_one_namespace_sees_the_events_of_the_workload(sandbox: Plugin
     sandbox.make(workload("Deployment", "apps/v1", "web", queue, selector={"matchLabels": {"app": "web"}}))
     role = ("-n", sandbox.namespace)
     sandbox.cluster.kubectl("create", "rolebinding", "bob", "--clusterrole=view", "--user=bob", *role)
+    sandbox.direct.may("bob", "get", "deployments", "apps")
     selector = "--field-selector=involvedObject.kind=Deployment,reason=QueueSuspended"
     sandbox.cluster.kubectl("wait", "event", *role, selector, "--for=create", "--timeout=60s")
     answer = sandbox.told("deploy/web", "--as=bob")
@@ -188,6 +221,7 @@ def test_a_user_of_one_namespace_sees_the_events_of_the_workload(sandbox: Plugin
     readers = str(ROOT / "manifests" / "queue-readers")
     sandbox.cluster.kubectl("apply", "-k", readers)
     try:
+        sandbox.direct.may("bob", "get", "queues", "scheduling.volcano.sh")
         answer = sandbox.told("deploy/web", "--as=bob", "--as-group=system:authenticated")
         assert (answer["fate"], answer["stops"][0]["queue"]) == ("Stopped", queue)
     finally:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from localcluster.cluster import LocalCluster
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import (
     COMPLETES,
@@ -140,7 +141,7 @@ def test_its_namespace_names_its_queue(sandbox: Sandbox, queue: str) -> None:
 
 
 def test_one_that_is_nested_as_deep_as_may_be_keeps_nobody_from_being_seen(
-    sandbox: Sandbox, queue: str, tmp_path: Path
+    sandbox: Sandbox, queue: str, tmp_path: Path, restored_cluster: LocalCluster
 ) -> None:
     """Its fields are free, so that whoever may group pods can write it: in a watch, and in the next list."""
     sandbox.podgroup("deep", queue)
@@ -152,7 +153,7 @@ def test_one_that_is_nested_as_deep_as_may_be_keeps_nobody_from_being_seen(
     sandbox.cluster.kubectl("patch", "podgroup", "deep", "--type=merge", "--patch-file", str(patch), *told)
     sandbox.podgroup("seen", queue)
     phase(sandbox, "Inqueue", "seen")
-    sandbox.cluster.restart_components("server")
+    restored_cluster.restart_components("server")
     sandbox.podgroup("listed", queue)
     phase(sandbox, "Inqueue", "listed")
     sandbox.cluster.kubectl("delete", "podgroup", "deep", *told)

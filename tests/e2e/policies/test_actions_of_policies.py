@@ -9,10 +9,8 @@ import pytest
 from tests.support.e2e.objects import on_a_node, why
 from tests.support.e2e.policies import Policies, policy
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.wait import until
+from tests.support.e2e.wait import PATIENCE, until
 
-#: kube-scheduler retries pods that an extender refused only after minutes, where nothing else changes.
-AT_ONCE = 10.0
 SMALL, LARGE = policy("enqueue, backfill"), policy("enqueue, allocate")
 
 Change = Callable[[Sandbox, Policies, str], object]
@@ -26,7 +24,10 @@ def waits(sandbox: Sandbox, name: str, queue: str, text: str, *, cpu: str = "") 
 
 
 def goes(sandbox: Sandbox, name: str) -> None:
-    until(lambda: on_a_node(sandbox.read_pod(name)), f"{name} to be bound", seconds=AT_ONCE)
+    """kube-scheduler retries pods that an extender refused only after five minutes, where nothing else
+    changes: so what is bound within `PATIENCE` was retried for the change.
+    """
+    until(lambda: on_a_node(sandbox.read_pod(name)), f"{name} to be bound", seconds=PATIENCE)
 
 
 CHANGES: dict[str, Change] = {

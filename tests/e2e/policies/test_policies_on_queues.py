@@ -189,7 +189,7 @@ def test_a_change_shows_on_a_thousand_queues_and_delays_no_stop(config_map: Poli
     sandbox = config_map.sandbox
     names = [sandbox.named(f"many-{number}") for number in range(MANY)]
     sandbox.make_queues(map(queue_body, names))
-    until(lambda: all(map(_is_known, _listed(sandbox))), "a thousand queues to be answered", seconds=90)
+    until(lambda: all(map(_is_known, _listed(sandbox))), "a thousand queues to be answered", seconds=300)
     before = sandbox.counted(WRITES)
 
     began = time.monotonic()
@@ -201,12 +201,14 @@ def test_a_change_shows_on_a_thousand_queues_and_delays_no_stop(config_map: Poli
     until(
         lambda: sandbox.counted(WRITES) - before >= MANY,
         "a write for each",
+        seconds=300,
         share=0,
     )
     written = time.monotonic() - began
     until(
         lambda: {_resolution(each) for each in _listed(sandbox)} == {("True", "Global")},
         "each queue to have the policy",
+        seconds=300,
     )
     print(f"in effect after {in_effect:.2f} s, shown on {MANY} queues after {written:.2f} s")
     print(f"a stop meanwhile was acknowledged after {stopped:.2f} s")

@@ -22,6 +22,7 @@ from queues.scoring.total import Scorer
 from tests.conftest import end_abandoned, folder_name, start
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import pod_body
+from tests.support.e2e.policies import patient
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 
@@ -47,11 +48,15 @@ NODE_LISTS = r'sluice_reflected_total\{kind="(?:nodes|assigned-pods)",what="list
 @pytest.fixture(scope="module")
 def module_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     end_abandoned()
-    started = start(tmp_path_factory.mktemp(folder_name(), numbered=True), nodes=NODES)
-    with Sandbox(started).api as api:
-        api.create("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}}).must(201)
-    yield started
-    started.stop()
+    started = start(
+        tmp_path_factory.mktemp(folder_name(), numbered=True), nodes=NODES, edit_scheduler=patient
+    )
+    try:
+        with Sandbox(started).api as api:
+            api.create("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}}).must(201)
+        yield started
+    finally:
+        started.stop()
 
 
 @pytest.fixture
@@ -59,9 +64,11 @@ def sandbox(module_cluster: LocalCluster) -> Iterator[Sandbox]:
     """Pods of its own, which are gone afterwards: what they use counts for all."""
     made = Sandbox(module_cluster)
     yield made
-    made.leave()
-    made.api.delete(f"{CONFIG_MAPS}/{POLICIES}").must(200, 404)
-    made.close()
+    with made.api:
+        try:
+            made.leave()
+        finally:
+            made.api.delete(f"{CONFIG_MAPS}/{POLICIES}").must(200, 404)
 
 
 def set_policies(sandbox: Sandbox, **policies: str) -> None:
@@ -102,13 +109,18 @@ def has_marker(sandbox: Sandbox, queue: str) -> bool:
 
 
 def backlog(sandbox: Sandbox, **queues: str) -> dict[str, list[str]]:
-    """As many pods of each queue ("": of none), in turns; they wait for a kube-scheduler that starts then."""
+    """As many pods of each queue ("": of none), in turns; they wait for a kube-scheduler that starts then.
+
+    kube-scheduler of 1.30 begins with them in the order of their names, later ones in any order. So the names
+    take turns too: binds are answered in another order than pods are scored, which matters less the more the
+    queues alternate.
+    """
     sandbox.cluster.stop_components("kube-scheduler")
     try:
         cpus = {"packed": CPU, "spread": "1" if "packed" in queues else CPU, "none": ""}
-        named = {prefix: [f"{prefix}-{number}" for number in range(PODS)] for prefix in queues}
+        named = {prefix: [f"{number:02}-{prefix}" for number in range(PODS)] for prefix in queues}
         bodies = (
-            pod_body(f"{prefix}-{number}", queue, cpu=cpus[prefix])
+            pod_body(named[prefix][number], queue, cpu=cpus[prefix])
             for number in range(PODS)
             for prefix, queue in queues.items()
         )
@@ -133,7 +145,7 @@ def in_order_of_their_binds(sandbox: Sandbox) -> list[Object]:
 def formulae_alone(sandbox: Sandbox, scored: Mapping[str, str]) -> Mapping[str, Counter[str]]:
     """Where the pods go by the policies alone, in the order of their binds; the others go where they went.
 
-    `scored`: the text of a policy by the prefix of its pods.
+    `scored`: the text of a policy by what its pods are called after their number.
     """
     table = NodeTable()
     names = []
@@ -144,7 +156,7 @@ def formulae_alone(sandbox: Sandbox, scored: Mapping[str, str]) -> Mapping[str, 
     scorer = Scorer(table, namespace_labels=lambda _: {})
     used: dict[str, Counter[str]] = {prefix: Counter() for prefix in scored}
     for body in in_order_of_their_binds(sandbox):
-        prefix = body["metadata"]["name"].rpartition("-")[0]
+        prefix = body["metadata"]["name"].partition("-")[2]
         pod = msgspec.convert(body, ScoredPod)
         node = body["spec"]["nodeName"]
         if prefix in scored:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from extender.prioritizing import NOT_READ_FOR_SCORES
 from tests.support.e2e.fleet import Fleet
-from tests.support.e2e.policies import Policies, policy
+from tests.support.e2e.policies import Policies, patient, policy
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.faults.intercepting import Asked
@@ -18,6 +18,7 @@ def lists_nodes(asked: Asked) -> bool:
 
 
 def test_they_wait_and_go_to_one_node(own_sandbox: Sandbox, pair: Fleet) -> None:
+    own_sandbox.cluster.configure_scheduler(patient)
     ways = pair.interceptors.values()
     kept = [(way, way.keep(lists_nodes, answered=False)) for way in ways]
     Policies(own_sandbox).write(packed=policy("allocate", "binpack"))

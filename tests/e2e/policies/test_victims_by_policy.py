@@ -5,6 +5,7 @@ preemption. Each rule is shown beside the case where, without the policy, it evi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
@@ -13,14 +14,14 @@ import pytest
 from tests.support.e2e.objects import on_a_node, pod_body
 from tests.support.e2e.policies import Policies, policy
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.wait import settled, until
+from tests.support.e2e.wait import PATIENCE, settled, until
 
 #: So much of a node's 64 CPUs that no two fit.
 MOST = 60
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
-#: kube-scheduler tries a pod that lacks room again only after minutes, where nothing else changes.
-AT_ONCE = 15.0
+#: kube-scheduler tries a pod that lacks room again only after five minutes, where nothing else changes.
+AT_ONCE = PATIENCE
 
 Spec = dict[str, Any]
 
@@ -141,15 +142,19 @@ def system_pods(sandbox: Sandbox, nodes: int) -> Iterator[str]:
     """A pod of kube-system on each node that leaves no room; the prefix of their names."""
     prefix = sandbox.named("victim")
     names = [f"{prefix}-{number}" for number in range(nodes)]
-    for name in names:
-        sandbox.api.create(SYSTEM_PODS, pod_body(name, cpu=str(MOST))).must(201)
-    until(
-        lambda: len(alive(sandbox, f"{SYSTEM_PODS}?fieldSelector=spec.nodeName!=", prefix)) == nodes,
-        "them to be bound",
-    )
-    yield prefix
-    for name in names:
-        sandbox.api.delete(f"{SYSTEM_PODS}/{name}?gracePeriodSeconds=0").must(200, 404)
+    with ExitStack() as afterwards:  # else no room is left for the tests that follow
+        for name in names:
+            afterwards.callback(delete, sandbox, f"{SYSTEM_PODS}/{name}?gracePeriodSeconds=0")
+            sandbox.api.create(SYSTEM_PODS, pod_body(name, cpu=str(MOST))).must(201)
+        until(
+            lambda: len(alive(sandbox, f"{SYSTEM_PODS}?fieldSelector=spec.nodeName!=", prefix)) == nodes,
+            "them to be bound",
+        )
+        yield prefix
+
+
+def delete(sandbox: Sandbox, path: str) -> None:
+    sandbox.api.delete(path).must(200, 404)
 
 
 def test_conformance_protects_system_pods(

@@ -186,10 +186,14 @@ def test_a_queue_with_pods_gets_no_children_until_they_have_gone(sandbox: Sandbo
     """The refusal says how to see them."""
     parent = sandbox.queue("parent")
     sandbox.all_bound(sandbox.pods("live", 2, parent))
+    # Counted, so known: else the queue would seem to be empty before and after.
+    sandbox.queue_that(
+        parent, "count both", lambda found: found["status"].get("pods", {}).get("running") == 2
+    )
     child = queue_body(sandbox.named("child"), parent=parent)
     sandbox.api.create(QUEUES, child).must_refuse("spec.parent", "2 pods", "kubectl get pods -A -l")
     sandbox.delete_pods()
-    sandbox.queue_that(parent, "be empty", lambda found: not found["status"].get("pods", {}).get("running"))
+    sandbox.queue_that(parent, "be empty", lambda found: not found["status"]["pods"].get("running"))
     sandbox.queue("child", parent=parent)
 
 

@@ -17,8 +17,8 @@ def kubectl() -> Path:
 
 @pytest.fixture(scope="package")
 def chart(kubectl: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the chart. Leave it as it is."""
-    return write_chart(ROOT, kubectl, tmp_path_factory.mktemp("chart"))
+    """The folder of the chart, which names the image of `make image`. Leave it as it is."""
+    return write_chart(ROOT, kubectl, tmp_path_factory.mktemp("chart"), repository="sluice")
 
 
 @pytest.fixture(scope="package")

@@ -6,9 +6,7 @@ No server runs: kwok plays the pods of the Deployment, and nothing answers the w
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from localcluster.apiserver import try_kubectl
 from localcluster.cluster import LocalCluster
-from localcluster.exceptions import BuildFailed
 from release.chart.chart import KEEP
+from tests.support.e2e.wait import until
 from tests.support.helm import Helm, flags
 
 pytestmark = pytest.mark.cluster
@@ -28,25 +27,13 @@ WAIT = ("--wait", "--timeout", "300s")
 DEFINITION = "customresourcedefinition/queues.scheduling.volcano.sh"
 CONFIGURATION = "validatingwebhookconfiguration/sluice"
 NAMESPACE = "--namespace=sluice-system"
+#: A control plane to which `kubectl apply` has brought definitions, roles and policies.
+CLUSTER = {"nodes": 1, "server": False}
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A control plane to which `kubectl apply` has brought definitions, roles and policies."""
-    folder = tmp_path_factory.mktemp(f"cluster-of-{os.getpid()}-", numbered=True)
-    try:
-        own = LocalCluster.start(folder, nodes=1, server=False)
-    except BuildFailed as exc:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"NO CONTROL PLANE, so this is not tested: {exc}")
-    yield own
-    own.stop()
-
-
-@pytest.fixture(scope="module")
-def connected(helm: Helm, own: LocalCluster) -> Helm:
-    return replace(helm, kubeconfig=own.client_kubeconfig)
+def connected(helm: Helm, configured_cluster: LocalCluster) -> Helm:
+    return replace(helm, kubeconfig=configured_cluster.client_kubeconfig)
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +79,11 @@ def replicas(cluster: LocalCluster) -> int:
     return count
 
 
+def is_created(cluster: LocalCluster, body: Any) -> bool:
+    done = try_kubectl(cluster.layout, "create", "--filename=-", stdin=json.dumps(body))
+    return done.returncode == 0
+
+
 def remaining(cluster: LocalCluster) -> list[str]:
     """The kinds of ours that are in the cluster."""
     kinds = (
@@ -103,35 +95,37 @@ def remaining(cluster: LocalCluster) -> list[str]:
 
 
 def test_install_upgrade_rollback_and_uninstall(
-    connected: Helm, own: LocalCluster, chart: Path, next_chart: Path
+    connected: Helm, configured_cluster: LocalCluster, chart: Path, next_chart: Path
 ) -> None:
     """From an installation by kubectl. Upgrades update definitions; a removal keeps them and all queues."""
     error = connected.refused("install", "sluice", str(chart))
     assert "cannot be imported into the current release" in error
-    connected("install", "sluice", str(chart), "--take-ownership", *WAIT)
-    assert replicas(own) == 1
-    write_ca_bundle(own)
-    address = get(own, "service", "sluice", NAMESPACE)["spec"]["clusterIP"]
+    notes = connected("install", "sluice", str(chart), "--take-ownership", *WAIT).splitlines()
+    assert any(line.endswith("jsonpath='{.data.ca\\.crt}'") for line in notes)  # a command to copy, alone
+    assert replicas(configured_cluster) == 1
+    write_ca_bundle(configured_cluster)
+    address = get(configured_cluster, "service", "sluice", NAMESPACE)["spec"]["clusterIP"]
 
     connected("upgrade", "sluice", str(next_chart), *flags({"replicas": 2}), *WAIT)
-    assert replicas(own) == 2
-    assert has_later_field(own)
-    assert ca_bundles(own) == {CA_BUNDLE}  # else the API server could not reach the server any more
-    assert get(own, "service", "sluice", NAMESPACE)["spec"]["clusterIP"] == address
+    assert replicas(configured_cluster) == 2
+    assert has_later_field(configured_cluster)
+    # Else the API server could not reach the server any more.
+    assert ca_bundles(configured_cluster) == {CA_BUNDLE}
+    assert get(configured_cluster, "service", "sluice", NAMESPACE)["spec"]["clusterIP"] == address
 
     connected("rollback", "sluice", "1", *WAIT)
-    assert replicas(own) == 1
-    assert not has_later_field(own)
-    assert ca_bundles(own) == {CA_BUNDLE}
+    assert replicas(configured_cluster) == 1
+    assert not has_later_field(configured_cluster)
+    assert ca_bundles(configured_cluster) == {CA_BUNDLE}
 
     connected("uninstall", "sluice", *WAIT)
-    assert remaining(own) == ["CustomResourceDefinition"]
-    assert get(own, DEFINITION)["metadata"]["annotations"].items() >= KEEP.items()
-    own.kubectl("create", "--filename=-", stdin=json.dumps(QUEUE))
+    assert remaining(configured_cluster) == ["CustomResourceDefinition"]
+    assert get(configured_cluster, DEFINITION)["metadata"]["annotations"].items() >= KEEP.items()
+    until(lambda: is_created(configured_cluster, QUEUE), "the API server to know that the webhooks are gone")
 
     connected("install", "sluice", str(chart), *WAIT)  # nobody has to take the definitions over
     connected("uninstall", "sluice", *WAIT)
-    assert get(own, "queue", "kept")["metadata"]["name"] == "kept"
+    assert get(configured_cluster, "queue", "kept")["metadata"]["name"] == "kept"
 
 
 @pytest.mark.parametrize(
@@ -142,22 +136,22 @@ def test_install_upgrade_rollback_and_uninstall(
     ],
 )
 def test_an_address_that_the_service_cannot_have_is_refused_before_anything_is_written(
-    connected: Helm, own: LocalCluster, chart: Path, address: str, error: str
+    connected: Helm, configured_cluster: LocalCluster, chart: Path, address: str, error: str
 ) -> None:
-    kubernetes = get(own, "service", "kubernetes")["spec"]["clusterIP"]
+    kubernetes = get(configured_cluster, "service", "kubernetes")["spec"]["clusterIP"]
     values = flags({"clusterIP": address.format(kubernetes=kubernetes)})
-    before = remaining(own)
+    before = remaining(configured_cluster)
     assert error in connected.refused("install", "other", str(chart), "--take-ownership", *values)
-    assert remaining(own) == before
+    assert remaining(configured_cluster) == before
     assert connected("list", "--all", "--short") == ""
 
 
 def test_an_address_of_the_range_is_taken_and_cannot_be_changed(
-    connected: Helm, own: LocalCluster, chart: Path
+    connected: Helm, configured_cluster: LocalCluster, chart: Path
 ) -> None:
-    first, second = free_addresses(own)
+    first, second = free_addresses(configured_cluster)
     connected("install", "sluice", str(chart), "--take-ownership", *flags({"clusterIP": first}))
-    assert get(own, "service", "sluice", NAMESPACE)["spec"]["clusterIP"] == first
+    assert get(configured_cluster, "service", "sluice", NAMESPACE)["spec"]["clusterIP"] == first
     error = connected.refused("upgrade", "sluice", str(chart), *flags({"clusterIP": second}))
     assert f"Service sluice has the address {first}, which cannot be changed" in error
     assert f"--set clusterIP={first}" in error
@@ -167,6 +161,74 @@ def test_an_address_of_the_range_is_taken_and_cannot_be_changed(
 def test_definitions_that_the_cluster_lacks_are_named(connected: Helm, chart: Path) -> None:
     error = connected.refused("install", "sluice", str(chart), *flags({"monitoring.podMonitor": True}))
     assert "monitoring.podMonitor: this cluster has no PodMonitors" in error
+    error = connected.refused("install", "sluice", str(chart), *flags({"priorityClassName": "urgent"}))
+    assert 'priorityClassName: there is no PriorityClass "urgent"' in error
+
+
+def test_webhooks_that_call_a_server_outside_of_the_cluster_are_left_alone(
+    connected: Helm, configured_cluster: LocalCluster, chart: Path
+) -> None:
+    """As in a cluster of `make up`."""
+    name = "validatingwebhookconfigurations/sluice"
+    webhook = {
+        "name": "a.sluice.dev",
+        "clientConfig": {"url": "https://127.0.0.1:1/validate/queues"},
+        "rules": [],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    configuration = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "sluice"},
+        "webhooks": [webhook],
+    }
+    configured_cluster.kubectl("create", "--filename=-", stdin=json.dumps(configuration))
+    try:
+        error = connected.refused("install", "sluice", str(chart), "--take-ownership")
+        assert "call a server outside of it, at https://127.0.0.1:1/validate/queues, as make up" in error
+        assert get(configured_cluster, name)["webhooks"][0]["clientConfig"] == webhook["clientConfig"]
+    finally:
+        configured_cluster.kubectl("delete", name)
+
+
+def test_a_missing_certificate_of_our_own_scheduler_is_named(
+    connected: Helm, configured_cluster: LocalCluster, chart: Path
+) -> None:
+    values = flags({"mode": "scheduler", "clientCertificates": True})
+    error = connected.refused("install", "sluice", str(chart), "--take-ownership", *values)
+    assert "there is no ConfigMap sluice-callers in namespace" in error
+    assert "--from-file=ca.crt=callers.crt" in error  # the server's own authority is called ca.crt as well
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "sluice-system"}}
+    configured_cluster.kubectl(
+        "apply", "--server-side", "--filename=-", stdin=json.dumps(namespace)
+    )  # a test took it away
+    configured_cluster.kubectl(
+        "create", "configmap", "sluice-callers", NAMESPACE, "--from-literal=ca.crt=any"
+    )
+    error = connected.refused("install", "sluice", str(chart), "--take-ownership", *values)
+    assert "kubectl create secret tls sluice-kube-scheduler -n sluice-system" in error
+
+
+def test_an_object_that_lacks_its_certificate_is_named(
+    connected: Helm, configured_cluster: LocalCluster, chart: Path
+) -> None:
+    """It is there, with another key."""
+    configured_cluster.kubectl("delete", "configmap", "sluice-callers", NAMESPACE, "--ignore-not-found")
+    create = ("create", NAMESPACE)
+    configured_cluster.kubectl(*create, "configmap", "sluice-callers", "--from-literal=callers.crt=any")
+    configured_cluster.kubectl(
+        *create, "secret", "generic", "sluice-kube-scheduler", "--from-literal=tls.crt=any"
+    )
+    values = flags({"mode": "scheduler", "clientCertificates": True})
+    command = ("install", "sluice", str(chart), "--take-ownership", *values)
+    assert 'ConfigMap sluice-callers in namespace "sluice-system" has no ca.crt' in connected.refused(
+        *command
+    )
+    patch = '--patch={"data":{"ca.crt":"any"}}'
+    configured_cluster.kubectl("patch", NAMESPACE, "configmap", "sluice-callers", patch)
+    error = connected.refused(*command)
+    assert 'Secret sluice-kube-scheduler in namespace "sluice-system" has no tls.crt or no tls.key' in error
 
 
 def free_addresses(cluster: LocalCluster) -> tuple[str, str]:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from release.chart.chart import KEEP, ROOT
+from release.chart.chart import KEEP, ROOT, write_chart
 from release.chart.kustomize import Manifest, build, build_with, identity
 from release.chart.values import OPTIONS, VALUES
 from tests.support.helm import Helm, by_identity, flags
@@ -34,6 +35,7 @@ COMBINATIONS: dict[tuple[str, ...], dict[str, Any]] = {
     },
     ("ways/gate", "client-certificates"): {"mode": "gate", "clientCertificates": True},
     ("ways/scheduler",): {"mode": "scheduler"},
+    ("ways/scheduler-client-certificates",): {"mode": "scheduler", "clientCertificates": True},
     ("ways/gate",): {"mode": "gate"},
     ("ways/gate", "queue-readers", "monitoring"): {
         "mode": "gate",
@@ -99,6 +101,22 @@ def test_another_namespace_is_named_wherever_the_default_one_was(helm: Helm, cha
     assert "sluice-system" not in text
     assert "system:serviceaccount:queues:sluice" in text
     assert ("Namespace", "", "queues") not in by_identity(text)
+
+
+@pytest.mark.parametrize("mode", ["extender", "scheduler"])
+def test_without_helm_another_namespace_is_a_substitution_in_what_kustomize_prints(
+    kubectl: Path, helm: Helm, chart: Path, mode: str
+) -> None:
+    """As docs/operating.md has it. The chart, whose values know each place, gives the same objects."""
+    folder = ROOT / "manifests" / ("." if mode == "extender" else "ways/scheduler")
+    printed = subprocess.run(
+        [kubectl, "kustomize", folder], check=True, capture_output=True, text=True
+    ).stdout
+    substituted = by_identity(printed.replace("sluice-system", "queues"))
+    values = flags({"namespace": "queues", "mode": mode})
+    expected = without_keep(by_identity(helm("template", "sluice", str(chart), "-n", "queues", *values)))
+    assert substituted.keys() - expected.keys() == {("Namespace", "", "queues")}, "Helm makes that one"
+    assert all(substituted[key] == expected[key] for key in expected)
 
 
 def test_a_namespace_that_yaml_takes_for_a_number_is_a_name(helm: Helm, chart: Path) -> None:
@@ -227,13 +245,42 @@ def test_the_definitions_may_be_left_to_somebody_else(helm: Helm, chart: Path) -
         ({"settings.mode": "gate"}, ["settings", "mode"]),
         ({"settings.tls_dir": "/x"}, ["settings", "tls_dir"]),
         (
-            {"mode": "scheduler", "schedulers": ["sluice"]},
-            ["schedulers: in mode scheduler", "Take sluice out of the list"],
+            {"mode": "scheduler", "schedulers": ["default-scheduler", "sluice"]},
+            ["schedulers: they are the cluster's own", "Take sluice out of the list"],
         ),
         ({"namespace": "kube-system"}, ["namespace", "--set namespace=sluice-system"]),
         (
-            {"resources.requests.memory": "2Gi"},
-            ["resources: the request of memory, 2Gi, is more than its limit, 1Gi"],
+            {"resources.requests.memory": "2000Mi"},
+            ["resources: the request of memory, 2000Mi, is more than its limit, 1Gi"],
+        ),
+        ({"image.repository": ""}, ["image.repository: it is not set", "--set image.repository=NAME"]),
+        (
+            {"mode": "scheduler", "schedulerImage.tag": "1.33.1"},
+            ["schedulerImage.tag: tags of registry.k8s.io/kube-scheduler begin with v", "tag=v1.33.1"],
+        ),
+        (
+            {"resources": {"requests": None, "limits": {"memory": 512}}},
+            ["resources.limits.memory: 512 is less than the 64Mi that the server needs"],
+        ),
+        (
+            {"networkPolicy.enabled": True, "networkPolicy.controlPlane": ["10.0.0.300/24"]},
+            ["networkPolicy.controlPlane: 10.0.0.300/24 is no range of addresses"],
+        ),
+        (
+            {"networkPolicy.enabled": True, "networkPolicy.controlPlane": ["10.0.0.0/24", "a::1::2/64"]},
+            ["networkPolicy.controlPlane: a::1::2/64 is no range of addresses"],
+        ),
+        (
+            {"networkPolicy.controlPlane": ["10.0.0.0/24"]},
+            ["networkPolicy.controlPlane: it is set, and networkPolicy.enabled is false"],
+        ),
+        (
+            {"settings.scheduler_callers": ["a"]},
+            ["settings.scheduler_callers: it is set, and clientCertificates is false"],
+        ),
+        (
+            {"settings.ca_wait_days": 0, "certificates.issuer": "cert-manager"},
+            ["settings.ca_wait_days: it is for an authority of the server's own"],
         ),
     ],
     ids=str,
@@ -245,11 +292,51 @@ def test_a_value_that_cannot_be_is_refused_by_name(
     assert [word for word in words if word not in error] == [], error
 
 
-def test_certificates_that_our_own_scheduler_could_not_show_are_refused_with_the_way_out(
-    helm: Helm, chart: Path
+#: Values that are refused by their form, each with what is said of it: Helm names all of them at once.
+REFUSED_BY_FORM: dict[str, tuple[Any, str]] = {
+    "settings.drain_rate": (-5, "'/settings/drain_rate': minimum: got -5, want 1"),
+    "settings.writers": (65, "'/settings/writers': maximum: got 65, want 64"),
+    "settings.log_level": (
+        "trace",
+        "'/settings/log_level': value must be one of 'debug', 'info', 'warning', 'error'",
+    ),
+    "settings.hosts": (["a", "a_b"], "'/settings/hosts/1': 'a_b'"),
+    "image.repository": ("YOUR/sluice", "'/image/repository': 'YOUR/sluice'"),
+    "image.tag": ("a b", "'/image/tag': 'a b'"),
+    "image.pullSecrets": ([{"secret": "a"}], "'/image/pullSecrets/0': missing property 'name'"),
+    "schedulerImage.repository": (
+        "registry:5000/kube-scheduler:v1",
+        "'/schedulerImage/repository': 'registry:5000/kube-scheduler:v1'",
+    ),
+    "resources.requests.memory": ("256m", "'/resources/requests/memory': '256m'"),
+    "resources.limits.memory": ("512MB", "'/resources/limits/memory': '512MB'"),
+    "resources.limits.cpu": ("half", "'/resources/limits/cpu': 'half'"),
+    "clusterIP": ("10.96.0.300", "'/clusterIP': '10.96.0.300' is not valid ipv4"),
+    "networkPolicy.controlPlane": (["10.0.0.1"], "'/networkPolicy/controlPlane/0': '10.0.0.1'"),
+    "nodeSelector": ({"spot": True}, "'/nodeSelector/spot': got boolean, want string"),
+    "tolerations": ([{"effect": "Never"}], "'/tolerations/0/effect': value must be one of 'NoSchedule'"),
+    "priorityClassName": ("High", "'/priorityClassName': 'High'"),
+    "policies.name": ("Our_Policies", "'/policies/name': 'Our_Policies'"),
+    "certificates.issuerRef": ({"nam": "a"}, "'/certificates/issuerRef': additional properties 'nam'"),
+}
+
+
+@pytest.mark.parametrize("command", [("template", "sluice"), ("lint",)], ids=" ".join)
+def test_values_of_a_wrong_form_are_all_named_at_once(
+    helm: Helm, chart: Path, command: tuple[str, ...]
 ) -> None:
-    values = flags({"mode": "scheduler", "clientCertificates": True})
-    assert "or a NetworkPolicy" in helm.refused("template", "sluice", str(chart), *values)
+    values = {name: value for name, (value, _) in REFUSED_BY_FORM.items()}
+    done = helm.try_(*command, str(chart), *flags(values))
+    assert done.returncode != 0
+    output = done.stdout + done.stderr
+    assert [words for _, words in REFUSED_BY_FORM.values() if words not in output] == [], output
+
+
+def test_a_range_of_addresses_may_be_of_either_family(helm: Helm, chart: Path) -> None:
+    ranges = ["10.0.0.0/24", "0.0.0.0/0", "fd00::/64", "::/0", "1:2:3:4:5:6:7:8/128"]
+    values = {"networkPolicy.enabled": True, "networkPolicy.controlPlane": ranges}
+    policy = helm.rendered(chart, *flags(values))["NetworkPolicy", "sluice-system", "sluice"]
+    assert policy["spec"]["ingress"][0]["from"] == [{"ipBlock": {"cidr": cidr}} for cidr in ranges]
 
 
 def test_two_namespaces_that_contradict_each_other_are_refused_with_the_way_out(
@@ -285,3 +372,33 @@ def test_the_kustomization_of_the_page_gives_what_the_chart_gives(
         "monitoring.podMonitor": True,
     }
     assert without_keep(helm.rendered(chart, *flags(values))) == built
+
+
+@pytest.mark.parametrize(
+    "folder", [".", "ways/gate", "ways/scheduler", "ways/scheduler-client-certificates", "cert-manager"]
+)
+def test_one_entry_of_images_in_a_kustomization_sets_the_image(
+    kubectl: Path, tmp_path: Path, folder: str
+) -> None:
+    """As docs/operating.md has it, whichever folder it builds upon."""
+    (tmp_path / "sluice").mkdir()
+    shutil.copytree(ROOT / "manifests", tmp_path / "sluice" / "manifests")
+    image = {"name": "sluice", "newName": "registry.example.com/sluice", "newTag": "9"}
+    content = {
+        "kind": "Kustomization",
+        "resources": [str(Path("sluice/manifests") / folder)],
+        "images": [image],
+    }
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(content))
+    built = {identity(each): each for each in build(kubectl, tmp_path)}
+    assert container(built)["image"] == "registry.example.com/sluice:9"
+    assert "sluice:0" not in str(built), "it is named nowhere else"
+
+
+def test_the_chart_of_a_release_names_the_image_of_that_release(
+    kubectl: Path, helm: Helm, tmp_path: Path
+) -> None:
+    chart = write_chart(ROOT, kubectl, tmp_path, repository="registry.example.com/sluice")
+    version = helm("show", "chart", str(chart)).partition("appVersion: ")[2].split()[0].strip("'\"")
+    rendered = by_identity(helm("template", "sluice", str(chart), "--namespace", "sluice-system"))
+    assert container(rendered)["image"] == f"registry.example.com/sluice:{version}"

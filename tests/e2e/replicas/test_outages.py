@@ -6,11 +6,15 @@ import signal
 
 import pytest
 
+from cluster.coordination.replicas import EXPIRED_ANNOTATION, LABEL
 from localcluster.cluster import LocalCluster
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.handing_on import LEASES
 from tests.support.e2e.objects import (
     GATE,
     gates,
     is_active,
+    is_stopped,
     on_a_node,
     suspended_text,
     why,
@@ -116,9 +120,9 @@ def test_stops_and_resumes_work_after_a_restart_of(
     restored_cluster.restart_components(component)
     sandbox.api.close()
     until(lambda: sandbox.api.get("/readyz").status == 200, "the API server")
-    sandbox.ungate(early)
     until(lambda: sandbox.pod("late", queue).status in (201, 409), "a pod to be taken")
     assert gates(sandbox.read_pod("late")) == [GATE]
+    sandbox.ungate(early)
     for name in early:
         sandbox.reason_on(name, suspended_text(queue))
     assert is_active(sandbox.edit(queue, state="Open"))
@@ -136,6 +140,36 @@ def test_nothing_is_written_twice_over_restarts(
     other = sandbox.queue("other")
     assert sandbox.api.get(f"{QUEUES}/{other}").status == 200
     assert sandbox.read_queue(queue)["metadata"]["resourceVersion"] == before
+
+
+def test_a_killed_server_takes_no_acknowledgement_back(
+    sandbox: Sandbox, queue: str, restored_cluster: LocalCluster
+) -> None:
+    """Once its Lease has expired, whoever starts next knows that: the stop is written no more."""
+    killed = {lease["metadata"]["name"] for lease in replica_leases(sandbox)} - marked_leases(sandbox)
+    restored_cluster.signal_component("server", signal.SIGKILL)
+    restored_cluster.start_components("server")
+    sandbox.suspend(queue)
+    until(lambda: marked_leases(sandbox) >= killed, "the Lease to be marked as expired")
+    before = sandbox.read_queue(queue)["metadata"]["resourceVersion"]
+    restored_cluster.restart_components("server")
+    other = sandbox.suspend(sandbox.queue("other"))
+    assert is_stopped(other)
+    assert killed <= marked_leases(sandbox), "the Lease is gone, so nothing was shown"
+    assert sandbox.read_queue(queue)["metadata"]["resourceVersion"] == before
+
+
+def replica_leases(sandbox: Sandbox) -> list[Object]:
+    listed = sandbox.api.get(f"{LEASES}?labelSelector={LABEL}%3Dtrue").must().body
+    return list(listed["items"])
+
+
+def marked_leases(sandbox: Sandbox) -> set[str]:
+    return {
+        lease["metadata"]["name"]
+        for lease in replica_leases(sandbox)
+        if EXPIRED_ANNOTATION in lease["metadata"]["annotations"]
+    }
 
 
 def suspended_with_pending(sandbox: Sandbox, queue: str) -> list[str]:

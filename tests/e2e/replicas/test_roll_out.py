@@ -25,7 +25,7 @@ from tests.support.e2e.api_requests import (
     metric,
 )
 from tests.support.e2e.fleet import Fleet
-from tests.support.e2e.objects import is_stopped
+from tests.support.e2e.objects import is_stopped, waits_for
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled
 from tests.support.faults.faulty_proxy import Closing, FaultyProxy
@@ -74,10 +74,12 @@ def test_what_an_older_replica_does_not_say_keeps_a_stop_waiting(
     queue = own_sandbox.queue()
     with older_replica(own_sandbox.cluster, says):
         own_sandbox.patch_queue(queue, state="Suspended").must()
-        waiting = own_sandbox.queue_that(queue, "be stopped or say why not", _is_said)
+        waiting = own_sandbox.queue_that(
+            queue,
+            f"be stopped, or wait for what replica {OLD} does not say",
+            lambda found: is_stopped(found) or f"replica {OLD} {missing}" in waits_for(found),
+        )
         assert not is_stopped(waiting)
-        told = waiting["status"]["stop"]["waitingFor"]
-        assert f"replica {OLD} {missing}" in told
     own_sandbox.answered(queue)
     assert is_stopped(own_sandbox.read_queue(queue))
 
@@ -168,8 +170,3 @@ def _lease(says: dict[str, Any]) -> Object:
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def _is_said(queue: Object) -> bool:
-    stop = queue["status"].get("stop") or {}
-    return is_stopped(queue) or bool(stop.get("waitingFor"))

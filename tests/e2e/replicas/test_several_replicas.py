@@ -20,10 +20,12 @@ from tests.support.e2e.objects import pod_body
 from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.stop import Stop
 from tests.support.e2e.wait import until
+from tests.support.plugin.harness import started_plugin
 
 #: The next module of its kind may have the cluster.
 HANDS_ON = True
 
+PAUSED = "server-3"
 #: Members that wait when a round begins; members and pods of no queue that are made while it is stopped.
 BACKLOG, LATE, OTHERS = 30, 3, 3
 
@@ -134,6 +136,26 @@ def test_a_replica_that_joins_knows_the_stops(own_sandbox: Sandbox, fleet: Fleet
     names = own_sandbox.pods("member", 10, queue)
     own_sandbox.all_bound(own_sandbox.pods("other", 10))
     assert own_sandbox.bound(names) == set()
+
+
+def test_the_plugin_sends_again_what_a_replica_without_an_answer_held_up(
+    own_sandbox: Sandbox, fleet: Fleet
+) -> None:
+    """Until another replica is called. Each call of the one that does nothing fails after five seconds."""
+    queue = own_sandbox.queue()
+    fleet.pause(PAUSED)
+    fleet.only(PAUSED)
+    try:
+        with started_plugin("suspend", queue, kubeconfig=own_sandbox.cluster.layout.kubeconfig) as plugin:
+            said = [plugin.stderr.readline() if plugin.stderr else ""]
+            fleet.connect_to("server-2")
+            said.append(plugin.communicate()[1])
+        assert "webhook queues.sluice.dev did not answer" in said[0]
+        assert plugin.returncode == 0, said
+    finally:
+        fleet.go_on(PAUSED)
+        fleet.share()
+    own_sandbox.answered(queue)
 
 
 class Rounds:

@@ -9,7 +9,7 @@ import pytest
 
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.api_requests import metric, watched
+from tests.support.e2e.api_requests import Api, metric, watched
 from tests.support.e2e.objects import (
     is_answered,
     is_stopped,
@@ -47,9 +47,15 @@ class Rival:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Returns once what it wrote last is put back: no later test counts that."""
         self._stopped.set()
         self._thread.join(timeout=60)
         assert not self._thread.is_alive()
+        until(self._is_put_back, "the rival's last write to be put back")
+
+    def _is_put_back(self) -> bool:
+        with Api(self._cluster) as api:
+            return state_of(api.get(self._path).must().body) != "Closed"
 
     def _run(self) -> None:
         with self._cluster.api() as api:

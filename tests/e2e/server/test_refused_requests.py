@@ -16,13 +16,13 @@ def test_a_body_that_is_too_large_is_counted_and_logged(sandbox: Sandbox) -> Non
     pattern = r'sluice_requests_total\{code="413",path="/validate/binds"\}'
     before = sandbox.counted(pattern)
     context = apiserver.caller_context(cluster.layout)
-    connection = http.client.HTTPSConnection("127.0.0.1", cluster.ports.server, context=context, timeout=10)
+    connection = http.client.HTTPSConnection("127.0.0.1", cluster.ports.server, context=context, timeout=60)
     connection.putrequest("POST", "/validate/binds")
     connection.putheader("Content-Length", str(LENGTH))
     connection.endheaders()
     with connection.getresponse() as response:
         assert response.status == 413
     connection.close()
-    assert sandbox.counted(pattern) == before + 1
+    until(lambda: sandbox.counted(pattern) == before + 1, "the request to be counted")
     line = "refused POST /validate/binds of 127.0.0.1 with 413: the body may have 2097152 bytes"
     until(lambda: line in cluster.layout.log("server").read_text(), "the line of the log")

@@ -12,6 +12,7 @@ from localcluster.cluster import LocalCluster
 from server.runtime import Runtime
 from server.settings import Settings
 from tests.support.cluster.notes import eventually
+from tests.support.e2e.wait import PATIENCE
 
 #: Done with what it is for once the server is ready.
 ENDS = "starting"
@@ -22,15 +23,20 @@ def running(cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """One more replica, of which nobody asks anything, and which leaves the webhooks as they are."""
     monkeypatch.setattr("certs.renewal.register", lambda _client, *, certificate: 0)
     made = Runtime(Settings(kubeconfig=str(cluster.client_kubeconfig), certs_dir=str(tmp_path)))
-    yield made
-    made.stop()
+    try:
+        yield made
+    finally:
+        try:
+            made.stop()
+        finally:  # or it would register after the test
+            eventually(lambda: not made.certificates.alive, within=PATIENCE)
 
 
 def threads_of(running: Runtime) -> dict[str, threading.Thread]:
     before = set(threading.enumerate())
     ready = threading.Event()
     running.start(ready=ready.set)
-    eventually(ready.is_set, within=60)
+    assert ready.wait(PATIENCE)
     started = set(threading.enumerate()) - before
     return {thread.name: thread for thread in started if thread.name != ENDS}
 
@@ -54,7 +60,7 @@ def test_a_start_that_fails_is_named(running: Runtime, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(running._informers, "start", fail)
     running.start()
-    eventually(lambda: ENDS in running.dead_threads())
+    eventually(lambda: ENDS in running.dead_threads(), within=PATIENCE)
 
 
 def test_certificates_that_cannot_be_had_do_not_end_their_thread(
@@ -69,5 +75,5 @@ def test_certificates_that_cannot_be_had_do_not_end_their_thread(
     monkeypatch.setattr("certs.renewal.RETRY_SECONDS", 0.01)
     monkeypatch.setattr("certs.renewal.register", fail)
     running.start()
-    eventually(lambda: len(asked) > 2)
+    eventually(lambda: len(asked) > 2, within=PATIENCE)
     assert "certificates" not in running.dead_threads()

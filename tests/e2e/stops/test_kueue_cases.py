@@ -8,7 +8,6 @@ enforced yet: where a case is about them, its docstring says what is left out.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from typing import NamedTuple
 
 import pytest
@@ -34,6 +33,7 @@ from tests.support.e2e.objects import (
     why,
 )
 from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.ungating_order import assert_ungated_in_order, pods_version
 from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import (
     DEPLOYMENT,
@@ -42,8 +42,6 @@ from tests.support.e2e.workloads import (
     work_body,
 )
 
-#: Threads that let parked pods go, each at its own pace: so many pods may be out of their turn.
-WRITERS = 4
 #: More than any node has.
 TOO_MUCH = "100"
 PARENT, CHILD = "the parent", "the child"
@@ -121,21 +119,11 @@ def test_the_highest_priorities_go_first(sandbox: Sandbox, tree: Tree) -> None:
         sandbox.make(JOB, body).must(201)
     counts(sandbox, tree.child, pending=40, parked=40)
     assert running(sandbox) == set()
+    pods, since = sandbox.read_pods(), pods_version(sandbox)
     sandbox.edit(tree.stopped, stopPolicy=NONE)
-    pods = wait_for_running(sandbox, 40)
-    go_in_this_order(
-        sandbox, *({pod for pod in pods if pod.startswith(one)} for one in ("high", "middle", "low"))
-    )
-
-
-def go_in_this_order(sandbox: Sandbox, *groups: Collection[str]) -> None:
-    """All of the first group were bound first, then all of the next, but for a few at each end."""
-    wanted = {pod for group in groups for pod in group}
-    went = [bind.pod for bind in sandbox.binds() if bind.bound and bind.pod in wanted]
-    due: set[str] = set()
-    for group in groups:
-        due |= set(group)
-        assert len(set(went[: len(due)]) - due) <= WRITERS, went
+    by_class = ({pod for pod in pods if pod.startswith(each)} for each in ("high", "middle", "low"))
+    assert_ungated_in_order(sandbox, since, *by_class)
+    wait_for_running(sandbox, 40)
 
 
 def complete(sandbox: Sandbox, names: set[str]) -> None:
@@ -154,9 +142,9 @@ def test_what_came_while_it_was_held_goes_by_age_and_others_go_on_meanwhile(sand
     young = sandbox.pods("young", 20, tree.child)
     sandbox.all_bound(sandbox.pods("other", 5, tree.sibling))
     counts(sandbox, tree.child, pending=40, parked=40)
+    since = pods_version(sandbox)
     sandbox.edit(tree.child, stopPolicy=NONE)
-    sandbox.all_bound([*old, *young])
-    go_in_this_order(sandbox, old, young)
+    assert_ungated_in_order(sandbox, since, old, young)
 
 
 def time_now(sandbox: Sandbox) -> str:
@@ -179,9 +167,9 @@ def test_the_children_of_a_parent_go_by_priority_together(sandbox: Sandbox) -> N
     )
     for queue in (tree.child, tree.sibling):
         counts(sandbox, queue, pending=16, parked=16)
+    since = pods_version(sandbox)
     sandbox.edit(tree.parent, stopPolicy=NONE)
-    sandbox.all_bound([*low, *high])
-    go_in_this_order(sandbox, high, low)
+    assert_ungated_in_order(sandbox, since, high, low)
 
 
 def test_a_workload_that_waits_says_for_whom_and_reserves_nothing(sandbox: Sandbox, tree: Tree) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from tests.support.drain.draining import priorities
 from tests.support.e2e.objects import suspended_text
 from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.ungating_order import assert_ungated_in_order, pods_version
 from tests.support.e2e.wait import until
 
 PODS = 50
@@ -42,6 +44,8 @@ def test_a_gated_pod_is_let_go_by_one_write(sandbox: Sandbox) -> None:
     retried, ungated = (sandbox.counted(written(what)) for what in ("retry", "ungate"))
     sandbox.edit(queue, state="Open")
     sandbox.all_bound([f"gated-{number}" for number in range(PODS)])
+    # A write is counted after it, and so perhaps after the bind.
+    until(lambda: sandbox.counted(written("ungate")) - ungated >= PODS, "each write to be counted")
     assert sandbox.counted(written("ungate")) - ungated == PODS
     assert sandbox.counted(written("retry")) == retried
 
@@ -54,9 +58,12 @@ def test_refused_pods_are_let_go_by_one_event(sandbox: Sandbox) -> None:
     sandbox.ungate(refused)
     for name in refused:
         sandbox.reason_on(name, suspended_text(queue))
+    sandbox.pods("last", 1, queue)
+    sandbox.reason_on("last-0", suspended_text(queue))  # the server knows all that was written before it
     retried, events = (sandbox.counted(written(what)) for what in ("retry", "retry_all"))
     sandbox.edit(queue, state="Open")
     sandbox.all_bound(refused)
+    until(lambda: sandbox.counted(written("retry_all")) > events, "the event to be counted")
     assert sandbox.counted(written("retry")) == retried
     assert sandbox.counted(written("retry_all")) == events + 1
 
@@ -65,21 +72,15 @@ def written(what: str) -> str:
     return rf'sluice_writes_total{{outcome="done",what="{what}"}}'
 
 
-def test_the_pod_of_highest_priority_goes_first(sandbox: Sandbox) -> None:
+def test_the_pods_of_highest_priority_go_first(sandbox: Sandbox) -> None:
     """Parked pods are let go by priority, then age."""
     queue = sandbox.queue()
-    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    high = sandbox.create(path, {"metadata": {"name": sandbox.named("high")}, "value": 1000})["metadata"][
-        "name"
-    ]
+    classes = priorities(sandbox, high=1000)
     sandbox.suspend(queue)
-    sandbox.pods("low", PODS, queue)
-    until(
-        lambda: sandbox.pod("high", queue, priorityClassName=high).status == 201,
-        "the priority class to be known",
-    )
-    sandbox.reason_on("high", "Suspended")  # the server knows of it
+    low = sandbox.pods("low", PODS, queue)
+    high = sandbox.pods("high", PODS // 5, queue, priorityClassName=classes["high"])
+    for name in high:
+        sandbox.reason_on(name, "Suspended")  # the server knows of it
+    since = pods_version(sandbox)
     sandbox.edit(queue, state="Open")
-    sandbox.all_bound(["high", *(f"low-{number}" for number in range(PODS))])
-    order = [bind.pod for bind in sandbox.binds() if bind.bound]
-    assert "high" in order[: PODS // 5]
+    assert_ungated_in_order(sandbox, since, high, low)

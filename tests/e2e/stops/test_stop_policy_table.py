@@ -303,6 +303,7 @@ def test_every_change_of_a_policy_in_mid_drain(sandbox: Sandbox) -> None:
             assert len(running(sandbox)) == len(pods) - gone
         pair.ask(Wishes())
         pair.is_answered()
+        until(lambda: evicted_so_far(sandbox) - before >= gone, "each eviction to be counted")
         assert evicted_so_far(sandbox) - before == gone
     finally:
         remove_finalizers(sandbox, *pods)

@@ -46,9 +46,11 @@ def victims(sandbox: Sandbox) -> list[str]:
 @pytest.fixture
 def without_the_verb(sandbox: Sandbox) -> Iterator[None]:
     """A scheduler that does not ask us about victims."""
-    sandbox.cluster.configure_scheduler(without_preempt)
-    yield
-    sandbox.cluster.configure_scheduler()
+    try:
+        sandbox.cluster.configure_scheduler(without_preempt)
+        yield
+    finally:
+        sandbox.cluster.configure_scheduler()
 
 
 def alive(sandbox: Sandbox) -> set[str]:

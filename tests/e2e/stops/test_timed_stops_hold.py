@@ -11,7 +11,7 @@ import pytest
 from controller.stops.resume_at import AUTHOR
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.api_requests import Object
-from tests.support.e2e.clocks import wrong_clock
+from tests.support.e2e.clocks import changing_clock, set_clock
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import (
     history,
@@ -22,7 +22,10 @@ from tests.support.e2e.objects import (
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 
-SOON = timedelta(seconds=4)
+#: How long a stop lasts whose end is waited for: longer where the machine is too slow for what must happen
+#: before that.
+SOON = [timedelta(seconds=seconds) for seconds in (4, 12, 36, 108)]
+WRONG_CLOCK = "the clock of this node is"
 
 
 @pytest.fixture
@@ -39,14 +42,19 @@ def fleet(restored_cluster: LocalCluster, tmp_path: Path) -> Iterator[Fleet]:
 
 
 def test_a_stop_ends_on_time_though_the_server_is_down_then(
-    sandbox: Sandbox, queue: str, restored_cluster: LocalCluster
+    sandbox: Sandbox, restored_cluster: LocalCluster
 ) -> None:
     """Its time passes while no server runs. The next one ends the stop, once, and ungates the pods."""
-    at = soon(sandbox)
-    sandbox.suspend(queue, resumeAt=written(at))
-    names = sandbox.pods("parked", 2, queue)
-    restored_cluster.stop_components("server")
-    until(lambda: now(sandbox) > at, "its time to pass")
+    for number, at in enumerate(times(sandbox)):
+        queue = sandbox.queue(f"research-{number}")
+        sandbox.edit(queue, state="Suspended", resumeAt=written(at))
+        names = sandbox.pods(f"parked-{number}", 2, queue)
+        restored_cluster.stop_components("server")
+        if now(sandbox) < at:
+            break
+        restored_cluster.start_components("server")
+    until(lambda: now(sandbox) > at, "its time to pass", seconds=SOON[-1].total_seconds())
+    assert sandbox.waiting() >= set(names)
     restored_cluster.start_components("server")
     sandbox.all_bound(names)
     assert undone(sandbox, queue, at)[2:] == [
@@ -59,14 +67,16 @@ def test_a_second_stop_is_not_undone_by_the_time_of_the_first(sandbox: Sandbox, 
     """Resumed by hand and suspended again, for good or for longer; or held instead, without a time. Another
     queue tells when the time of all four is past."""
     longer, held, other = (sandbox.queue(name) for name in ("longer", "held", "other"))
-    at = soon(sandbox)
-    for each in (queue, longer, held, other):
-        sandbox.suspend(each, resumeAt=written(at))
-    for each in (queue, longer):
-        sandbox.edit(each, state="Open")
-    sandbox.suspend(queue)
-    sandbox.suspend(longer, resumeAt="2099-01-01T00:00:00Z")
-    sandbox.edit(held, state="Open", stopPolicy="Hold")
+    for at in times(sandbox):
+        for each in (queue, longer, held, other):
+            sandbox.edit(each, state="Suspended", stopPolicy="None", resumeAt=written(at))
+        for each in (queue, longer):
+            sandbox.edit(each, state="Open")
+        sandbox.suspend(queue)
+        sandbox.suspend(longer, resumeAt="2099-01-01T00:00:00Z")
+        sandbox.edit(held, state="Open", stopPolicy="Hold")
+        if now(sandbox) < at:
+            break
     undone(sandbox, other, at)
     assert [is_stopped(sandbox.read_queue(each)) for each in (queue, longer, held)] == [True] * 3
     assert [wish(sandbox, each) for each in (queue, longer, held)] == [
@@ -76,20 +86,31 @@ def test_a_second_stop_is_not_undone_by_the_time_of_the_first(sandbox: Sandbox, 
     ]
 
 
-@pytest.mark.parametrize("wrong", ["+10m", "-10m"])
+@pytest.mark.parametrize(("wrong", "later"), [("+10m", "+1h"), ("-10m", "-1h")])
 def test_a_stop_ends_by_the_time_of_the_api_server(
-    sandbox: Sandbox, queue: str, fleet: Fleet, wrong: str
+    sandbox: Sandbox, queue: str, fleet: Fleet, tmp_path: Path, wrong: str, later: str
 ) -> None:
-    """The server's node has its clock ten minutes ahead, or behind: nothing is bound before the time, and all
-    is bound after it. (Its way to the API server is without TLS: a certificate made minutes ago was not
-    valid ten minutes ago.)"""
-    fleet.join("server-out-of-time", intercepted=True, prefix=wrong_clock(wrong))
-    at = soon(sandbox)
-    sandbox.suspend(queue, resumeAt=written(at))
-    names = sandbox.pods("parked", 2, queue)
+    """The server's node has its clock ten minutes ahead, or behind; then, while it runs, the clock becomes
+    wrong by an hour, which its log says. Each time nothing is bound before the time, and all is bound after
+    it. (Its way to the API server is without TLS: a certificate made minutes ago was not valid an hour ago.)
+    """
+    clock, name = tmp_path / "clock", f"server-{'ahead' if later == '+1h' else 'behind'}"
+    fleet.join(name, intercepted=True, prefix=changing_clock(clock, wrong))
+    end_on_time(sandbox, queue, "early")
+    log = sandbox.cluster.layout.log(name)
+    assert WRONG_CLOCK not in log.read_text()
+    set_clock(clock, later)
+    until(lambda: WRONG_CLOCK in log.read_text(), "the log to name the clock")
+    end_on_time(sandbox, queue, "late")
+
+
+def end_on_time(sandbox: Sandbox, queue: str, prefix: str) -> None:
+    """A stop with a time, and pods that wait for it; what is recorded of it has the API server's time."""
+    at = next(at for at in times(sandbox) if is_stopped_until(sandbox, queue, at))
+    names = sandbox.pods(prefix, 2, queue)
     sandbox.all_bound(names)
     undone(sandbox, queue, at)
-    assert all(bind.received >= at for bind in sandbox.binds() if bind.bound)
+    assert all(bind.received >= at for bind in sandbox.binds() if bind.bound and bind.pod in names)
     lines = sandbox.read_queue(queue)["status"]["changes"]
     assert all(abs(datetime.fromisoformat(line["at"]) - at) < timedelta(minutes=5) for line in lines)
 
@@ -102,8 +123,19 @@ def now(sandbox: Sandbox) -> datetime:
     return datetime.fromisoformat(tried.body["metadata"]["creationTimestamp"])
 
 
-def soon(sandbox: Sandbox) -> datetime:
-    return now(sandbox) + SOON
+def times(sandbox: Sandbox) -> Iterator[datetime]:
+    """One after the other, each later from when it is asked for than the one before."""
+    for seconds in SOON:
+        yield now(sandbox) + seconds
+    pytest.fail("all times were past too soon")
+
+
+def is_stopped_until(sandbox: Sandbox, queue: str, at: datetime) -> bool:
+    """Suspends it; whether that is acknowledged before the stop ends. If not, it is resumed."""
+    if is_stopped(sandbox.edit(queue, state="Suspended", resumeAt=written(at))) and now(sandbox) < at:
+        return True
+    sandbox.edit(queue, state="Open")
+    return False
 
 
 def written(at: datetime) -> str:

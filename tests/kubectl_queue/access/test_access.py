@@ -6,13 +6,18 @@ What needs a kubectl or an API server is in `tests/e2e/plugin/test_access_on_a_c
 from __future__ import annotations
 
 import io
+import json
 from email.message import Message
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from kubectl_queue.access import kubectl, responses
-from kubectl_queue.access.responses import Response
-from kubectl_queue.access.transport import unreachable
+from kubectl_queue.access.client import WEBHOOK_TRIES, ApiClient
+from kubectl_queue.access.replicas import NEVER, lease_end
+from kubectl_queue.access.responses import Request, Response
+from kubectl_queue.access.transport import Transport, unreachable
 from kubectl_queue.cli.flags import parse
 from kubectl_queue.cli.options import ACCESS, COMMON
 from kubectl_queue.errors import ConfigError, CredentialsError, KindMissingError, QueueError
@@ -160,3 +165,62 @@ def test_a_server_without_queues_is_told_from_a_queue_that_is_not_there() -> Non
 def test_warnings_are_unquoted() -> None:
     response = answered(200, "{}", Warning='299 - "say \\"hi\\"", 299 - "two"')
     assert responses.warnings(response.headers) == ['say "hi"', "two"]
+
+
+TIMED_OUT = (
+    'Internal error occurred: failed calling webhook "{name}": failed to call webhook: '
+    'Post "https://sluice.sluice-system.svc:443/validate/queues?timeout=5s": {cause}'
+)
+
+
+def failure(cause: str = "context deadline exceeded", name: str = "queues.sluice.dev") -> Response:
+    return answered(500, json.dumps({"message": TIMED_OUT.format(name=name, cause=cause)}))
+
+
+@pytest.mark.parametrize(
+    ("response", "webhook"),
+    [
+        (failure(), "queues.sluice.dev"),
+        (failure("net/http: request canceled (Client.Timeout exceeded)"), "queues.sluice.dev"),
+        (failure(name="mutate-queues.sluice.dev"), "mutate-queues.sluice.dev"),
+        (failure("dial tcp 10.0.0.1:443: connect: connection refused"), ""),
+        (failure(name="queues.example.com"), ""),
+        (answered(403, failure().body.decode()), ""),
+        (answered(500, "context deadline exceeded"), ""),
+    ],
+    ids=["its time", "the client's time", "another of ours", "refused", "not ours", "a denial", "no Status"],
+)
+def test_a_webhook_that_did_not_answer_in_time_is_told_from_other_failures(
+    response: Response, webhook: str
+) -> None:
+    assert responses.silent_webhook(response) == webhook
+
+
+@pytest.mark.parametrize(("failures", "succeeds"), [(0, True), (5, True), (6, False)])
+def test_a_request_is_sent_again_where_a_webhook_did_not_answer(failures: int, succeeds: bool) -> None:
+    """Each connection of the API server to a replica that is gone fails one request."""
+    sent: list[Request] = []
+
+    def send(request: Request) -> Response:
+        sent.append(request)
+        return failure() if len(sent) <= failures else answered(200, '{"kind":"Queue"}')
+
+    notes: list[str] = []
+    client = ApiClient(cast(Transport, SimpleNamespace(send=send)), warn=notes.append)
+    request = Request(method="PATCH", path="/q", query={}, body=b"{}", content_type="application/json")
+    if succeeds:
+        assert client.send(request) == {"kind": "Queue"}
+    else:
+        with pytest.raises(QueueError, match="context deadline exceeded"):
+            client.send(request)
+    assert sent == [request] * min(failures + 1, WEBHOOK_TRIES)
+    assert len(notes) == len(sent) - 1
+
+
+# What the replicas say on their Leases
+
+
+def test_a_lease_with_more_seconds_than_there_are_never_ends() -> None:
+    """Leases of all namespaces are read: whoever may write one could else end the plugin."""
+    spec = {"renewTime": "9999-12-31T23:59:59.000000Z", "leaseDurationSeconds": 2**31 - 1}
+    assert lease_end({"spec": spec}) == NEVER

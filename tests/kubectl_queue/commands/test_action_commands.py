@@ -74,7 +74,7 @@ def test_each_command_that_stops_prints_what_a_dry_run_would_do_to_parked_pods(
 
 
 def test_a_word_that_parked_does_not_have_is_refused() -> None:
-    with pytest.raises(UsageError, match="it must be one of Keep, Recreate, none"):
+    with pytest.raises(UsageError, match="it must be Keep, Recreate or none"):
         run_command(StoredQueues(item("b")), "suspend", "b", "--parked=delete")
 
 

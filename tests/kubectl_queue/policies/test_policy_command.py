@@ -124,7 +124,7 @@ class TestList:
         client = StoredObjects({}, forbidden=[CONFIG_MAP])
         with pytest.raises(QueueError, match='no right to "get" configmaps of that name') as caught:
             run("list", client=client)
-        assert "kubectl apply -k manifests/queue-readers" in str(caught.value)
+        assert "kubectl apply --server-side -k manifests/queue-readers" in str(caught.value)
         place = "/api/v1/namespaces/a/configmaps/b"
         with pytest.raises(QueueError, match=r"a Role with resourceNames \[b\]"):
             run(

@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from kubectl_queue.access.client import Listing
+from kubectl_queue.access.replicas import PART_OF
 from kubectl_queue.access.responses import Object, Request
-from kubectl_queue.commands.uninstall import plan
+from kubectl_queue.commands.uninstall import advice, plan
 from kubectl_queue.errors import NotFoundError, QueueError, ServerError
 from kubectl_queue.removal import inventory as inventories
 from kubectl_queue.removal import remover as removers
@@ -26,6 +27,7 @@ from tests.support.plugin.harness import NOW
 WEBHOOKS = f"{inventories.ADMISSION}/mutatingwebhookconfigurations"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/sluice-system/leases"
 ALL_LEASES = "/apis/coordination.k8s.io/v1/leases"
+ROLE_BINDINGS = f"{inventories.RBAC}/clusterrolebindings"
 PODS = "/api/v1/pods"
 STALE = ServerError('failed calling webhook "pods.sluice.dev": connection refused', code=500)
 
@@ -61,12 +63,21 @@ class Cluster:
     def send(self, request: Request, *, kind: str) -> Object:
         if self.refusals:
             raise self.refusals.pop(0)
+        if request.method == "GET":
+            return self._read(request.path)
         self.sent.append((request.method, request.path))
         self.bodies[request.path] = json.loads(request.body or b"{}")
         name = request.path.rpartition("/")[2]
         for path, items in self._lists.items():
             self._lists[path] = [each for each in items if each["metadata"]["name"] != name]
         return {}
+
+    def _read(self, path: str) -> Object:
+        folder, _, name = path.rpartition("/")
+        for item in self._lists.get(folder, ()):
+            if item["metadata"]["name"] == name:
+                return item
+        raise NotFoundError("Error from server (NotFound): not there", code=404)
 
 
 def found(cluster: Cluster) -> Inventory:
@@ -156,7 +167,7 @@ def full() -> Cluster:
     return Cluster(
         {
             WEBHOOKS: [thing("sluice")],
-            f"{inventories.RBAC}/clusterrolebindings": [thing("sluice")],
+            ROLE_BINDINGS: [thing("sluice")],
             "/apis/apps/v1/namespaces/sluice-system/deployments": [
                 thing("sluice", namespace="sluice-system")
             ],
@@ -187,7 +198,7 @@ def test_calls_go_first_then_rights_and_server_then_marks_then_the_namespace() -
         "/api/v1/namespaces/sluice-system",
     ]
     assert [path for path in paths if path in order] == order
-    assert {"1 pod let go", "1 namespace without its marks"} <= set(lines)
+    assert {"1 pod let go", "1 namespace without our labels and annotations"} <= set(lines)
     assert not [path for path in paths if path.startswith(inventories.DEFINITIONS)]
 
 
@@ -230,23 +241,77 @@ def test_a_server_that_goes_on_renewing_its_lease_is_named(monkeypatch: pytest.M
     assert ("PATCH", "/api/v1/namespaces/lab/pods/waits") not in cluster.sent
 
 
-@pytest.mark.parametrize(("age", "refused"), [(0, True), (3600, False)], ids=["renewed", "long ended"])
-def test_with_a_namespace_in_which_no_server_runs_nothing_is_removed(age: int, *, refused: bool) -> None:
-    """Else its webhooks and rights would go, and the server would stay."""
-    renewed = (NOW - timedelta(seconds=age)).isoformat()
-    spec = {"renewTime": renewed, "leaseDurationSeconds": 6}
-    cluster = Cluster({ALL_LEASES: [thing("sluice-replica-a", namespace="queues", spec=spec)]})
-    remover = Remover(
+def webhooks(namespace: str, *, name: str = "sluice", labels: Mapping[str, str] | None = None) -> Object:
+    service = {"name": "sluice", "namespace": namespace}
+    return thing(
+        name,
+        labels=labels,
+        webhooks=[{"clientConfig": {"service": service}}, {"clientConfig": {"url": "https://127.0.0.1/x"}}],
+    )
+
+
+def rights(namespace: str, *, role: str = "sluice", account: str = "sluice") -> Object:
+    subjects = [
+        {"kind": "ServiceAccount", "name": account, "namespace": namespace},
+        {"kind": "User", "name": "sluice"},
+    ]
+    return thing("sluice", roleRef={"kind": "ClusterRole", "name": role}, subjects=subjects)
+
+
+def remover_for(cluster: Cluster) -> Remover:
+    return Remover(
         cluster,  # type: ignore[arg-type]
         namespace="sluice-system",
         say=lambda _: None,
         progress=lambda _: None,
     )
-    if not refused:
-        remover.check_namespace()
-        return
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        {WEBHOOKS: [webhooks("queues")]},
+        {WEBHOOKS: [webhooks("queues", name="ours", labels=dict([PART_OF]))]},
+        {ROLE_BINDINGS: [rights("queues")]},
+    ],
+    ids=["webhooks", "labelled webhooks", "rights"],
+)
+def test_with_a_namespace_that_is_not_the_servers_nothing_is_removed(
+    lists: Mapping[str, list[Object]],
+) -> None:
+    """Else its webhooks and rights would go, and the server would stay."""
     with pytest.raises(QueueError, match="name it: kubectl queue uninstall --namespace=queues"):
-        remover.check_namespace()
+        remover_for(Cluster(lists)).check_namespace()
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        {},
+        {WEBHOOKS: [webhooks("sluice-system")], ROLE_BINDINGS: [rights("sluice-system")]},
+        {WEBHOOKS: [webhooks("cert-manager", name="cert-manager")]},
+        {ROLE_BINDINGS: [rights("team", role="sluice-queue-viewer")]},
+        {ROLE_BINDINGS: [rights("team", account="deployer")]},
+    ],
+    ids=["nothing", "the server's", "webhooks of others", "another role", "another account"],
+)
+def test_a_lease_in_another_namespace_keeps_nobody_from_removing_the_server(
+    lists: Mapping[str, list[Object]],
+) -> None:
+    """Whoever may write Leases there can label one as a replica's, and have it last for ever."""
+    spec = {"renewTime": NOW.isoformat(), "leaseDurationSeconds": 2**31 - 1}
+    forged = thing("sluice-replica-a", namespace="team", spec=spec, labels={"sluice.dev/replica": "true"})
+    of_team = LEASES.replace("sluice-system", "team")
+    remover_for(Cluster({**lists, ALL_LEASES: [forged], of_team: [forged]})).check_namespace()
+
+
+def test_a_lease_in_another_namespace_names_no_scheduler() -> None:
+    waiting = pod("waiting")
+    waiting["spec"]["schedulerName"] = "of-the-team"
+    report = {"annotations": {"sluice.dev/seen": json.dumps({"seen": 7, "scheduler": "of-the-team"})}}
+    forged = thing("sluice-replica-a", namespace="team", spec={}, metadata=report)
+    marks = found(Cluster({PODS: [waiting], ALL_LEASES: [forged]})).marks
+    assert marks.of_own_scheduler == []
 
 
 def test_the_plan_says_what_would_be_done_and_what_stays() -> None:
@@ -259,11 +324,25 @@ def test_the_plan_says_what_would_be_done_and_what_stays() -> None:
     assert lines[-1].startswith("1 waiting pods request sluice.dev/member")
 
 
-def test_pods_of_the_scheduler_that_goes_too_are_counted_with_the_way_out() -> None:
-    stranded = pod("stranded", queue="research")
-    stranded["spec"]["schedulerName"] = inventories.OWN_SCHEDULER
-    lines = list(plan(found(Cluster({PODS: [stranded]})), definitions=False))
-    assert lines[-1].startswith("1 waiting pods name scheduler sluice, which goes with Sluice. They run once")
+@pytest.mark.parametrize("name", ["sluice", "ours"])
+def test_pods_of_the_scheduler_that_goes_too_are_counted_with_the_way_out(name: str) -> None:
+    """Its name is a setting, which the replicas say on their Leases."""
+    stranded, other = pod("stranded", queue="research"), pod("other")
+    stranded["spec"]["schedulerName"], other["spec"]["schedulerName"] = name, "volcano"
+    report = {"annotations": {"sluice.dev/seen": json.dumps({"seen": 7, "scheduler": "ours"})}}
+    lease = thing("sluice-replica-a", namespace="sluice-system", spec={}, metadata=report)
+    lines = list(plan(found(Cluster({PODS: [stranded, other], LEASES: [lease]})), definitions=False))
+    assert lines[-1].startswith(
+        f"1 waiting pods name scheduler {name}, which goes with Sluice. They run once"
+    )
+
+
+def test_where_no_pod_waits_the_scheduler_s_configuration_is_named_too() -> None:
+    """In the plan, and once it is done."""
+    marks = found(Cluster({WEBHOOKS: [thing("sluice")]})).marks
+    (line,) = advice(marks)
+    assert line.startswith("no waiting pod requests sluice.dev/member: if kube-scheduler's configuration has")
+    assert line in plan(found(Cluster({WEBHOOKS: [thing("sluice")]})), definitions=False)
 
 
 def test_a_cluster_without_it_is_said_to_have_none() -> None:

@@ -10,6 +10,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+from localcluster import build
 from localcluster.pods import images
 
 
@@ -24,6 +25,17 @@ def test_equal_content_gives_an_equal_layer_whenever_it_was_made(tmp_path: Path)
     first = images.write_layer(root_with_a_program(tmp_path / "a", modified=1), tmp_path / "a.tar.gz")
     second = images.write_layer(root_with_a_program(tmp_path / "b", modified=2), tmp_path / "b.tar.gz")
     assert (first.digest, first.content_digest) == (second.digest, second.content_digest)
+
+
+def test_what_root_may_read_or_run_all_users_may_whatever_the_umask_was(tmp_path: Path) -> None:
+    """The servers in the images are not root."""
+    root = root_with_a_program(tmp_path / "a", modified=1)
+    (root / "bin").mkdir(mode=0o700)
+    for name, mode in {"run": 0o700, "read": 0o600}.items():
+        (root / "bin" / name).touch(mode=mode)
+    with tarfile.open(images.write_layer(root, tmp_path / "a.tar.gz").file) as tar:
+        modes = {entry.name: entry.mode for entry in tar}
+    assert [modes[f"bin{name}"] for name in ("", "/run", "/read")] == [0o755, 0o755, 0o644]
 
 
 def test_the_digests_of_a_layer_are_those_of_the_file_and_of_what_is_in_it(tmp_path: Path) -> None:
@@ -59,3 +71,8 @@ def test_an_archive_has_the_image_under_its_name_with_its_layers_in_order(tmp_pa
 def test_the_servers_image_has_the_name_that_the_manifests_give_it() -> None:
     """containerd stores a name without a registry under the default one, where kubelet looks for it."""
     assert images.server_image().startswith("docker.io/library/sluice:")
+
+
+def test_our_own_schedulers_image_has_the_name_that_the_manifests_give_it() -> None:
+    """It stands in the kustomization beside the server's."""
+    assert images.scheduler_image() == f"registry.k8s.io/kube-scheduler:{build.KUBERNETES}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,28 @@ def test_the_configuration_of_a_node_names_only_files_of_its_cluster_and_of_the_
     files = node.configuration(first, BINARIES)
     kubelet: dict[str, Any] = yaml.safe_load(files["kubelet.yaml"])
     assert kubelet["cgroupRoot"] == f"/{first.cgroup}"
-    for name in ("resolvConf", "podLogsDir", "volumePluginDir"):
-        assert Path(kubelet[name]).is_relative_to(tmp_path), name
-    assert f'conf_dir = "{first.folder}/cni"' in files["containerd.toml"]
+    assert Path(kubelet["resolvConf"]).is_relative_to(tmp_path)
+    for name in ("podLogsDir", "volumePluginDir"):
+        assert Path(kubelet[name]).is_relative_to(first.inside), name
+    assert f'conf_dir = "{first.inside}/cni"' in files["containerd.toml"]
+
+
+def test_sockets_are_at_short_paths_however_long_that_of_the_cluster_is(tmp_path: Path) -> None:
+    last = nodes_of(Layout.at(tmp_path / ("x" * 200)), MOST_NODES)[-1]
+    containerd, kubelet = (node.commands(last, BINARIES)[name] for name in ("containerd", "kubelet"))
+    [root] = (each.partition("=")[2] for each in kubelet if each.startswith("--root-dir="))
+    assert f"--config={last.inside}/containerd.toml" in containerd
+    sockets = (f"{last.containerd_socket}.ttrpc", f"{root}/device-plugins/kubelet.sock")
+    assert all(len(each) <= 107 for each in sockets), sockets
+
+
+@pytest.mark.parametrize("program", ["containerd", "kubelet"])
+def test_what_a_node_runs_has_the_usual_umask(tmp_path: Path, program: str) -> None:
+    [first] = nodes_of(Layout.at(tmp_path), 1)
+    command = node.commands(first, BINARIES)[program]
+    shown = [*command[: command.index(program)], "sh", "-c", "umask"]
+    done = subprocess.run(shown, umask=0o077, check=True, capture_output=True, text=True)
+    assert done.stdout == "0022\n"
 
 
 def test_the_api_server_differs_in_the_flags_that_pods_need(tmp_path: Path) -> None:

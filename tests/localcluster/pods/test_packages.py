@@ -38,6 +38,32 @@ def test_without_apt_get_the_error_says_what_real_nodes_need(
         packages.ensure_downloaded([PINNED], tmp_path)
 
 
+def test_where_the_machines_apt_cannot_debians_archive_is_read_with_lists_of_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new machine has no lists, and another system has other packages."""
+    apt_get = tmp_path / "bin" / "apt-get"
+    apt_get.parent.mkdir()
+    apt_get.write_text(APT_GET.format(calls=tmp_path / "calls", file=PINNED.file_names[0]))
+    apt_get.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{apt_get.parent}:/usr/bin:/bin")
+    [file] = packages.ensure_downloaded([PINNED], tmp_path / "downloads")
+    assert file.read_bytes() == CONTENT
+    own, update, download = (tmp_path / "calls").read_text().splitlines()
+    assert own == "download -q runc=1:1.1.5+ds1-1"
+    lists = f"-oDir::State::Lists={tmp_path / 'downloads' / 'apt' / 'lists'}"
+    assert f" {lists} " in update
+    assert f" {lists} " in download
+
+
+#: Knows no package with the machine's own lists.
+APT_GET = """#!/bin/sh
+echo "$*" >> '{calls}'
+[ "$1" != download ] || {{ echo "E: Unable to locate package" >&2; exit 100; }}
+case "$*" in *" download "*) printf "a package" > '{file}' ;; esac
+"""
+
+
 @pytest.mark.parametrize("purpose", ["node", "image", "shell", "builder"])
 def test_each_package_is_pinned_once_by_version_and_hash(purpose: str) -> None:
     pinned = packages.pinned(purpose)

@@ -130,6 +130,15 @@ def test_taints_that_only_count_against_a_node(tolerations: list[Toleration], ex
     assert taint_scores(view, rows, pod, NodeMatches()).tolist() == expected
 
 
+def test_a_view_without_nodes_is_scored_while_the_first_one_comes() -> None:
+    """How many nodes have an image is always the latest; the view is as old as the call."""
+    table = NodeTable()
+    view = table.view()
+    table.set_node("n1", {"cpu": 1}, NodeFacts(images={"a:latest": 900 * MB}))
+    rows = view.rows_of([])
+    assert image_scores(view, rows, PodPlacement(images=("a",)), NodeMatches()).tolist() == []
+
+
 def test_images_as_kubernetes_publishes_it() -> None:
     # imagelocality's own test: 40 MB and 250 MB images, each on one node of two; one container each
     table = table_of(

@@ -43,11 +43,21 @@ OPENINGS = {
     "one_server": (
         *(*KNOWN, "filter p0 at a", *STOPPED),
         *("guard", "labels-reach server-0", "probe", *REQUEST_GONE),
+        *("look at child", "mark", "pods-reach a", "pods-reach b", "publish b", "look at child"),
     ),
     "silence_is_none": (*KNOWN, "filter p0 at b", "send p0 by server 0", *STOPPED, *GUARDED),
     "assume_briefly": (
         *(*KNOWN, "filter p0 at b", "lose b", "time", "time", "observe", *REQUEST_GONE),
         *("stop or resume child", "queues-reach a", "send p0 by server 0", *GUARDED),
+    ),
+    "retry_asked": (
+        *(*KNOWN, "filter p0 at b", "send p0 by server 0", "lose b", "time", "time", "observe"),
+        *("stop or resume child", "queues-reach a", *GUARDED, "retry p0"),
+    ),
+    "forget_binds": (
+        *("create other", "pods-reach a", "pods-reach b", *STOPPED, *GUARDED, "time"),
+        *("stop or resume child", "queues-reach b", "send u0 by server 0, guard of b", "lose b"),
+        *("time", "time", "stop or resume child", "queues-reach a", "observe"),
     ),
     "place_alone": (
         *KNOWN,

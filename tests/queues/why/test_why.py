@@ -124,6 +124,38 @@ def test_a_pod_that_gets_no_victims_is_told_where_to_see_whom_its_policy_lets_it
 
 
 @pytest.mark.parametrize(
+    ("missing", "verbs"),
+    [
+        (["sluice.dev/scored"], ["prioritizeVerb"]),
+        (["sluice.dev/member"], ["filterVerb"]),
+        (["sluice.dev/member", "sluice.dev/scored"], ["filterVerb", "prioritizeVerb"]),
+    ],
+    ids=str,
+)
+def test_an_extender_entry_that_the_scheduler_lacks_is_named(missing: list[str], verbs: list[str]) -> None:
+    message = "0/3 nodes are available: " + ", ".join(f"3 Insufficient {each}" for each in missing)
+    found = told(pod(message=message), seen(queue("b")))
+    assert found.notes == (
+        f"kube-scheduler says: {message}",
+        *(
+            f"its scheduler has no extender entry that ignores {resource}: add the one with {verb} of "
+            "manifests/scheduler/scheduler-config.yaml to its configuration, and restart it"
+            for resource, verb in zip(missing, verbs, strict=True)
+        ),
+    )
+
+
+def test_a_pod_of_another_scheduler_without_the_marker_is_not_said_to_be_asked_about_or_not() -> None:
+    """The scheduler that Sluice brings may have any name, and its members have no marker."""
+    subject = pod(calls_extender=False, scheduler="ours")
+    (note,) = told(subject, seen(queue("b", desired=Desired.SUSPENDED))).notes
+    assert note == (
+        "it requests no sluice.dev/member: unless its scheduler, ours, is the one that Sluice brings "
+        "(setting scheduler_name), the bind guard alone stops it"
+    )
+
+
+@pytest.mark.parametrize(
     ("changes", "named", "created", "lost"),
     [
         ((SUSPENDED,), SUSPENDED, "", False),

@@ -7,7 +7,7 @@ import itertools
 import logging
 from typing import Any, cast
 
-from server.http.base_connection import ConnectionContext
+from server.http.base_connection import READ_AHEAD, ConnectionContext
 from server.http.connection_table import ConnectionTable, Phase
 from server.http.http1_connection import Http1Connection
 from server.http.large_bodies import LargeBodies
@@ -22,6 +22,7 @@ class RecordingTransport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written = b""
+        self.reading = [True]
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += bytes(data)
@@ -34,6 +35,12 @@ class RecordingTransport(asyncio.Transport):
 
     def close(self) -> None:
         """It is never asked whether it did."""
+
+    def pause_reading(self) -> None:
+        self.reading.append(False)
+
+    def resume_reading(self) -> None:
+        self.reading.append(True)
 
 
 def context_where_every_slice_ends_at_once(turns: list[Any]) -> ConnectionContext:
@@ -65,3 +72,21 @@ def test_an_error_found_at_the_end_of_a_slice_is_sent() -> None:
     while turns:
         cast(Any, turns.pop(0))()
     assert transport.written.startswith(b"HTTP/1.1 413 ")
+
+
+def test_after_a_refusal_what_still_comes_is_read_and_dropped() -> None:
+    """Or the client could not finish its request to read the refusal, nor would its close be seen."""
+    turns: list[Any] = []
+    context = context_where_every_slice_ends_at_once(turns)
+    transport = RecordingTransport()
+    connection = Http1Connection(context=context, environ={}, socket_transport=transport)
+    context.connections.set_phase(connection, Phase.HANDSHAKE)
+    connection.connection_made(transport)
+    head = b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n"
+    connection.data_received(head + b"x" * (4 * READ_AHEAD))
+    while turns:
+        cast(Any, turns.pop(0))()
+    assert transport.written.startswith(b"HTTP/1.1 413 ")
+    assert context.connections.phase(connection) is Phase.LINGERING
+    connection.data_received(b"x" * (READ_AHEAD + 1))
+    assert (transport.reading, turns) == ([True, False, True], [])

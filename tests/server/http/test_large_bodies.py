@@ -29,6 +29,7 @@ from tests.support.http.served_worker import (
     request,
     seen,
     served,
+    waiting_for,
 )
 
 #: How many times as long as `reference` one body may keep the loop's thread: 40 ms, where that takes 1 ms,
@@ -166,7 +167,7 @@ def roomy(certificate: tuple[Path, Path]) -> Iterator[Served]:
 def test_other_clients_are_answered_while_a_large_body_is_processed(roomy: Served, tmp_path: Path) -> None:
     """The app waits in it until another caller has been answered."""
     with roomy.caller() as slow, roomy.caller() as other:
-        slow.send(request(f"/wait{tmp_path}/go", body=LARGE) + request(body=b"after"))
+        slow.send(request(waiting_for(tmp_path / "go"), body=LARGE) + request(body=b"after"))
         for _ in range(3):
             assert other.ask()[0] == 200
         (tmp_path / "go").touch()
@@ -179,7 +180,7 @@ def test_over_http2_other_requests_of_the_client_are_answered_meanwhile(
 ) -> None:
     with Caller(roomy) as caller:
         caller.greet().send(
-            caller.words.ask(1, f"/wait{tmp_path}/go", body=LARGE), caller.words.ask(3, body=b"small")
+            caller.words.ask(1, waiting_for(tmp_path / "go"), body=LARGE), caller.words.ask(3, body=b"small")
         )
         assert seen(caller.answer(3)[1])["body"] == "small"
         assert 1 not in caller.ended
@@ -191,10 +192,10 @@ def test_a_client_that_disconnects_meanwhile_disturbs_nobody(roomy: Served, tmp_
     for protocol in ("1", "2"):
         if protocol == "1":
             with roomy.caller() as leaving:
-                leaving.send(request(f"/wait{tmp_path}/{protocol}", body=LARGE))
+                leaving.send(request(waiting_for(tmp_path / protocol), body=LARGE))
         else:
             with Caller(roomy) as caller:
-                caller.greet().send(caller.words.ask(1, f"/wait{tmp_path}/{protocol}", body=LARGE))
+                caller.greet().send(caller.words.ask(1, waiting_for(tmp_path / protocol), body=LARGE))
         with roomy.caller() as other:
             assert other.ask()[0] == 200
             (tmp_path / protocol).touch()

@@ -5,11 +5,15 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.support.http.served_worker import (
+    STOP_EARLY,
     WAIT,
     Caller,
     request,
     served,
+    waiting_for,
     write_certificate,
 )
 
@@ -41,7 +45,7 @@ def test_sigterm_lets_the_request_under_way_finish(certificate: tuple[Path, Path
     with served(certificate) as server, server.caller() as half, server.caller() as waiting:
         half.ask()
         half.send(request(body=b"12345")[:-3])
-        waiting.send(request(f"/wait{tmp_path}/go"))
+        waiting.send(request(waiting_for(tmp_path / "go")))
         server.terminate()
         server.log.wait_for("Handling signal: term")
         (tmp_path / "go").touch()
@@ -54,11 +58,21 @@ def test_sigterm_lets_the_request_under_way_finish(certificate: tuple[Path, Path
         server.log.wait_for("hook: threads must stop")
 
 
+def test_a_server_that_is_stopped_while_its_worker_starts_stops(
+    certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its loop runs; else gunicorn kills it after 20 s, with its Leases held."""
+    monkeypatch.setenv(STOP_EARLY, "yes")
+    with served(certificate) as server:
+        assert server.process.wait(WAIT) == 0
+        server.log.wait_for("hook: threads must stop")
+
+
 def test_after_sigterm_no_connection_is_accepted_and_idle_ones_are_closed(
     certificate: tuple[Path, Path],
 ) -> None:
     """A kept connection gets one more reply, with Connection: close, rather than a broken pipe."""
-    with served(certificate) as server, server.caller() as kept:
+    with served(certificate, shutdown_notice=WAIT) as server, server.caller() as kept:
         kept.ask()
         server.terminate()
         server.log.wait_for("Handling signal: term")

@@ -168,7 +168,7 @@ def reflected(
         reflector.stop()
 
 
-def eventually(holds: Callable[[], object], *, within: float = 20.0) -> None:
+def eventually(holds: Callable[[], object], *, within: float = 60.0) -> None:
     """Return once it holds; fail when it does not in time."""
     end = time.monotonic() + within
     while not holds():

@@ -20,5 +20,5 @@ class CountedTrigger(Trigger):
         super().__init__(clock=lambda: 0.0)
         self.fired: list[int] = []
 
-    def fire(self) -> None:
+    def fire(self, version: int = 0) -> None:
         self.fired.append(1)

@@ -11,7 +11,13 @@ import msgspec
 
 from cluster.coordination.leases import Lease, LeaseList, Leases, LeaseSpec
 from cluster.coordination.replica_report import ReplicaReport
-from cluster.coordination.replicas import SEEN_ANNOTATION, LeaseEvents, OtherReplicas
+from cluster.coordination.replicas import (
+    EXPIRED_ANNOTATION,
+    PREFIX,
+    SEEN_ANNOTATION,
+    LeaseEvents,
+    OtherReplicas,
+)
 from cluster.exceptions import Unreachable
 from cluster.metrics import Metrics
 from cluster.objects import ListMeta, Metadata
@@ -19,6 +25,9 @@ from cluster.write_queue import WriteQueue
 from controller.workqueue import Changes, WorkQueue
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
+
+#: The last renewal of each Lease, which never is renewed again.
+RENEWED_AT = "2026-11-23T09:00:00.000001Z"
 
 
 class ByHand(WriteQueue):
@@ -42,21 +51,22 @@ class ByHand(WriteQueue):
 class Surroundings:
     """`reports`: what each other replica's Lease says; a Lease changes with what it says.
 
-    `version`: the version of the list of Leases. `pods`: up to which version the pods are known here.
-    `reachable`: whether the Leases can be read.
+    `expired`: the replicas whose Lease is marked so. `version`: the version of the list of Leases. `pods`: up
+    to which version the pods are known here. `reachable`: whether the Leases can be read.
     """
 
     def __init__(self) -> None:
         self.server = Server()
         self.clock = self.server.clock
         self.reports: dict[str, ReplicaReport] = {}
+        self.expired: set[str] = set()
         self.version = self.pods = 100
         self.reachable = True
         self.deleted: list[str] = []
         self.readers, self.writers = ByHand(), ByHand()
         self.work_queue = WorkQueue(self.clock.monotonic)
         self.server.store.progress.attach("pods", cast(Any, _Pods(self)))
-        leases = cast(Leases, SimpleNamespace(list=self._list, delete=self._delete))
+        leases = cast(Leases, SimpleNamespace(list=self._list, annotate=self._annotate, delete=self._delete))
         self.context = context_with(
             store=self.server.store,
             other_replicas=OtherReplicas(
@@ -79,8 +89,12 @@ class Surroundings:
     def _list(self, *, label: str) -> LeaseList:
         if not self.reachable:
             raise Unreachable("as ordered")
-        items = [lease(name, report) for name, report in self.reports.items()]
+        items = [lease(name, report, expired=name in self.expired) for name, report in self.reports.items()]
         return LeaseList(metadata=ListMeta(resource_version=str(self.version)), items=items)
+
+    def _annotate(self, lease: Lease, annotations: dict[str, str]) -> None:
+        assert annotations == {EXPIRED_ANNOTATION: RENEWED_AT}
+        self.expired.add(lease.metadata.name.removeprefix(PREFIX))
 
     def _delete(self, name: str, *, version: str) -> None:
         self.deleted.append(name)
@@ -97,14 +111,22 @@ class _Pods:
         return self._surroundings.pods
 
 
-def lease(name: str, report: ReplicaReport, *, version: int = 0) -> Lease:
-    """`version`: 0 for one that follows from the report."""
+def lease(
+    name: str,
+    report: ReplicaReport,
+    *,
+    version: int = 0,
+    expired: bool = False,
+    renewed_at: str = RENEWED_AT,
+) -> Lease:
+    """`version`: 0 for one that follows from the report. `expired`: it was marked, after `RENEWED_AT`."""
     said = msgspec.json.encode(report).decode()
+    mark = {EXPIRED_ANNOTATION: RENEWED_AT} if expired else {}
     return Lease(
         metadata=Metadata(
-            name=f"sluice-replica-{name}",
-            resource_version=str(version or hash(said)),
-            annotations={SEEN_ANNOTATION: said},
+            name=f"{PREFIX}{name}",
+            resource_version=str(version or hash((said, expired))),
+            annotations={SEEN_ANNOTATION: said, **mark},
         ),
-        spec=LeaseSpec(lease_duration_seconds=6),
+        spec=LeaseSpec(lease_duration_seconds=6, renew_time=renewed_at),
     )

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from tests.support.e2e.api_requests import Object
-from tests.support.e2e.objects import condition
+from tests.support.e2e.objects import IGNORES_SIGTERM, condition
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
+from tests.support.faults.slow_webhook import SlowWebhook
 
 HOLD, DRAIN, NONE = ("Hold", "HoldAndDrain", "None")
 #: A finalizer of the test's own: the pod that bears it leaves only when the test takes it off.
 SLOW = "tests.sluice.dev/slow"
+#: Seconds. A pod with a finalizer and without grace loses its place in flight after ten.
+LONG_GRACE = 300
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 BUDGETS = "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
 
@@ -65,6 +69,29 @@ def wait_for_drain(sandbox: Sandbox, queue: str, reason: str, **counts: int) -> 
     return sandbox.queue_that(queue, f"be {reason} {counts or ''}", is_reached)
 
 
+def patch_with_deadline(sandbox: Sandbox, queue: str, *, seconds: float, **drain: object) -> None:
+    """Patch `spec.drain` with a deadline that passes in so many seconds or a little sooner.
+
+    One that has passed before the API server has the patch is refused, and a new one is sent.
+    """
+
+    def is_taken() -> bool:
+        deadline = _api_server_time(sandbox) + timedelta(seconds=seconds)
+        wishes = {**drain, "deadline": f"{deadline:%Y-%m-%dT%H:%M:%SZ}"}
+        answer = sandbox.patch_queue(queue, drain=wishes)
+        if answer.status != 200:
+            answer.must_refuse("spec.drain.deadline", "is in the past")
+        return answer.status == 200
+
+    until(is_taken, "a deadline that is still to come to be taken")
+
+
+def _api_server_time(sandbox: Sandbox) -> datetime:
+    """By the second, as it would be written on a pod."""
+    made = sandbox.pod("would-be", dry=True).must(201).body
+    return datetime.fromisoformat(made["metadata"]["creationTimestamp"])
+
+
 def counts(queue: Object) -> dict[str, Any]:
     """`status.drain` without its time and texts."""
     status = queue["status"]["drain"]
@@ -73,22 +100,23 @@ def counts(queue: Object) -> dict[str, Any]:
 
 def running(sandbox: Sandbox, prefix: str = "") -> set[str]:
     """The running pods that are not being deleted, by name."""
-    return {
-        name
-        for name, pod in sandbox.read_pods().items()
-        if name.startswith(prefix)
-        and pod["spec"].get("nodeName")
+    return {name for name, pod in sandbox.read_pods().items() if name.startswith(prefix) and _runs(pod)}
+
+
+def _runs(pod: Object) -> bool:
+    return bool(
+        pod["spec"].get("nodeName")
         and pod["status"]["phase"] == "Running"
         and "deletionTimestamp" not in pod["metadata"]
-    }
+    )
 
 
 def wait_for_running(sandbox: Sandbox, number: int, prefix: str = "") -> set[str]:
     """Returns the pods once so many of them run and are ready."""
 
     def ready() -> set[str]:
-        names = running(sandbox, prefix)
         pods = sandbox.read_pods()
+        names = {name for name, pod in pods.items() if name.startswith(prefix) and _runs(pod)}
         return names if len(names) == number and all(_is_ready(pods[name]) for name in names) else set()
 
     return until(ready, f"{number} pods {prefix} to run")
@@ -113,9 +141,30 @@ def evictions(sandbox: Sandbox, names: Iterable[str]) -> list[str]:
     return events
 
 
+def wait_for_eviction_webhook(sandbox: Sandbox, webhook: SlowWebhook) -> None:
+    """Returns once the API server asks the webhook about the evictions of this namespace."""
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "would-be"}}
+    path = f"{sandbox.pods_path}/would-be/eviction?dryRun=All"
+    until(lambda: webhook.is_known(lambda: sandbox.api.create(path, body)), "the webhook to be known")
+
+
 def leaving(sandbox: Sandbox) -> set[str]:
     """The pods that are being deleted, by name."""
     return {name for name, pod in sandbox.read_pods().items() if "deletionTimestamp" in pod["metadata"]}
+
+
+def slow_pods(sandbox: Sandbox, prefix: str, number: int, queue: str) -> list[str]:
+    """Pods that leave only when the test ends them (`end_pods`): minutes pass before a drain gives up their
+    places in flight.
+    """
+    marks = {IGNORES_SIGTERM: "true"}
+    return sandbox.pods(prefix, number, queue, annotations=marks, terminationGracePeriodSeconds=LONG_GRACE)
+
+
+def end_pods(sandbox: Sandbox, *names: str) -> None:
+    """Delete these pods at once, whatever their grace periods are."""
+    for name in names:
+        sandbox.api.delete(f"{sandbox.pods_path}/{name}?gracePeriodSeconds=0").must(200, 404)
 
 
 def remove_finalizers(sandbox: Sandbox, *names: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from ssl import SSLContext
@@ -18,7 +19,9 @@ from tests.support.e2e.wait import PATIENCE
 
 Object = dict[str, Any]
 
-MERGE, STRATEGIC = "merge", "strategic-merge"
+MERGE, STRATEGIC, JSON = "merge", "strategic-merge", "json"
+#: Seconds; less than the API server keeps a connection that nobody uses.
+IDLE = 60.0
 
 
 class Answer(NamedTuple):
@@ -51,6 +54,7 @@ class Api:
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self._connection: http.client.HTTPSConnection | None = None
+        self._used_at = 0.0
 
     def get(self, path: str, *, accept: str = "application/json") -> Answer:
         return self._send("GET", path, None, {"Accept": accept})
@@ -58,7 +62,7 @@ class Api:
     def create(self, path: str, body: Object, *, user: str = "") -> Answer:
         return self._send("POST", path, body, {"Content-Type": "application/json", **_as(user)})
 
-    def patch(self, path: str, body: Object, *, kind: str = MERGE, user: str = "") -> Answer:
+    def patch(self, path: str, body: Object | list[Object], *, kind: str = MERGE, user: str = "") -> Answer:
         return self._send(
             "PATCH", path, body, {"Content-Type": f"application/{kind}-patch+json", **_as(user)}
         )
@@ -77,8 +81,12 @@ class Api:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _send(self, method: str, path: str, body: Object | None, headers: Mapping[str, str]) -> Answer:
+    def _send(
+        self, method: str, path: str, body: Object | list[Object] | None, headers: Mapping[str, str]
+    ) -> Answer:
         payload = None if body is None else json.dumps(body).encode()
+        if time.monotonic() - self._used_at > IDLE:
+            self.close()  # the API server may have closed it already
         if self._connection is None:
             self._connection = _connection(self._cluster)
         try:
@@ -88,6 +96,8 @@ class Api:
         except BaseException:
             self.close()
             raise
+        finally:
+            self._used_at = time.monotonic()
         return Answer(response.status, _decoded(text), _warnings(response.headers.get_all("Warning") or ()))
 
 

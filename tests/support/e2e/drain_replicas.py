@@ -28,6 +28,10 @@ class Replicas:
         self._fleet.join(name, intercepted=True)
         self.names.append(name)
 
+    def wait_until_ready(self) -> None:
+        for name in self.names:
+            self._fleet.wait_until_ready(name)
+
     def roll(self) -> None:
         """The oldest makes room for a new one."""
         self.join()

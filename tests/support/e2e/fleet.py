@@ -6,18 +6,22 @@ import signal
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from localcluster import apiserver, processes
 from localcluster.cluster import LocalCluster
-from localcluster.components import BY_NAME
+from localcluster.components import BY_NAME, NAMESPACE
+from localcluster.lifecycle import STOP_SECONDS
 from localcluster.ports import LOOPBACK, spare_port
 from tests.support.e2e.api_requests import Api
 from tests.support.e2e.unregistered import REGISTRATIONS
 from tests.support.e2e.wait import until
 from tests.support.faults.forwarding import Forwarder
 from tests.support.faults.intercepting import Interceptor
+
+LEADER_LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/sluice-controller"
 
 
 class Fleet:
@@ -35,24 +39,29 @@ class Fleet:
         self._front = Forwarder([], port=cluster.ports.server)
 
     def close(self) -> None:
-        processes.stop(self._cluster.layout.folder, components=list(self._ports))
-        for way in (self._front, *self.ways.values()):
-            way.close()
-        for interceptor in self.interceptors.values():
-            interceptor.close()
+        """The port of the cluster's own server is free afterwards, whatever else cannot be closed."""
+        with ExitStack() as closing:
+            for interceptor in self.interceptors.values():
+                closing.callback(interceptor.close)
+            for way in (*self.ways.values(), self._front):
+                closing.callback(way.close)
+            processes.stop(self._cluster.layout.folder, components=list(self._ports))
 
     def join(
         self, name: str, *, intercepted: bool = False, prefix: Sequence[str] = (), flags: Sequence[str] = ()
     ) -> None:
         """Start one more; returns once it is ready, and gets its share of new connections from then on.
 
-        `intercepted`: its requests to the API server can be kept one by one. `prefix`: the command that
-        starts it, such as `env`. `flags`: more flags, which come last and so count.
+        The first one leads by then. `intercepted`: its requests to the API server can be kept one by one.
+        `prefix`: the command that starts it, such as `env`. `flags`: more flags, which come last and count.
         """
+        is_first = not self._ports
         url = self._intercepted(name) if intercepted else self._forwarded(name)
         self.start(name, url=url, prefix=prefix, flags=flags)
-        until(lambda: self._ready(name), f"{name} to be ready")
-        self._share()
+        self.wait_until_ready(name)
+        if is_first:
+            until(self.leader, f"{name} to lead")
+        self.share()
 
     def _forwarded(self, name: str) -> str:
         if name not in self.ways:
@@ -79,6 +88,15 @@ class Fleet:
         log = cluster.layout.log(name)
         processes.spawn([*prefix, *command, *flags], folder=cluster.layout.folder, component=name, log=log)
 
+    def wait_until_ready(self, name: str) -> None:
+        until(lambda: self._ready(name), f"{name} to be ready")
+
+    def leader(self) -> str:
+        """The identity of the replica whose controller leads; "" while none does."""
+        with Api(self._cluster) as api:
+            answer = api.get(LEADER_LEASE)
+        return str(answer.body["spec"].get("holderIdentity", "")) if answer.status == 200 else ""
+
     def heal(self, name: str) -> None:
         """Give it back its way to the API server; returns once it is ready again."""
         self.ways[name].heal()
@@ -90,7 +108,7 @@ class Fleet:
         processes.kill(folder, name, number=signal.SIGKILL)
         until(lambda: name not in processes.leaders(folder), f"{name} to be dead")
         self._ports.pop(name)
-        self._share()
+        self.share()
 
     def pause(self, name: str) -> None:
         """It does nothing any more (SIGSTOP), and loses whatever Lease it has."""
@@ -102,12 +120,22 @@ class Fleet:
     def leave(self, name: str) -> None:
         """As in a roll-out: no new connections, then SIGTERM; returns once it is gone."""
         self._ports.pop(name)
-        self._share()
-        processes.stop(self._cluster.layout.folder, components=[name])
+        self.share()
+        processes.stop(self._cluster.layout.folder, components=[name], grace=STOP_SECONDS)
+
+    def connect_to(self, name: str) -> None:
+        """New connections go to this one."""
+        self._front.set_targets([self._ports[name]])
 
     def only(self, name: str) -> None:
         """All that is asked goes to this one from now on, on new connections."""
-        self._front.set_targets([self._ports[name]])
+        self.connect_to(name)
+        self._front.cut()
+        self._front.heal()
+
+    def reconnect(self) -> None:
+        """All that is asked goes on new connections from now on, to all in turns."""
+        self.share()
         self._front.cut()
         self._front.heal()
 
@@ -116,7 +144,8 @@ class Fleet:
         """On which the replicas listen."""
         return list(self._ports.values())
 
-    def _share(self) -> None:
+    def share(self) -> None:
+        """New connections go to all of them in turns."""
         self._front.set_targets(list(self._ports.values()))
 
     def _ready(self, name: str) -> bool:

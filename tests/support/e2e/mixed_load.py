@@ -153,7 +153,7 @@ class MixedLoad:
         self.watch.end()
         assert self.watch.overruns == []
         assert self.watch.least == WANTED, "each budget was used up"
-        assert {uid: times for uid, times in evicted(ways).items() if times > 1} == {}
+        assert {uid: times for uid, times in evicted(ways, self.sandbox.pods_path).items() if times > 1} == {}
         assert self._uids(KEPT) == self._kept
         assert self.watch.failed_pods == set()
         failed = [job["metadata"]["name"] for job in self._job_objects() if job["status"].get("failed")]
@@ -173,13 +173,15 @@ class MixedLoad:
         return {pod["metadata"]["uid"] for name, pod in self.sandbox.read_pods().items() if name in names}
 
 
-def evicted(ways: Iterable[Interceptor]) -> Counter[str]:
-    """By UID, how many evictions the API server has granted to these replicas."""
+def evicted(ways: Iterable[Interceptor], pods_path: str = "") -> Counter[str]:
+    """By UID, how many evictions the API server has granted to these replicas; below that path alone."""
     return Counter(
         json.loads(answered.asked.body)["deleteOptions"]["preconditions"]["uid"]
         for way in ways
         for answered in list(way.answered)
-        if answered.asked.path.endswith("/eviction") and answered.status == 201
+        if answered.asked.path.startswith(pods_path)
+        and answered.asked.path.endswith("/eviction")
+        and answered.status == 201
     )
 
 

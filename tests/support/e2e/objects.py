@@ -87,7 +87,7 @@ def state_of(queue: Object) -> str:
 
 
 def condition(queue: Object, kind: str) -> Object:
-    """One condition of a queue; empty where it has not been written."""
+    """One condition of a queue, or of another object; empty where it has not been written."""
     held = queue.get("status", {}).get("conditions", [])
     return next((each for each in held if each["type"] == kind), {})
 
@@ -107,6 +107,16 @@ def is_active(queue: Object) -> bool:
 
 def is_stopped(queue: Object) -> bool:
     return condition(queue, "Active").get("status") == "False"
+
+
+def waits_for(queue: Object) -> str:
+    """What its stop waits for, in the words of its status; "" before it has waited for two seconds."""
+    return str((queue.get("status", {}).get("stop") or {}).get("waitingFor", ""))
+
+
+def is_decided(queue: Object) -> bool:
+    """Whether its stop is acknowledged, or says what it waits for."""
+    return is_stopped(queue) or bool(waits_for(queue))
 
 
 def history(queue: Object) -> list[tuple[str, str, str, str]]:

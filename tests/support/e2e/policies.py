@@ -10,6 +10,7 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 
 NAMESPACE, NAME = "volcano-system", "volcano-scheduler-configmap"
+PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 GLOBAL_KEY = "volcano-scheduler.conf"
 #: A policy that admission marks pods for, so that it shows that the ConfigMap was read.
 _READ = "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"
@@ -20,17 +21,28 @@ def policy(actions: str, *plugins: str) -> str:
     return f"actions: {actions}\ntiers: [{{plugins: [{listed}]}}]\n"
 
 
+def patient(configuration: Object) -> None:
+    """Has kube-scheduler wait for every answer: after half a second it would place a pod without scores."""
+    for extender in configuration["extenders"]:
+        extender["httpTimeout"] = "30s"
+
+
 class Policies:
     """Writes the ConfigMap and waits until the server has read it."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
-        self._path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+        self._path = PATH
         self._numbers = count()
         sandbox.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).must(201, 409)
 
     def write(self, common: str = "", **texts: str) -> None:
         """`common`: the global policy. Returns once the server has these, and no others."""
+        read = self.send(common, **texts)
+        until(lambda: self._is_known(read), f"the policies with {read} to be read")
+
+    def send(self, common: str = "", **texts: str) -> str:
+        """Write these, and no others, and return at once: the name of one more policy."""
         read = f"read-{self._sandbox.namespace}-{next(self._numbers)}"
         data = {**({GLOBAL_KEY: common} if common else {}), **texts, read: _READ}
         body = {"metadata": {"name": NAME}, "data": data}
@@ -39,7 +51,7 @@ class Policies:
             self._sandbox.api.patch(
                 f"{self._path}/{NAME}", {"data": {**dict.fromkeys(before), **data}}
             ).must()
-        until(lambda: self._is_known(read), f"the policies with {read} to be read")
+        return read
 
     def remove(self) -> None:
         """Delete the ConfigMap."""

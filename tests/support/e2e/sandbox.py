@@ -6,6 +6,7 @@ import secrets
 import subprocess
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -80,19 +81,30 @@ class Sandbox:
 
         The namespace stays until the cluster ends: to take one away is a hundred requests.
         """
-        self.leave()
-        self.remove_queues(self.queue_names)
+        with ExitStack() as steps:
+            steps.callback(self.remove_queues, self.queue_names)
+            self.leave()
 
     def leave(self) -> None:
-        """As `clear`, but its queues are no more than asked to close, and are left for `remove_queues`."""
-        for made in MAKERS:
-            self.api.delete(f"{made.path(self.namespace)}?propagationPolicy=Background").must()
-        self.api.delete(self.podgroups_path).must()
-        self.delete_pods()
-        for name in reversed(self.queue_names):
-            until(partial(self._asked_to_close, name), f"queue {name} to be asked to close")
-        for path in self._others:
-            self.api.delete(path).must(200, 404)
+        """As `clear`, but its queues are no more than asked to close, and are left for `remove_queues`.
+
+        Each step is taken, though an earlier one fails: a pod that does not go leaves no webhook, policy or
+        role of this test to the next ones.
+        """
+        with ExitStack() as steps:  # the last one first
+            for path in reversed(self._others):
+                steps.callback(self._delete, path, 200, 404)
+            for name in self.queue_names:
+                steps.callback(
+                    until, partial(self._asked_to_close, name), f"queue {name} to be asked to close"
+                )
+            steps.callback(self.delete_pods)
+            steps.callback(self._delete, self.podgroups_path)
+            for made in reversed(MAKERS):
+                steps.callback(self._delete, f"{made.path(self.namespace)}?propagationPolicy=Background")
+
+    def _delete(self, path: str, *statuses: int) -> None:
+        self.api.delete(path).must(*statuses)
 
     def create(self, path: str, body: Object) -> Object:
         """Make a cluster-wide object, to be deleted at the end."""
@@ -174,7 +186,7 @@ class Sandbox:
             return self.api.delete(f"{QUEUES}/{name}").status in (200, 404) or self._close(name) == 404
 
         # What we admitted and others refused may still come for a minute, as far as the server knows.
-        until(gone, f"queue {name} to go", seconds=90)
+        until(gone, f"queue {name} to go", seconds=180)
 
     def _asked_to_close(self, name: str) -> bool:
         return self._close(name) in (200, 404)
@@ -348,9 +360,12 @@ class Sandbox:
         self.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": list(rules)})
         return name
 
-    def may(self, user: str, verb: str, resource: str, group: str = "") -> None:
-        """Returns once the API server grants it; it takes a moment to hear of a new binding."""
-        what = {"verb": verb, "resource": resource, "group": group, "namespace": self.namespace}
+    def may(self, user: str, verb: str, resource: str, group: str = "", *, name: str = "") -> None:
+        """Returns once the API server grants it; it takes a moment to hear of a new binding.
+
+        `name`: of the one object that the right is for.
+        """
+        what = {"verb": verb, "resource": resource, "group": group, "namespace": self.namespace, "name": name}
         review = {"spec": {"user": user, "groups": ["system:authenticated"], "resourceAttributes": what}}
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
@@ -395,3 +410,16 @@ class Sandbox:
     def binds(self) -> list[Bind]:
         """The audit log's binds of this namespace, in the order they were answered."""
         return [bind for bind in self.cluster.audit() if bind.namespace == self.namespace]
+
+    def binds_of(self, names: Iterable[str]) -> list[Bind]:
+        """The binds that bound pods, once those of these pods are among them.
+
+        A line is written with the answer: a reader may see the pod on its node before.
+        """
+        wanted = set(names)
+
+        def bound() -> list[Bind]:
+            found = [bind for bind in self.binds() if bind.bound]
+            return found if {bind.pod for bind in found} >= wanted else []
+
+        return until(bound, f"the audit lines of the binds of {len(wanted)} pods")

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import http.client
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 
+from localcluster.components import REQUEST_SECONDS
 from tests.support.e2e.api_requests import Object, watched
-from tests.support.e2e.objects import is_answered, version
+from tests.support.e2e.objects import is_answered, is_stopped, version, waits_for
 from tests.support.e2e.sandbox import METADATA, QUEUES, Sandbox
 from tests.support.e2e.wait import PATIENCE, until
 
@@ -21,17 +23,43 @@ from tests.support.e2e.wait import PATIENCE, until
 NOT_ANSWERED = (429, 500, 503, 504)
 
 
+#: Seconds that are much less than the API server lets a request take, which a stop waits for a bind that may
+#: be under way.
+SOON = REQUEST_SECONDS * 0.6
+#: What a stop waits for longer where the machine is busy, whatever becomes of its pods.
+BUSY = ("ReplicasUnknown", "ReplicaBehind", "PodsBehind", "Unguarded", "GuardTooNew")
+
+
+def stop_undelayed(sandbox: Sandbox, queue: str, **spec: object) -> Object:
+    """Stop the queue by this edit; returns it once that is acknowledged. That is soon, or what took longer is
+    not that some pod may still be bound.
+    """
+    asked, began = sandbox.patch_queue(queue, **spec).must().body, time.monotonic()
+    since, selector = asked["metadata"]["resourceVersion"], f"metadata.name={queue}"
+    waited_for = set[str]()
+    with closing(watched(sandbox.cluster, QUEUES, since=since, selector=selector)) as states:
+        for state in states:
+            if is_stopped(state):
+                late = [text for text in waited_for if not text.startswith(BUSY)]
+                assert time.monotonic() < began + SOON or not late, late
+                return state
+            waited_for |= {waits_for(state)} - {""}
+    raise AssertionError(f"the stop of {queue} is not acknowledged: {waited_for}")
+
+
 class Stop:
     """One stop of a queue, from its acknowledgement to its resume. Returns once it is acknowledged.
 
-    It goes on where the API server or our webhooks do not answer for a while.
+    It goes on where the API server or our webhooks do not answer for a while. `amid` is called once the stop
+    was asked for.
     """
 
-    def __init__(self, sandbox: Sandbox, queue: str) -> None:
+    def __init__(self, sandbox: Sandbox, queue: str, *, amid: Callable[[], object] = lambda: None) -> None:
         self._sandbox, self._queue = sandbox, queue
         self.mark = f"acknowledged-{datetime.now(UTC):%H%M%S%f}"
         asked = until(self._ask, f"queue {queue} to be asked to stop", share=0)
         began = time.monotonic()
+        amid()
         self.acknowledged = version(self._acknowledged(asked))
         #: From the answer to the request until the acknowledgement.
         self.seconds = time.monotonic() - began

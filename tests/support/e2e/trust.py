@@ -14,7 +14,9 @@ from certs.ca_bundle import ADMISSION, KINDS, NAME
 from localcluster.apiserver import try_kubectl
 from localcluster.cluster import LocalCluster
 from localcluster.ports import LOOPBACK
+from localcluster.scheduler_config import Configuration
 from tests.support.e2e.api_requests import Api
+from tests.support.e2e.unregistered import REGISTRATIONS
 
 #: For the `sitecustomize` of a replica, so that a test need not wait for minutes: the order of the steps is
 #: the same.
@@ -73,6 +75,24 @@ def connect(port: int, trust: Path) -> ssl.SSLSocket:
     except BaseException:
         plain.close()
         raise
+
+
+def call_patiently(cluster: LocalCluster) -> None:
+    """Have kube-scheduler and kube-apiserver wait for an answer as long as they can.
+
+    By the manifests they give up after half a second, and after 2 or 5: a busy machine reaches that, and then
+    a call fails that no certificate has failed.
+    """
+
+    def edit(configuration: Configuration) -> None:
+        for extender in configuration["extenders"]:
+            extender["httpTimeout"] = "30s"
+
+    cluster.configure_scheduler(edit)
+    with Api(cluster) as api:
+        for path in REGISTRATIONS:
+            hooks = api.get(path).must().body["webhooks"]
+            api.patch(path, {"webhooks": [{**hook, "timeoutSeconds": 30} for hook in hooks]}).must()
 
 
 class Repeated:

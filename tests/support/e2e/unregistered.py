@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from tests.support.e2e.api_requests import Object
+from tests.support.e2e.api_requests import Answer, Object
 from tests.support.e2e.objects import GATE, OWN_GATE, pod_body
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
@@ -22,37 +22,46 @@ REGISTRATIONS = tuple(
 @contextmanager
 def without_pod_webhooks(sandbox: Sandbox, probe_queue: str) -> Iterator[None]:
     """No webhook of ours is called for a pod; binds meet the guard as ever."""
-    with _without(sandbox, _is_on_pods, lambda: _is_labelled(sandbox, probe_queue)):
+    with _without(sandbox, _is_on_pods, lambda: _labelled(sandbox, probe_queue)):
         yield
 
 
 @contextmanager
 def without_workload_webhooks(sandbox: Sandbox, probe_queue: str) -> Iterator[None]:
     """No webhook of ours is called for a workload; those on pods are."""
-    with _without(sandbox, _is_on_workloads, lambda: _is_job_labelled(sandbox, probe_queue)):
+    with _without(sandbox, _is_on_workloads, lambda: _job_labelled(sandbox, probe_queue)):
         yield
 
 
 @contextmanager
 def _without(
-    sandbox: Sandbox, is_taken_away: Callable[[Object], bool], is_called: Callable[[], bool]
+    sandbox: Sandbox, is_taken_away: Callable[[Object], bool], labelled: Callable[[], bool | None]
 ) -> Iterator[None]:
+    """`labelled`: whether an object of the probe queue gets the label; None while it is refused.
+
+    The API server hears of both configurations apart: while one that validates is still called, it refuses an
+    object that no mutating one has labelled.
+    """
     registered = {path: sandbox.api.get(path).must().body["webhooks"] for path in REGISTRATIONS}
-    _register(
-        sandbox,
-        {path: [hook for hook in hooks if not is_taken_away(hook)] for path, hooks in registered.items()},
-    )
-    until(lambda: not is_called(), "the webhooks to be gone")
+    left = {path: [hook for hook in hooks if not is_taken_away(hook)] for path, hooks in registered.items()}
     try:
+        _register(sandbox, left)
+        until(lambda: labelled() is False, "the webhooks to be gone")
         yield
     finally:
         _register(sandbox, registered)
-        until(is_called, "the webhooks to be called", seconds=120)
+        until(labelled, "the webhooks to be called", seconds=120)
 
 
 def _register(sandbox: Sandbox, hooks_by_path: Mapping[str, list[Object]]) -> None:
-    for path, hooks in hooks_by_path.items():
-        sandbox.api.patch(path, {"webhooks": hooks}).must()
+    """Both, though one is refused."""
+    with ExitStack() as steps:  # the last one first
+        for path, hooks in reversed(list(hooks_by_path.items())):
+            steps.callback(_patch, sandbox, path, hooks)
+
+
+def _patch(sandbox: Sandbox, path: str, hooks: list[Object]) -> None:
+    sandbox.api.patch(path, {"webhooks": hooks}).must()
 
 
 def _is_on_pods(hook: Object) -> bool:
@@ -65,17 +74,19 @@ def _is_on_workloads(hook: Object) -> bool:
     return ".workloads." in hook["name"]
 
 
-def _is_labelled(sandbox: Sandbox, queue: str) -> bool:
+def _labelled(sandbox: Sandbox, queue: str) -> bool | None:
     """Whether a pod that is created now gets the label."""
-    answer = sandbox.api.create(f"{sandbox.pods_path}?dryRun=All", pod_body("probe", queue))
-    return answer.status == 201 and GATE in (answer.body["metadata"].get("labels") or {})
+    return _is_labelled(sandbox.api.create(f"{sandbox.pods_path}?dryRun=All", pod_body("probe", queue)))
 
 
-def _is_job_labelled(sandbox: Sandbox, queue: str) -> bool:
+def _job_labelled(sandbox: Sandbox, queue: str) -> bool | None:
     """Whether a Job that is created now gets the label."""
     path = f"{JOB.path(sandbox.namespace)}?dryRun=All"
-    answer = sandbox.api.create(path, work_body(JOB, "probe", queue))
-    return answer.status == 201 and GATE in (answer.body["metadata"].get("labels") or {})
+    return _is_labelled(sandbox.api.create(path, work_body(JOB, "probe", queue)))
+
+
+def _is_labelled(answer: Answer) -> bool | None:
+    return GATE in (answer.body["metadata"].get("labels") or {}) if answer.status == 201 else None
 
 
 def unlabelled_pod(sandbox: Sandbox, name: str, queue: str = "", **more: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,12 +13,13 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class Asked:
-    """One request as it came."""
+    """One request as it came. `at`: when, in monotonic seconds."""
 
     method: str
     path: str
     query: dict[str, str]
     body: bytes = b""
+    at: float = field(default_factory=time.monotonic, compare=False)
 
     @property
     def watch(self) -> bool:
@@ -80,6 +82,8 @@ class Kept:
     #: The request is there, or the API server has answered it.
     reached: threading.Event = field(default_factory=threading.Event)
     freed: asyncio.Event = field(default_factory=asyncio.Event)
+    #: The one request that is kept, once it is there.
+    requests: list[Asked] = field(default_factory=list)
 
     async def hold(self) -> None:
         self.reached.set()

@@ -8,6 +8,7 @@ same connection.
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import ssl
 import struct
@@ -85,11 +86,25 @@ class FaultyProxy:
         self._loop.call_soon_threadsafe(kept.freed.set)
 
     def cut(self, *, when: When = lambda _: True) -> None:
-        """Reset every connection that is open now and whose latest request is one of these."""
+        """Reset every connection that is open now and whose latest request is one of these, or has none.
+
+        What it has sent and is not passed on yet does not reach the API server.
+        """
 
         def reset() -> None:
             for each in list(self._connections):
                 if each.asked is None or when(each.asked):
+                    each.reset()
+
+        self._loop.call_soon_threadsafe(reset)
+
+    def cut_answered(self, *, when: When, seconds: float) -> None:
+        """Reset the connections whose latest request is one of these and is being answered for so long."""
+
+        def reset() -> None:
+            since = self._loop.time() - seconds
+            for each in list(self._connections):
+                if each.asked is not None and when(each.asked) and each.answered_since <= since:
                     each.reset()
 
         self._loop.call_soon_threadsafe(reset)
@@ -126,6 +141,8 @@ class FaultyProxy:
             for number, (when, fault, times) in enumerate(self._orders):
                 if when(asked):
                     self._orders[number : number + 1] = [(when, fault, times - 1)] if times > 1 else []
+                    if isinstance(fault, Kept):
+                        fault.requests.append(asked)
                     return fault
         return None
 
@@ -163,6 +180,9 @@ class _Connection:
         self._pump: asyncio.Task[None] | None = None
         self._fault: Fault | None = None
         self._passed, self._begun = 0, False
+        #: When the answer to the latest request began, by the loop's clock; infinity before.
+        self.answered_since = math.inf
+        self._is_reset = False
 
     async def read(self) -> tuple[Asked, bytes] | None:
         try:
@@ -172,11 +192,14 @@ class _Connection:
         method, target, _ = head.split(b"\r\n")[0].decode().split(" ")
         fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if line)
         body = await self._reader.readexactly(int(fields.get(b"content-length", b"0")))
+        if self._is_reset:  # it had come already, and its client hears no answer
+            return None
         parts = urlsplit(target)
         return Asked(method, parts.path, dict(parse_qsl(parts.query)), body), head + body
 
     async def answer(self, asked: Asked, raw: bytes, fault: Fault | None) -> None:
         self.asked, self._fault, self._passed, self._begun = asked, fault, 0, False
+        self.answered_since = math.inf
         if isinstance(fault, Answer):
             self._writer.write(fault.encoded())
             await self._writer.drain()
@@ -210,6 +233,7 @@ class _Connection:
     async def _begin(self, chunk: bytes) -> bytes:
         """The first part of an answer."""
         self._begun = True
+        self.answered_since = asyncio.get_running_loop().time()
         if self.asked is not None:
             self._answered.append(Answered(self.asked, int(chunk.split(b" ", 2)[1])))
         if isinstance(self._fault, Kept) and self._fault.answered:
@@ -219,6 +243,7 @@ class _Connection:
         return chunk
 
     def reset(self) -> None:
+        self._is_reset = True
         sock = self._writer.transport.get_extra_info("socket")
         if sock is not None and sock.fileno() != -1:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -34,7 +34,7 @@ class Forwarder:
         self.port: int = self._server.sockets[0].getsockname()[1]
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=120)
 
     def set_targets(self, targets: Sequence[int]) -> None:
         """For new connections; those there are stay where they are."""

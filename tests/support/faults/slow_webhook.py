@@ -6,7 +6,7 @@ import base64
 import json
 import ssl
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,14 +16,17 @@ from typing import Any
 from certs import authority
 from localcluster.ports import LOOPBACK
 from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 MUTATING_CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
 
 class SlowWebhook:
-    """Each bind in the sandbox's namespace is kept for `seconds`, but dry runs are not. Use it in a `with`.
+    """Each bind in the sandbox's namespace is kept for `seconds`. Use it in a `with`: the API server knows of
+    it from the start.
 
+    `dry`: dry runs are kept as well.
     `resources`: what is kept of the core group, where that is not binds. `let_go` ends the waiting of all.
     `allows`: what it answers then; `code`: with which status it denies, where that is not 403.
     """
@@ -37,6 +40,7 @@ class SlowWebhook:
         resources: Sequence[str] = ("pods/binding", "bindings"),
         allows: bool = True,
         code: int = 0,
+        dry: bool = False,
     ) -> None:
         self._path = CONFIGURATIONS
         self._sandbox = sandbox
@@ -48,7 +52,7 @@ class SlowWebhook:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*pair.save(folder, stem="slow"))
         self._ca = ca.certificate
-        self._server = _Server(context, seconds, allows=allows, code=code)
+        self._server = _Server(context, seconds, allows=allows, code=code, dry=dry)
         self._thread = threading.Thread(target=self._server.serve_forever, name="slow-webhook")
 
     @property
@@ -66,20 +70,46 @@ class SlowWebhook:
         """How many it keeps at this moment."""
         return self._server.held
 
+    def is_known(self, call: Callable[[], object]) -> bool:
+        """Whether the API server asks the webhook about this dry run. It learns of a new webhook late."""
+        before = self.seen
+        call()
+        return self.seen > before
+
     def let_go(self) -> None:
         self._server.ended.set()
 
+    def keep_again(self) -> None:
+        """What comes from now on is kept, after a `let_go`."""
+        self._server.ended.clear()
+
     def __enter__(self) -> SlowWebhook:
         self._thread.start()
-        self._sandbox.api.create(self._path, self._configuration()).must(201)
+        try:
+            self._sandbox.api.create(self._path, self._configuration()).must(201)
+            if (call := self._dry_run()) is not None:
+                until(lambda: self.is_known(call), "the webhook to be known")
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
+    def _dry_run(self) -> Callable[[], object] | None:
+        """A request of the kind that it keeps; None where that needs something else to be there first."""
+        if "pods" in self._resources:
+            return lambda: self._sandbox.pod("would-be", dry=True)
+        if "pods/binding" in self._resources:
+            return lambda: self._sandbox.bind("would-be", dry=True)
+        return None
+
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._sandbox.api.delete(f"{self._path}/{self._name}").must()
-        self._server.ended.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        try:
+            self._sandbox.api.delete(f"{self._path}/{self._name}").must()
+        finally:  # a server that goes on would keep the tests' process from its end
+            self._server.ended.set()
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
 
     def _configuration(self) -> dict[str, Any]:
         rule = {
@@ -134,12 +164,15 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 1000
 
-    def __init__(self, context: ssl.SSLContext, seconds: float, *, allows: bool, code: int) -> None:
+    def __init__(
+        self, context: ssl.SSLContext, seconds: float, *, allows: bool, code: int, dry: bool
+    ) -> None:
         super().__init__((LOOPBACK, 0), _Handler)
         self.context = context
         self.seconds = seconds
         self.allows = allows
         self.code = code
+        self.dry = dry
         #: In base64; "" in a validating webhook.
         self.patch = ""
         self.ended = threading.Event()
@@ -165,8 +198,8 @@ class _Handler(BaseHTTPRequestHandler):
         with self.server.counting:
             self.server.seen += 1
             self.server.asked += not request.get("dryRun")
-            self.server.held += not request.get("dryRun")
-        if not request.get("dryRun"):
+            self.server.held += self.server.dry or not request.get("dryRun")
+        if self.server.dry or not request.get("dryRun"):
             self.server.ended.wait(self.server.seconds)
             with self.server.counting:
                 self.server.held -= 1

@@ -26,6 +26,7 @@ from email.message import Message
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -40,7 +41,9 @@ from tests.support.paths import ROOT
 HUGE = 4_000_000
 #: How often the worker counted a refusal, by path and status; `app` shows it at /refusals.
 REFUSALS: Counter[tuple[str, int]] = Counter()
-WAIT = 20.0  # seconds for anything that is sure to come
+#: Set in the environment: the server stops itself while its worker starts.
+STOP_EARLY = "STOP_EARLY"
+WAIT = 60.0  # seconds for anything that is sure to come
 
 
 def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -72,6 +75,11 @@ def seen(body: bytes) -> dict[str, Any]:
     return answer
 
 
+def waiting_for(path: Path) -> str:
+    """What to ask `app` so that it answers once somebody has made the file."""
+    return f"/wait{quote(str(path))}"
+
+
 def wait_for_file(path: Path) -> None:
     """Until somebody makes it."""
     until = time.monotonic() + WAIT
@@ -83,7 +91,7 @@ def serve() -> None:
     """The process under test."""
     certfile, keyfile, worker_class, limits, access = sys.argv[1:]
     hooks: dict[str, Callable[..., object]] = {
-        "post_worker_init": lambda worker: worker.log.info("hook: threads may start"),
+        "post_worker_init": stop_early if STOP_EARLY in os.environ else start_threads,
         "worker_exit": lambda _, worker: worker.log.info("hook: threads must stop"),
     }
     settings = gunicorn_settings(
@@ -103,6 +111,18 @@ def serve() -> None:
         count_refusal=lambda path, status: REFUSALS.update([(path, status)]),
         client_certificates=client_certificates(**json.loads(access)),
     ).run()
+
+
+def start_threads(worker: Any) -> None:
+    worker.log.info("hook: threads may start")
+
+
+def stop_early(worker: Any) -> None:
+    """The server is stopped before its worker serves."""
+    start_threads(worker)
+    os.kill(os.getppid(), signal.SIGTERM)
+    while worker.alive:  # until gunicorn's own handler has seen the signal
+        os.sched_yield()
 
 
 def client_certificates(

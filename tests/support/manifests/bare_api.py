@@ -35,7 +35,7 @@ class Api:
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._connection = http.client.HTTPSConnection(
-            LOOPBACK, cluster.ports.apiserver, context=apiserver.context(cluster.layout), timeout=30
+            LOOPBACK, cluster.ports.apiserver, context=apiserver.context(cluster.layout), timeout=60
         )
         self._used = time.monotonic()
 
@@ -151,7 +151,7 @@ def binding(name: str) -> dict[str, Any]:
     }
 
 
-def eventually(holds: Callable[[], bool], *, within: float = 30) -> None:
+def eventually(holds: Callable[[], bool], *, within: float = 60) -> None:
     """Return once it holds; fail when it does not in time."""
     end = time.monotonic() + within
     while not holds():

@@ -60,6 +60,17 @@ def plugin(
     )
 
 
+def started_plugin(*words: str, kubeconfig: Path | str) -> subprocess.Popen[str]:
+    """The same, for who reads what it says while it runs."""
+    return subprocess.Popen(
+        [PLUGIN, *words],
+        env=_clean(kubeconfig),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def plugin_in_process(*words: str, kubeconfig: Path | str) -> subprocess.CompletedProcess[str]:
     """The same command line without a Python process of its own, which is most of the cost of a command.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from localcluster.cluster import LocalCluster
-from localcluster.pods import binaries, control_plane, sandbox
+from localcluster.components import NAMESPACE
+from localcluster.pods import binaries, control_plane, installation, sandbox
 from localcluster.pods.layout import MOST_NODES, NodeLayout, nodes_of
 from localcluster.ports import LOOPBACK, spare_port
 from tests.support.pods import slow_link
@@ -27,15 +29,29 @@ table inet cut {
 """
 
 
-def kill_container(pod: dict[str, Any]) -> None:
-    """SIGKILL for every process of its container, as when it has no memory left."""
-    [status] = pod["status"]["containerStatuses"]
-    container = status["containerID"].removeprefix("containerd://")
-    killed = [pid for pid in _pids() if container in _cgroups(pid)]
-    assert killed, f"no process of container {container}"
+def kill_containers(pod: dict[str, Any]) -> None:
+    """SIGKILL for every process of its containers, as when they have no memory left."""
+    statuses = pod["status"]["containerStatuses"]
+    containers = [each["containerID"].removeprefix("containerd://") for each in statuses]
+    killed = [pid for pid in _pids() if any(each in _cgroups(pid) for each in containers)]
+    assert len(killed) >= len(containers), f"processes {killed} of containers {containers}"
     for pid in killed:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def service_targets(cluster: LocalCluster) -> set[str]:
+    """The addresses to which kube-proxy's rules on the node of the control plane send the server's callers.
+
+    It hears of a change of the Service's addresses later than the API server.
+    """
+    [first] = nodes_of(cluster.layout, 1)
+    table = _nft(cluster, first, "list table ip kube-proxy\n")
+    chains = re.findall(
+        rf"chain service-\S+-{NAMESPACE}/{installation.NAME}/\S+ {{(.*?)\n\t}}", table, re.DOTALL
+    )
+    targets = (line for chain in chains for line in chain.splitlines() if "dnat" in line)
+    return {address for line in targets for address in re.findall(r"\d+\.\d+\.\d+\.\d+", line)}
 
 
 @contextmanager
@@ -75,11 +91,13 @@ def restart_apiserver(cluster: LocalCluster, *, etcd: int) -> None:
     control_plane.restart(cluster.layout, cluster.ports, "kube-apiserver", changes=changes, say=print)
 
 
-def _nft(cluster: LocalCluster, node: NodeLayout, rules: str) -> None:
+def _nft(cluster: LocalCluster, node: NodeLayout, rules: str) -> str:
+    """What nft prints."""
     program = binaries.ensure(say=print).bin / "nft"
     command = sandbox.inside(cluster.layout, [str(program), "-f", "-"], node=node)
     done = subprocess.run(command, input=rules, text=True, check=False, capture_output=True)
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def _pids() -> list[int]:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from cluster.coordination.leader_election import LEASE_NAME
 from localcluster.cluster import LocalCluster
 from localcluster.components import NAMESPACE
 from localcluster.pods import installation
-from tests.support.e2e.api_requests import Api
+from tests.support.e2e.api_requests import Api, Object, watched
 from tests.support.e2e.wait import until
+from tests.support.pods.faults import service_targets
 
 DEPLOYMENT = f"deployment/{installation.NAME}"
 IN_NAMESPACE = f"--namespace={NAMESPACE}"
+#: Of our own kube-schedulers, one in each pod.
+SCHEDULERS_LEASE = "sluice-scheduler"
+SLICES = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
+OF_SERVICE = {"kubernetes.io/service-name": installation.NAME}
 #: A loaded machine is slow.
 SECONDS = 180.0
 
@@ -66,6 +73,32 @@ class Servers:
         """As an administrator does: the pod has its grace period. Returns once it is gone."""
         self._cluster.kubectl("delete", "pod", name, IN_NAMESPACE, f"--timeout={SECONDS:.0f}s")
 
+    def wait_for_only(self, count: int) -> None:
+        """Returns once there are so many and no other, not even one that ends and still answers."""
+        self.wait(count)
+        until(lambda: len(self.pods()) == count, "the former pods to end", seconds=SECONDS)
+
+    def apply(self, folder: Path, count: int) -> None:
+        """As an administrator does; returns once so many of what is in the folder are available.
+
+        The folder counts, whatever `kubectl scale` has written.
+        """
+        self._cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(folder))
+        self.wait(count)
+
+    def scheduler(self) -> str:
+        """The identity of the kube-scheduler that leads or led last: its pod's name and its process's."""
+        return str(self._get("lease", SCHEDULERS_LEASE)["spec"].get("holderIdentity") or "")
+
+    def scheduling(self) -> str:
+        """The name of the pod whose kube-scheduler leads (mode `scheduler`)."""
+
+        def found() -> str:
+            holder = self.scheduler()
+            return next((name for name in self.pods() if holder.startswith(name)), "")
+
+        return until(found, "a kube-scheduler of ours that leads", seconds=SECONDS)
+
     def restart(self) -> None:
         """Roll out anew; returns once the last of the old pods is gone."""
         old = self.live().keys()
@@ -98,12 +131,13 @@ class Servers:
             self._cluster.kubectl("uncordon", node)
 
     def _are_ready(self, count: int) -> bool:
-        """So many are there and ready, and the Service knows them: what it does not know is not called."""
+        """So many are there and ready, and they are those that callers of the Service are sent to."""
         pods = self.live()
         if len(pods) != count or not all(map(is_ready, pods.values())):
             return False
         addresses = {pod["status"]["podIP"] for pod in pods.values()}
-        return self.addresses() == addresses and all(map(self._says_ready, pods.values()))
+        called = self.addresses(), service_targets(self._cluster)
+        return called == (addresses, addresses) and all(map(self._says_ready, pods.values()))
 
     def _says_ready(self, pod: Pod) -> bool:
         """By its own word: what its kubelet has last reported may be seconds old."""
@@ -112,14 +146,38 @@ class Servers:
 
     def addresses(self) -> set[str]:
         """Of the replicas that the Service sends callers to."""
-        slices = self._get("endpointslices", f"--selector=kubernetes.io/service-name={installation.NAME}")
-        return {
-            address
-            for each in slices["items"]
-            for endpoint in each["endpoints"] or ()
-            if endpoint["conditions"].get("ready")
-            for address in endpoint["addresses"]
-        }
+        slices = self._read_slices()["items"]
+        return {address for each in slices if _is_of_service(each) for address in _ready_addresses(each)}
+
+    def endpoints_version(self) -> str:
+        """For `wait_until_not_called`."""
+        return str(self._read_slices()["metadata"]["resourceVersion"])
+
+    def wait_until_not_called(self, pod: Pod, *, since: str) -> None:
+        """Returns once the Service has left the pod's address out after that version, and no caller is sent
+        there any more. A container that has died is soon started again, and then the address is back.
+        """
+        address = pod["status"]["podIP"]
+        self._wait_until_left_out(address, since=since)
+        until(
+            lambda: address not in service_targets(self._cluster) or address in self.addresses(),
+            "kube-proxy to hear of it",
+            seconds=SECONDS,
+        )
+
+    def _wait_until_left_out(self, address: str, *, since: str) -> None:
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            with suppress(OSError), closing(watched(self._cluster, SLICES, since=since)) as changes:
+                for each in changes:
+                    since = each["metadata"]["resourceVersion"]
+                    if _is_of_service(each) and address not in _ready_addresses(each):
+                        return
+        raise AssertionError(f"waited {SECONDS:.0f} s for the Service to leave {address} out")
+
+    def _read_slices(self) -> Object:
+        with Api(self._cluster) as api:
+            return api.get(SLICES).must().body
 
     def _get(self, *arguments: str) -> dict[str, Any]:
         text = self._cluster.kubectl("get", *arguments, IN_NAMESPACE, "--output=json")
@@ -129,11 +187,24 @@ class Servers:
 
 def proxied_readiness(pod: Pod) -> str:
     """The path at the API server by which the pod's readiness probe can be sent from outside."""
-    [container] = pod["spec"]["containers"]
+    container = next(each for each in pod["spec"]["containers"] if each["name"] == "sluice")
     probe = container["readinessProbe"]["httpGet"]
     port = next(each["containerPort"] for each in container["ports"] if each["name"] == probe["port"])
     target = f"{probe['scheme'].lower()}:{pod['metadata']['name']}:{port}"
     return f"/api/v1/namespaces/{NAMESPACE}/pods/{target}/proxy{probe['path']}"
+
+
+def _is_of_service(endpoint_slice: Object) -> bool:
+    return bool(OF_SERVICE.items() <= endpoint_slice["metadata"]["labels"].items())
+
+
+def _ready_addresses(endpoint_slice: Object) -> set[str]:
+    return {
+        address
+        for endpoint in endpoint_slice["endpoints"] or ()
+        if endpoint["conditions"].get("ready")
+        for address in endpoint["addresses"]
+    }
 
 
 def is_ready(pod: Pod) -> bool:
@@ -141,9 +212,10 @@ def is_ready(pod: Pod) -> bool:
 
 
 def seconds_to_start(pod: Pod) -> float:
-    """From its creation until it was ready."""
+    """From its creation until it was ready, at most: both times are cut to whole seconds."""
     ready_at = datetime.fromisoformat(_ready(pod)["lastTransitionTime"])
-    return (ready_at - datetime.fromisoformat(pod["metadata"]["creationTimestamp"])).total_seconds()
+    created_at = datetime.fromisoformat(pod["metadata"]["creationTimestamp"])
+    return (ready_at - created_at).total_seconds() + 1.0
 
 
 def _ready(pod: Pod) -> dict[str, Any]:

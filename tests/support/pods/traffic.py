@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -75,6 +75,11 @@ class Traffic:
         assert self.rounds
         assert [each.bound_after_it for each in self.rounds] == [()] * len(self.rounds)
 
+    def assert_uninterrupted(self) -> None:
+        """No creation failed either."""
+        assert self.failures == []
+        self.assert_no_pod_was_bound_after_a_stop()
+
     def report(self, title: str) -> str:
         stops = ", ".join(f"{each.seconds:.1f}" for each in self.rounds)
         failed = f"{len(self.failures)} failed in {self.seconds_of_failures:.1f} s"
@@ -97,26 +102,26 @@ class Traffic:
 
 
 @contextmanager
-def flowing(cluster: LocalCluster, *, title: str = "") -> Iterator[Traffic]:
-    """Creations and rounds go on while the body runs; the round under way is completed."""
+def flowing(cluster: LocalCluster, *, title: str, stops: bool = True) -> Iterator[Traffic]:
+    """Creations, and rounds if `stops`, go on while the body runs; the round under way is completed."""
     traffic, ended = Traffic(), threading.Event()
     ensure_node(cluster)
-    with ThreadPoolExecutor(2, thread_name_prefix="traffic") as pool:
-        sandbox = _sandbox(cluster)
-        tasks = [
-            pool.submit(_create, cluster, sandbox.namespace, sandbox.queue("open"), traffic, ended),
-            pool.submit(_rounds, sandbox, sandbox.queue("stopped"), traffic, ended),
-        ]
-        try:
-            until(partial(_under_way, traffic, tasks), "the first round and creation", share=0)
-            yield traffic
-        finally:
-            ended.set()
-            for task in tasks:
-                task.result()
-            sandbox.delete_pods()
-            sandbox.close()
-            print(traffic.report(title))
+    sandbox = _sandbox(cluster)
+    created = sandbox.queue("open")
+    stopped = sandbox.queue("stopped") if stops else ""
+    with ExitStack() as afterwards:  # the last one first
+        afterwards.callback(lambda: print(traffic.report(title)))
+        afterwards.callback(sandbox.close)
+        afterwards.callback(sandbox.delete_pods)
+        pool = afterwards.enter_context(ThreadPoolExecutor(2, thread_name_prefix="traffic"))
+        tasks = [pool.submit(_create, cluster, sandbox.namespace, created, traffic, ended)]
+        if stops:
+            tasks.append(pool.submit(_rounds, sandbox, stopped, traffic, ended))
+        for task in tasks:
+            afterwards.callback(task.result)
+        afterwards.callback(ended.set)
+        until(partial(_under_way, traffic, tasks, stops), "the first round and creation", share=0)
+        yield traffic
 
 
 def insist(ask: Callable[[], T], what: str) -> T:
@@ -153,8 +158,9 @@ def _sandbox(cluster: LocalCluster) -> Sandbox:
     return sandbox
 
 
-def _under_way(traffic: Traffic, tasks: list[Future[None]]) -> bool:
-    return bool(traffic.creations and traffic.rounds) or any(task.done() for task in tasks)
+def _under_way(traffic: Traffic, tasks: list[Future[None]], stops: bool) -> bool:
+    begun = traffic.creations and (traffic.rounds or not stops)
+    return bool(begun) or any(task.done() for task in tasks)
 
 
 def _create(

@@ -2,7 +2,11 @@
 
 Two replicas, each with its own progress through the changes of queues and of pods; two API servers, each with
 its own progress through the labels of the namespace; a scheduler that has its binds asked through any of
-them; a leader that may lose its Lease with a write in its hands. Time goes by in whole seconds.
+them, and another that calls no filter; a leader that may lose its Lease with a write in its hands. Time goes
+by in whole seconds.
+
+A bind of the other scheduler (pods `u...`) is stored within `BYPASS` where no guard is asked, and within a
+request's time where one is. It is sent by way of a guard only if that replica knows the pod.
 
 A run is a `random.Random`: each step picks one of the things that may happen now. It ends with `Violation`
 when a pod is bound although somebody who read the queue was told that its stop is acknowledged.
@@ -18,6 +22,8 @@ when a pod is bound although somebody who read the queue was told that its stop 
 `silence_is_none`  what a replica does not say it does not have
 `assume_briefly`   what a lost replica let through is assumed for as long as a request takes, no longer
 `place_alone`      a stop goes on while the same queues are below, also if one was elsewhere meanwhile
+`forget_binds`     what the guard of a replica that is gone let pass is not known, of pods without filter
+`retry_asked`      an attempt counts as ended once a retry is requested, not once it was made
 =================  ===================================================================================
 """
 
@@ -43,6 +49,7 @@ from queues.status.acknowledgement import (
 
 REQUEST = 3.0
 LEASE = 2.0
+BYPASS = 1.0
 NAMESPACE = "team"
 PARENT, CHILD = "parent", "child"
 #: How often what happens, by the first word of its name; 4 where it is not here.
@@ -51,6 +58,9 @@ WEIGHTS = {
     "stop": 0.7,
     "move": 0.3,
     "lose": 0.3,
+    "leave": 0.3,
+    "retry": 2,
+    "try": 1,
     "send": 1,
     "create": 2,
     "store": 2,
@@ -83,6 +93,8 @@ class Rules:
     silence_is_none: bool = False
     assume_briefly: bool = False
     place_alone: bool = False
+    forget_binds: bool = False
+    retry_asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,7 +129,7 @@ class Spec:
 class PodChange:
     version: int
     pod: str
-    what: str  # created, bound, or a marker
+    what: str  # created, bound, or a marker; or its condition: marked by a leader, tried by its scheduler
 
 
 @dataclass(frozen=True)
@@ -154,9 +166,12 @@ class Replica:
     pods_at: int = 0
     answers: bool = True
     lost_at: float | None = None
+    killed: bool = False
     view: ReplicaView | None = None
     #: When passes up to then are known by the pods of a version.
     settling: list[tuple[int, float]] = field(default_factory=list)
+    #: The pods whose condition has a leader's mark, as far as it knows.
+    marked: set[str] = field(default_factory=set)
     old: bool = False
 
 
@@ -182,6 +197,8 @@ class Cluster:
         for replica in self.replicas:
             self.publish(replica)
         self.paused: list[Write] = []
+        #: Until when the Lease of a replica that was killed may be seen to expire.
+        self.killed_until = -1.0
         self.lead(0)
         self.trace: list[str] = []
         #: How often what happens in this history.
@@ -210,7 +227,11 @@ class Cluster:
 
     def known(self, replica: Replica) -> dict[str, str]:
         """The pods as the replica knows them."""
-        return {change.pod: change.what for change in self.changes[: replica.pods_at] if change.pod}
+        return {
+            change.pod: change.what
+            for change in self.changes[: replica.pods_at]
+            if change.what in {"created", "bound"}
+        }
 
     def bindable(self, replica: Replica) -> list[str]:
         return [pod for pod, what in self.known(replica).items() if what == "created"]
@@ -227,6 +248,8 @@ class Cluster:
         self.stops: dict[str, tuple[tuple[int, ...], int, bool]] = {}
         self.read_version: dict[str, int] = {}
         self.lost_version: int | None = self.version
+        #: An expired Lease is kept for as long as a request takes: whoever leads meanwhile sees it.
+        self.lost_killed = self.now < self.killed_until
         self.acknowledged: dict[str, tuple[int, ...]] = {}
         self.looked_at: dict[str, Spec] = {}
 
@@ -239,6 +262,8 @@ class Cluster:
         yield "move", self.move
         if sum(state != "bound" for state in self.pods.values()) < 2:
             yield "create", self.create
+            if any(each.answers and self.spec_of(each).schedules(CHILD) for each in self.replicas):
+                yield "create other", partial(self.create, "u")  # else it gets the gate
         if max([*self.read_version.values(), self.lost_version or 0]) > self.last_change:
             yield "mark", self.mark
         for replica in self.replicas:
@@ -260,16 +285,21 @@ class Cluster:
             yield f"publish {replica.name}", lambda: self.publish(replica)
         if replica.answers and all(each.answers for each in self.replicas):
             yield f"lose {replica.name}", lambda: self.lose(replica)
+            if self.rules.forget_binds or not self.has_other_binds(replica):
+                yield f"leave {replica.name}", lambda: self.leave(replica)
         if not replica.answers and replica.lost_at is not None and self.now >= replica.lost_at + LEASE:
             yield f"{replica.name} comes back", lambda: self.come_back(replica)
 
     def of_scheduler(self) -> Iterator[tuple[str, Callable[[], object]]]:
         answering = [replica for replica in self.replicas if replica.answers]
         for pod, state in self.pods.items():
+            if state in {"free", "passed"} and self.is_marked(pod):
+                yield f"try {pod}", partial(self.end_attempt, pod)
             for replica in answering:
-                if state == "free":
+                other = is_other(pod)
+                if state == "free" and not other:
                     yield f"filter {pod} at {replica.name}", partial(self.filter, pod, replica)
-                if state == "passed":
+                if state == "passed" or (other and state == "free" and pod in self.known(replica)):
                     for server in (0, 1):
                         yield (
                             f"send {pod} by server {server}, guard of {replica.name}",
@@ -290,6 +320,8 @@ class Cluster:
             yield "guard", self.write_guard
         if self.labels[-1][1] == self.token and not self.guards:
             yield "probe", self.probe
+        for pod in self.to_retry():
+            yield f"retry {pod}", partial(self.retry, pod)
         for queue in (PARENT, CHILD):
             if not self.acknowledged.get(queue) or self.spec_of(self.leader) is not self.looked_at.get(queue):
                 yield f"look at {queue}", partial(self.look, queue)
@@ -355,8 +387,8 @@ class Cluster:
 
     # Pods and their scheduler; all are members of the child
 
-    def create(self) -> None:
-        pod = f"p{len(self.pods)}"
+    def create(self, kind: str = "p") -> None:
+        pod = f"{kind}{len(self.pods)}"
         self.pods[pod] = "free"
         self.changes.append(PodChange(self.tick_version(), pod, "created"))
 
@@ -370,18 +402,30 @@ class Cluster:
         else:
             replica.passes.record_filter_refusal(NAMESPACE, pod)
 
+    def is_marked(self, pod: str) -> bool:
+        states = (change.what for change in reversed(self.changes) if change.pod == pod)
+        return next(states) == "marked"
+
+    def end_attempt(self, pod: str) -> None:
+        """The scheduler's attempt ends without a bind: one that was under way, or another."""
+        self.pods[pod] = "free"
+        if self.is_marked(pod):
+            self.changes.append(PodChange(self.tick_version(), pod, "tried"))
+
     def send(self, pod: str, replica: Replica, server: int) -> None:
         guarded = self.labels[self.label_at[server]][1]
+        by_scheduler = not is_other(pod)
         if guarded and self.known(replica).get(pod) == "created":
             replica.passes.record_bind_pass(
-                request=pod, namespace=NAMESPACE, name=pod, queue=CHILD, by_scheduler=True
+                request=pod, namespace=NAMESPACE, name=pod, queue=CHILD, by_scheduler=by_scheduler
             )
             if not self.spec_of(replica).schedules(CHILD):
-                replica.passes.record_bind_refusal(pod, NAMESPACE, pod, by_scheduler=True)
-                self.pods[pod] = "free"
+                replica.passes.record_bind_refusal(pod, NAMESPACE, pod, by_scheduler=by_scheduler)
+                self.end_attempt(pod)
                 return
         self.pods[pod] = "sent"
-        self.requests.append(Request(pod, self.now + REQUEST))
+        seconds = REQUEST if guarded or by_scheduler else BYPASS
+        self.requests.append(Request(pod, self.now + seconds))
 
     def store_bind(self, request: Request) -> None:
         self.requests.remove(request)
@@ -391,11 +435,11 @@ class Cluster:
         self.pods[request.pod] = "bound"
         self.changes.append(PodChange(self.tick_version(), request.pod, "bound"))
 
-    def pass_time(self) -> None:
-        self.now += 1.0
+    def pass_time(self, seconds: float = 1.0) -> None:
+        self.now += seconds
         for request in [each for each in self.requests if each.until <= self.now]:
             self.requests.remove(request)
-            self.pods[request.pod] = "free"
+            self.end_attempt(request.pod)
 
     # Replicas
 
@@ -407,6 +451,11 @@ class Cluster:
         for change in self.changes[replica.pods_at : upto]:
             if change.what == "bound":
                 replica.passes.close(NAMESPACE, change.pod)
+            elif change.what == "marked":
+                replica.marked.add(change.pod)
+            elif change.what == "tried" and change.pod in replica.marked:
+                replica.marked.discard(change.pod)
+                replica.passes.end_attempt(NAMESPACE, change.pod)
         replica.pods_at = upto
         self.settle(replica)
 
@@ -446,20 +495,37 @@ class Cluster:
         )
         replica.settling.append((self.tick_version(), self.now))
         # Time goes by between two renewals: what is passed later has a later time.
-        self.now += 0.001
+        self.pass_time(0.001)
 
     def lose(self, replica: Replica) -> None:
         """Its process ends, or it is stopped: nothing that it passed is known any more."""
-        replica.answers, replica.lost_at = False, self.now
+        replica.answers, replica.lost_at, replica.killed = False, self.now, True
+        self.killed_until = self.now + LEASE + REQUEST
         if replica is not self.leader:
             self.lost_version = None
 
+    def leave(self, replica: Replica) -> None:
+        """It ends in order: it deletes its Lease once no bind is under way that only it knows of."""
+        replica.answers, replica.lost_at, replica.killed = False, self.now - LEASE, False
+        if replica is not self.leader:
+            self.lost_version = None
+
+    def has_other_binds(self, replica: Replica) -> bool:
+        return any(
+            each.bind and not each.assumed and is_other(each.name) for each in replica.passes.open_passes()
+        )
+
     def come_back(self, replica: Replica) -> None:
-        """As a new process: it lists all there is before it answers."""
+        """As a new process: it lists all there is before it answers. The former one is seen to be gone."""
+        if self.lost_version is None:
+            self.lost_version, self.lost_killed = self.version, self.lost_killed or replica.killed
         replica.passes = BindPasses(clock=self.clock, request_seconds=REQUEST)
         replica.queues_at, replica.pods_at = len(self.specs) - 1, len(self.changes)
         replica.answers, replica.lost_at, replica.settling = True, None, []
+        replica.marked = {pod for pod in self.pods if self.is_marked(pod)}
         self.publish(replica)
+        if replica is self.leader:  # a new process, in a term of its own
+            self.lead(self.replicas.index(replica))
 
     def see_label(self, server: int) -> None:
         self.label_at[server] = self.chance.randint(self.label_at[server] + 1, len(self.labels) - 1)
@@ -518,18 +584,38 @@ class Cluster:
             if not gone:
                 return True  # its Lease still counts, and it has not seen what comes
             self.lost_version = self.version
+            self.lost_killed = self.lost_killed or any(replica.killed for replica in gone)
         if self.lost_version >= 0:
             if not self.rules.blind and self.pods_version(self.leader) < self.lost_version:
                 return False
+            binds = self.lost_killed and not self.rules.forget_binds
             for pod in self.bindable(self.leader):
-                if self.rules.assume_briefly:
+                if is_other(pod):
+                    if binds:
+                        self.leader.passes.assume_bind(namespace=NAMESPACE, name=pod, queue=CHILD)
+                elif self.rules.assume_briefly:
                     self.leader.passes.record_bind_pass(
                         request="lost", namespace=NAMESPACE, name=pod, queue=CHILD, by_scheduler=True
                     )
                 else:
                     self.leader.passes.assume_pass(namespace=NAMESPACE, name=pod, queue=CHILD)
-            self.lost_version = -1
+            self.lost_version, self.lost_killed = -1, False
         return True
+
+    def to_retry(self) -> list[str]:
+        """The pods of assumed passes, while their queue does not schedule."""
+        if self.spec_of(self.leader).schedules(CHILD):
+            return []
+        waiting = set(self.bindable(self.leader))
+        passes = self.leader.passes.open_passes()
+        return [each.name for each in passes if each.assumed and not each.bind and each.name in waiting]
+
+    def retry(self, pod: str) -> None:
+        self.leader.passes.record_retry(NAMESPACE, pod)
+        if self.pods[pod] != "bound" and not self.is_marked(pod):
+            self.changes.append(PodChange(self.tick_version(), pod, "marked"))
+        if self.rules.retry_asked:
+            self.leader.passes.end_attempt(NAMESPACE, pod)
 
     def look(self, queue: str) -> None:
         snapshot = self.looked_at[queue] = self.spec_of(self.leader)
@@ -576,7 +662,9 @@ class Cluster:
         pods_since: int | None,
         counted: bool,
     ) -> Evidence:
-        here = bool(self.bindable(self.leader)) and CHILD in queues
+        bindable = self.bindable(self.leader)
+        here = bool(bindable) and CHILD in queues
+        place = BindableNamespace(CHILD, NAMESPACE, any(map(is_other, bindable)))
         return Evidence(
             queues=queues,
             since=since,
@@ -584,12 +672,12 @@ class Cluster:
             pods=self.pods_version(self.leader),
             replica_views=views,
             unaccounted=not counted,
-            bindable_namespaces=(BindableNamespace(CHILD, NAMESPACE),) if here else (),
+            bindable_namespaces=(place,) if here else (),
             guards=self.guards,
             passes=tuple(map(self.leader_pass, self.leader.passes.open_passes_of(queues))),
             now=self.now,
             request_seconds=REQUEST,
-            bypass_seconds=1.0,
+            bypass_seconds=BYPASS,
         )
 
     def leader_pass(self, each: BindPass) -> PodPass:
@@ -626,6 +714,11 @@ class Cluster:
         assert write.value is not None
         self.status[write.queue] = write.value
         self.status_version[write.queue] = write.version if fenced else self.status_version[write.queue]
+
+
+def is_other(pod: str) -> bool:
+    """Whether its scheduler calls no filter."""
+    return pod.startswith("u")
 
 
 def pod_pass(each: BindPass) -> PodPass:
