@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python -m
 UV := $(shell sed -n 's/.*"\(uv==[^"]*\)".*/\1/p' pyproject.toml)
 
-.PHONY: up down status pods pods-down test test-fast test-core test-pods versions pythons lint bench soak docs chart image release
+.PHONY: up down status pods pods-down test test-fast test-core test-pods test-cert-manager versions pythons lint bench soak docs chart image release
 
 up: .venv/.stamp
 	@$(RUN) localcluster up
@@ -15,7 +15,7 @@ down: .venv/.stamp
 status: .venv/.stamp
 	@$(RUN) localcluster status
 
-pods: .venv/.stamp # real kubelets and real pods; Linux and root only. LOCAL=dir and NODES=n as above
+pods: .venv/.stamp # real kubelets and real pods; Linux and root only. LOCAL=dir, NODES=n and MODE=... as above
 	@$(RUN) localcluster.pods up
 
 pods-down: .venv/.stamp
@@ -27,13 +27,13 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) pytest --dist loadfile --no-loadscope-
 # Go collects garbage less often while it has room, which is less work for the control planes.
 ROOMY := GOGC=800 GOMEMLIMIT=1200MiB
 
-# Four workers for two cores: beside its waits a file with a control plane takes half a core.
+# For two cores: four workers begin with the files that need a control plane, and a fifth takes only others.
 test: .venv/.stamp # the build first, where its progress can be seen; without it cluster tests say what is missing
 	-@$(RUN) localcluster build
-	@$(RUN) localcluster.external_tools & $(ROOMY) $(PYTEST) -n 4; code=$$?; wait; exit $$code
+	@$(RUN) localcluster.external_tools & $(ROOMY) $(PYTEST) -n 5; code=$$?; wait; exit $$code
 
 test-fast: .venv/.stamp # without the control plane, and without the few files that take long by themselves
-	HYPOTHESIS_PROFILE=fast $(PYTEST) -p no:schemathesis -n 2 -m "not cluster and not slow"
+	HYPOTHESIS_PROFILE=fast $(PYTEST) -p no:schemathesis -n 4 -m "not cluster and not slow"
 
 test-core: .venv/.stamp # what is run on every Kubernetes version (tests/core.py), on the one that VERSION names
 	@$(RUN) localcluster build && $(RUN) localcluster.external_tools
@@ -45,9 +45,15 @@ versions: .venv/.stamp # the same on each version, as a table; VERSIONS="1.30 1.
 pythons: .venv/.stamp # the tests of `make test-fast` on each Python from 3.11 on that is here, as a table
 	@$(RUN) tests.python_versions $(VERSIONS)
 
+# Three clusters at the same time: most of their tests wait for kubelets and for pods to end. Four would need more
+# inotify instances than a user usually has (128).
 test-pods: .venv/.stamp # with real nodes and pods; no part of `make test`
-	@$(RUN) localcluster.pods build
-	$(PYTEST) -m pods tests/pods
+	@$(RUN) localcluster.pods build && $(RUN) localcluster.external_tools helm
+	$(ROOMY) $(PYTEST) -n 3 -m pods tests/pods
+
+test-cert-manager: .venv/.stamp # with cert-manager's own controllers, whose first build takes minutes; no part of `make test`
+	@$(RUN) localcluster build && $(RUN) localcluster.external_tools helm certmanager
+	$(PYTEST) -m cert_manager tests/e2e/certs/test_cert_manager.py
 
 lint: .venv/.stamp
 	.venv/bin/ruff check && .venv/bin/ruff format --check
