@@ -14,6 +14,7 @@ from localcluster.versions import OLDEST
 from tests.support.paths import ROOT
 
 #: What make is asked for: with CI=true, on the newest Kubernetes unless it says on which.
+SUITES = ("test", "test-core", "test-pods")
 ALL = ["true test", f"true test-core on {OLDEST}", "true test-pods"]
 
 
@@ -43,10 +44,15 @@ def run(machine: Path, **environment: str) -> tuple[int, list[str], str]:
             "PATH": f"{machine / 'bin'}:{os.environ['PATH']}",
             **{"SYSTEM": "Linux", "MACHINE": "x86_64", "USER_ID": "0", **environment},
         },
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
     )
+    said = done.stdout.splitlines()
+    assert [line.split(" ended ")[0] for line in said] == [
+        f".ci/run: make {name}" for name in SUITES[: len(said)]
+    ]
     return done.returncode, (machine / "calls").read_text().splitlines(), done.stderr
 
 
@@ -76,11 +82,24 @@ def test_configuration_of_git_in_the_environment_is_kept(machine: Path) -> None:
     assert set(run(machine, **given)[1]) == {"as given"}
 
 
-@pytest.mark.parametrize("suite", ["test", "test-core", "test-pods"])
+@pytest.mark.parametrize("suite", SUITES)
 def test_one_that_fails_keeps_the_others_from_nothing(machine: Path, suite: str) -> None:
     code, calls, _ = run(machine, FAILING=suite)
     assert code != 0
     assert calls == ALL
+
+
+def test_one_that_hangs_is_ended_and_the_others_run(machine: Path) -> None:
+    """`LAST` is for all together: a second each is left to those that come after it."""
+    script = machine / ".ci" / "run"
+    before = script.read_text()
+    script.write_text(before.replace("LAST=5100", "LAST=2"))
+    assert script.read_text() != before
+    program(
+        machine, "make", 'echo "$CI $*${VERSION:+ on $VERSION}" >> calls; [ "$*" != test ] || exec sleep 600'
+    )
+    code, calls, _ = run(machine)
+    assert (code, calls) == (124, ALL)
 
 
 @pytest.mark.parametrize("other", [{"SYSTEM": "Darwin"}, {"MACHINE": "aarch64"}, {"USER_ID": "1000"}])
