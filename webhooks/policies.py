@@ -37,13 +37,21 @@ def validate(request: Request, *, store: Store) -> Answer:
     if request.operation != "CREATE":
         before = decode_object(request.old_object, _policies, where="oldObject").data or {}
     if request.operation == "DELETE":
+        _record((), request, store=store)
         return Answer(warnings=deletion_warnings(before, _queues_by_policy(store)))
     after = decode_object(request.object, _policies).data or {}
     edit = check_policies(before, after)
     if edit.refusal:
         return deny(edit.refusal, code=422)
+    _record(after, request, store=store)
     gone = removal_warnings(before, after, _queues_by_policy(store)) if before.keys() - after.keys() else ()
     return Answer(warnings=(*gone, *edit.warnings))
+
+
+def _record(names: Iterable[str], request: Request, *, store: Store) -> None:
+    """Queues of the same manifest may name these policies before the watch brings them."""
+    if not request.dry_run:
+        store.pending_policies.record(names, changes=store.policies.changes)
 
 
 def _queues_by_policy(store: Store) -> Mapping[str, list[str]]:

@@ -48,6 +48,7 @@ from cluster.inflight.binds import (
     BindPass,
     BindPasses,
 )
+from cluster.inflight.policy_edits import PendingPolicies
 from cluster.inflight.queue_edits import PendingNamespaces, PendingQueueEdits
 from cluster.inflight.victims import GivenVictims
 from cluster.key_backoff import KeyBackoff
@@ -174,6 +175,7 @@ class Store:
         self.commands = Commands(on_change=self._commands_changed)
         self.policies = SchedulingPolicies()
         self.policies.add_listener(self._policies_changed)
+        self.pending_policies = PendingPolicies(clock=clock.monotonic)
 
     # Listeners
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cluster.inflight.queue_edits import SECONDS
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import policies, queue, review
 
@@ -134,6 +135,45 @@ def test_a_queue_that_names_a_policy_that_is_not_there_is_warned_which_counts() 
     then = 'policy "spread" counts, which the ancestor "team" names' + WAY_OUT
     assert warned(server, below) == [nothing + then]
     assert warned(server, below, queue("research", parent="team")) == [nothing + then]
+
+
+NAMED = queue("research", schedulerPolicy="packed")
+
+
+def admitted(*, dry_run: bool = False) -> Server:
+    """A server that has admitted a ConfigMap with the policy, and has not seen it stored."""
+    server = Server()
+    assert server.ask(PATH, policies(packed=GOOD), dry_run=dry_run).allowed
+    return server
+
+
+def test_a_queue_of_the_same_manifest_as_its_policy_is_not_warned() -> None:
+    """It comes a few milliseconds after the ConfigMap, and maybe before the watch has brought that."""
+    assert warned(admitted(), NAMED) == []
+    [other] = warned(admitted(), queue("research", schedulerPolicy="spread"))
+    assert 'there is no policy "spread"' in other
+
+
+def test_a_policy_that_was_admitted_and_is_not_stored_is_forgotten() -> None:
+    assert warned(admitted(dry_run=True), NAMED) != []
+    server = admitted()
+    server.clock.seconds += SECONDS
+    assert warned(server, NAMED) != []
+
+
+def test_the_latest_admitted_policies_count() -> None:
+    server = admitted()
+    assert server.ask(PATH, policies(packed=BAD), operation="UPDATE", old=policies(packed=GOOD)).code == 422
+    assert warned(server, NAMED) == []
+    assert server.ask(PATH, None, operation="DELETE", old=policies(packed=GOOD)).allowed
+    assert warned(server, NAMED) != []
+
+
+def test_what_is_stored_counts_as_soon_as_it_is_seen() -> None:
+    server = admitted().has(policies(packed=GOOD))
+    assert warned(server, NAMED) == []
+    server.has(policies(spread=GOOD))  # edited while no webhook was registered
+    assert warned(server, NAMED) != []
 
 
 def test_an_edit_of_another_field_brings_no_warning() -> None:

@@ -221,10 +221,12 @@ def _policy_warnings(before: QueueObject | None, after: QueueObject, *, store: S
     if not wanted.scheduler_policy or (was is not None and was.scheduler_policy == wanted.scheduler_policy):
         return ()
     chain = _admitted_queues(store).tree.with_queue(wanted).chain(wanted.name).queues
+    changes = store.policies.changes  # read before what they have become
     resolution = resolve_policy(
         store.policies.policies, chain=[(queue.name, queue.scheduler_policy) for queue in chain]
     )
-    if wanted.name not in {problem.queue for problem in resolution.problems}:
+    own = next((problem for problem in resolution.problems if problem.queue == wanted.name), None)
+    if own is None or (own.missing and store.pending_policies.is_coming(own.name, changes=changes)):
         return ()
     text = problems_text(wanted.name, resolution, limit=POLICY_WARNING_LENGTH)
     return (f"spec.schedulerPolicy: {text}",)

@@ -6,6 +6,9 @@ answered the filter call.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from itertools import count
 
 import pytest
@@ -13,10 +16,10 @@ import pytest
 from localcluster import apiserver
 from tests.support.e2e.api_requests import metric
 from tests.support.e2e.fleet import Fleet
-from tests.support.e2e.objects import on_a_node
+from tests.support.e2e.objects import on_a_node, queue_body
 from tests.support.e2e.policies import PATH as POLICIES
 from tests.support.e2e.policies import Policies, patient, policy
-from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import PATIENCE, until
 from tests.support.faults.intercepting import Asked, Kept
 
@@ -108,20 +111,46 @@ def test_a_pod_gets_victims_however_late_a_replica_sees_the_policy(
 ) -> None:
     """kube-scheduler asks a replica that does not see the new policy until the test lets it."""
     victims = is_denied_victims(own_sandbox, policies, fleet)
+    with late_replica(fleet) as see:
+        before = own_sandbox.calls(PREEMPT)
+        policies.send(tried=policy("allocate, reclaim"))
+        until(lambda: own_sandbox.calls(PREEMPT) >= before + IN_VAIN, "retries in vain", seconds=60)
+        assert len(own_sandbox.bound(victims)) == len(victims)
+        see()
+        until(lambda: on_a_node(own_sandbox.read_pod("important")), "the pod to be bound", seconds=60)
+        own_sandbox.delete_pods()
+
+
+def test_a_queue_is_not_warned_of_a_policy_that_was_admitted_and_is_not_seen(
+    own_sandbox: Sandbox, policies: Policies, fleet: Fleet
+) -> None:
+    """As in one manifest that holds both, on a machine that is busy."""
+    with late_replica(fleet):
+        policies.send(coming=policy("allocate"))
+        told = own_sandbox.api.create(QUEUES, queue_body(own_sandbox.named("own"), schedulerPolicy="coming"))
+        assert told.must(201).warnings == ()
+        told = own_sandbox.api.create(
+            QUEUES, queue_body(own_sandbox.named("typo"), schedulerPolicy="comming")
+        )
+        [warning] = told.must(201).warnings
+        assert 'there is no policy "comming"' in warning
+
+
+@contextmanager
+def late_replica(fleet: Fleet) -> Iterator[Callable[[], None]]:
+    """All ask one that sees no change of the policies until the function is called."""
     fleet.join(LATE, intercepted=True)
     way, blind = fleet.interceptors[LATE], Kept(answered=False)
     way.order(blind, when=watches_policies, times=WATCHES)
     way.cut(when=watches_policies)
     until(blind.reached.is_set, "the late replica to lose its watch of the policies")
     fleet.only(LATE)
-    before = own_sandbox.calls(PREEMPT)
-    policies.send(tried=policy("allocate, reclaim"))
-    until(lambda: own_sandbox.calls(PREEMPT) >= before + IN_VAIN, "retries in vain", seconds=60)
-    assert len(own_sandbox.bound(victims)) == len(victims)
-    way.free(blind)
-    until(lambda: on_a_node(own_sandbox.read_pod("important")), "the pod to be bound", seconds=60)
-    own_sandbox.delete_pods()
-    fleet.leave(LATE)
+    try:
+        yield partial(way.free, blind)
+    finally:
+        way.relent()  # the next one of that name has this way, too
+        way.free(blind)
+        fleet.leave(LATE)
 
 
 def watches_policies(asked: Asked) -> bool:
