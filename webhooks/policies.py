@@ -18,6 +18,7 @@ import msgspec
 
 from cluster.cache.store import Store
 from queues.admission.policy_edits import check_policies, deletion_warnings, removal_warnings
+from queues.policies.policy_set import GLOBAL_KEY
 from queues.queue import Queue
 from webhooks.review import Answer, Request, decode_object, deny
 
@@ -43,13 +44,13 @@ def validate(request: Request, *, store: Store) -> Answer:
     edit = check_policies(before, after)
     if edit.refusal:
         return deny(edit.refusal, code=422)
-    _record(after, request, store=store)
+    _record(after.keys() - {GLOBAL_KEY}, request, store=store)
     gone = removal_warnings(before, after, _queues_by_policy(store)) if before.keys() - after.keys() else ()
     return Answer(warnings=(*gone, *edit.warnings))
 
 
 def _record(names: Iterable[str], request: Request, *, store: Store) -> None:
-    """Queues of the same manifest may name these policies before the watch brings them."""
+    """Queues of the same manifest may name these before the watch brings them."""
     if not request.dry_run:
         store.pending_policies.record(names, changes=store.policies.changes)
 

@@ -13,8 +13,8 @@ import pytest
 from localcluster.versions import OLDEST
 from tests.support.paths import ROOT
 
-#: What make is asked for: with CI=true, on the newest Kubernetes unless it says on which.
 SUITES = ("test", "test-core", "test-pods")
+#: What make is asked for: with CI=true, on the newest Kubernetes unless it says on which.
 ALL = ["true test", f"true test-core on {OLDEST}", "true test-pods"]
 
 
@@ -49,11 +49,10 @@ def run(machine: Path, **environment: str) -> tuple[int, list[str], str]:
         text=True,
         check=False,
     )
-    said = done.stdout.splitlines()
-    assert [line.split(" ended ")[0] for line in said] == [
-        f".ci/run: make {name}" for name in SUITES[: len(said)]
-    ]
-    return done.returncode, (machine / "calls").read_text().splitlines(), done.stderr
+    calls = (machine / "calls").read_text().splitlines()
+    said = [line.split(" ended ")[0] for line in done.stdout.splitlines()]
+    assert said == [f".ci/run: make {name}" for name in SUITES[: len(calls)]]
+    return done.returncode, calls, done.stderr
 
 
 def test_all_suites_run(machine: Path) -> None:

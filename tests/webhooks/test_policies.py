@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cluster.inflight.queue_edits import SECONDS
+from queues.policies.policy_set import GLOBAL_KEY
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import policies, queue, review
 
@@ -152,6 +153,13 @@ def test_a_queue_of_the_same_manifest_as_its_policy_is_not_warned() -> None:
     assert warned(admitted(), NAMED) == []
     [other] = warned(admitted(), queue("research", schedulerPolicy="spread"))
     assert 'there is no policy "spread"' in other
+
+
+def test_a_queue_that_names_the_global_policy_is_warned_at_any_time() -> None:
+    server = Server()
+    assert server.ask(PATH, policies(common=GOOD)).allowed
+    [warning] = warned(server, queue("research", schedulerPolicy=GLOBAL_KEY))
+    assert f'there is no policy "{GLOBAL_KEY}"' in warning
 
 
 def test_a_policy_that_was_admitted_and_is_not_stored_is_forgotten() -> None:
