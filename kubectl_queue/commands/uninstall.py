@@ -51,7 +51,7 @@ def run_uninstall(session: Session, flags: Flags) -> int:
 
 def plan(inventory: Inventory, *, definitions: bool) -> Iterator[str]:
     """What would be done, a line each."""
-    own = (*inventory.calls, *inventory.rights, *inventory.server)
+    own = (*inventory.checks, *inventory.calls, *inventory.rights, *inventory.server)
     for item in (*own, *(inventory.definitions if definitions else ())):
         yield f"{item.shown} deleted (dry run)"
     marks = inventory.marks

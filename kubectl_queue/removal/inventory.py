@@ -46,6 +46,7 @@ NAMES = frozenset(
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 PODGROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OWN_DEFINITIONS = (
@@ -69,12 +70,14 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class Inventory:
-    """What was found. `calls`: what makes the API server call the server, or obey its policies.
+    """What was found. `checks`: webhooks that refuse what the others, in `calls`, have not looked at.
 
+    `calls`: what else makes the API server call the server, or obey its policies.
     `rights`: roles and their bindings. `server`: all else that runs or belongs to it, the namespace last.
     `schedulers`: names of the scheduler that members get where Sluice brings its own.
     """
 
+    checks: list[Item]
     calls: list[Item]
     rights: list[Item]
     server: list[Item]
@@ -110,15 +113,15 @@ def read_inventory(client: ApiClient, *, namespace: str) -> Inventory:
     named = {replica.scheduler for replica, _ in read_replicas(client, namespace=namespace)} - {""}
     schedulers = frozenset({SCHEDULER_NAME, *named})
     return Inventory(
+        checks=list(_admission(client, "validatingwebhookconfigurations")),
         calls=[
             item
             for resource in (
                 "mutatingwebhookconfigurations",
-                "validatingwebhookconfigurations",
                 "validatingadmissionpolicybindings",
                 "validatingadmissionpolicies",
             )
-            for item in _own(client, f"{ADMISSION}/{resource}", f"{resource}.admissionregistration.k8s.io")
+            for item in _admission(client, resource)
         ],
         rights=[
             item
@@ -137,6 +140,10 @@ def read_inventory(client: ApiClient, *, namespace: str) -> Inventory:
         schedulers=schedulers,
         marks=read_marks(client, schedulers=schedulers),
     )
+
+
+def _admission(client: ApiClient, resource: str) -> Iterator[Item]:
+    return _own(client, f"{ADMISSION}/{resource}", f"{resource}.admissionregistration.k8s.io")
 
 
 def _server(client: ApiClient, namespace: str) -> Iterator[Item]:

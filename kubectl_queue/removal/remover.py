@@ -1,7 +1,9 @@
 """Removes Sluice in an order in which no request of others fails and nothing is left behind.
 
 1. What makes the API server call the server. Without it pods and workloads are created and changed as if
-   Sluice had never been there, whether the server runs or not.
+   Sluice had never been there, whether the server runs or not. Validating webhooks refuse members that no
+   mutating webhook has seen. So they go first, and the others once no API server calls them any more: it
+   hears of each kind by a watch of its own, in no order that can be relied on.
 2. The server's rights, and then the server. A server that still runs can write nothing any more.
 3. It waits until no replica holds its Lease: by then each has stopped to act.
 4. The marks on objects of others, so that waiting pods run; what a drain suspended is resumed.
@@ -24,6 +26,7 @@ from kubectl_queue.access.replicas import REPLICAS, lease_end, leases_path, serv
 from kubectl_queue.access.responses import Object, Request
 from kubectl_queue.errors import ConflictError, KindMissingError, NotFoundError, QueueError, ServerError
 from kubectl_queue.removal.inventory import (
+    QUEUES,
     Inventory,
     Item,
     Marks,
@@ -33,10 +36,13 @@ from kubectl_queue.removal.inventory import (
     read_marks,
 )
 from queues import labels as names
+from queues.queue import ROOT
 from queues.workload_kinds import Suspension, WorkloadKind
 
 #: For as long the API server may go on to call a webhook, or to obey a policy, that was just deleted.
 STALE_SECONDS = 20.0
+#: For as long API servers may hear of a deletion later than the one that was asked.
+OTHERS_SECONDS = 1.0
 #: For as long replicas may hold their Leases: they last six seconds.
 LEASE_SECONDS = 60.0
 PAUSE_SECONDS = 0.3
@@ -74,6 +80,10 @@ class Remover:
 
     def remove(self, inventory: Inventory, *, definitions: bool) -> Marks:
         """Remove it all; returns what still bears marks. Raises `QueueError`."""
+        for item in inventory.checks:
+            self._delete(item)
+        if inventory.checks:
+            self._await_no_checks()
         for item in inventory.calls:
             self._delete(item)
         self._stale_until = time.monotonic() + STALE_SECONDS
@@ -88,6 +98,24 @@ class Remover:
         for item in inventory.definitions if definitions else ():
             self._delete(item)
         return left
+
+    def _await_no_checks(self) -> None:
+        """Return once the API server calls no validating webhook any more, or does so for ever."""
+        end = time.monotonic() + STALE_SECONDS
+        while self._is_checked() and time.monotonic() < end:
+            self._progress("waiting until the API server calls no validating webhook any more")
+            time.sleep(PAUSE_SECONDS)
+        time.sleep(OTHERS_SECONDS)
+
+    def _is_checked(self) -> bool:
+        """Ask by what our webhook refuses, and no mutating one looks at: the deletion of the root queue."""
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]}
+        request = Request("DELETE", f"{QUEUES}/{ROOT}", {}, json.dumps(body).encode())
+        try:
+            self._client.send(request)
+        except ServerError as exc:
+            return _STALE.search(str(exc)) is not None
+        return False
 
     def _await_replicas(self) -> None:
         """Return once every replica's Lease has ended. Raises `QueueError`."""

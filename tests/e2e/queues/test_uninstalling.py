@@ -8,7 +8,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,9 @@ from localcluster.cluster import LocalCluster
 from localcluster.scheduler_config import Configuration, without_extenders
 from queues import labels as names
 from tests.conftest import NewCluster
-from tests.support.e2e.api_requests import Object
+from tests.support.e2e.api_requests import Api, Object
 from tests.support.e2e.kubernetes_version import RETRIES_FOR_NODES
-from tests.support.e2e.objects import gates
+from tests.support.e2e.objects import gates, pod_body
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import DEPLOYMENT, JOB, work_body
@@ -32,6 +34,8 @@ from tests.support.paths import ROOT
 PAGE = (ROOT / "docs" / "operating.md").read_text().split("\n## Removing it\n")[1]
 COMMANDS = re.findall(r"^ +\$ (.+)$", PAGE, re.MULTILINE)
 DRY_RUN, REMOVE, REMOVE_DEFINITIONS = COMMANDS
+#: Clients that create members side by side.
+CREATORS = 4
 LATE = {"late": "yes"}
 MARKED_KINDS = "pods,deployments,replicasets,jobs,namespaces,podgroups.scheduling.volcano.sh"
 OWN_KINDS = (
@@ -84,6 +88,32 @@ def test_nothing_is_left_and_what_waited_runs(sandbox: Sandbox, server: str) -> 
     assert "volcano" in typed(cluster, "kubectl get customresourcedefinitions")
     typed(cluster, REMOVE_DEFINITIONS)
     until(lambda: "volcano" not in typed(cluster, "kubectl get customresourcedefinitions"), "them to go")
+
+
+def test_no_creation_of_a_member_fails_meanwhile(sandbox: Sandbox) -> None:
+    """Also while the API server has heard of the end of one kind of webhook and not of the other."""
+    queue = sandbox.queue()
+    until(lambda: sandbox.pod("probe", queue, dry=True).status == 201, "the queue to be known")
+    ended = threading.Event()
+    with ThreadPoolExecutor(CREATORS) as pool:
+        tasks = [pool.submit(failures, sandbox, queue, ended) for _ in range(CREATORS)]
+        try:
+            typed(sandbox.cluster, REMOVE)
+        finally:
+            ended.set()
+        assert [text for task in tasks for text in task.result()] == []
+
+
+def failures(sandbox: Sandbox, queue: str, ended: threading.Event) -> list[str]:
+    """Create one member after another, as dry runs: the webhooks are called all the same."""
+    path = f"/api/v1/namespaces/{sandbox.namespace}/pods?dryRun=All"
+    found = []
+    with Api(sandbox.cluster) as api:
+        while not ended.is_set():
+            answer = api.create(path, pod_body("created", queue))
+            if answer.status != 201:
+                found.append(f"{answer.status} {answer.message}")
+    return found
 
 
 def waiting_members(sandbox: Sandbox) -> set[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from tests.support.paths import ROOT
 from tests.support.plugin.harness import NOW
 
 WEBHOOKS = f"{inventories.ADMISSION}/mutatingwebhookconfigurations"
+VALIDATING = f"{inventories.ADMISSION}/validatingwebhookconfigurations"
+ROOT_QUEUE = f"{inventories.QUEUES}/root"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/sluice-system/leases"
 ALL_LEASES = "/apis/coordination.k8s.io/v1/leases"
 ROLE_BINDINGS = f"{inventories.RBAC}/clusterrolebindings"
@@ -52,15 +55,15 @@ class Cluster:
     now = NOW
 
     def __init__(self, lists: Mapping[str, list[Object]]) -> None:
-        self._lists = {path: list(items) for path, items in lists.items()}
+        self.lists = {path: list(items) for path, items in lists.items()}
         self.sent: list[tuple[str, str]] = []
         self.bodies: dict[str, Any] = {}
         self.refusals: list[Exception] = []
 
     def list(self, path: str, *, query: Mapping[str, str], kind: str) -> Listing:
-        return Listing(list(self._lists.get(path, ())), "7")
+        return Listing(list(self.lists.get(path, ())), "7")
 
-    def send(self, request: Request, *, kind: str) -> Object:
+    def send(self, request: Request, *, kind: str = "queues") -> Object:
         if self.refusals:
             raise self.refusals.pop(0)
         if request.method == "GET":
@@ -68,16 +71,30 @@ class Cluster:
         self.sent.append((request.method, request.path))
         self.bodies[request.path] = json.loads(request.body or b"{}")
         name = request.path.rpartition("/")[2]
-        for path, items in self._lists.items():
-            self._lists[path] = [each for each in items if each["metadata"]["name"] != name]
+        for path, items in self.lists.items():
+            self.lists[path] = [each for each in items if each["metadata"]["name"] != name]
         return {}
 
     def _read(self, path: str) -> Object:
         folder, _, name = path.rpartition("/")
-        for item in self._lists.get(folder, ()):
+        for item in self.lists.get(folder, ()):
             if item["metadata"]["name"] == name:
                 return item
         raise NotFoundError("Error from server (NotFound): not there", code=404)
+
+
+class Checked(Cluster):
+    """One that answers the question whether validating webhooks are called, in this order; then no more."""
+
+    def __init__(self, cluster: Cluster, answers: Iterable[ServerError]) -> None:
+        super().__init__(cluster.lists)
+        self._answers = iter(answers)
+
+    def send(self, request: Request, *, kind: str = "queues") -> Object:
+        sent = super().send(request, kind=kind)
+        if request.path == ROOT_QUEUE and (answer := next(self._answers, None)):
+            raise answer
+        return sent
 
 
 def found(cluster: Cluster) -> Inventory:
@@ -98,6 +115,7 @@ def remove(cluster: Cluster, *, definitions: bool = False) -> tuple[Marks, list[
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removers, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(removers, "OTHERS_SECONDS", 0.0)
 
 
 def test_the_names_of_the_manifests_are_known() -> None:
@@ -167,6 +185,7 @@ def full() -> Cluster:
     return Cluster(
         {
             WEBHOOKS: [thing("sluice")],
+            VALIDATING: [thing("sluice")],
             ROLE_BINDINGS: [thing("sluice")],
             "/apis/apps/v1/namespaces/sluice-system/deployments": [
                 thing("sluice", namespace="sluice-system")
@@ -190,6 +209,8 @@ def test_calls_go_first_then_rights_and_server_then_marks_then_the_namespace() -
     assert left.empty
     paths = [path for _, path in cluster.sent]
     order = [
+        f"{VALIDATING}/sluice",
+        ROOT_QUEUE,
         f"{WEBHOOKS}/sluice",
         f"{inventories.RBAC}/clusterrolebindings/sluice",
         "/apis/apps/v1/namespaces/sluice-system/deployments/sluice",
@@ -200,6 +221,48 @@ def test_calls_go_first_then_rights_and_server_then_marks_then_the_namespace() -
     assert [path for path in paths if path in order] == order
     assert {"1 pod let go", "1 namespace without our labels and annotations"} <= set(lines)
     assert not [path for path in paths if path.startswith(inventories.DEFINITIONS)]
+
+
+@pytest.mark.parametrize(
+    "obeyed",
+    [
+        ServerError('admission webhook "queues.sluice.dev" denied the request: root stays', code=403),
+        STALE,
+    ],
+    ids=["server up", "server gone"],
+)
+def test_mutating_webhooks_stay_for_as_long_as_validating_ones_are_called(obeyed: ServerError) -> None:
+    """Else these refuse members that no mutating webhook has seen. Nothing is deleted by the question."""
+    cluster = Checked(full(), [obeyed, obeyed])
+    assert remove(cluster)[0].empty
+    paths = [path for _, path in cluster.sent]
+    asked = [f"{VALIDATING}/sluice", ROOT_QUEUE, ROOT_QUEUE, ROOT_QUEUE, f"{WEBHOOKS}/sluice"]
+    assert paths[: len(asked)] == asked
+    assert cluster.bodies[ROOT_QUEUE]["dryRun"] == ["All"]
+
+
+def test_validating_webhooks_that_are_called_for_ever_keep_nothing_from_being_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such as those of another installation of it, which has another name."""
+    monkeypatch.setattr(removers, "STALE_SECONDS", 0.01)
+    cluster = Checked(full(), repeat(STALE))
+    assert remove(cluster)[0].empty
+    assert ("DELETE", f"{WEBHOOKS}/sluice") in cluster.sent
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        NotFoundError('Error from server (NotFound): queues "root" not found', code=404),
+        ServerError('Error from server (Forbidden): User "x" cannot delete resource "queues"', code=403),
+    ],
+    ids=["no queue", "no right"],
+)
+def test_where_the_question_has_no_answer_the_removal_goes_on(refusal: ServerError) -> None:
+    cluster = Checked(full(), [refusal])
+    assert remove(cluster)[0].empty
+    assert [path for _, path in cluster.sent].count(ROOT_QUEUE) == 1
 
 
 def test_the_definitions_go_only_when_that_is_asked() -> None:
