@@ -17,8 +17,8 @@ Invariants
 - The key backs off (`backoff`) after a write that is refused for its content (any 4xx but 404, 409 and 410,
   or too large), or that fails in another way. Until then no write for this key is accepted (`wait`). The
   failure is named in the log, in the metrics, and in an event on `subject`.
-- `stop()` ends each thread after the write that it has under way. Waiting writes are dropped: all of them
-  are derived from the cluster and will be derived again.
+- `stop()` ends each thread after the write that it has under way, and waits `STOP_SECONDS` at most.
+  Waiting writes are dropped: all of them are derived from the cluster and will be derived again.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ OBJECT_FAULT_STATUS = 500
 WRITES_PER_STEP = 4
 #: So many writes as a full width takes are sent in less, but on a very busy API server.
 SLOW_START_SECONDS = 0.1
+#: For as long a stop waits for the writes that are under way, all of them together.
+STOP_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -122,8 +124,9 @@ class WriteQueue:
             self._later.clear()
             self._blocked.clear()
             self._changed.notify_all()
+        end = time.monotonic() + STOP_SECONDS
         for thread in self._threads:
-            thread.join(timeout=5)
+            thread.join(timeout=max(0.0, end - time.monotonic()))
 
     def dead(self) -> list[str]:
         """Return the names of the threads that were started and have ended."""

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -322,6 +323,35 @@ def test_stop_ends_a_pause_inside_a_write(new: Callable[..., WriteQueue]) -> Non
     assert begun.wait(WAIT)
     writers.stop()
     assert paused == [True]
+
+
+def test_writes_that_all_hang_hold_up_a_stop_once_and_not_one_after_another(
+    new: Callable[..., WriteQueue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a server with sixteen of them is killed before it has given up its Leases."""
+    monkeypatch.setattr(write_queue, "STOP_SECONDS", 0.1)
+    writers, under_way, go_on = new(threads=8), Written(), threading.Event()
+
+    def hang(number: int) -> None:
+        under_way(number)()
+        assert go_on.wait(WAIT)
+
+    for number in range(8):
+        writers.submit(("w", number), partial(hang, number))
+    writers.start()
+    under_way.wait_for(8)
+    waits: list[float] = []
+
+    def join(thread: threading.Thread, timeout: float) -> None:
+        waits.append(timeout)
+        threading.Event().wait(timeout)
+
+    monkeypatch.setattr(threading.Thread, "join", join)
+    writers.stop()
+    monkeypatch.undo()
+    go_on.set()
+    assert len(waits) == 8
+    assert sum(waits) <= 0.1
 
 
 def test_idle_threads_end_at_once_and_nothing_is_taken_after(new: Callable[..., WriteQueue]) -> None:
