@@ -5,7 +5,7 @@ Invariants
 - A resolution is that of the present policies and the snapshot that is passed; resolutions of queues are kept
   until either changes; of names that no queue has nothing is kept.
 - A ConfigMap with a text that is wrong keeps the last good policy of that key, as long as this process lives.
-- Listeners are called after a change of any text, in the reflector's thread.
+- Listeners are called after a change of any text, in the reflector's thread; each one, though one raises.
 - `version` is set after `policies`: who reads it first answers by policies of that version or later.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 
 import msgspec
 
@@ -80,8 +81,9 @@ class SchedulingPolicies:
                 log.warning("scheduling policy %s: %s", name, entry.problem)
         self.policies, self.version = after, version
         self.changes += 1
-        for listener in self._listeners:
-            listener(before, after)
+        with ExitStack() as calls:  # each is called though an earlier one raises
+            for listener in reversed(self._listeners):
+                calls.callback(listener, before, after)
 
     # Questions
 
