@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +43,8 @@ DEBIAN_PROGRAMS: Mapping[str, str] = {
 }
 #: Starts a program with the libraries of its own packages.
 WRAPPER = """#!/bin/sh
-LD_LIBRARY_PATH={root}/usr/lib/x86_64-linux-gnu exec {root}/{folder}/{name} "$@"
+root={root}
+LD_LIBRARY_PATH="$root"/usr/lib/x86_64-linux-gnu exec "$root"/{folder}/{name} "$@"
 """
 
 
@@ -90,13 +92,18 @@ def _ensure_debian(*, say: Say, env: Mapping[str, str]) -> Path:
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     packages.unpack(pinned, temporary, downloads=cache(env) / "debian")
-    (temporary / "bin").mkdir()
-    for name, inside in DEBIAN_PROGRAMS.items():
-        wrapper = temporary / "bin" / name
-        wrapper.write_text(WRAPPER.format(root=folder, folder=inside, name=name))
-        wrapper.chmod(0o755)
+    write_wrappers(temporary / "bin", root=folder)
     temporary.replace(folder)
     return folder
+
+
+def write_wrappers(into: Path, *, root: Path) -> None:
+    """A script for each program of the packages that will be in `root`."""
+    into.mkdir()
+    for name, inside in DEBIAN_PROGRAMS.items():
+        wrapper = into / name
+        wrapper.write_text(WRAPPER.format(root=shlex.quote(str(root)), folder=inside, name=name))
+        wrapper.chmod(0o755)
 
 
 def _debian_key(pinned: tuple[packages.Package, ...]) -> str:
