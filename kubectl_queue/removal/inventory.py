@@ -155,7 +155,8 @@ def _server(client: ApiClient, namespace: str) -> Iterator[Item]:
         (f"/api/v1/{within}/serviceaccounts", "serviceaccounts"),
     ):
         yield from _own(client, path, kind)
-    yield from _own(client, f"/api/v1/{within}/secrets", "secrets", lambda item: _name(item) == "sluice-ca")
+    for kind in ("secrets", "configmaps"):
+        yield from _own(client, f"/api/v1/{within}/{kind}", kind, lambda item: _name(item) == "sluice-ca")
     yield from _own(
         client,
         leases_path(namespace),

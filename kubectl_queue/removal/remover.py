@@ -7,7 +7,8 @@
 2. The server's rights, and then the server. A server that still runs can write nothing any more.
 3. It waits until no replica holds its Lease: by then each has stopped to act.
 4. The marks on objects of others, so that waiting pods run; what a drain suspended is resumed.
-5. What is left of the server's own, its namespace, and, if asked, the definitions.
+5. What is left of the server's own, its namespace, and, if asked, the definitions: it returns once these
+   are gone, with all objects of their kinds.
 
 Each step does what is left of it, so a removal that was interrupted is done again from the start.
 """
@@ -24,7 +25,14 @@ from urllib.parse import quote
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.access.replicas import REPLICAS, lease_end, leases_path, server_namespaces
 from kubectl_queue.access.responses import Object, Request
-from kubectl_queue.errors import ConflictError, KindMissingError, NotFoundError, QueueError, ServerError
+from kubectl_queue.errors import (
+    ConflictError,
+    ForbiddenError,
+    KindMissingError,
+    NotFoundError,
+    QueueError,
+    ServerError,
+)
 from kubectl_queue.removal.inventory import (
     QUEUES,
     Inventory,
@@ -45,6 +53,8 @@ STALE_SECONDS = 20.0
 OTHERS_SECONDS = 1.0
 #: For as long replicas may hold their Leases: they last six seconds.
 LEASE_SECONDS = 60.0
+#: For as long a definition may take to go, with all objects of its kind.
+GONE_SECONDS = 120.0
 PAUSE_SECONDS = 0.3
 #: Objects that were made while the marks were taken off are found by reading once more.
 PASSES = 5
@@ -82,7 +92,7 @@ class Remover:
         """Remove it all; returns what still bears marks. Raises `QueueError`."""
         for item in inventory.checks:
             self._delete(item)
-        if inventory.checks:
+        if inventory.checks or inventory.calls:  # it may have been interrupted in between
             self._await_no_checks()
         for item in inventory.calls:
             self._delete(item)
@@ -97,6 +107,8 @@ class Remover:
                 self._delete(item, may_be_gone=True)
         for item in inventory.definitions if definitions else ():
             self._delete(item)
+        for item in inventory.definitions if definitions else ():
+            self._await_gone(item)  # until then nothing can be installed anew
         return left
 
     def _await_no_checks(self) -> None:
@@ -108,13 +120,22 @@ class Remover:
         time.sleep(OTHERS_SECONDS)
 
     def _is_checked(self) -> bool:
-        """Ask by what our webhook refuses, and no mutating one looks at: the deletion of the root queue."""
+        """Ask by what our webhook refuses, and no mutating one looks at: the deletion of the root queue.
+
+        True also where the answer says nothing of it.
+        """
+        # The API server reads the query where a proxy has taken the body away.
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]}
-        request = Request("DELETE", f"{QUEUES}/{ROOT}", {}, json.dumps(body).encode())
+        query = {"dryRun": "All"}
+        request = Request("DELETE", f"{QUEUES}/{ROOT}", query, json.dumps(body).encode())
         try:
             self._client.send(request)
-        except ServerError as exc:
+        except (NotFoundError, KindMissingError):
+            return False
+        except ForbiddenError as exc:  # by a webhook, or since the user may not
             return _STALE.search(str(exc)) is not None
+        except ServerError:
+            return True
         return False
 
     def _await_replicas(self) -> None:
@@ -129,6 +150,25 @@ class Remover:
                 )
             self._progress(f"waiting until the server has stopped: {', '.join(holders)}")
             time.sleep(PAUSE_SECONDS)
+
+    def _await_gone(self, item: Item) -> None:
+        """Return once it is gone; its own objects go first. Raises `QueueError`."""
+        end = time.monotonic() + GONE_SECONDS
+        while self._exists(item):
+            if time.monotonic() > end:
+                raise QueueError(
+                    f"{item.shown} is still being deleted, with all objects of its kind: kubectl get "
+                    f"{item.shown} --output=yaml says what it waits for"
+                )
+            self._progress(f"waiting until {item.shown} is gone")
+            time.sleep(PAUSE_SECONDS)
+
+    def _exists(self, item: Item) -> bool:
+        try:
+            self._client.send(Request("GET", item.path, {}), kind=item.shown.partition("/")[0])
+        except (NotFoundError, KindMissingError):
+            return False
+        return True
 
     def _holders(self, path: str) -> list[str]:
         try:

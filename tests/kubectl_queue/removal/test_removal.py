@@ -16,7 +16,7 @@ from kubectl_queue.access.client import Listing
 from kubectl_queue.access.replicas import PART_OF
 from kubectl_queue.access.responses import Object, Request
 from kubectl_queue.commands.uninstall import advice, plan
-from kubectl_queue.errors import NotFoundError, QueueError, ServerError
+from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError, ServerError
 from kubectl_queue.removal import inventory as inventories
 from kubectl_queue.removal import remover as removers
 from kubectl_queue.removal.inventory import Inventory, Marks, read_inventory
@@ -67,7 +67,7 @@ class Cluster:
         if self.refusals:
             raise self.refusals.pop(0)
         if request.method == "GET":
-            return self._read(request.path)
+            return self.read(request.path)
         self.sent.append((request.method, request.path))
         self.bodies[request.path] = json.loads(request.body or b"{}")
         name = request.path.rpartition("/")[2]
@@ -75,7 +75,7 @@ class Cluster:
             self.lists[path] = [each for each in items if each["metadata"]["name"] != name]
         return {}
 
-    def _read(self, path: str) -> Object:
+    def read(self, path: str) -> Object:
         folder, _, name = path.rpartition("/")
         for item in self.lists.get(folder, ()):
             if item["metadata"]["name"] == name:
@@ -226,10 +226,11 @@ def test_calls_go_first_then_rights_and_server_then_marks_then_the_namespace() -
 @pytest.mark.parametrize(
     "obeyed",
     [
-        ServerError('admission webhook "queues.sluice.dev" denied the request: root stays', code=403),
+        ForbiddenError('admission webhook "queues.sluice.dev" denied the request: root stays', code=403),
         STALE,
+        ServerError("Error from server (Timeout): the server was unable to answer in time", code=504),
     ],
-    ids=["server up", "server gone"],
+    ids=["server up", "server gone", "no answer"],
 )
 def test_mutating_webhooks_stay_for_as_long_as_validating_ones_are_called(obeyed: ServerError) -> None:
     """Else these refuse members that no mutating webhook has seen. Nothing is deleted by the question."""
@@ -255,7 +256,7 @@ def test_validating_webhooks_that_are_called_for_ever_keep_nothing_from_being_re
     "refusal",
     [
         NotFoundError('Error from server (NotFound): queues "root" not found', code=404),
-        ServerError('Error from server (Forbidden): User "x" cannot delete resource "queues"', code=403),
+        ForbiddenError('Error from server (Forbidden): User "x" cannot delete resource "queues"', code=403),
     ],
     ids=["no queue", "no right"],
 )
@@ -269,6 +270,30 @@ def test_the_definitions_go_only_when_that_is_asked() -> None:
     cluster = full()
     remove(cluster, definitions=True)
     assert cluster.sent[-1] == ("DELETE", f"{inventories.DEFINITIONS}/queues.scheduling.volcano.sh")
+
+
+def test_a_removal_that_was_interrupted_while_they_were_called_asks_again() -> None:
+    """Its first run has deleted the validating ones."""
+    cluster = full()
+    del cluster.lists[VALIDATING]
+    remove(cluster)
+    paths = [path for _, path in cluster.sent]
+    assert paths[:2] == [ROOT_QUEUE, f"{WEBHOOKS}/sluice"]
+
+
+def test_the_authority_goes_in_both_its_objects() -> None:
+    """Schedulers copy it from the ConfigMap, which stays where the namespace does."""
+    within = "/api/v1/namespaces/sluice-system"
+    of = {f"{within}/{kind}": [thing("sluice-ca"), thing("mine")] for kind in ("secrets", "configmaps")}
+    assert [item.path for item in found(Cluster(of)).server] == [f"{path}/sluice-ca" for path in of]
+
+
+def test_a_definition_that_does_not_go_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removers, "GONE_SECONDS", 0.0)
+    cluster = full()
+    monkeypatch.setattr(cluster, "read", lambda _: {})
+    with pytest.raises(QueueError, match="is still being deleted"):
+        remove(cluster, definitions=True)
 
 
 def test_what_is_refused_by_a_webhook_that_is_just_gone_is_sent_again() -> None:
