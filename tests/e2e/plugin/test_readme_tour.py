@@ -59,8 +59,8 @@ def wait_for_members_of(cluster: LocalCluster, namespace: str) -> None:
         path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
 
         def is_member() -> bool:
-            meta = api.create(path, pod_body("would-be")).must(201).body["metadata"]
-            return QUEUE in meta.get("annotations", {})
+            answer = api.create(path, pod_body("would-be"))
+            return answer.status == 201 and QUEUE in answer.body["metadata"].get("annotations", {})
 
         until(is_member, f"pods of namespace {namespace} to be members")
 

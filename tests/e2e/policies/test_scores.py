@@ -139,7 +139,8 @@ def placed(sandbox: Sandbox, names: Iterable[str]) -> Counter[str]:
 
 def in_order_of_their_binds(sandbox: Sandbox) -> list[Object]:
     pods = sandbox.read_pods()
-    return [pods[bind.pod] for bind in sandbox.binds() if bind.bound]
+    placed = [name for name, pod in pods.items() if "nodeName" in pod["spec"]]
+    return [pods[bind.pod] for bind in sandbox.binds_of(placed)]
 
 
 def formulae_alone(sandbox: Sandbox, scored: Mapping[str, str]) -> Mapping[str, Counter[str]]:

@@ -104,8 +104,9 @@ def test_a_hold_undoes_itself_at_its_time(sandbox: Sandbox, queue: str) -> None:
 def test_nothing_is_bound_before_the_time_to_resume(sandbox: Sandbox, queue: str) -> None:
     """The time is the API server's, and so are those of the audit log."""
     at = stop_for_a_while(sandbox, queue, state="Suspended")
-    sandbox.all_bound(sandbox.pods("late", 3, queue))
-    assert min(bind.received for bind in sandbox.binds() if bind.bound) >= at
+    names = sandbox.pods("late", 3, queue)
+    sandbox.all_bound(names)
+    assert min(bind.received for bind in sandbox.binds_of(names)) >= at
 
 
 def test_a_time_to_resume_goes_with_its_stop(sandbox: Sandbox, queue: str) -> None:

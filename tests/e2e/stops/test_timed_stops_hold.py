@@ -110,7 +110,7 @@ def end_on_time(sandbox: Sandbox, queue: str, prefix: str) -> None:
     names = sandbox.pods(prefix, 2, queue)
     sandbox.all_bound(names)
     undone(sandbox, queue, at)
-    assert all(bind.received >= at for bind in sandbox.binds() if bind.bound and bind.pod in names)
+    assert all(bind.received >= at for bind in sandbox.binds_of(names) if bind.pod in names)
     lines = sandbox.read_queue(queue)["status"]["changes"]
     assert all(abs(datetime.fromisoformat(line["at"]) - at) < timedelta(minutes=5) for line in lines)
 

@@ -120,7 +120,8 @@ def flowing(cluster: LocalCluster, *, title: str, stops: bool = True) -> Iterato
         for task in tasks:
             afterwards.callback(task.result)
         afterwards.callback(ended.set)
-        until(partial(_under_way, traffic, tasks, stops), "the first round and creation", share=0)
+        begun = partial(_under_way, traffic, tasks, stops)
+        until(begun, "the first round and creation", share=0, seconds=180)
         yield traffic
 
 
