@@ -117,10 +117,12 @@ class Queues:
     def delete(self, name: str, *, dry_run: DryRun) -> bool:
         """Whether it is gone already; finalizers may keep it for a while."""
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        query: dict[str, str] = {}
         if dry_run is DryRun.SERVER:
-            # In the options, since beside them the server overlooks a query.
+            # Beside the options the API server overlooks the query; a proxy may take the options away.
             options["dryRun"] = ["All"]
-        return self._send("DELETE", name, body=options).get("kind") == "Status"
+            query["dryRun"] = "All"
+        return self._send("DELETE", name, query=query, body=options).get("kind") == "Status"
 
     def watch(self, since: str, *, selector: str = "", name: str = "") -> Iterator[Event]:
         """Changes after the resourceVersion `since`, bookmarks too, until the server ends it.

@@ -46,7 +46,6 @@ NAMES = frozenset(
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 PODGROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OWN_DEFINITIONS = (

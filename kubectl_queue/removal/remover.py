@@ -22,9 +22,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from kubectl_queue.access.client import ApiClient
+from kubectl_queue.access.client import ApiClient, Queues
 from kubectl_queue.access.replicas import REPLICAS, lease_end, leases_path, server_namespaces
 from kubectl_queue.access.responses import Object, Request
+from kubectl_queue.cli.options import DryRun
 from kubectl_queue.errors import (
     ConflictError,
     ForbiddenError,
@@ -34,7 +35,6 @@ from kubectl_queue.errors import (
     ServerError,
 )
 from kubectl_queue.removal.inventory import (
-    QUEUES,
     Inventory,
     Item,
     Marks,
@@ -105,31 +105,26 @@ class Remover:
         for item in inventory.server:
             if item not in running:
                 self._delete(item, may_be_gone=True)
-        for item in inventory.definitions if definitions else ():
+        going = inventory.definitions if definitions else []
+        for item in going:
             self._delete(item)
-        for item in inventory.definitions if definitions else ():
+        for item in going:
             self._await_gone(item)  # until then nothing can be installed anew
         return left
 
     def _await_no_checks(self) -> None:
         """Return once the API server calls no validating webhook any more, or does so for ever."""
-        end = time.monotonic() + STALE_SECONDS
-        while self._is_checked() and time.monotonic() < end:
-            self._progress("waiting until the API server calls no validating webhook any more")
-            time.sleep(PAUSE_SECONDS)
-        time.sleep(OTHERS_SECONDS)
+        until = "the API server calls no longer what was deleted"
+        self._wait(until, lambda: "validating webhooks" if self._is_checked() else "", seconds=STALE_SECONDS)
+        time.sleep(OTHERS_SECONDS)  # others cannot be asked
 
     def _is_checked(self) -> bool:
         """Ask by what our webhook refuses, and no mutating one looks at: the deletion of the root queue.
 
         True also where the answer says nothing of it.
         """
-        # The API server reads the query where a proxy has taken the body away.
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]}
-        query = {"dryRun": "All"}
-        request = Request("DELETE", f"{QUEUES}/{ROOT}", query, json.dumps(body).encode())
         try:
-            self._client.send(request)
+            Queues(self._client).delete(ROOT, dry_run=DryRun.SERVER)
         except (NotFoundError, KindMissingError):
             return False
         except ForbiddenError as exc:  # by a webhook, or since the user may not
@@ -141,27 +136,24 @@ class Remover:
     def _await_replicas(self) -> None:
         """Return once every replica's Lease has ended. Raises `QueueError`."""
         path = leases_path(self._namespace)
-        end = time.monotonic() + LEASE_SECONDS
-        while holders := self._holders(path):
-            if time.monotonic() > end:
-                raise QueueError(
-                    f"{', '.join(holders)} in namespace {self._namespace} is still renewed, so a server "
-                    "runs that was not removed; end it, and repeat this command"
-                )
-            self._progress(f"waiting until the server has stopped: {', '.join(holders)}")
-            time.sleep(PAUSE_SECONDS)
+
+        def holders() -> str:
+            return ", ".join(self._holders(path))
+
+        if left := self._wait("the server has stopped", holders, seconds=LEASE_SECONDS):
+            raise QueueError(
+                f"{left} in namespace {self._namespace} is still renewed, so a server "
+                "runs that was not removed; end it, and repeat this command"
+            )
 
     def _await_gone(self, item: Item) -> None:
         """Return once it is gone; its own objects go first. Raises `QueueError`."""
-        end = time.monotonic() + GONE_SECONDS
-        while self._exists(item):
-            if time.monotonic() > end:
-                raise QueueError(
-                    f"{item.shown} is still being deleted, with all objects of its kind: kubectl get "
-                    f"{item.shown} --output=yaml says what it waits for"
-                )
-            self._progress(f"waiting until {item.shown} is gone")
-            time.sleep(PAUSE_SECONDS)
+        until = "the definitions are gone"
+        if self._wait(until, lambda: item.shown if self._exists(item) else "", seconds=GONE_SECONDS):
+            raise QueueError(
+                f"{item.shown} is still being deleted, with all objects of its kind: kubectl get "
+                f"{item.shown} --output=yaml says what it waits for"
+            )
 
     def _exists(self, item: Item) -> bool:
         try:
@@ -177,6 +169,17 @@ class Remover:
             return []
         now = self._client.now
         return [f"lease/{each['metadata']['name']}" for each in leases if lease_end(each) >= now]
+
+    def _wait(self, until: str, left: Callable[[], str], *, seconds: float) -> str:
+        """Ask until nothing is left, so many seconds at most. Return what still is.
+
+        `until`: what is waited for, as it is shown.
+        """
+        end = time.monotonic() + seconds
+        while (what := left()) and time.monotonic() <= end:
+            self._progress(f"waiting until {until}: {what}")
+            time.sleep(PAUSE_SECONDS)
+        return what
 
     # Marks
 

@@ -27,7 +27,7 @@ from tests.support.plugin.harness import NOW
 
 WEBHOOKS = f"{inventories.ADMISSION}/mutatingwebhookconfigurations"
 VALIDATING = f"{inventories.ADMISSION}/validatingwebhookconfigurations"
-ROOT_QUEUE = f"{inventories.QUEUES}/root"
+ROOT_QUEUE = "/apis/scheduling.volcano.sh/v1beta1/queues/root"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/sluice-system/leases"
 ALL_LEASES = "/apis/coordination.k8s.io/v1/leases"
 ROLE_BINDINGS = f"{inventories.RBAC}/clusterrolebindings"
@@ -58,6 +58,7 @@ class Cluster:
         self.lists = {path: list(items) for path, items in lists.items()}
         self.sent: list[tuple[str, str]] = []
         self.bodies: dict[str, Any] = {}
+        self.queries: dict[str, Mapping[str, str]] = {}
         self.refusals: list[Exception] = []
 
     def list(self, path: str, *, query: Mapping[str, str], kind: str) -> Listing:
@@ -70,6 +71,7 @@ class Cluster:
             return self.read(request.path)
         self.sent.append((request.method, request.path))
         self.bodies[request.path] = json.loads(request.body or b"{}")
+        self.queries[request.path] = request.query
         name = request.path.rpartition("/")[2]
         for path, items in self.lists.items():
             self.lists[path] = [each for each in items if each["metadata"]["name"] != name]
@@ -240,6 +242,7 @@ def test_mutating_webhooks_stay_for_as_long_as_validating_ones_are_called(obeyed
     asked = [f"{VALIDATING}/sluice", ROOT_QUEUE, ROOT_QUEUE, ROOT_QUEUE, f"{WEBHOOKS}/sluice"]
     assert paths[: len(asked)] == asked
     assert cluster.bodies[ROOT_QUEUE]["dryRun"] == ["All"]
+    assert cluster.queries[ROOT_QUEUE]["dryRun"] == "All"
 
 
 def test_validating_webhooks_that_are_called_for_ever_keep_nothing_from_being_removed(
