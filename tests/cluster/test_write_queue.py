@@ -341,10 +341,11 @@ def test_writes_that_all_hang_hold_up_a_stop_once_and_not_one_after_another(
     writers.start()
     under_way.wait_for(8)
     waits: list[float] = []
+    really_join = threading.Thread.join
 
     def join(thread: threading.Thread, timeout: float) -> None:
         waits.append(timeout)
-        threading.Event().wait(timeout)
+        really_join(thread, timeout)
 
     monkeypatch.setattr(threading.Thread, "join", join)
     writers.stop()

@@ -139,8 +139,8 @@ def placed(sandbox: Sandbox, names: Iterable[str]) -> Counter[str]:
 
 def in_order_of_their_binds(sandbox: Sandbox) -> list[Object]:
     pods = sandbox.read_pods()
-    placed = [name for name, pod in pods.items() if "nodeName" in pod["spec"]]
-    return [pods[bind.pod] for bind in sandbox.binds_of(placed)]
+    bound = [name for name, pod in pods.items() if "nodeName" in pod["spec"]]
+    return [pods[bind.pod] for bind in sandbox.binds_of(bound)]
 
 
 def formulae_alone(sandbox: Sandbox, scored: Mapping[str, str]) -> Mapping[str, Counter[str]]:
