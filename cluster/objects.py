@@ -317,7 +317,7 @@ class RawEvent(_Wire, frozen=True):
     object: msgspec.Raw
 
 
-class Bookmark(_Wire, frozen=True):
+class PartialObjectMetadata(_Wire, frozen=True):
     metadata: Metadata
 
 

@@ -37,7 +37,7 @@ from functools import partial
 from cluster.background_thread import BackgroundThread
 from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.members import Member
-from cluster.cache.podgroups import GroupKey
+from cluster.cache.podgroups import PodGroupKey
 from controller.commands.handler import CommandHandler
 from controller.context import RETRY_SECONDS, ControllerContext, queue_subject
 from controller.default_objects import create_default_queues, label_namespaces
@@ -45,9 +45,9 @@ from controller.drain.controller import DrainController
 from controller.events import ParentCycleEvents, UnreadableEvents, record_failure
 from controller.gauges import set_gauges
 from controller.pods.adoption import MemberAdoption
+from controller.pods.nominations import Nominations
 from controller.pods.pod_conditions import PodConditions
 from controller.pods.recreation import ParkedPodRecreation
-from controller.pods.reservations import Reservations
 from controller.pods.retry import BindPassRetry, PreemptionRetry
 from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import Ungating
@@ -109,11 +109,11 @@ class QueueController:
         self._pod_conditions = PodConditions(context)
         self._podgroup_statuses = PodGroupStatuses(context)
         self._parent_cycles = ParentCycleEvents(context)
-        self._reservations = Reservations(context)
+        self._nominations = Nominations(context)
         self._unreadable = UnreadableEvents(context)
         self._thread = BackgroundThread(self._run, name="queue-controller")
         context.store.add_listener(self._work_queue.add_change)
-        context.store.progress.listen(lambda _kind: self._queue_records.wake())
+        context.store.watch_progress.listen(lambda _kind: self._queue_records.wake())
 
     def start(self) -> None:
         self._thread.start()
@@ -342,7 +342,7 @@ class QueueController:
         if self._pod_conditions.write_conditions(queue, members):
             self._work_queue.add_after(queue, RETRY_SECONDS, members=False)
         self._recreation.consider(queue, members)
-        self._reservations.cancel(queue, members)
+        self._nominations.cancel(queue, members)
         self._draining.queue_changed(queue)
         self._draining.resume_workloads(queue)
         if QueueChange.SPEC in changes_of_queue:
@@ -418,6 +418,6 @@ def _uids(changes_of_queue: Iterable[Change]) -> list[str]:
     return [change.uid for change in changes_of_queue if isinstance(change, PodChange)]
 
 
-def _groups(changes_of_queue: Iterable[Change]) -> list[GroupKey]:
+def _groups(changes_of_queue: Iterable[Change]) -> list[PodGroupKey]:
     """The PodGroups that changed."""
     return [change.key for change in changes_of_queue if isinstance(change, PodGroupChange)]

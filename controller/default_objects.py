@@ -15,7 +15,7 @@ from functools import partial
 from cluster.object_reference import ObjectReference
 from cluster.objects import Namespace
 from controller.context import QUEUE_VERSION, QUEUES, ControllerContext
-from queues import labels as names
+from queues import well_known
 from queues.membership import VOLCANO_ANNOTATION
 from queues.queue import DEFAULT, ROOT
 
@@ -62,12 +62,12 @@ def missing_label(namespace: Namespace, *, exempt: Collection[str]) -> bool | No
     """
     meta = namespace.metadata
     names_queue = bool(meta.annotation(VOLCANO_ANNOTATION)) and meta.name not in exempt
-    return None if names_queue == bool(meta.label(names.MEMBER_NAMESPACE)) else names_queue
+    return None if names_queue == bool(meta.label(well_known.MEMBER_NAMESPACE)) else names_queue
 
 
 def _write_label(context: ControllerContext, namespace: Namespace, label: bool) -> None:
     name = namespace.metadata.name
-    body = {"metadata": {"labels": {names.MEMBER_NAMESPACE: "true" if label else None}}}
+    body = {"metadata": {"labels": {well_known.MEMBER_NAMESPACE: "true" if label else None}}}
     context.writers.submit(
         ("namespace_label", name),
         lambda: context.client.patch(f"/api/v1/namespaces/{name}", body),

@@ -24,7 +24,7 @@ from cluster.object_reference import ObjectReference
 from cluster.objects import Condition, QueueObject, QueueStatus
 from cluster.recorder import EventRecorder
 from controller.context import ControllerContext, queue_subject
-from queues import labels as names
+from queues import well_known
 from queues.drain.progress import DRAINED, DrainProgress
 from queues.status.changes import describe_change, new_changes, parse_history
 from queues.status.conditions import ACTIVE
@@ -210,7 +210,7 @@ class ParentCycleEvents:
 
     def _record(self, cycle: Cycle, objects: Mapping[str, QueueObject]) -> None:
         histories = {
-            name: parse_history(obj.metadata.annotation(names.CHANGES)) for name, obj in objects.items()
+            name: parse_history(obj.metadata.annotation(well_known.CHANGES)) for name, obj in objects.items()
         }
         text = cycle_text(cycle, histories)
         for obj in objects.values():

@@ -84,7 +84,7 @@ def rejection(pod: Pod, *, store: Store) -> str | None:
     if membership is None:
         return None
     if membership.queue is None:
-        return stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.group))
+        return stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.podgroup))
     queue = membership.queue[:NAME]  # a call may be made up, and the name is kept for a while
     missing = _missing_action(pod, member, queue, store=store)
     if member is not None:
@@ -127,5 +127,5 @@ def _membership(pod: Pod, member: Member | None, *, store: Store) -> Membership 
     if member.uid != pod.metadata.uid:
         raise _Unknown(ANOTHER)
     if member.queue:
-        return Membership(queue=member.queue, source=Source.WRITTEN, group=member.group)
+        return Membership(queue=member.queue, source=Source.WRITTEN, podgroup=member.podgroup)
     return store.pod_membership(pod)

@@ -38,7 +38,7 @@ from cluster.decoding import decode_body
 from cluster.exceptions import Unreadable
 from cluster.objects import Metadata, Pod
 from extender.wire import FilterArgs, FilterResult, HostPriority, PrioritizeArgs, prioritize_decoder
-from queues import labels as names
+from queues import well_known
 from queues.membership import fits_label
 from queues.policies.model import Policy
 
@@ -77,7 +77,7 @@ def will_be_scored(pod: Pod, *, store: Store) -> bool:
     meta = pod.metadata
     resources = (container.resources for container in pod.spec.containers or ())
     if pod.spec.scheduler_name not in store.membership_settings.calling_schedulers and not any(
-        needs is not None and names.SCORED in (needs.limits or {}) for needs in resources
+        needs is not None and well_known.SCORED in (needs.limits or {}) for needs in resources
     ):
         return False
     member = store.members.get(meta.namespace, meta.name)
@@ -112,7 +112,7 @@ def _policy_of_unknown(meta: Metadata, *, store: Store) -> Policy | None:
 
 def _queue_written_on(meta: Metadata) -> str:
     """The queue that admission wrote on a pod; "" where the annotation does not fit the label."""
-    annotation, label = meta.annotation(names.QUEUE), (meta.labels or {}).get(names.QUEUE, "")
+    annotation, label = meta.annotation(well_known.QUEUE), (meta.labels or {}).get(well_known.QUEUE, "")
     return annotation if fits_label(annotation, label) else ""
 
 

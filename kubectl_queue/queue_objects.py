@@ -22,7 +22,7 @@ import msgspec
 from kubectl_queue.access.client import Queues
 from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import ForbiddenError, NotFoundError
-from queues import labels
+from queues import well_known
 from queues.apimachinery.conversion import Converter
 from queues.queue import ROOT, Queue, queue_from_fields
 from queues.snapshot import QueueSnapshot
@@ -131,7 +131,7 @@ def changes_of(item: Object) -> tuple[Change, ...]:
 
 
 def _annotated(item: Object) -> Any:
-    text = (item["metadata"].get("annotations") or {}).get(labels.CHANGES)
+    text = (item["metadata"].get("annotations") or {}).get(well_known.CHANGES)
     try:
         return json.loads(text) if text else []
     except ValueError:

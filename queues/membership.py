@@ -39,7 +39,7 @@ from enum import StrEnum
 
 import msgspec
 
-from queues import labels as names
+from queues import well_known
 from queues.mode import SCHEDULER_NAME
 from queues.queue import DEFAULT
 from queues.text import NAME_LIMIT, show_character
@@ -69,11 +69,11 @@ class Source(StrEnum):
 
 
 class Membership(msgspec.Struct, frozen=True, gc=False):
-    """A member's queue. `queue` is None while its PodGroup, `group`, does not exist."""
+    """A member's queue. `queue` is None while its PodGroup, `podgroup`, does not exist."""
 
     queue: str | None
     source: Source
-    group: str = ""
+    podgroup: str = ""
 
 
 class MembershipSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,44 +141,46 @@ def stored_pod_membership(
     pod: PodFacts,
     *,
     rules: MembershipSettings,
-    group: PodGroupQueueLookup,
+    podgroup: PodGroupQueueLookup,
     queue_of_label: LabelLookup = str,
 ) -> Membership | None:
     """The membership of a pod that is stored: the queue that was written on it counts."""
     if pod.namespace in rules.exempt_namespaces or MIRROR_ANNOTATION in pod.annotations:
         return None
-    label, annotation = pod.labels.get(names.QUEUE), pod.annotations.get(names.QUEUE, "")
+    label, annotation = pod.labels.get(well_known.QUEUE), pod.annotations.get(well_known.QUEUE, "")
     if label:
         queue = annotation if fits_label(annotation, label) else queue_of_label(label)
         return Membership(queue, Source.WRITTEN)
     if label is None and annotation:
         return Membership(annotation, Source.WRITTEN)
-    return submitted_pod_membership(pod, rules=rules, group=group)
+    return submitted_pod_membership(pod, rules=rules, podgroup=podgroup)
 
 
 def submitted_pod_membership(
-    pod: PodFacts, *, rules: MembershipSettings, group: PodGroupQueueLookup
+    pod: PodFacts, *, rules: MembershipSettings, podgroup: PodGroupQueueLookup
 ) -> Membership | None:
     """The membership of a pod as its user submits it; None for a pod of no queue."""
     if pod.namespace in rules.exempt_namespaces or MIRROR_ANNOTATION in pod.annotations:
         return None
-    named = _named_queue(NamingMetadata(pod.labels, pod.annotations), pod.namespace, rules=rules, group=group)
+    named = _named_queue(
+        NamingMetadata(pod.labels, pod.annotations), pod.namespace, rules=rules, podgroup=podgroup
+    )
     return named or _implied_queue(pod.namespace_queue, (pod.scheduler,), rules=rules)
 
 
 def workload_membership(
-    work: WorkloadFacts, *, rules: MembershipSettings, group: PodGroupQueueLookup
+    work: WorkloadFacts, *, rules: MembershipSettings, podgroup: PodGroupQueueLookup
 ) -> Membership | QueueConflict | None:
     """The membership of a workload; None for a workload of no queue.
 
-    The webhook writes names that stand elsewhere into a template (`names.QUEUE_FROM`). Such a name does not
-    count as the template's own, except in what another workload made from that template.
+    The webhook writes names that stand elsewhere into a template (`well_known.QUEUE_FROM`). Such a name does
+    not count as the template's own, except in what another workload made from that template.
     """
     if work.namespace in rules.exempt_namespaces:
         return None
     templates = work.templates if work.owned else tuple(map(without_webhook_names, work.templates))
     metadata = (*templates, work.own_metadata, *work.job_templates)
-    named = [_named_queue(part, work.namespace, rules=rules, group=group) for part in metadata]
+    named = [_named_queue(part, work.namespace, rules=rules, podgroup=podgroup) for part in metadata]
     if work.spec_queue:
         named.append(Membership(work.spec_queue, Source.SPEC))
     memberships = [membership for membership in named if membership is not None]
@@ -198,7 +200,7 @@ def _one_queue(memberships: list[Membership]) -> Membership | QueueConflict:
 
 def without_webhook_names(template: NamingMetadata) -> NamingMetadata:
     """A template's names without those that the webhook wrote for names that stand elsewhere."""
-    if names.QUEUE_FROM not in template.annotations:
+    if well_known.QUEUE_FROM not in template.annotations:
         return template
     annotations = {key: value for key, value in template.annotations.items() if key != VOLCANO_ANNOTATION}
     return NamingMetadata(template.labels, annotations)
@@ -222,12 +224,12 @@ def _implied_queue(
 
 
 def _named_queue(
-    metadata: NamingMetadata, namespace: str, *, rules: MembershipSettings, group: PodGroupQueueLookup
+    metadata: NamingMetadata, namespace: str, *, rules: MembershipSettings, podgroup: PodGroupQueueLookup
 ) -> Membership | None:
     """The queue by rules 2 to 5 of the table above."""
     name = metadata.annotations.get(GROUP_ANNOTATION)
     if name:
-        return Membership(group(namespace, name), Source.PODGROUP, name)
+        return Membership(podgroup(namespace, name), Source.PODGROUP, name)
     queue = metadata.annotations.get(VOLCANO_ANNOTATION)
     if queue:
         return Membership(queue, Source.ANNOTATION)

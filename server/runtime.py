@@ -36,7 +36,7 @@ from cluster.coordination.leases import COORDINATION, Lease, Leases
 from cluster.coordination.replica_report import ReplicaReport, report_of
 from cluster.coordination.replicas import LeaseEvents, OtherReplicas, ReplicaLease
 from cluster.decoding import LenientReader
-from cluster.informers.informers import ALL_KINDS, Informers, ObjectDecoder, PolicySource, UnawaitedKind
+from cluster.informers.informers import ALL_KINDS, AuxiliaryKind, Informers, ObjectDecoder, PolicySource
 from cluster.metrics import Metrics
 from cluster.readiness import ClusterReadiness
 from cluster.recorder import EventRecorder
@@ -116,7 +116,7 @@ class Runtime:
             marker=MarkerPods(lease_client, namespace=settings.namespace),
             namespace_marker=MarkerAnnotation(lease_client, namespace=settings.namespace),
             policies=PolicySource(settings.policies_namespace, settings.policies_name),
-            unawaited=[_watched_leases(self._lease_events, namespace=settings.namespace)],
+            auxiliary=[_watched_leases(self._lease_events, namespace=settings.namespace)],
         )
         self._writers = self._new_writers("writer", settings.writers, slow_start=FIRST_WRITES)
         self._status_writers = self._new_writers("status-writer", STATUS_THREADS)
@@ -331,10 +331,10 @@ class Runtime:
         return True
 
 
-def _watched_leases(events: LeaseEvents, *, namespace: str) -> UnawaitedKind:
+def _watched_leases(events: LeaseEvents, *, namespace: str) -> AuxiliaryKind:
     """The Leases of the replicas and of the leader: `events` only hastens what is read of them anyway."""
     path = f"{COORDINATION}/namespaces/{namespace}/leases"
-    return UnawaitedKind(kind="leases", path=path, labels="", decoder=_LEASE, handler=events)
+    return AuxiliaryKind(kind="leases", path=path, labels="", decoder=_LEASE, handler=events)
 
 
 def _unless(alive: Callable[[], bool], name: str) -> Callable[[], list[str]]:

@@ -24,7 +24,7 @@ from cluster.cache.members import controller_reference
 from cluster.cache.podgroups import is_live, queue_of
 from cluster.cache.store import Store
 from cluster.objects import OwnerReference
-from queues import labels as names
+from queues import well_known
 from queues.admission.accepted_work import Owner, is_accepted_work
 from queues.apimachinery.timestamps import parse_timestamp
 from queues.membership import name_fault
@@ -144,7 +144,7 @@ def _owners(
             queue=queue_of(podgroup),
             created=podgroup.metadata.created,
             live=is_live(podgroup),
-            admitted=bool(podgroup.metadata.annotation(names.ADMISSION)),
+            admitted=bool(podgroup.metadata.annotation(well_known.ADMISSION)),
         )
     if not settings.is_controller(request.user_info.username):
         return

@@ -13,7 +13,7 @@ import msgspec
 
 from cluster.cache.store import Store
 from cluster.objects import Command, OwnerReference
-from queues import labels as names
+from queues import well_known
 from queues.admission.command_validation import command_refusal, is_ours
 from queues.text import quoted
 from webhooks.json_patch import patch_map
@@ -33,7 +33,7 @@ def mutate(request: Request, *, store: Store) -> Answer:
     )
     if refusal:
         return deny(refusal, code=422)
-    author: dict[str, str | None] = {names.AUTHOR: request.user_info.username}
+    author: dict[str, str | None] = {well_known.AUTHOR: request.user_info.username}
     return Answer(
         patch=tuple(patch_map("/metadata/annotations", command.metadata.annotations, author)),
         warnings=_warnings(target.name, store=store),

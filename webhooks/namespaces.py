@@ -25,7 +25,7 @@ import msgspec
 
 from cluster.cache.store import Store
 from cluster.objects import Metadata, Namespace
-from queues import labels as names
+from queues import well_known
 from queues.membership import VOLCANO_ANNOTATION, valid_name
 from queues.messages import waiting_warning
 from queues.namespace_selectors import NAME_LABEL
@@ -46,7 +46,7 @@ def mutate(request: Request, *, store: Store) -> Answer:
     if queue and not valid_name(queue):
         return deny_bad_name(queue, where=_ANNOTATION)
     names_queue = bool(queue) and meta.name not in store.membership_settings.exempt_namespaces
-    wanted = {names.MEMBER_NAMESPACE: "true" if names_queue else None}
+    wanted = {well_known.MEMBER_NAMESPACE: "true" if names_queue else None}
     patch = tuple(patch_map("/metadata/labels", meta.labels, wanted))
     if not names_queue:
         return Answer(patch=patch)

@@ -16,7 +16,7 @@ from cluster.cache.podgroups import queue_of
 from cluster.cache.store import Store
 from cluster.inflight.admissions import admission_request
 from cluster.objects import PodGroup
-from queues import labels as names
+from queues import well_known
 from queues.membership import label_value, valid_name
 from queues.queue import DEFAULT
 from queues.text import quoted
@@ -79,14 +79,14 @@ def _submit(
         _set_label(podgroup, queue),
         _set_spec_queue(podgroup, queue, request),
         patch_map(
-            "/metadata/annotations", podgroup.metadata.annotations, {names.ADMISSION: accepted.admission}
+            "/metadata/annotations", podgroup.metadata.annotations, {well_known.ADMISSION: accepted.admission}
         ),
     )
     return Answer(patch=patch, warnings=accepted.warnings)
 
 
 def _set_label(podgroup: PodGroup, queue: str) -> list[PatchStep]:
-    return patch_map("/metadata/labels", podgroup.metadata.labels, {names.QUEUE: label_value(queue)})
+    return patch_map("/metadata/labels", podgroup.metadata.labels, {well_known.QUEUE: label_value(queue)})
 
 
 def _set_spec_queue(podgroup: PodGroup, queue: str, request: Request) -> list[PatchStep]:

@@ -28,7 +28,7 @@ from benchmarks.syncing.replayed_list import (
 from localcluster import apiserver, processes
 from localcluster.build import Say
 from localcluster.components import until
-from queues import labels as names
+from queues import well_known
 
 #: After the sync, for what was needed for it to be given back.
 SETTLING = 5.0
@@ -53,7 +53,7 @@ BESIDE = {
 }
 #: The arguments of the program in Go.
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
-    LABELLED: ("-members", "-labels", names.QUEUE),
+    LABELLED: ("-members", "-labels", well_known.QUEUE),
     SAME: ("-members",),
     ALL: (),
 }

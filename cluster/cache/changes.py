@@ -18,7 +18,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from cluster.cache.podgroups import GroupKey
+from cluster.cache.podgroups import PodGroupKey
 
 
 class QueueChange(Enum):
@@ -38,7 +38,7 @@ class PodChange(msgspec.Struct, frozen=True, gc=False):
 class PodGroupChange(msgspec.Struct, frozen=True, gc=False):
     """A PodGroup, or one of its pods, was added, changed or removed."""
 
-    key: GroupKey
+    key: PodGroupKey
 
 
 Change = QueueChange | PodChange | PodGroupChange

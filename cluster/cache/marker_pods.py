@@ -19,14 +19,14 @@ import msgspec
 
 from cluster.api.client import Client, decode_response
 from cluster.exceptions import Conflict, NotFound
-from cluster.objects import Bookmark
-from queues import labels as names
+from cluster.objects import PartialObjectMetadata
+from queues import well_known
 
 MARKER_POD = "sluice-watch-marker"
 #: A scheduler that does not exist.
 MARKER_SCHEDULER = "sluice-none"
 
-_created = msgspec.json.Decoder(Bookmark)
+_created = msgspec.json.Decoder(PartialObjectMetadata)
 
 
 class MarkerPods:
@@ -69,7 +69,7 @@ class MarkerAnnotation:
 
     def __call__(self) -> None:
         """Give the annotation another value: a patch that changes nothing causes no event."""
-        annotations = {names.WATCH_MARKER: secrets.token_hex(4)}
+        annotations = {well_known.WATCH_MARKER: secrets.token_hex(4)}
         self._client.patch(self._path, {"metadata": {"annotations": annotations}})
 
 
@@ -103,4 +103,4 @@ def idle_pod(name: str, **spec: Any) -> dict[str, Any]:
 
 
 _BODY = idle_pod(MARKER_POD, schedulerName=MARKER_SCHEDULER, schedulingGates=[{"name": "sluice.dev/marker"}])
-_BODY["metadata"]["labels"][names.QUEUE] = ""
+_BODY["metadata"]["labels"][well_known.QUEUE] = ""

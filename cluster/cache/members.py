@@ -22,7 +22,7 @@ from cluster.cache.pod_requests import Requests, pod_requests
 from cluster.cache.trimming import NAME, trim_finalizers, trim_labels
 from cluster.inflight.admissions import admission_request
 from cluster.objects import Metadata, OwnerReference, Pod
-from queues import labels as names
+from queues import well_known
 from queues.apimachinery.quantities import Amount
 from queues.membership import GROUP_ANNOTATION, Membership, fits_label
 from queues.status.podgroup_phases import PodTally
@@ -37,7 +37,7 @@ FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A member pod. `gated`: it has our scheduling gate; `others_gated`: it has another gate.
 
-    `group`: the PodGroup that it names, which may not exist. `written`: its label and its annotation name
+    `podgroup`: the PodGroup that it names, which may not exist. `written`: its label and its annotation name
     its queue; or its label is empty, and it waits for its PodGroup.
     `filtered`: a scheduler calls filter for it (`is_filtered`). `requests`: its resource requests.
     `leaves_at`: the end of its grace period, if it is being deleted; `deletion_grace`: the length of that
@@ -49,7 +49,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     namespace: str
     name: str
     queue: str
-    group: str
+    podgroup: str
     written: bool
     version: int
     phase: str
@@ -62,7 +62,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created: datetime
     owner_uid: str
     condition: str
-    woken: str
+    retried_for: str
     leaving: bool
     requests: Requests = ()
     labels: dict[str, str] = {}
@@ -208,7 +208,7 @@ class Members:
         self._by_queue: dict[str, dict[str, Member]] = {}
         #: The waiting members of each queue: a queue may run thousands while few wait.
         self._waiting: dict[str, dict[str, Member]] = {}
-        self._by_group: dict[tuple[str, str], dict[str, Member]] = {}
+        self._by_podgroup: dict[tuple[str, str], dict[str, Member]] = {}
         #: The UID of each PodGroup whose last member is gone.
         self._left: dict[tuple[str, str], str] = {}
         self._forget_at = MAX_LEFT_GROUPS
@@ -271,14 +271,14 @@ class Members:
         self._by_queue.setdefault(member.queue, {})[member.uid] = member
         if member.waiting:
             self._waiting.setdefault(member.queue, {})[member.uid] = member
-        if member.group:
-            self._by_group.setdefault((member.namespace, member.group), {})[member.uid] = member
+        if member.podgroup:
+            self._by_podgroup.setdefault((member.namespace, member.podgroup), {})[member.uid] = member
 
     def _remove(self, member: Member) -> None:
         """Remove this state of the member from each index, unless a newer one has replaced it."""
         _remove_state(self._by_uid, member.uid, member)
         _remove_state(self._by_key, member.key, member)
-        if member.group:
+        if member.podgroup:
             self._leave_group(member)
         in_queue = self._by_queue[member.queue]
         _remove_state(in_queue, member.uid, member)
@@ -290,15 +290,15 @@ class Members:
 
     def _leave_group(self, member: Member) -> None:
         """Remember that the PodGroup had members, as long as that very PodGroup exists."""
-        key = (member.namespace, member.group)
-        in_group = self._by_group[key]
+        key = (member.namespace, member.podgroup)
+        in_group = self._by_podgroup[key]
         _remove_state(in_group, member.uid, member)
         if in_group:
             return
         uid = self._group_uid(*key)
         if uid:
             self._left[key] = uid
-        del self._by_group[key]  # after that, so that a reader sees one of the two entries
+        del self._by_podgroup[key]  # after that, so that a reader sees one of the two entries
         if len(self._left) >= self._forget_at:
             self._left = {key: uid for key, uid in self._left.items() if self._group_uid(*key) == uid}
             self._forget_at = len(self._left) + MAX_LEFT_GROUPS
@@ -332,15 +332,15 @@ class Members:
         """Return the names of the queues that have members; a queue may not exist."""
         return list(self._by_queue)
 
-    def in_podgroup(self, namespace: str, group: str) -> list[Member]:
+    def in_podgroup(self, namespace: str, podgroup: str) -> list[Member]:
         """Return the members that name this PodGroup."""
-        members = self._by_group.get((namespace, group))
+        members = self._by_podgroup.get((namespace, podgroup))
         return list(members.values()) if members else []
 
-    def had_podgroup(self, namespace: str, group: str, uid: str) -> bool:
+    def had_podgroup(self, namespace: str, podgroup: str, uid: str) -> bool:
         """Return whether members name this very PodGroup, or did."""
-        key = (namespace, group)
-        return key in self._by_group or self._left.get(key) == uid
+        key = (namespace, podgroup)
+        return key in self._by_podgroup or self._left.get(key) == uid
 
     def counts(self, queue: str) -> MemberCounts:
         return self._counts.get(queue, NO_MEMBERS)
@@ -368,20 +368,20 @@ def _member(pod: Pod, membership: Membership, *, filtered: bool) -> Member:
         namespace=meta.namespace,
         name=meta.name,
         queue=membership.queue or "",
-        group=membership.group or meta.annotation(GROUP_ANNOTATION),
+        podgroup=membership.podgroup or meta.annotation(GROUP_ANNOTATION),
         written=_is_written(meta, membership.queue or ""),
         version=meta.version,
         phase=status.phase,
         node=spec.node_name,
         nominated=status.nominated_node_name,
-        gated=names.GATE in gates,
-        others_gated=any(gate != names.GATE for gate in gates),
+        gated=well_known.GATE in gates,
+        others_gated=any(gate != well_known.GATE for gate in gates),
         filtered=filtered,
         priority=spec.priority or 0,
         created=meta.created,
         owner_uid=owner.uid if owner else "",
         condition=_scheduling_message(pod),
-        woken=meta.annotation(names.WOKEN),
+        retried_for=meta.annotation(well_known.RETRIED_FOR),
         leaving=meta.deletion_timestamp is not None,
         requests=pod_requests(spec),
         labels=trim_labels(meta.labels),
@@ -393,16 +393,16 @@ def _member(pod: Pod, membership: Membership, *, filtered: bool) -> Member:
         deletion_grace=meta.deletion_grace_period_seconds or 0,
         own_grace=spec.termination_grace_period_seconds or 0,
         # Many pods share the few values of these.
-        scheduler_policy=intern(meta.annotation(names.SCHEDULER_POLICY)),
+        scheduler_policy=intern(meta.annotation(well_known.SCHEDULER_POLICY)),
         priority_class=intern(spec.priority_class_name or ""),
     )
 
 
 def _is_written(meta: Metadata, queue: str) -> bool:
-    label = (meta.labels or {}).get(names.QUEUE)
+    label = (meta.labels or {}).get(well_known.QUEUE)
     if not queue:
         return label == ""
-    return bool(label) and meta.annotation(names.QUEUE) == queue and fits_label(queue, label or "")
+    return bool(label) and meta.annotation(well_known.QUEUE) == queue and fits_label(queue, label or "")
 
 
 def _counted(member: Member) -> tuple[object, ...]:
@@ -441,7 +441,7 @@ def is_filtered(pod: Pod, calling_schedulers: Container[str]) -> bool:
 def is_marked(pod: Pod) -> bool:
     """Return whether the pod requests the marker, for which kube-scheduler calls our extender."""
     return any(
-        container.resources is not None and names.MARKER in (container.resources.requests or {})
+        container.resources is not None and well_known.MARKER in (container.resources.requests or {})
         for container in pod.spec.containers or ()
     )
 

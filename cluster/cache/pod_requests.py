@@ -13,7 +13,7 @@ from typing import Protocol
 
 from cluster.cache.trimming import NAME, trim_resources
 from cluster.objects import ResourceNeeds
-from queues import labels as names
+from queues import well_known
 from queues.apimachinery.quantities import (
     Amount,
     BadQuantity,
@@ -25,7 +25,7 @@ Requests = tuple[tuple[str, Amount], ...]
 Amounts = dict[str, Amount]
 
 #: Our own marker resources, which no node has.
-_MARKERS = frozenset({names.MARKER, names.SCORED})
+_MARKERS = frozenset({well_known.MARKER, well_known.SCORED})
 
 
 #: The requests of one container, of the pod, or of its overhead, as they are written.

@@ -18,12 +18,12 @@ import msgspec
 from cluster.cache.trimming import trim_podgroup
 from cluster.inflight.admissions import admission_request
 from cluster.objects import Metadata, PodGroup
-from queues import labels as names
+from queues import well_known
 from queues.queue import DEFAULT
 from queues.status.podgroup_phases import POPULATED, Phase
 
 
-class GroupKey(NamedTuple):
+class PodGroupKey(NamedTuple):
     """Namespace and name of a PodGroup as pods name it. The name is user input and may be invalid."""
 
     namespace: str
@@ -33,21 +33,21 @@ class GroupKey(NamedTuple):
 Key = tuple[str, str]
 
 
-def queue_of(group: PodGroup) -> str:
-    return group.spec.queue or DEFAULT
+def queue_of(podgroup: PodGroup) -> str:
+    return podgroup.spec.queue or DEFAULT
 
 
-def phase_of(group: PodGroup) -> Phase:
+def phase_of(podgroup: PodGroup) -> Phase:
     """Return the phase; an unknown one counts as Pending."""
     try:
-        return Phase(group.status.phase or Phase.PENDING)
+        return Phase(podgroup.status.phase or Phase.PENDING)
     except ValueError:
         return Phase.PENDING
 
 
-def is_live(group: PodGroup) -> bool:
-    populated = group.status.condition(POPULATED)
-    return phase_of(group) is not Phase.COMPLETED and (populated is None or populated.status != "False")
+def is_live(podgroup: PodGroup) -> bool:
+    populated = podgroup.status.condition(POPULATED)
+    return phase_of(podgroup) is not Phase.COMPLETED and (populated is None or populated.status != "False")
 
 
 class PodGroupCounts(msgspec.Struct, gc=False):
@@ -58,16 +58,16 @@ class PodGroupCounts(msgspec.Struct, gc=False):
     #: The number of live PodGroups by namespace.
     live_by_namespace: dict[str, int] = {}
 
-    def add(self, group: PodGroup, by: int) -> None:
-        phase = phase_of(group)
+    def add(self, podgroup: PodGroup, by: int) -> None:
+        phase = phase_of(podgroup)
         self.phases[phase] = self.phases.get(phase, 0) + by
-        if is_live(group):
+        if is_live(podgroup):
             self.live += by
-            number = self.live_by_namespace.get(group.metadata.namespace, 0) + by
+            number = self.live_by_namespace.get(podgroup.metadata.namespace, 0) + by
             if number:
-                self.live_by_namespace[group.metadata.namespace] = number
+                self.live_by_namespace[podgroup.metadata.namespace] = number
             else:
-                self.live_by_namespace.pop(group.metadata.namespace, None)
+                self.live_by_namespace.pop(podgroup.metadata.namespace, None)
 
     def by_phase(self) -> dict[str, int]:
         """Return the counts by the field names of a Queue's status."""
@@ -136,9 +136,9 @@ class PodGroups:
             self._counts.setdefault(queue, PodGroupCounts()).add(after, 1)
         if before is not None:
             self._remove(before)
-        for group in (before, after):
-            if group is not None:
-                self._on_change(group)
+        for podgroup in (before, after):
+            if podgroup is not None:
+                self._on_change(podgroup)
         latest = after or before
         if latest is not None and _policy_named_by(before) != _policy_named_by(after):
             self._on_policy_change(latest)
@@ -163,8 +163,8 @@ class PodGroups:
         return self._by_key.get((namespace, name))
 
     def queue_of(self, namespace: str, name: str) -> str | None:
-        group = self._by_key.get((namespace, name))
-        return None if group is None else queue_of(group)
+        podgroup = self._by_key.get((namespace, name))
+        return None if podgroup is None else queue_of(podgroup)
 
     def all(self) -> list[PodGroup]:
         return list(self._by_key.values())
@@ -184,5 +184,5 @@ def _key(meta: Metadata) -> Key:
     return meta.namespace, meta.name
 
 
-def _policy_named_by(group: PodGroup | None) -> str:
-    return group.metadata.annotation(names.SCHEDULER_POLICY) if group is not None else ""
+def _policy_named_by(podgroup: PodGroup | None) -> str:
+    return podgroup.metadata.annotation(well_known.SCHEDULER_POLICY) if podgroup is not None else ""

@@ -20,7 +20,7 @@ from datetime import datetime
 import msgspec
 
 from cluster.objects import QueueObject
-from queues.admission.quota import Amounts, quota_of
+from queues.admission.resource_validation import Amounts, quota_of
 from queues.queue import Queue, queue_from_fields, with_placement
 from queues.snapshot import QueueDecision, QueueSnapshot, decision_for_namespace
 from queues.tree import Tree

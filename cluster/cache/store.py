@@ -28,7 +28,7 @@ from cluster.cache.label_changes import LabelChanges
 from cluster.cache.marker_pods import MARKER_POD as MARKER
 from cluster.cache.members import Member, Members
 from cluster.cache.missing_owners import MissingOwners
-from cluster.cache.podgroups import GroupKey, PodGroups
+from cluster.cache.podgroups import PodGroupKey, PodGroups
 from cluster.cache.podgroups import queue_of as queue_of_podgroup
 from cluster.cache.queue_shares import QueueShares
 from cluster.cache.queues import NamespaceDecisions, QueueCache
@@ -54,7 +54,7 @@ from cluster.inflight.victims import GivenVictims
 from cluster.key_backoff import KeyBackoff
 from cluster.objects import Namespace, Pod, PodGroup, QueueObject, WorkloadObject
 from cluster.readiness import ClusterReadiness, Readiness
-from queues import labels as names
+from queues import well_known
 from queues.membership import (
     GROUP_ANNOTATION,
     VOLCANO_ANNOTATION,
@@ -128,7 +128,7 @@ class Store:
         self._marker_listeners: list[Callable[[], object]] = []
         self.backoff = KeyBackoff(clock=clock.monotonic, counted=failed)
         self.bind_passes = BindPasses(clock=clock.monotonic, request_seconds=request_seconds)
-        self.progress = WatchProgress(clock=clock.monotonic, written=self.record_write)
+        self.watch_progress = WatchProgress(clock=clock.monotonic, written=self.record_write)
         self.queue_edits = PendingQueueEdits(clock=clock.monotonic)
         self.admissions = PendingAdmissions(clock=clock.monotonic, request_seconds=request_seconds)
         self.queue_cache = QueueCache(now=clock.now)
@@ -270,7 +270,7 @@ class Store:
 
         A pod that was passed before that write was begun existed before its version, so the cache knows it.
         """
-        known = self.progress.applied("pods")
+        known = self.watch_progress.applied("pods")
         at = max((begun for version, begun in self._writes if version <= known), default=None)
         if at is not None:
             self.bind_passes.drop_settled(before=at, waits=self._waits)
@@ -308,12 +308,12 @@ class Store:
 
     def pod_membership(self, pod: Pod) -> Membership | None:
         """Return the membership of a stored pod."""
-        if not pod.metadata.label(names.QUEUE) and not pod.metadata.annotation(names.QUEUE):
+        if not pod.metadata.label(well_known.QUEUE) and not pod.metadata.annotation(well_known.QUEUE):
             self._note_early_namespace(pod.metadata.namespace)
         return stored_pod_membership(
             self.pod_facts(pod),
             rules=self.membership_settings,
-            group=self.queue_of_podgroup,
+            podgroup=self.queue_of_podgroup,
             queue_of_label=self.queue_of_label,
         )
 
@@ -379,14 +379,14 @@ class Store:
 
     def policy_of_pod(self, queue: str, *, namespace: str, annotations: Mapping[str, str]) -> Resolution:
         """Return which scheduling policy counts for a pod of the queue, by its own annotations."""
-        job = annotations.get(names.SCHEDULER_POLICY) or self._policy_of_podgroup(
+        job = annotations.get(well_known.SCHEDULER_POLICY) or self._policy_of_podgroup(
             namespace, annotations.get(GROUP_ANNOTATION, "")
         )
         return self.policies.of_job(self.snapshot, queue, job) if job else self.policy_of_queue(queue)
 
     def policy_of_member(self, member: Member, queue: str) -> Resolution:
         """Return which scheduling policy counts for a member of the queue, by what is stored of it."""
-        job = member.scheduler_policy or self._policy_of_podgroup(member.namespace, member.group)
+        job = member.scheduler_policy or self._policy_of_podgroup(member.namespace, member.podgroup)
         return self.policies.of_job(self.snapshot, queue, job) if job else self.policy_of_queue(queue)
 
     def missing_action(self, member: Member, queue: str) -> MissingAction | None:
@@ -415,7 +415,7 @@ class Store:
         if not group_name:
             return ""
         group = self.podgroups.get(namespace, group_name)
-        return group.metadata.annotation(names.SCHEDULER_POLICY) if group is not None else ""
+        return group.metadata.annotation(well_known.SCHEDULER_POLICY) if group is not None else ""
 
     def selects(self, queue: str, namespace: str) -> bool:
         """Return whether the queue selects the namespace."""
@@ -487,7 +487,7 @@ class Store:
         """Return the membership of a submitted workload."""
         where = obj.metadata.namespace or namespace
         facts = workload_facts(kind, obj, namespace=where, namespace_queue=self.queue_of_namespace(where))
-        return workload_membership(facts, rules=self.membership_settings, group=self.queue_of_podgroup)
+        return workload_membership(facts, rules=self.membership_settings, podgroup=self.queue_of_podgroup)
 
     def is_member_workload(self, kind: WorkloadKind, obj: WorkloadObject) -> bool:
         """Return whether a stored workload is in a queue, or will be when its PodGroup exists."""
@@ -619,7 +619,7 @@ class Store:
         self.notify(queue, QueueChange.COMMANDS)
 
     def _podgroup_changed(self, group: PodGroup) -> None:
-        key = GroupKey(group.metadata.namespace, group.metadata.name)
+        key = PodGroupKey(group.metadata.namespace, group.metadata.name)
         self.notify(queue_of_podgroup(group), PodGroupChange(key))
 
     def _uid_of_podgroup(self, namespace: str, name: str) -> str:
@@ -643,8 +643,8 @@ class Store:
             self.bind_passes.end_attempt(latest.namespace, latest.name)
         if before is not None and before.queue != latest.queue:
             self.notify(before.queue, PodChange(before.uid))
-        if latest.group:
-            self.notify(latest.queue, PodGroupChange(GroupKey(latest.namespace, latest.group)))
+        if latest.podgroup:
+            self.notify(latest.queue, PodGroupChange(PodGroupKey(latest.namespace, latest.podgroup)))
         self.notify(latest.queue, PodChange(latest.uid))
 
 

@@ -30,7 +30,7 @@ from cluster.objects import (
     TemplateHolder,
     WorkloadObject,
 )
-from queues import labels
+from queues import well_known
 from queues.apimachinery.quantities import Amount
 from queues.membership import MIRROR_ANNOTATION, NAMING_ANNOTATIONS, NAMING_LABELS
 from queues.status.podgroup_phases import POPULATED, SCHEDULED
@@ -49,7 +49,7 @@ CONDITIONS_BYTES = 32 * 1024
 CONDITIONS = 32
 MESSAGE = 1024
 #: The annotations that are read, and the labels that are read for other purposes than selection.
-_KNOWN_KEYS = frozenset({*NAMING_ANNOTATIONS, *NAMING_LABELS, MIRROR_ANNOTATION, labels.SCHEDULER_POLICY})
+_KNOWN_KEYS = frozenset({*NAMING_ANNOTATIONS, *NAMING_LABELS, MIRROR_ANNOTATION, well_known.SCHEDULER_POLICY})
 _OURS = "sluice.dev/"
 #: The types of conditions that rules read, of PodGroups and of workloads.
 _DECIDING = frozenset({POPULATED, SCHEDULED, "Complete", "Failed", "Suspended", "Completed"})
@@ -140,11 +140,11 @@ def trim_resources(requests: Iterable[tuple[str, Amount]]) -> tuple[tuple[str, A
     return tuple(kept)
 
 
-def trim_podgroup(group: PodGroup) -> PodGroup:
+def trim_podgroup(podgroup: PodGroup) -> PodGroup:
     """Return the PodGroup with the parts that the server reads."""
-    meta, status = group.metadata, group.status
+    meta, status = podgroup.metadata, podgroup.status
     return replace(
-        group,
+        podgroup,
         metadata=replace(
             meta,
             labels=_known_entries(meta.labels),

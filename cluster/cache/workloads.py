@@ -19,7 +19,7 @@ import msgspec
 from cluster.cache.members import controller_reference
 from cluster.inflight.admissions import admission_request
 from cluster.objects import JobTemplate, Metadata, OwnerReference, Template, WorkloadObject
-from queues import labels as names
+from queues import well_known
 from queues.membership import NamingMetadata, WorkloadFacts
 from queues.workload_kinds import KINDS, MAX_OWNERS, Life, WorkloadKind
 
@@ -140,9 +140,9 @@ class Workloads:
             live=is_live(self._kind, obj),
             created=meta.created,
             owner_uid=owner.uid if owner else "",
-            admitted=bool(meta.annotation(names.ADMISSION)),
+            admitted=bool(meta.annotation(well_known.ADMISSION)),
             paused=is_paused(self._kind, obj),
-            suspended_by_drain=meta.annotation(names.SUSPENDED),
+            suspended_by_drain=meta.annotation(well_known.SUSPENDED),
             delegated=self._kind.is_delegated(obj.spec.managed_by),
             leaving=bool(meta.deletion_timestamp),
             replicas=1 if obj.spec.replicas is None else obj.spec.replicas,
@@ -325,7 +325,7 @@ def recorded_queue(obj: WorkloadObject) -> str:
         (
             queue
             for _, template in pod_templates(obj)
-            if template.metadata and (queue := template.metadata.annotation(names.QUEUE))
+            if template.metadata and (queue := template.metadata.annotation(well_known.QUEUE))
         ),
         "",
     )

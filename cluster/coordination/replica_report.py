@@ -81,8 +81,8 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 def report_of(store: Store) -> ReplicaReport:
     """Return what this replica has seen. Versions are read before the passes, which may only be newer."""
-    seen = max(store.snapshot_version, store.progress.applied("queues"))
-    pods = store.progress.applied("pods")
+    seen = max(store.snapshot_version, store.watch_progress.applied("queues"))
+    pods = store.watch_progress.applied("pods")
     store.drop_settled_passes()
     stopped = stopped_queues_with_passes(store)
     return ReplicaReport(

@@ -26,7 +26,7 @@ from itertools import islice
 
 from cluster.inflight.binds import REQUEST_SECONDS
 from cluster.objects import Metadata
-from queues import labels as names
+from queues import well_known
 
 FORGOTTEN_AT_ONCE = 4
 
@@ -38,7 +38,7 @@ def admission_request(meta: Metadata) -> str:
     key of a scale-up (`cluster.cache.workloads.scale_up_key`); it contains slashes, which no UID does, and is
     ignored here.
     """
-    text = meta.annotation(names.ADMISSION)
+    text = meta.annotation(well_known.ADMISSION)
     return "" if "/" in text else text
 
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from cluster.cache.changes import QueueChange
 from cluster.cache.store import Store
 from cluster.objects import Metadata, Namespace, QueueObject
-from queues import labels as names
+from queues import well_known
 
 
 class QueueEventHandler:
@@ -124,7 +124,7 @@ def _is_selected_anew(stored: Namespace | None, obj: Namespace) -> bool:
 
     Pods of it that came before have no label.
     """
-    key = names.MEMBER_NAMESPACE
+    key = well_known.MEMBER_NAMESPACE
     return stored is not None and not stored.metadata.label(key) and bool(obj.metadata.label(key))
 
 

@@ -42,7 +42,7 @@ from cluster.on_demand_reflectors import OnDemandReflectors
 from cluster.readiness import ClusterReadiness
 from cluster.scoring.objects import Node, ScoredPod
 from cluster.scoring.reflectors import ASSIGNED, ASSIGNED_PODS, NODES, ScoringReflectors, WatchedKind
-from queues import labels as names
+from queues import well_known
 from queues.workload_kinds import KINDS, WorkloadKind
 
 if TYPE_CHECKING:  # numpy comes with it
@@ -86,7 +86,7 @@ class ObjectDecoder(msgspec.Struct, frozen=True):
     lenient: Callable[[msgspec.Raw | bytes], tuple[Any, list[str]]]
 
 
-class UnawaitedKind(msgspec.Struct, frozen=True, kw_only=True):
+class AuxiliaryKind(msgspec.Struct, frozen=True, kw_only=True):
     """A kind that others need: nothing waits until it has been listed. `labels`: a selector."""
 
     kind: str
@@ -125,13 +125,13 @@ class Informers:
         marker: MarkerPods | None = None,
         namespace_marker: MarkerAnnotation | None = None,
         policies: PolicySource = DEFAULT_POLICIES,
-        unawaited: Iterable[UnawaitedKind] = (),
+        auxiliary: Iterable[AuxiliaryKind] = (),
     ) -> None:
         """`policies`: the ConfigMap with the scheduling policies. `marker`, `namespace_marker`: cause an
-        event of a pod and of a namespace (`cluster.cache.marker_pods`). `unawaited`: kinds that others need.
+        event of a pod and of a namespace (`cluster.cache.marker_pods`). `auxiliary`: kinds that others need.
         """
         self._readiness = readiness
-        self._progress = store.progress
+        self._progress = store.watch_progress
         self._started = self._stopped = False
         self._client = client
         self._metrics = metrics
@@ -154,17 +154,17 @@ class Informers:
             ),
             **{key: self._workload_reflector(kind, store) for key, kind in KINDS.items()},
             # Members alone: the leader gives those without the label the label (`controller.pods.adoption`).
-            "pods": self._reflector("pods", PODS, _POD, store.members, labels=names.QUEUE),
+            "pods": self._reflector("pods", PODS, _POD, store.members, labels=well_known.QUEUE),
         }
-        self._unawaited = {
+        self._auxiliary = {
             each.kind: self._reflector(
                 *(each.kind, each.path, each.decoder, each.handler),
                 labels=each.labels,
                 synced=threading.Event(),
             )
-            for each in unawaited
+            for each in auxiliary
         }
-        self.reflectors |= self._unawaited
+        self.reflectors |= self._auxiliary
         self._scoring = ScoringReflectors(
             new_scoring=self._new_scoring,
             new_reflector=self._new_scoring_reflector,
@@ -191,10 +191,10 @@ class Informers:
             name="workload-lookups",
             clock=store.clock.monotonic,
         )
-        store.progress.attach("pods", self.reflectors["pods"], marker=marker, two_steps=marker)
-        store.progress.attach("namespaces", self.reflectors["namespaces"], marker=namespace_marker)
+        store.watch_progress.attach("pods", self.reflectors["pods"], marker=marker, two_steps=marker)
+        store.watch_progress.attach("namespaces", self.reflectors["namespaces"], marker=namespace_marker)
         for kind in ("queues", "podgroups"):
-            store.progress.attach(kind, self.reflectors[kind])
+            store.watch_progress.attach(kind, self.reflectors[kind])
 
     def _workload_reflector(self, kind: WorkloadKind, store: Store) -> Reflector[WorkloadObject]:
         handler = WorkloadEventHandler(kind, store, find=self._lookups.find, relist=self._lookups.relist)
@@ -266,7 +266,7 @@ class Informers:
             _SYSTEM_POD,
             self._store.system_pods,
             selector=ASSIGNED,
-            labels=f"!{names.QUEUE}",
+            labels=f"!{well_known.QUEUE}",
             synced=threading.Event(),
         )
 
@@ -310,7 +310,7 @@ class Informers:
             return
         for kind in MEMBER_KINDS:
             self.reflectors[kind].start()
-        for reflector in self._unawaited.values():
+        for reflector in self._auxiliary.values():
             reflector.start()
 
     def _await_synced(self, kind: str, until: float) -> None:

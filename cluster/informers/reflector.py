@@ -68,7 +68,7 @@ from cluster.informers.dispatch import (
     IsolatedEventHandler,
 )
 from cluster.key_backoff import KeyBackoff
-from cluster.objects import Bookmark, RawEvent, StatusObject, version_number
+from cluster.objects import PartialObjectMetadata, RawEvent, StatusObject, version_number
 
 #: While nothing in the cluster changes, a watch gets no bookmarks either. So the server is asked to end the
 #: watch soon, and a watch that is silent beyond its end is a dead connection. Each watch costs the API server
@@ -100,7 +100,7 @@ CUTS = 50
 log = logging.getLogger(__name__)
 
 _EVENT = msgspec.json.Decoder(RawEvent)
-_BOOKMARK = msgspec.json.Decoder(Bookmark)
+_BOOKMARK = msgspec.json.Decoder(PartialObjectMetadata)
 _STATUS = msgspec.json.Decoder(StatusObject)
 
 

@@ -52,7 +52,7 @@ from cluster.cache.store import Store
 from cluster.cache.workloads import Workload, Workloads, is_live
 from cluster.exceptions import ClusterError, NotFound
 from cluster.objects import Metadata, WorkloadObject
-from queues import labels as names
+from queues import well_known
 from queues.workload_kinds import KINDS, Life, WorkloadKind
 
 #: How often each kind is listed.
@@ -132,7 +132,7 @@ class WorkloadEventHandler:
         unlabelled = next(
             (obj for obj in objects if not _is_labelled(obj) and self._is_needed(obj, owners)), None
         )
-        labels = names.QUEUE if unlabelled is None else ""
+        labels = well_known.QUEUE if unlabelled is None else ""
         if unlabelled is not None:
             meta = unlabelled.metadata
             log.info(
@@ -140,7 +140,7 @@ class WorkloadEventHandler:
                 self._kind.key,
                 meta.namespace,
                 meta.name,
-                names.QUEUE,
+                well_known.QUEUE,
             )
         self._lookups = 0
         self.watch_labels = labels
@@ -188,14 +188,14 @@ class WorkloadEventHandler:
         return stored is not None and stored.uid == work.uid and stored.deletion_timestamp is None
 
     def _is_needed(self, obj: WorkloadObject, owners: frozenset[str]) -> bool:
-        if obj.metadata.uid in owners or obj.metadata.annotation(names.SUSPENDED):
+        if obj.metadata.uid in owners or obj.metadata.annotation(well_known.SUSPENDED):
             return True
         has_finished = self._kind.life is Life.UNTIL_FINISHED and not is_live(self._kind, obj)
         return not has_finished and self._store.is_member_workload(self._kind, obj)
 
 
 def _is_labelled(obj: WorkloadObject) -> bool:
-    return names.QUEUE in (obj.metadata.labels or {})
+    return well_known.QUEUE in (obj.metadata.labels or {})
 
 
 class WorkloadLookups:
@@ -266,5 +266,5 @@ class WorkloadLookups:
         for key in owner.kinds:
             meta = find_by_name(self._client, KINDS[key], namespace=owner.namespace, name=owner.name)
             if meta is not None and meta.uid == owner.uid:
-                return set() if names.QUEUE in (meta.labels or {}) else {key}
+                return set() if well_known.QUEUE in (meta.labels or {}) else {key}
         return set()

@@ -39,7 +39,7 @@ from cluster.exceptions import Conflict, NotFound, Overloaded, Refused, Unreacha
 from cluster.object_reference import ObjectReference
 from cluster.objects import Command, Metadata, QueueObject
 from controller.context import QUEUES, ControllerContext
-from queues import labels as names
+from queues import well_known
 from queues.states import ACTIONS, Action, Desired, State, own_state
 from queues.text import printable
 
@@ -165,8 +165,8 @@ class CommandExecutor:
             "metadata": {
                 "resourceVersion": obj.metadata.resource_version,
                 "annotations": {
-                    names.COMMANDS: ",".join(self._commands_to_record(obj, command)),
-                    names.ON_BEHALF_OF: command.metadata.annotation(names.AUTHOR),
+                    well_known.COMMANDS: ",".join(self._commands_to_record(obj, command)),
+                    well_known.ON_BEHALF_OF: command.metadata.annotation(well_known.AUTHOR),
                 },
             }
         }
@@ -217,7 +217,7 @@ def command_subject(command: Command) -> ObjectReference:
 
 def recorded_commands(obj: QueueObject) -> list[str]:
     """The UIDs of the Commands that the queue has recorded as carried out, oldest first."""
-    return [uid for uid in obj.metadata.annotation(names.COMMANDS).split(",") if uid]
+    return [uid for uid in obj.metadata.annotation(well_known.COMMANDS).split(",") if uid]
 
 
 def with_command(recorded: list[str], uid: str, *, existing: Container[str]) -> list[str]:
@@ -234,7 +234,7 @@ def drop_reason(command: Command, obj: QueueObject | None) -> str:
         return f'queue "{target.name if target else ""}" does not exist'
     if target.uid and target.uid != obj.metadata.uid:
         return f'queue "{target.name}" was deleted and made again since'
-    if not command.metadata.annotation(names.AUTHOR):
+    if not command.metadata.annotation(well_known.AUTHOR):
         return "it bears no author, so it was created while the webhook was not asked; create it again"
     if command.action not in set(Action):
         return f'action "{printable(command.action, limit=80)}" is not known; use one of {", ".join(Action)}'

@@ -18,7 +18,7 @@ from controller.commands.executor import (
     recorded_commands,
 )
 from controller.context import RETRY_SECONDS, ControllerContext, queue_subject
-from queues import labels as names
+from queues import well_known
 from queues.snapshot import QueueDecision
 from queues.states import Action
 
@@ -120,7 +120,7 @@ class CommandHandler:
             self._record(act.command, act.queue, "carried out, though interrupted; see status.changes")
 
     def _record(self, command: Command, obj: QueueObject, effect: str) -> None:
-        author = command.metadata.annotation(names.AUTHOR)
+        author = command.metadata.annotation(well_known.AUTHOR)
         why = f" ({reason})" if (reason := command_reason(command)) else ""
         message = f"{command.action} by {author}{why}: {effect}"
         self._recorded.add(command.metadata.uid)

@@ -44,7 +44,7 @@ from controller.drain import budget_reader as budgets
 from controller.drain.eviction import DrainRequests, SuspendBlocked
 from controller.drain.request_states import Outcome, RequestResult
 from controller.drain.snapshot import MAX_BUDGETS
-from queues import labels as names
+from queues import well_known
 from queues.drain.disruption_budgets import (
     Budget,
     BudgetIndex,
@@ -62,7 +62,7 @@ COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands"
 #: Budgets over the pods of one Job that are read before it is suspended.
 MAX_BUDGETS_OF_WORKLOAD = 20
 #: Where the annotation is that names the drain, as a JSON patch writes it.
-_MARK = f"/metadata/annotations/{names.SUSPENDED.replace('/', '~1')}"
+_MARK = f"/metadata/annotations/{well_known.SUSPENDED.replace('/', '~1')}"
 #: The status of the API server's answer where a test of a JSON patch fails.
 UNPROCESSABLE = 422
 
@@ -181,7 +181,7 @@ class JobSuspension:
         path = _path(workload.kind, workload.namespace, workload.name)
         if workload.kind.suspension is Suspension.COMMAND:
             obj = decode_response(self._context.client.get(path), _workload).metadata
-            if (obj.uid, obj.annotation(names.SUSPENDED)) != (workload.uid, workload.suspended_by_drain):
+            if (obj.uid, obj.annotation(well_known.SUSPENDED)) != (workload.uid, workload.suspended_by_drain):
                 return False  # resumed already, and the cache is behind: a second Command would act again
             # The Command that aborted it may not have been taken yet.
             self._delete_command(workload, "AbortJob")
@@ -201,7 +201,7 @@ class JobSuspension:
         obj = decode_response(self._context.client.get(path), _workload)
         if is_paused(kind, obj):
             raise Conflict(409, "Conflict", f"{workload} is aborted after all")
-        body = {"metadata": {"uid": workload.uid, "annotations": {names.SUSPENDED: None}}}
+        body = {"metadata": {"uid": workload.uid, "annotations": {well_known.SUSPENDED: None}}}
         self._context.client.patch(path, body)
 
     def _delete_command(self, workload: SuspendableWorkload | Workload, action: str) -> None:
@@ -264,7 +264,7 @@ class JobSuspension:
 
     def _is_drained(self, pod: Pod) -> bool:
         member = self._context.store.members.by_uid(pod.metadata.uid)
-        queue = member.queue if member is not None else pod.metadata.annotation(names.QUEUE)
+        queue = member.queue if member is not None else pod.metadata.annotation(well_known.QUEUE)
         return bool(queue) and self._context.store.snapshot.decision(queue).drains
 
     def _create_command(

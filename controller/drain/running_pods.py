@@ -64,7 +64,7 @@ class RunningPodReader:
             labels=member.labels,
             created=member.created,
             priority=member.priority,
-            pod_group=member.group,
+            pod_group=member.podgroup,
             workload=self._suspendable_workload(workload, member) if workload is not None else None,
             bare=not member.owner_uid,
             daemon=self._is_daemon(member) or (owner_unknown and member.owner_kind == "DaemonSet"),

@@ -25,7 +25,7 @@ from cluster.api.client import Client
 from cluster.exceptions import ClusterError, NotFound, Refused
 from cluster.objects import Pod
 from controller.drain import budget_reader as budgets
-from queues import labels as names
+from queues import well_known
 from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey
 from queues.membership import label_value
 
@@ -277,7 +277,7 @@ def _leaving_uids(client: Client, queues: Iterable[str]) -> frozenset[str]:
     labels = sorted({label_value(queue) for queue in queues})
     leaving: set[str] = set()
     for start in range(0, len(labels), QUEUES_PER_SELECTOR):
-        selector = f"{names.QUEUE} in ({','.join(labels[start : start + QUEUES_PER_SELECTOR])})"
+        selector = f"{well_known.QUEUE} in ({','.join(labels[start : start + QUEUES_PER_SELECTOR])})"
         pods = budgets.list_pods(client, selector=selector)
         leaving |= {pod.metadata.uid for pod in pods if budgets.is_leaving(pod)}
     return frozenset(leaving)

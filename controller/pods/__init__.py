@@ -9,5 +9,5 @@
   an unknown outcome.
 - `recreation`: deletes pods that filter refuses, where their queue says so and their controllers create them
   again with the gate; `missing_pods` says how many of these may be missing at a time.
-- `reservations`: clears the nominations of pods of a stopped queue.
+- `nominations`: clears the nominations of pods of a stopped queue.
 """

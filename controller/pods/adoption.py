@@ -105,7 +105,7 @@ class MemberAdoption:
         self._context = context
         self._changed = changed
         self._store = context.store
-        self._progress = context.store.progress
+        self._progress = context.store.watch_progress
         settings = context.store.membership_settings
         selection = PodSelection(
             schedulers=settings.owned_schedulers,

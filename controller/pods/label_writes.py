@@ -22,15 +22,15 @@ from cluster.api.client import decode_response
 from cluster.cache.members import Member
 from cluster.exceptions import ClusterError, Conflict, NotFound
 from cluster.object_reference import ObjectReference
-from cluster.objects import Bookmark
+from cluster.objects import PartialObjectMetadata
 from controller.context import ControllerContext
 from controller.pods.unlabelled_lists import FAILURE_LIMIT, RETRY
-from queues import labels as names
+from queues import well_known
 from queues.membership import label_value
 from queues.text import truncated
 
 MAX_WRITES = 100
-_written = msgspec.json.Decoder(Bookmark)
+_written = msgspec.json.Decoder(PartialObjectMetadata)
 
 
 class Cause(Enum):
@@ -43,9 +43,9 @@ class Cause(Enum):
 
 
 _CHANGED = {
-    Cause.LOST: f"label {names.QUEUE} was removed",
-    Cause.MOVED: f"label {names.QUEUE} was changed",
-    Cause.MENDED: f"annotation {names.QUEUE} did not fit the label",
+    Cause.LOST: f"label {well_known.QUEUE} was removed",
+    Cause.MOVED: f"label {well_known.QUEUE} was changed",
+    Cause.MENDED: f"annotation {well_known.QUEUE} did not fit the label",
 }
 
 
@@ -88,9 +88,9 @@ class UnlabelledMember(msgspec.Struct, kw_only=True):
         )
 
     def patch(self) -> dict[str, Any]:
-        meta: dict[str, Any] = {"uid": self.uid, "labels": {names.QUEUE: label_value(self.queue)}}
+        meta: dict[str, Any] = {"uid": self.uid, "labels": {well_known.QUEUE: label_value(self.queue)}}
         if self.queue:
-            meta["annotations"] = {names.QUEUE: self.queue}
+            meta["annotations"] = {well_known.QUEUE: self.queue}
         return {"metadata": meta}
 
 

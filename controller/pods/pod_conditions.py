@@ -87,7 +87,7 @@ class PodConditions:
             if evictions_wait and member.created > since:
                 deferred[member.uid] = member.created
             elif own is None:
-                self._write(member, Cause(kind=CauseKind.NO_PODGROUP, queue="", by=member.group))
+                self._write(member, Cause(kind=CauseKind.NO_PODGROUP, queue="", by=member.podgroup))
             elif own.stop is not None:
                 self._write(member, own.stop, text=own.text, with_event=not (own.drains and is_told))
 

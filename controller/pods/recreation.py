@@ -85,7 +85,7 @@ def may_be_recreated(member: Member, owner: Workload | None) -> bool:
     """Whether the pod is parked by filter and its controller creates it again once it is deleted, or a Job
     once it is resumed. `owner`: its controller.
     """
-    if not refused_by_us(member) or member.group or owner is None or not owner.live:
+    if not refused_by_us(member) or member.podgroup or owner is None or not owner.live:
         return False
     if owner.namespace != member.namespace or owner.queue != member.queue or owner.leaving:
         return False

@@ -49,7 +49,7 @@ from cluster.inflight.binds import BindPass, Key
 from controller.context import RETRY_SECONDS, ControllerContext, pod_path
 from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import Resume, current_resume, refused_by_us
-from queues import labels as names
+from queues import well_known
 from queues.messages import has_retry_mark, with_retry_mark
 from queues.snapshot import QueueDecision, QueueSnapshot
 
@@ -268,6 +268,6 @@ class BindPassRetry:
         }
         body = {"metadata": meta, "status": {"conditions": [condition]}}
         self._context.client.patch(f"{path}/status", body, content_type=STRATEGIC_MERGE_PATCH)
-        annotations = {names.WOKEN: f"{decision.revision}-{self._store.clock.monotonic():.3f}"}
+        annotations = {well_known.RETRIED_FOR: f"{decision.revision}-{self._store.clock.monotonic():.3f}"}
         self._context.client.patch(path, {"metadata": {**meta, "annotations": annotations}})
         return True

@@ -51,7 +51,7 @@ from controller.context import (
     pod_subject,
 )
 from controller.pods.retry_event import RefusedPods, RetryEvents
-from queues import labels as names
+from queues import well_known
 from queues.membership import label_value
 from queues.messages import names_missing_action
 from queues.snapshot import QueueDecision
@@ -107,7 +107,7 @@ def pod_action(
         return PodAction.UNGATE
     if not refused_by_us(member) or lacks_action(member):
         return PodAction.NOTHING
-    is_retried = member.woken == decision.revision and not _retried_repeatedly(member, decision)
+    is_retried = member.retried_for == decision.revision and not _retried_repeatedly(member, decision)
     return PodAction.NOTHING if is_retried else PodAction.RETRY
 
 
@@ -120,7 +120,9 @@ def refused_by_us(member: Member) -> bool:
     """Whether filter refused it: its own condition has the text of its queue or PodGroup."""
     if not member.bindable or not member.condition:
         return False
-    return f'queue "{member.queue}" ' in member.condition or f'PodGroup "{member.group}" ' in member.condition
+    return (
+        f'queue "{member.queue}" ' in member.condition or f'PodGroup "{member.podgroup}" ' in member.condition
+    )
 
 
 def next_retry_at(before: Retries | None, resume: Resume) -> float:
@@ -143,8 +145,8 @@ def assignment(member: Member, queue: str, *, schedules: bool) -> dict[str, Any]
     body: dict[str, Any] = {
         "metadata": {
             "uid": member.uid,
-            "annotations": {names.QUEUE: queue},
-            "labels": {names.QUEUE: label_value(queue)},
+            "annotations": {well_known.QUEUE: queue},
+            "labels": {well_known.QUEUE: label_value(queue)},
         }
     }
     if schedules:
@@ -268,7 +270,7 @@ class Ungating:
         each_member(self._context, "assign_queue", members, self._assign_queue, queue="")
 
     def _assign_queue(self, member: Member) -> None:
-        queue = self._context.store.queue_of_podgroup(member.namespace, member.group)
+        queue = self._context.store.queue_of_podgroup(member.namespace, member.podgroup)
         if queue is not None:
             self._send(member, "assign_queue", partial(self._write_assignment, member, queue))
 
@@ -395,7 +397,7 @@ class Ungating:
         """Change the annotation, which makes kube-scheduler retry the pod."""
         if not self._schedules(member.queue, member) or self._lacks_action(member):
             return False
-        body = {"metadata": {"uid": member.uid, "annotations": {names.WOKEN: token}}}
+        body = {"metadata": {"uid": member.uid, "annotations": {well_known.RETRIED_FOR: token}}}
         self._context.client.patch(pod_path(member), body)
         return True
 
@@ -418,4 +420,4 @@ def _rank(member: Member) -> tuple[int, datetime, str]:
     return -member.priority, member.created, member.owner_uid
 
 
-_DELETE_GATE = {"name": names.GATE, "$patch": "delete"}
+_DELETE_GATE = {"name": well_known.GATE, "$patch": "delete"}

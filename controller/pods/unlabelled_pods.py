@@ -24,7 +24,7 @@ from cluster.cache.trimming import NAME
 from cluster.decoding import LenientReader
 from cluster.exceptions import Overloaded, TooLarge, Unreachable
 from cluster.objects import ListMeta, Metadata, Pod, PodSpec, version_number
-from queues import labels as names
+from queues import well_known
 from queues.membership import (
     GROUP_ANNOTATION,
     KUEUE_LABEL,
@@ -52,7 +52,7 @@ class _Labels(msgspec.Struct, frozen=True):
 class _Annotations(msgspec.Struct, frozen=True):
     """The annotations that decide membership. All others are skipped when a list is decoded."""
 
-    queue: str | None = msgspec.field(default=None, name=names.QUEUE)
+    queue: str | None = msgspec.field(default=None, name=well_known.QUEUE)
     group: str | None = msgspec.field(default=None, name=GROUP_ANNOTATION)
     named: str | None = msgspec.field(default=None, name=VOLCANO_ANNOTATION)
     volcano: str | None = msgspec.field(default=None, name=VOLCANO_LABEL)
@@ -115,7 +115,7 @@ class PodSelection(msgspec.Struct, frozen=True, kw_only=True):
         for scheduler in ("", *sorted(self.schedulers)):
             named = [f"spec.schedulerName={scheduler}"] if scheduler else []
             selector = ",".join((*fields, *_UNFINISHED, *named, *excluded))
-            yield scheduler, {"labelSelector": f"!{names.QUEUE}", "fieldSelector": selector}
+            yield scheduler, {"labelSelector": f"!{well_known.QUEUE}", "fieldSelector": selector}
 
 
 def read_waiting(client: Client, selection: PodSelection, *, version: int) -> WaitingPods:

@@ -40,7 +40,7 @@ from cluster.cache.workloads import Workload, is_live
 from cluster.decoding import LenientReader, fault_text
 from cluster.objects import Metadata, Pod, PodGroup, WorkloadObject
 from controller.context import ControllerContext
-from queues import labels as names
+from queues import well_known
 from queues.membership import label_value
 from queues.states import State
 from queues.verdict import Verdict
@@ -143,7 +143,7 @@ class ClosingChecks:
         selects = self._context.store.selects
 
         def is_counted(meta: Metadata) -> bool:
-            queue = queues.get(meta.label(names.QUEUE))
+            queue = queues.get(meta.label(well_known.QUEUE))
             return queue is None or selects(queue, meta.namespace)
 
         occupied = (occupied_labels(self._context.client, batch, is_counted=is_counted) for batch in batches)
@@ -191,7 +191,7 @@ def occupied_labels(
     client: Client, labels: list[str], *, is_counted: Callable[[Metadata], bool] = lambda _meta: True
 ) -> Iterator[str]:
     """Yield the labels for which the API server lists a live member that `is_counted`."""
-    selector = f"{names.QUEUE} in ({','.join(labels)})"
+    selector = f"{well_known.QUEUE} in ({','.join(labels)})"
     for kind in _MEMBER_KINDS:
         for raw in list_objects(client, kind.path, selector=selector):
             obj, faults = kind.read(raw)
@@ -199,7 +199,7 @@ def occupied_labels(
                 meta, text = obj.metadata, fault_text(faults)
                 log.warning("%s %s/%s cannot be read: %s", kind.path, meta.namespace, meta.name, text)
             if kind.is_live(obj) and is_counted(obj.metadata):
-                yield obj.metadata.label(names.QUEUE)
+                yield obj.metadata.label(well_known.QUEUE)
 
 
 def occupied_by_unlabelled(context: ControllerContext, queues: frozenset[str]) -> Iterator[str]:
@@ -211,7 +211,7 @@ def occupied_by_unlabelled(context: ControllerContext, queues: frozenset[str]) -
     for kind in KINDS.values():
         if kind.life is Life.NEVER:
             continue
-        for raw in list_objects(context.list_client, kind.path, selector=f"!{names.QUEUE}"):
+        for raw in list_objects(context.list_client, kind.path, selector=f"!{well_known.QUEUE}"):
             obj, _ = _workload(raw)
             queue = store.queue_of_workload(kind, obj) if is_live(kind, obj) else ""
             if queue in queues and store.selects(queue, obj.metadata.namespace):

@@ -29,7 +29,7 @@ from cluster.api.client import decode_response
 from cluster.cache.changes import QueueChange
 from cluster.cache.members import tally_pods
 from cluster.cache.podgroups import (
-    GroupKey,
+    PodGroupKey,
     phase_of,
     queue_of,
 )
@@ -75,23 +75,25 @@ class PodGroupStatuses:
         #: By UID.
         self._records: dict[str, PodGroupRecord] = {}
         #: When a PodGroup is reconciled again, in monotonic seconds.
-        self._due: dict[GroupKey, float] = {}
+        self._due: dict[PodGroupKey, float] = {}
 
     @property
     def due(self) -> float:
         """When the first PodGroup is due, in monotonic seconds; infinity if none is."""
         return min(self._due.values(), default=math.inf)
 
-    def reconcile(self, keys: Iterable[GroupKey]) -> None:
+    def reconcile(self, keys: Iterable[PodGroupKey]) -> None:
         """Write what has changed in the statuses of these PodGroups."""
-        present = [group for key in keys if (group := self._context.store.podgroups.get(*key)) is not None]
+        present = [
+            podgroup for key in keys if (podgroup := self._context.store.podgroups.get(*key)) is not None
+        ]
         for queue, groups in _by_queue(present).items():
             self._context.store.backoff.attempt_each(
                 "podgroup",
                 groups,
                 self._reconcile,
                 key=key_of,
-                version=lambda group: group.metadata.version,
+                version=lambda podgroup: podgroup.metadata.version,
                 queue=queue,
                 subject=_subject,
             )
@@ -107,22 +109,22 @@ class PodGroupStatuses:
             del self._due[key]
         self.reconcile(keys)
 
-    def _reconcile(self, group: PodGroup) -> None:
-        store, key, meta = self._context.store, key_of(group), group.metadata
+    def _reconcile(self, podgroup: PodGroup) -> None:
+        store, key, meta = self._context.store, key_of(podgroup), podgroup.metadata
         record = self._records.setdefault(meta.uid, PodGroupRecord())
         if meta.deletion_timestamp is not None or meta.version < record.written_version:
             return
-        decision = store.decision_for(queue_of(group), namespace=meta.namespace)
+        decision = store.decision_for(queue_of(podgroup), namespace=meta.namespace)
         desired = desired_status(
-            group,
+            podgroup,
             tally_pods(store.members.in_podgroup(*key)),
             decision,
-            had_pods=store.members.had_podgroup(*key, meta.uid) or _had_pods(group),
+            had_pods=store.members.had_podgroup(*key, meta.uid) or _had_pods(podgroup),
             now=store.clock.now(),
         )
         if "status.conditions" in store.unreadable.fault_of(meta.uid):
             del desired["conditions"]  # what others wrote there could not be written back
-        difference = status_difference(desired, group)
+        difference = status_difference(desired, podgroup)
         if not difference:
             return
         now, due = store.clock.monotonic(), record.counted_at + COUNT_SECONDS
@@ -130,12 +132,12 @@ class PodGroupStatuses:
             self._due[key] = due
             return
         record.counted_at = now
-        self._submit(key, group, difference)
+        self._submit(key, podgroup, difference)
         if "conditions" in difference:
-            self._record_stop(group, decision)
+            self._record_stop(podgroup, decision)
 
-    def _submit(self, key: GroupKey, group: PodGroup, difference: dict[str, Any]) -> None:
-        meta = group.metadata
+    def _submit(self, key: PodGroupKey, podgroup: PodGroup, difference: dict[str, Any]) -> None:
+        meta = podgroup.metadata
         path = f"/apis/{PODGROUP_VERSION}/namespaces/{meta.namespace}/podgroups/{meta.name}"
         # Over the version it was derived from: a list of conditions is replaced as a whole.
         body = {
@@ -147,9 +149,9 @@ class PodGroupStatuses:
             self._context.writers,
             write_key,
             lambda: decode_response(self._context.client.patch(path, body), _podgroup),
-            partial(self._receive, group),
+            partial(self._receive, podgroup),
             rank=(2,),
-            subject=_subject(group),
+            subject=_subject(podgroup),
             batched=True,
         ):
             wait = max(RETRY_SECONDS, self._context.writers.wait(write_key))
@@ -172,35 +174,35 @@ class PodGroupStatuses:
 
     def forget_absent(self) -> None:
         """Forget PodGroups that do not exist any more."""
-        present = {group.metadata.uid for group in self._context.store.podgroups.all()}
+        present = {podgroup.metadata.uid for podgroup in self._context.store.podgroups.all()}
         for uid in self._records.keys() - present:
             del self._records[uid]
 
-    def _record_stop(self, group: PodGroup, decision: QueueDecision) -> None:
+    def _record_stop(self, podgroup: PodGroup, decision: QueueDecision) -> None:
         """Record an event on a PodGroup that waits since its queue does not schedule."""
-        if decision.stop is None or phase_of(group) is Phase.COMPLETED:
+        if decision.stop is None or phase_of(podgroup) is Phase.COMPLETED:
             return
         self._context.recorder.record(
-            _subject(group),
+            _subject(podgroup),
             reason=EVENT_REASONS[decision.stop.kind],
             message=decision.text,
             rate_limit_key=f"workloads/{decision.queue}",
         )
 
 
-def key_of(group: PodGroup) -> GroupKey:
-    return GroupKey(group.metadata.namespace, group.metadata.name)
+def key_of(podgroup: PodGroup) -> PodGroupKey:
+    return PodGroupKey(podgroup.metadata.namespace, podgroup.metadata.name)
 
 
 def _by_queue(groups: Iterable[PodGroup]) -> dict[str, list[PodGroup]]:
     by_queue: dict[str, list[PodGroup]] = {}
-    for group in groups:
-        by_queue.setdefault(queue_of(group), []).append(group)
+    for podgroup in groups:
+        by_queue.setdefault(queue_of(podgroup), []).append(podgroup)
     return by_queue
 
 
-def _subject(group: PodGroup) -> ObjectReference:
-    meta = group.metadata
+def _subject(podgroup: PodGroup) -> ObjectReference:
+    meta = podgroup.metadata
     return ObjectReference(
         api_version=PODGROUP_VERSION,
         kind="PodGroup",
@@ -211,11 +213,11 @@ def _subject(group: PodGroup) -> ObjectReference:
 
 
 def desired_status(
-    group: PodGroup, pods: PodTally, decision: QueueDecision, *, had_pods: bool, now: datetime
+    podgroup: PodGroup, pods: PodTally, decision: QueueDecision, *, had_pods: bool, now: datetime
 ) -> dict[str, Any]:
     """Return our part of the status, in wire form. `had_pods`: whether the PodGroup ever had a pod."""
     phase = derive_phase(
-        pods=pods, least=group.spec.min_member, schedules=decision.schedules, before=phase_of(group)
+        pods=pods, least=podgroup.spec.min_member, schedules=decision.schedules, before=phase_of(podgroup)
     )
     derived = [_scheduled_condition(phase, decision)]
     if had_pods:
@@ -225,12 +227,12 @@ def desired_status(
         "running": pods.running,
         "succeeded": pods.succeeded,
         "failed": pods.failed,
-        "conditions": wire_conditions(updated_conditions(group.status.conditions or (), derived, now=now)),
+        "conditions": wire_conditions(updated_conditions(podgroup.status.conditions or (), derived, now=now)),
     }
 
 
-def _had_pods(group: PodGroup) -> bool:
-    status = group.status
+def _had_pods(podgroup: PodGroup) -> bool:
+    status = podgroup.status
     return status.condition(POPULATED) is not None or bool(status.running + status.succeeded + status.failed)
 
 
@@ -248,9 +250,9 @@ def _populated_condition(pods: PodTally) -> DerivedCondition:
     return DerivedCondition(POPULATED, False, "PodsGone", "all pods that it had are gone")
 
 
-def status_difference(desired: dict[str, Any], group: PodGroup) -> dict[str, Any]:
+def status_difference(desired: dict[str, Any], podgroup: PodGroup) -> dict[str, Any]:
     """Return the fields of `desired` that differ from the stored status, whatever the order of conditions."""
-    status = group.status
+    status = podgroup.status
     present: dict[str, Any] = {
         "phase": status.phase,
         **{name: getattr(status, name) for name in COUNTS},

@@ -24,7 +24,7 @@ import msgspec
 from cluster.cache.members import MemberCounts
 from cluster.objects import QueueObject, QueueStatus, StopStatus
 from controller.status.conditions import updated_conditions, wire_conditions
-from queues import labels as names
+from queues import well_known
 from queues.apimachinery.quantities import Amount, format_quantity
 from queues.drain.progress import DRAINED, DrainProgress
 from queues.status.changes import parse_history
@@ -246,7 +246,7 @@ def stop_fields(stop: StopStatus) -> dict[str, Any]:
 
 def changes(obj: QueueObject) -> list[dict[str, str]]:
     """Return the history that admission wrote into the annotation."""
-    return [msgspec.to_builtins(line) for line in parse_history(obj.metadata.annotation(names.CHANGES))]
+    return [msgspec.to_builtins(line) for line in parse_history(obj.metadata.annotation(well_known.CHANGES))]
 
 
 def status_patch(desired: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 | evidence                          | where it comes from                                                   |
 |-----------------------------------|-----------------------------------------------------------------------|
 | what other replicas have seen     | their Leases, read after the stop was seen here (`replica_readings`)   |
-| how new the pods are              | `Store.progress`, which makes the watches of all replicas catch up    |
+| how new the pods are              | `Store.watch_progress`: the watches of all replicas catch up          |
 | which members could be bound      | the store's members, and the guard (`bind_guard`)                     |
 | which passes of ours are open     | the store's passes, settled by the pods that are known                |
 | which passes lost replicas had    | assumed for each pod (`Store.assume_bind_passes`)                     |
@@ -103,7 +103,7 @@ class StopAcknowledgement:
         adoption: MemberAdoption,
     ) -> None:
         self._store = context.store
-        self._progress = context.store.progress
+        self._progress = context.store.watch_progress
         self._bind_pass_retry = bind_pass_retry
         self._guards = guards
         self._adoption = adoption

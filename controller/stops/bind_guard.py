@@ -41,7 +41,7 @@ from cluster.cache.store import Store
 from cluster.exceptions import ClusterError, NotFound, Refused
 from cluster.objects import Metadata
 from controller.context import ControllerContext
-from queues import labels as names
+from queues import well_known
 from queues.snapshot import QueueSnapshot
 
 #: A label takes effect after 11 to 46 ms; a probe that is not refused is repeated after this time.
@@ -181,7 +181,7 @@ def proves_guard(answer: Refused) -> bool:
     """Whether this answer to a probe shows that the API server lets no bind pass without the guard."""
     if isinstance(answer, NotFound):
         return False
-    return names.PROBE_SEEN in answer.message or TERMINATING in answer.message
+    return well_known.PROBE_SEEN in answer.message or TERMINATING in answer.message
 
 
 class BindGuards:
@@ -294,14 +294,17 @@ class BindGuards:
         """Set the label if it is not set; returns its token."""
         if not token or name not in self._labelled_namespaces():
             token = token or secrets.token_hex(4)
-            self._context.client.patch(_path(name), {"metadata": {"labels": {names.GUARD: token}}})
+            self._context.client.patch(_path(name), {"metadata": {"labels": {well_known.GUARD: token}}})
         return token
 
     def _remove_label(self, name: str) -> None:
         """Remove the label that is in the cache, and no later one."""
         namespace = self._store.namespaces.get(name)
         if namespace is not None and _has_label(namespace.metadata):
-            meta = {"resourceVersion": namespace.metadata.resource_version, "labels": {names.GUARD: None}}
+            meta = {
+                "resourceVersion": namespace.metadata.resource_version,
+                "labels": {well_known.GUARD: None},
+            }
             self._context.client.patch(_path(name), {"metadata": meta})
 
     def _probe_everywhere(self, name: str, *, token: str, seconds: float) -> GuardWrite:
@@ -333,7 +336,7 @@ def _probe(namespace: str, client: Client, seconds: float) -> Refused | None:
 
     `seconds`: the time that it may take, which it keeps itself.
     """
-    name = f"{names.PROBE_PREFIX}{secrets.token_hex(4)}"
+    name = f"{well_known.PROBE_PREFIX}{secrets.token_hex(4)}"
     body = {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -355,4 +358,4 @@ def _path(namespace: str) -> str:
 
 
 def _has_label(meta: Metadata) -> bool:
-    return bool(meta.label(names.GUARD))
+    return bool(meta.label(well_known.GUARD))

@@ -103,7 +103,7 @@ class ReplicaReadings:
 
     def _read(self) -> tuple[LeaseList | None, int]:
         """In another thread: the Leases, and the version of the pods that were known before."""
-        pods = self._context.store.progress.applied(PODS)
+        pods = self._context.store.watch_progress.applied(PODS)
         try:
             return self._replicas.list(), pods
         except ClusterError as exc:

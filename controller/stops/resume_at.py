@@ -31,7 +31,7 @@ from controller.context import (
     ControllerContext,
     queue_subject,
 )
-from queues import labels as names
+from queues import well_known
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
 
@@ -62,7 +62,7 @@ def resume_patch(queue: Queue, *, resource_version: str) -> dict[str, Any]:
     return {
         "metadata": {
             "resourceVersion": resource_version,
-            "annotations": {names.RESUMED: _written_time(queue), names.ON_BEHALF_OF: AUTHOR},
+            "annotations": {well_known.RESUMED: _written_time(queue), well_known.ON_BEHALF_OF: AUTHOR},
         },
         "spec": {
             "state": desired.value,
@@ -77,7 +77,7 @@ def resume_if_due(obj: QueueObject, *, context: ControllerContext) -> None:
     """Submit the write that ends the stop, if the time has come."""
     queue = queue_from_object(obj)
     step = resume_step(
-        queue, resumed_for=obj.metadata.annotation(names.RESUMED), now=context.store.clock.now()
+        queue, resumed_for=obj.metadata.annotation(well_known.RESUMED), now=context.store.clock.now()
     )
     if step is ResumeStep.WRITE:
         body = resume_patch(queue, resource_version=obj.metadata.resource_version)

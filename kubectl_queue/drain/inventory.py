@@ -29,7 +29,7 @@ from kubectl_queue.output.tables import value_at
 from kubectl_queue.queue_objects import spec_of, status_of
 from kubectl_queue.why.membership import membership_of
 from kubectl_queue.why.targets import POD, TYPES, Objects, Type, annotations_of, controller_of, labels_of
-from queues import labels
+from queues import well_known
 from queues.apimachinery.conversion import Converter
 from queues.apimachinery.label_selectors import BadSelector
 from queues.drain.disruption_budgets import Budget, BudgetObject, parse_budget
@@ -101,7 +101,7 @@ class InventoryReader:
 
     def _queue(self, pod: Object) -> str:
         """The queue of a pod. Where admission wrote none, its namespace and PodGroup are read once each."""
-        queue = annotations_of(pod).get(labels.QUEUE) or ""
+        queue = annotations_of(pod).get(well_known.QUEUE) or ""
         if queue or not spec_of(pod).get("nodeName"):
             return queue
         try:

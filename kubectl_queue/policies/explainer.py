@@ -32,7 +32,7 @@ from kubectl_queue.why.targets import (
     annotations_of,
     type_of,
 )
-from queues import labels as names
+from queues import well_known
 from queues.apimachinery.quantities import parse_quantity
 from queues.membership import GROUP_ANNOTATION
 from queues.policies.model import Policy
@@ -43,7 +43,7 @@ from queues.status.policy_condition import POLICY_RESOLVED
 from queues.text import printable, quoted
 
 #: The resources that admission adds to a pod, which are none that it uses.
-_OURS = frozenset({names.MARKER, names.SCORED})
+_OURS = frozenset({well_known.MARKER, well_known.SCORED})
 
 
 class PolicyExplanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,9 +139,9 @@ class PolicyExplainer:
 
     def _job_policy(self, item: Object) -> tuple[str, str, list[str]]:
         """The policy that the pod's job names, what names it, and what could not be read for it."""
-        own = annotations_of(item).get(names.SCHEDULER_POLICY)
+        own = annotations_of(item).get(well_known.SCHEDULER_POLICY)
         if own:
-            return str(own), f"annotation {names.SCHEDULER_POLICY} of the pod", []
+            return str(own), f"annotation {well_known.SCHEDULER_POLICY} of the pod", []
         group = annotations_of(item).get(GROUP_ANNOTATION)
         if not group:
             return "", "", []
@@ -151,8 +151,8 @@ class PolicyExplainer:
             return "", "", []
         except ForbiddenError:
             return "", "", [f"you may not read PodGroup {group}; a policy that it names would count"]
-        named = str(annotations_of(podgroup).get(names.SCHEDULER_POLICY) or "")
-        return named, f"annotation {names.SCHEDULER_POLICY} of PodGroup {group}" if named else "", []
+        named = str(annotations_of(podgroup).get(well_known.SCHEDULER_POLICY) or "")
+        return named, f"annotation {well_known.SCHEDULER_POLICY} of PodGroup {group}" if named else "", []
 
     def _explanation(
         self,
@@ -243,4 +243,4 @@ def _requested_resources(item: Object) -> frozenset[str]:
 
 
 def _is_scored(item: Object) -> bool:
-    return any(names.SCORED in requests for requests in _requests(item))
+    return any(well_known.SCORED in requests for requests in _requests(item))

@@ -16,7 +16,7 @@ from kubectl_queue.access.client import ApiClient
 from kubectl_queue.access.replicas import is_part, leases_path, read_replicas
 from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import KindMissingError
-from queues import labels as names
+from queues import well_known
 from queues.mode import SCHEDULER_NAME
 from queues.workload_kinds import KINDS, SUSPENDABLE, WorkloadKind
 
@@ -55,7 +55,7 @@ OWN_DEFINITIONS = (
 )
 
 #: Annotations that pods get from their templates, which keep them.
-FROM_TEMPLATES = (names.QUEUE, names.QUEUE_FROM)
+FROM_TEMPLATES = (well_known.QUEUE, well_known.QUEUE_FROM)
 
 Chosen = Callable[[Object], bool]
 
@@ -233,13 +233,13 @@ def own_keys(keys: Mapping[str, str] | None) -> list[str]:
 
 
 def is_gated(pod: Object) -> bool:
-    return any(gate["name"] == names.GATE for gate in pod["spec"].get("schedulingGates") or ())
+    return any(gate["name"] == well_known.GATE for gate in pod["spec"].get("schedulingGates") or ())
 
 
 def is_suspended(kind: WorkloadKind, item: Object) -> bool:
     """Whether a drain, or a stop, has suspended it."""
     annotations = item["metadata"].get("annotations") or {}
-    return kind.key in SUSPENDABLE and names.SUSPENDED in annotations
+    return kind.key in SUSPENDABLE and well_known.SUSPENDED in annotations
 
 
 def _requests_marker(pod: Object) -> bool:
@@ -252,7 +252,7 @@ def _containers(pod: Object) -> Iterable[Object]:
 
 def _markers(container: Object) -> bool:
     requests = (container.get("resources") or {}).get("requests") or {}
-    return names.MARKER in requests or names.SCORED in requests
+    return well_known.MARKER in requests or well_known.SCORED in requests
 
 
 def _has_ended(pod: Object) -> bool:

@@ -43,7 +43,7 @@ from kubectl_queue.removal.inventory import (
     own_keys,
     read_marks,
 )
-from queues import labels as names
+from queues import well_known
 from queues.queue import ROOT
 from queues.workload_kinds import Suspension, WorkloadKind
 
@@ -307,7 +307,7 @@ def pod_patch(pod: Object) -> dict[str, Any]:
     """The same for a pod, as a strategic merge patch: its gate goes too."""
     patch = metadata_patch(pod)
     if is_gated(pod):
-        patch["spec"] = {"schedulingGates": [{"name": names.GATE, "$patch": "delete"}]}
+        patch["spec"] = {"schedulingGates": [{"name": well_known.GATE, "$patch": "delete"}]}
     return patch
 
 

@@ -28,7 +28,7 @@ from kubectl_queue.why.targets import (
     labels_of,
     object_reference,
 )
-from queues import labels as names
+from queues import well_known
 from queues.membership import (
     VOLCANO_ANNOTATION,
     Membership,
@@ -70,7 +70,7 @@ def membership_of(
     if not written:
         membership = _by_rules(kind, item, objects, rules=_RULES)
         if membership is not None and membership.queue is None:
-            _check_podgroup_is_missing(membership.group, item, objects)
+            _check_podgroup_is_missing(membership.podgroup, item, objects)
         return _answer(membership)
     answer = ExplainedMembership(queue=written, rule=Source.WRITTEN)
     return replace(answer, origin=_origin(written, ((kind, item), *owners), objects))
@@ -93,7 +93,7 @@ def _namespace_membership(item: Object) -> ExplainedMembership | None:
 def _answer(membership: Membership | None) -> ExplainedMembership | None:
     if membership is None:
         return None
-    return ExplainedMembership(queue=membership.queue, rule=_rule(membership), group=membership.group)
+    return ExplainedMembership(queue=membership.queue, rule=_rule(membership), group=membership.podgroup)
 
 
 def _check_podgroup_is_missing(group: str, item: Object, objects: Objects) -> None:
@@ -103,7 +103,9 @@ def _check_podgroup_is_missing(group: str, item: Object, objects: Objects) -> No
 
 
 def _rule(membership: Membership) -> str:
-    return f"PodGroup {membership.group}" if membership.source is Source.PODGROUP else membership.source.value
+    return (
+        f"PodGroup {membership.podgroup}" if membership.source is Source.PODGROUP else membership.source.value
+    )
 
 
 def _written(kind: Type, item: Object) -> str:
@@ -111,16 +113,16 @@ def _written(kind: Type, item: Object) -> str:
 
     Of a pod the label counts: an annotation that does not fit it is not believed (`queues.membership`).
     """
-    label = labels_of(item).get(names.QUEUE) if kind is POD else None
+    label = labels_of(item).get(well_known.QUEUE) if kind is POD else None
     if label is not None:
-        annotation = str(annotations_of(item).get(names.QUEUE) or "")
+        annotation = str(annotations_of(item).get(well_known.QUEUE) or "")
         return annotation if fits_label(annotation, str(label)) else str(label)
     places = (
         [annotations_of(item)]
         if kind is POD
         else [annotations_of(item), *map(annotations_of, _templates(item))]
     )
-    return next((str(place[names.QUEUE]) for place in places if place.get(names.QUEUE)), "")
+    return next((str(place[well_known.QUEUE]) for place in places if place.get(well_known.QUEUE)), "")
 
 
 def _origin(queue: str, items: Owners, objects: Objects) -> str:
@@ -142,7 +144,9 @@ def _origin(queue: str, items: Owners, objects: Objects) -> str:
 def _written_origin(kind: Type, item: Object) -> str:
     """The origin that admission wrote beside a queue that the template does not name itself."""
     places = map(annotations_of, [item] if kind is POD else _templates(item))
-    return next((str(place[names.QUEUE_FROM]) for place in places if place.get(names.QUEUE_FROM)), "")
+    return next(
+        (str(place[well_known.QUEUE_FROM]) for place in places if place.get(well_known.QUEUE_FROM)), ""
+    )
 
 
 def _by_rules(kind: Type, item: Object, objects: Objects, *, rules: MembershipSettings) -> Membership | None:
@@ -176,8 +180,10 @@ def _apply_rules(
             scheduler=str(spec_of(item).get("schedulerName") or ""),
             namespace_queue=namespace_queue,
         )
-        return submitted_pod_membership(facts, rules=rules, group=group)
-    membership = workload_membership(_facts(kind, item, namespace, namespace_queue), rules=rules, group=group)
+        return submitted_pod_membership(facts, rules=rules, podgroup=group)
+    membership = workload_membership(
+        _facts(kind, item, namespace, namespace_queue), rules=rules, podgroup=group
+    )
     return membership.first if isinstance(membership, QueueConflict) else membership
 
 

@@ -23,7 +23,7 @@ from kubectl_queue.cli.flags import checked_name
 from kubectl_queue.errors import ForbiddenError, KindMissingError, NotFoundError, UsageError
 from kubectl_queue.output.tables import value_at
 from kubectl_queue.queue_objects import spec_of, status_of
-from queues import labels as names
+from queues import well_known
 from queues.membership import GROUP_ANNOTATION, MembershipSettings
 from queues.why.explanation import DEFAULT_SCHEDULER, ObjectRef, ObservedObject
 from queues.workload_kinds import KINDS
@@ -217,7 +217,7 @@ def _group(item: Object) -> ObjectRef | None:
 def _calls_extender(item: Object) -> bool:
     """Whether kube-scheduler calls the extender for the pod: it is marked, or its scheduler calls for all."""
     containers = [*(spec_of(item).get("containers") or ()), *(spec_of(item).get("initContainers") or ())]
-    marked = any(names.MARKER in (value_at(each, "resources.requests") or {}) for each in containers)
+    marked = any(well_known.MARKER in (value_at(each, "resources.requests") or {}) for each in containers)
     calling = _RULES.owned_schedulers | _RULES.calling_schedulers
     return marked or spec_of(item).get("schedulerName") in calling
 
@@ -251,7 +251,7 @@ def _waiting_message(kind: Type, item: Object) -> str:
 def _idle_reason(item: Object) -> str:
     """Why a workload makes no pods by its own spec; empty where it makes pods."""
     if spec_of(item).get("suspend") is True:
-        if names.SUSPENDED in annotations_of(item):
+        if well_known.SUSPENDED in annotations_of(item):
             return (
                 "its queue suspended it (spec.suspend is true) and resumes it once the queue schedules again"
             )

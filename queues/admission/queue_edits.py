@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from queues import labels as names
+from queues import well_known
 from queues.membership import label_value, valid_name
 from queues.messages import NAME_RULE
 from queues.queue import BUILT_IN, DEFAULT, ROOT, Queue
@@ -110,7 +110,7 @@ def parent_pods_refusal(parent: str, *, pods: int) -> str | None:
     return (
         f'spec.parent: queue "{parent}" has {_several(pods, "pod")} of its own, and only a queue without '
         "pods can have queues below it; choose another parent, or move its work first; "
-        f"see it with: kubectl get pods -A -l {names.QUEUE}={label_value(parent)}"
+        f"see it with: kubectl get pods -A -l {well_known.QUEUE}={label_value(parent)}"
     )
 
 

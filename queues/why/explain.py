@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from queues import labels as names
+from queues import well_known
 from queues.membership import valid_name
 from queues.messages import names_missing_action, recreation_command
 from queues.states import ParkedPods, State
@@ -62,8 +62,8 @@ _NO_VICTIMS = "no candidate node for preemption"
 #: What kube-scheduler says where its configuration has no entry that ignores the resource, and the verb of
 #: the entry in manifests/scheduler/scheduler-config.yaml that does.
 _ENTRIES = {
-    f"Insufficient {names.MARKER}": "filterVerb",
-    f"Insufficient {names.SCORED}": "prioritizeVerb",
+    f"Insufficient {well_known.MARKER}": "filterVerb",
+    f"Insufficient {well_known.SCORED}": "prioritizeVerb",
 }
 _KEPT_FROM_CLOSED = "kept from Closed"
 
@@ -234,13 +234,13 @@ def _running(verdict: Verdict) -> Iterator[str]:
 
 
 def _without_marker(subject: ObservedObject) -> str:
-    gated = names.GATE in subject.gates
+    gated = well_known.GATE in subject.gates
     by = "its gate and the bind guard alone stop it" if gated else "the bind guard alone stops it"
     if subject.scheduler == DEFAULT_SCHEDULER:
-        return f"kube-scheduler does not ask about it, since it requests no {names.MARKER}: {by}"
+        return f"kube-scheduler does not ask about it, since it requests no {well_known.MARKER}: {by}"
     return (
-        f"it requests no {names.MARKER}: unless its scheduler, {printable(subject.scheduler)}, is the one "
-        f"that Sluice brings (setting scheduler_name), {by}"
+        f"it requests no {well_known.MARKER}: unless its scheduler, {printable(subject.scheduler)}, "
+        f"is the one that Sluice brings (setting scheduler_name), {by}"
     )
 
 
@@ -277,13 +277,13 @@ def _parked_under_recreate(case: _Case) -> Iterator[str]:
 def _waiting(case: _Case) -> Iterator[str]:
     """What other components say of a pod that waits."""
     subject = case.subject
-    others = [printable(gate) for gate in subject.gates if gate != names.GATE]
+    others = [printable(gate) for gate in subject.gates if gate != well_known.GATE]
     if others:
         yield f"it is held by scheduling gates of others: {', '.join(others)}"
-    if names.GATE in subject.gates and case.verdict:
+    if well_known.GATE in subject.gates and case.verdict:
         yield "its gate is still on; the controller takes it off, is it running?"
     elif subject.message:
-        own = subject.ref.kind != POD or names.GATE in subject.gates
+        own = subject.ref.kind != POD or well_known.GATE in subject.gates
         by = "it says" if own else "kube-scheduler says"
         yield f"{by}: {printable(subject.message, limit=_MESSAGE_LIMIT)}"
         for words, verb in _ENTRIES.items():

@@ -6,8 +6,8 @@ import pytest
 
 from cluster.objects import Metadata, Namespace
 from controller.default_objects import default_queue, missing_label
-from queues.labels import MEMBER_NAMESPACE
 from queues.membership import VOLCANO_ANNOTATION
+from queues.well_known import MEMBER_NAMESPACE
 
 
 @pytest.mark.parametrize(

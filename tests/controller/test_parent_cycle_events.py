@@ -12,14 +12,14 @@ from cluster.object_reference import ObjectReference
 from cluster.objects import QueueObject
 from controller.context import ControllerContext
 from controller.events import ParentCycleEvents
-from queues import labels as names
+from queues import well_known
 from queues.membership import MembershipSettings
 
 
 def queue(name: str, parent: str = "root", *, version: int = 1, by: str = "") -> QueueObject:
     """A queue; `by`: the user who set its parent."""
     line = [{"by": by, "field": "parent", "from": "root", "to": parent, "at": "2030-01-01T12:00:00Z"}]
-    notes = {names.CHANGES: msgspec.json.encode(line).decode()} if by else {}
+    notes = {well_known.CHANGES: msgspec.json.encode(line).decode()} if by else {}
     meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version), "generation": version}
     return msgspec.convert(
         {"metadata": {**meta, "annotations": notes}, "spec": {"parent": parent}}, QueueObject
@@ -112,7 +112,7 @@ def test_a_history_that_cannot_be_read_suppresses_no_event(
     """The event still says the way out."""
     for name, parent in (("a", "b"), ("b", "a")):
         obj = queue(name, parent)
-        bad = msgspec.structs.replace(obj.metadata, annotations={names.CHANGES: "{"})
+        bad = msgspec.structs.replace(obj.metadata, annotations={well_known.CHANGES: "{"})
         store.queue_cache.set(msgspec.structs.replace(obj, metadata=bad))
     cycle_events.record_events()
     assert [("kubectl patch queue" in text) for _, text in recorder.take()] == [True, True]

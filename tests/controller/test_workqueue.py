@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
-from cluster.cache.podgroups import GroupKey
+from cluster.cache.podgroups import PodGroupKey
 from cluster.key_backoff import KeyBackoff
 from controller.workqueue import (
     PACE_SECONDS,
@@ -156,7 +156,7 @@ def test_an_urgent_change_ends_the_wait_for_the_pace(hurry: str) -> None:
 
 @pytest.mark.parametrize("urgent", [SPEC, COMMANDS])
 @pytest.mark.parametrize(
-    "what", [STATUS, PodGroupChange(GroupKey("team", "pair")), PodChange("uid-of-a-pod")]
+    "what", [STATUS, PodGroupChange(PodGroupKey("team", "pair")), PodChange("uid-of-a-pod")]
 )
 def test_of_the_changes_that_the_store_tells_specs_and_commands_are_urgent(
     what: Change, urgent: Change

@@ -18,7 +18,7 @@ from controller.drain.request_states import SUSPEND_SECONDS, Outcome, RequestRes
 from controller.drain.snapshot import MAX_BUDGETS
 from controller.drain.state import ABANDONED_SECONDS, DrainState
 from controller.events import DRAIN_EVENTS
-from queues import labels as names
+from queues import well_known
 from queues.drain.disruption_budgets import MAX_SELECTORS
 from queues.drain.model import (
     BlockerReason,
@@ -309,6 +309,6 @@ def test_each_count_of_the_status_has_its_row() -> None:
 
 def test_only_workloads_with_the_annotation_are_resumed() -> None:
     """Who can set and remove it: tests/webhooks/workloads/test_suspended_work.py."""
-    assert f"annotation `{names.SUSPENDED}`" in PAGE
+    assert f"annotation `{well_known.SUSPENDED}`" in PAGE
     for _, annotation, then in tables("Giving back")[0]:
         assert ("`GivenBack`" in then) is (annotation != "none")

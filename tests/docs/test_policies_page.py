@@ -9,7 +9,7 @@ import yaml
 from extender.prioritizing import KNOWN_SECONDS, UNKNOWN_SECONDS
 from kubectl_queue.policies.config_map import NAME, NAMESPACE
 from kubectl_queue.policies.manifest_check import check_policies
-from queues import labels as names
+from queues import well_known
 from queues.policies.effects import ACTIONS, MISSING_ACTIONS, PLUGINS
 from queues.policies.model import WEIGHT_LIMIT, NodeOrder
 from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT, read_policies
@@ -69,7 +69,7 @@ def test_the_limits_are_those_of_the_code() -> None:
 def test_names_are_those_of_the_code() -> None:
     settings = Settings()
     assert (settings.policies_namespace, settings.policies_name) == (NAMESPACE, NAME)
-    for name in (NAMESPACE, NAME, GLOBAL_KEY, names.SCHEDULER_POLICY, names.SCORED):
+    for name in (NAMESPACE, NAME, GLOBAL_KEY, well_known.SCHEDULER_POLICY, well_known.SCORED):
         assert f"`{name}`" in PAGE
 
 

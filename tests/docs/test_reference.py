@@ -16,7 +16,7 @@ from cluster.objects import QueueObject
 from controller.drain.eviction import REASON, action_label
 from controller.events import DRAIN_EVENTS
 from controller.pods.pod_conditions import EVENT_REASONS
-from queues import labels as names
+from queues import well_known
 from queues.drain.model import DrainAction
 from queues.drain.progress import DRAINED, DrainProgress
 from queues.namespace_selectors import (
@@ -102,7 +102,9 @@ def test_each_metric_has_its_row() -> None:
 def test_each_name_on_objects_has_its_row() -> None:
     """Every `sluice.dev/` name that the code writes is listed."""
     written = {
-        value for key, value in vars(names).items() if key.isupper() and str(value).startswith("sluice.dev/")
+        value
+        for key, value in vars(well_known).items()
+        if key.isupper() and str(value).startswith("sluice.dev/")
     }
     authority = {REQUEST_ANNOTATION, PUBLISHED_ANNOTATION, SWITCHED_ANNOTATION}
     leases = {presence.LABEL, presence.SEEN_ANNOTATION, presence.EXPIRED_ANNOTATION}

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from cluster import objects
-from queues import labels as names
+from queues import well_known
 from tests.support.docs.pages import (
     DOCS,
     Row,
@@ -64,7 +64,9 @@ def test_each_line_names_a_test_that_is_there(row: Row) -> None:
 
 def test_every_name_of_ours_that_stands_on_objects_has_its_line() -> None:
     ours = {
-        value for value in vars(names).values() if isinstance(value, str) and value.startswith("sluice.dev/")
+        value
+        for value in vars(well_known).values()
+        if isinstance(value, str) and value.startswith("sluice.dev/")
     }
     assert {one for one in ours if one not in PAGE} == set()
 

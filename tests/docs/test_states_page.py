@@ -16,8 +16,7 @@ from cluster.objects import QueueStatus, StopStatus
 from controller.events import DRAIN_EVENTS
 from controller.pods.pod_conditions import EVENT_REASONS
 from controller.stops.resume_at import AUTHOR
-from queues import labels as names
-from queues import namespace_access
+from queues import namespace_access, well_known
 from queues.drain.progress import DRAINED
 from queues.messages import remedy_command
 from queues.namespace_selectors import compile_selector
@@ -133,7 +132,7 @@ def test_each_action_has_its_row() -> None:
 
 
 def test_each_stop_policy_has_its_row() -> None:
-    """Reservations go where nothing is scheduled; what runs goes where the verdict drains."""
+    """Nominations go where nothing is scheduled; what runs goes where the verdict drains."""
     rows = tables("Stop policies")[0]
     assert [row[0] for row in rows] == [policy.value for policy in StopPolicy]
     for name, scheduled, reservations, running in rows:
@@ -195,7 +194,7 @@ def test_each_event_on_queues_and_commands_is_told_of() -> None:
     places = " ".join(row[1] for row in rows)
     assert set(re.findall(r"`status\.(\w+)`", places)) <= set(QueueStatus.__struct_fields__)
     assert set(re.findall(r"condition `(\w+)`", places)) == {ACTIVE, ACCEPTING, DRAINED, POLICY_RESOLVED}
-    assert f"`{names.SUSPENDED}`" in places
+    assert f"`{well_known.SUSPENDED}`" in places
 
 
 def test_each_field_of_the_stop_in_a_status_is_told() -> None:

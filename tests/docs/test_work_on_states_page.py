@@ -88,7 +88,7 @@ def test_what_names_a_pods_queue_comes_in_its_order() -> None:
 
 def judged(said: list[str]) -> Membership | None:
     return submitted_pod_membership(
-        pod_of(said), rules=MembershipSettings(kueue=True), group=lambda _where, name: f"of-{name}"
+        pod_of(said), rules=MembershipSettings(kueue=True), podgroup=lambda _where, name: f"of-{name}"
     )
 
 

@@ -11,7 +11,7 @@ from cluster.scoring import node_scoring
 from cluster.scoring.event_handlers import AssignedPodEventHandler
 from cluster.scoring.objects import ScoredPod
 from extender.prioritizing import KNOWN_SECONDS, NOT_READ_FOR_SCORES, UNKNOWN_SECONDS
-from queues import labels as names
+from queues import well_known
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, member, node, pod, podgroup, policies, queue
 
@@ -178,7 +178,7 @@ def test_a_call_for_another_pod_of_that_name_or_uid_is_not_scored(server: Server
     assert levels(server, work("new", uid="another")) == [0, 0, 0]
     assert levels(server, work("forged", uid=work()["metadata"]["uid"])) == [0, 0, 0]
     assert levels(server, pod("of-no-queue", resources=CORE)) == [0, 0, 0]
-    assert levels(server, pod("c", resources=CORE, annotations={names.QUEUE: "research"})) == [0, 0, 0]
+    assert levels(server, pod("c", resources=CORE, annotations={well_known.QUEUE: "research"})) == [0, 0, 0]
     assert _used(server) == 0
 
 

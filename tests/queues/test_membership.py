@@ -78,11 +78,11 @@ def annotated(of: PodFacts, **annotations: str) -> PodFacts:
 
 
 def submitted(of: PodFacts, rules: MembershipSettings = KUEUE_ON) -> Membership | None:
-    return submitted_pod_membership(of, rules=rules, group=group)
+    return submitted_pod_membership(of, rules=rules, podgroup=group)
 
 
 def stored(of: PodFacts, rules: MembershipSettings = KUEUE_ON) -> Membership | None:
-    return stored_pod_membership(of, rules=rules, group=group)
+    return stored_pod_membership(of, rules=rules, podgroup=group)
 
 
 def expected(rule: str) -> Membership:
@@ -256,7 +256,7 @@ def test_the_label_is_the_truth(label: str, annotation: str, queue: str) -> None
     def queue_of_label(label: str) -> str:
         return next((name for name in ("q", LONG) if label_value(name) == label), label)
 
-    found = stored_pod_membership(of, rules=KUEUE_ON, group=group, queue_of_label=queue_of_label)
+    found = stored_pod_membership(of, rules=KUEUE_ON, podgroup=group, queue_of_label=queue_of_label)
     assert found == Membership(queue, Source.WRITTEN)
 
 

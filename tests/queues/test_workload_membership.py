@@ -60,7 +60,7 @@ def work(*templates: NamingMetadata, own: NamingMetadata | None = None, **more: 
 
 
 def judged(of: WorkloadFacts, rules: MembershipSettings = KUEUE_ON) -> Membership | QueueConflict | None:
-    return workload_membership(of, rules=rules, group=lambda *key: GROUPS.get(key))
+    return workload_membership(of, rules=rules, podgroup=lambda *key: GROUPS.get(key))
 
 
 # One name

@@ -21,7 +21,7 @@ import msgspec
 
 from cluster.cache.store import Store
 from cluster.objects import Metadata
-from queues import labels as names
+from queues import well_known
 from queues.messages import stop_text
 from queues.verdict import Cause, CauseKind
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
@@ -45,13 +45,13 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
     binding = decode_object(request.object, _bindings)
     namespace = request.namespace or binding.metadata.namespace
     name = request.name or binding.metadata.name
-    if request.dry_run and name.startswith(names.PROBE_PREFIX):
-        return deny(names.PROBE_SEEN)
+    if request.dry_run and name.startswith(well_known.PROBE_PREFIX):
+        return deny(well_known.PROBE_SEEN)
     if store.cut_off:
         return deny(CUT_OFF)
     member = store.members.get(namespace, name)
     if member is not None and not member.queue:
-        return deny(stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=member.group)))
+        return deny(stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=member.podgroup)))
     queue = store.queue_of_pod(namespace, name)
     if not queue:
         return ALLOWED

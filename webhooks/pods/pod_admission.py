@@ -29,7 +29,7 @@ import msgspec
 from cluster.cache.store import Store
 from cluster.inflight.admissions import admission_request
 from cluster.objects import Pod
-from queues import labels as names
+from queues import well_known
 from queues.membership import Membership, submitted_pod_membership, valid_name
 from queues.messages import stop_text, truncate_warning, waiting_warning
 from queues.verdict import Cause, CauseKind
@@ -42,8 +42,8 @@ from webhooks.pods.pod_patch import (
     remove_queue,
     replace_node_name,
     set_queue,
+    set_scheduling_mode,
     set_waiting,
-    set_way,
 )
 from webhooks.review import Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
@@ -69,7 +69,7 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     pod = decode_object(request.object, _pods)
     facts = store.pod_facts(pod, namespace=request.namespace)
     membership = submitted_pod_membership(
-        facts, rules=store.membership_settings, group=store.queue_of_podgroup
+        facts, rules=store.membership_settings, podgroup=store.queue_of_podgroup
     )
     admission = _accept(pod, membership, request, store=store, settings=settings)
     if isinstance(admission, Answer):
@@ -97,7 +97,7 @@ def _accept(
     if membership is None:
         return _accept_without_queue(pod, request, store=store)
     if membership.queue is None:
-        return _accept_without_podgroup(pod, membership.group)
+        return _accept_without_podgroup(pod, membership.podgroup)
     if not valid_name(membership.queue):
         return deny_bad_name(membership.queue, where=membership.source)
     return _accept_member(pod, membership, membership.queue, request, store=store, settings=settings)
@@ -116,7 +116,7 @@ def _accept_member(
         queue=queue,
         kind="pods",
         references=pod.metadata.owner_references,
-        podgroup=membership.group,
+        podgroup=membership.podgroup,
         recorded_admission=admission_request(pod.metadata),
     )
     accepted = accept(submission, request, store=store, settings=settings)
@@ -144,7 +144,7 @@ def _accept_without_queue(pod: Pod, request: Request, *, store: Store) -> _Admis
         return deny_unknown_namespace(request)
     if has_gate(pod):
         return deny(
-            f'spec.schedulingGates: "{names.GATE}" is put on by sluice alone, '
+            f'spec.schedulingGates: "{well_known.GATE}" is put on by sluice alone, '
             "and this pod is of no queue; remove it",
             code=422,
         )
@@ -171,7 +171,7 @@ def _patch(
         queue = set_queue(pod, admission.queue, admission=admission.admission)
     else:
         queue = set_waiting(pod)
-    patch = join_patches(queue, set_way(pod, scored=scored, settings=settings))
+    patch = join_patches(queue, set_scheduling_mode(pod, scored=scored, settings=settings))
     if admission.gated:
         return join_patches(patch, add_gate(pod))
     if pod.spec.node_name:

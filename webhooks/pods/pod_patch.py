@@ -30,44 +30,44 @@ from typing import Any
 
 from cluster.cache.members import is_marked
 from cluster.objects import Pod
-from queues import labels as names
+from queues import well_known
 from queues.membership import label_value
 from queues.mode import Mode
 from webhooks.json_patch import PatchStep, join_patches, json_pointer, patch_map
 from webhooks.settings import AdmissionSettings
 
-_NO_MARKERS: dict[str, str | None] = {names.MARKER: None, names.SCORED: None}
+_NO_MARKERS: dict[str, str | None] = {well_known.MARKER: None, well_known.SCORED: None}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def set_queue(pod: Pod, queue: str, *, admission: str) -> tuple[PatchStep, ...]:
     """The queue, and by which request the pod came to it."""
-    wanted = {names.QUEUE: queue, names.ADMISSION: admission}
+    wanted = {well_known.QUEUE: queue, well_known.ADMISSION: admission}
     return join_patches(
         patch_map("/metadata/annotations", pod.metadata.annotations, wanted),
-        patch_map("/metadata/labels", pod.metadata.labels, {names.QUEUE: label_value(queue)}),
+        patch_map("/metadata/labels", pod.metadata.labels, {well_known.QUEUE: label_value(queue)}),
     )
 
 
 def set_waiting(pod: Pod) -> tuple[PatchStep, ...]:
     """A member of no queue yet: it waits for its PodGroup."""
-    unwanted: dict[str, str | None] = {names.QUEUE: None, names.ADMISSION: None}
+    unwanted: dict[str, str | None] = {well_known.QUEUE: None, well_known.ADMISSION: None}
     return join_patches(
         patch_map("/metadata/annotations", pod.metadata.annotations, unwanted),
-        patch_map("/metadata/labels", pod.metadata.labels, {names.QUEUE: ""}),
+        patch_map("/metadata/labels", pod.metadata.labels, {well_known.QUEUE: ""}),
     )
 
 
 def remove_queue(pod: Pod) -> tuple[PatchStep, ...]:
     """Our own keys mean nothing on a pod of no queue."""
-    unwanted: dict[str, str | None] = {names.QUEUE: None, names.ADMISSION: None}
+    unwanted: dict[str, str | None] = {well_known.QUEUE: None, well_known.ADMISSION: None}
     return join_patches(
         patch_map("/metadata/annotations", pod.metadata.annotations, unwanted),
-        patch_map("/metadata/labels", pod.metadata.labels, {names.QUEUE: None}),
+        patch_map("/metadata/labels", pod.metadata.labels, {well_known.QUEUE: None}),
     )
 
 
-def set_way(pod: Pod, *, scored: bool, settings: AdmissionSettings) -> list[PatchStep]:
+def set_scheduling_mode(pod: Pod, *, scored: bool, settings: AdmissionSettings) -> list[PatchStep]:
     """By which way the pod's scheduler asks us, as the mode says; `scored`: it asks for scores too.
 
     A pod of a scheduler that is not named in the settings keeps it, and gets no marker: with one it would
@@ -87,9 +87,9 @@ def _set_marker(pod: Pod, *, scored: bool) -> list[PatchStep]:
         return []
     place = json_pointer("spec", "containers", 0, "resources")
     resources = containers[0].resources
-    wanted: dict[str, str | None] = {names.SCORED: "1" if scored else None}
+    wanted: dict[str, str | None] = {well_known.SCORED: "1" if scored else None}
     if not is_marked(pod):
-        wanted = {names.MARKER: "1", **wanted}
+        wanted = {well_known.MARKER: "1", **wanted}
     if resources is None:
         added = {key: value for key, value in wanted.items() if value is not None}
         return [{"op": "add", "path": place, "value": {"requests": added, "limits": added}}] if added else []
@@ -114,7 +114,7 @@ def remove_marker(pod: Pod) -> list[PatchStep]:
 
 
 def has_gate(pod: Pod) -> bool:
-    return any(gate.name == names.GATE for gate in pod.spec.scheduling_gates or ())
+    return any(gate.name == well_known.GATE for gate in pod.spec.scheduling_gates or ())
 
 
 def add_gate(pod: Pod) -> list[PatchStep]:
@@ -122,8 +122,8 @@ def add_gate(pod: Pod) -> list[PatchStep]:
         return []
     place = "/spec/schedulingGates"
     if pod.spec.scheduling_gates is None:
-        return [{"op": "add", "path": place, "value": [{"name": names.GATE}]}]
-    return [{"op": "add", "path": place + "/-", "value": {"name": names.GATE}}]
+        return [{"op": "add", "path": place, "value": [{"name": well_known.GATE}]}]
+    return [{"op": "add", "path": place + "/-", "value": {"name": well_known.GATE}}]
 
 
 def replace_node_name(node: str, affinity: Any) -> list[PatchStep]:

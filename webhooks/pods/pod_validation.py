@@ -21,7 +21,7 @@ import msgspec
 
 from cluster.cache.store import Store
 from cluster.objects import Pod
-from queues import labels as names
+from queues import well_known
 from queues.membership import (
     MIRROR_ANNOTATION,
     NAMING_ANNOTATIONS,
@@ -59,32 +59,32 @@ def _validate_create(request: Request, *, store: Store) -> Answer:
     pod = decode_object(request.object, _pods)
     if MIRROR_ANNOTATION in (pod.metadata.annotations or {}):
         return ALLOWED
-    label = (pod.metadata.labels or {}).get(names.QUEUE)
+    label = (pod.metadata.labels or {}).get(well_known.QUEUE)
     if label is None:
         return _deny_unlabelled(pod, request, store=store) or ALLOWED
     if pod.spec.node_name:
         return _deny_changed("spec.nodeName", "put this pod on a node", way_out="or use node affinity")
-    annotation = pod.metadata.annotation(names.QUEUE)
+    annotation = pod.metadata.annotation(well_known.QUEUE)
     if (annotation or label) and not fits_label(annotation, label):
-        return _deny_changed(f"metadata[{names.QUEUE}]", "gave this pod another queue")
+        return _deny_changed(f"metadata[{well_known.QUEUE}]", "gave this pod another queue")
     if not label and not has_gate(pod):
-        return _deny_changed("spec.schedulingGates", f'removed "{names.GATE}" from this pod')
+        return _deny_changed("spec.schedulingGates", f'removed "{well_known.GATE}" from this pod')
     return ALLOWED
 
 
 def _deny_unlabelled(pod: Pod, request: Request, *, store: Store) -> Answer | None:
     """Without the label no replica sees a member until the leader finds it: its queue's stops miss it."""
-    if pod.metadata.annotation(names.QUEUE):
-        return _deny_changed(f"metadata.labels[{names.QUEUE}]", "removed this label")
+    if pod.metadata.annotation(well_known.QUEUE):
+        return _deny_changed(f"metadata.labels[{well_known.QUEUE}]", "removed this label")
     facts = store.pod_facts(pod, namespace=request.namespace)
     membership = submitted_pod_membership(
-        facts, rules=store.membership_settings, group=store.queue_of_podgroup
+        facts, rules=store.membership_settings, podgroup=store.queue_of_podgroup
     )
     if membership is not None and not _is_new_member(membership, request.namespace, store=store):
         way_out = "or name the queue in the pod"
         return _deny_changed(membership.source, "made this pod a member", way_out=way_out)
     if has_gate(pod):
-        return _deny_changed("spec.schedulingGates", f'put "{names.GATE}" on this pod')
+        return _deny_changed("spec.schedulingGates", f'put "{well_known.GATE}" on this pod')
     return None
 
 
@@ -113,19 +113,19 @@ def _deny_moved(before: Pod, after: Pod) -> Answer | None:
     for place, old, new in (
         (
             "annotations",
-            before.metadata.annotation(names.QUEUE),
-            after.metadata.annotation(names.QUEUE),
+            before.metadata.annotation(well_known.QUEUE),
+            after.metadata.annotation(well_known.QUEUE),
         ),
         # An empty label says that the pod waits for its PodGroup: it is not the same as none.
         (
             "labels",
-            (before.metadata.labels or {}).get(names.QUEUE),
-            (after.metadata.labels or {}).get(names.QUEUE),
+            (before.metadata.labels or {}).get(well_known.QUEUE),
+            (after.metadata.labels or {}).get(well_known.QUEUE),
         ),
     ):
         if old != new:
             return deny(
-                f"metadata.{place}[{names.QUEUE}]: a pod's queue cannot be changed under it "
+                f"metadata.{place}[{well_known.QUEUE}]: a pod's queue cannot be changed under it "
                 f'(it is "{old or ""}"); delete the pod and create it in the other queue'
             )
     return None
@@ -133,7 +133,7 @@ def _deny_moved(before: Pod, after: Pod) -> Answer | None:
 
 def _deny_renamed(before: Pod, after: Pod, *, store: Store) -> Answer | None:
     """No queue is written down on a pod that waits for its PodGroup: the keys that name its queue stay."""
-    if before.metadata.label(names.QUEUE) or _naming_values(before) == _naming_values(after):
+    if before.metadata.label(well_known.QUEUE) or _naming_values(before) == _naming_values(after):
         return None
     if store.pod_membership(before) is None and store.pod_membership(after) is None:
         return None
@@ -154,8 +154,8 @@ def _validate_ungating(pod: Pod, *, store: Store) -> Answer:
     if membership is None:
         return ALLOWED
     if membership.queue is None:
-        return deny(stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.group)))
+        return deny(stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.podgroup)))
     decision = store.decision_for(membership.queue, namespace=pod.metadata.namespace)
     if decision.schedules:
         return ALLOWED
-    return deny(f'spec.schedulingGates: "{names.GATE}" cannot be removed: {decision.text}')
+    return deny(f'spec.schedulingGates: "{well_known.GATE}" cannot be removed: {decision.text}')

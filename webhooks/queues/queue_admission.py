@@ -22,7 +22,7 @@ from cluster.cache.queues import queue_from_object
 from cluster.cache.store import Store
 from cluster.exceptions import Unreadable
 from cluster.objects import Metadata, QueueObject
-from queues import labels as names
+from queues import well_known
 from queues.admission import queue_edits
 from queues.apimachinery.conversion import Converter
 from queues.queue import ROOT, Queue
@@ -48,7 +48,7 @@ _CLOSED_WORDS = {"Closed": "Closed", "Closing": "Closed", "Suspended": "Suspende
 #: Other false values are of a wrong type; the validating webhook refuses them.
 _ABSENT = (None, "")
 #: What the controller has carried out. No other user writes or removes it, by a replace for example.
-CARRIED_OUT = (names.COMMANDS, names.RESUMED)
+CARRIED_OUT = (well_known.COMMANDS, well_known.RESUMED)
 
 _encoder = msgspec.json.Encoder()
 _queue = Converter[QueueObject](QueueObject)
@@ -88,7 +88,7 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
         patch=(
             *steps,
             *_history_steps(
-                submitted, [*parse_history(before.metadata.annotation(names.CHANGES)), *lines], kept
+                submitted, [*parse_history(before.metadata.annotation(well_known.CHANGES)), *lines], kept
             ),
         ),
         warnings=warnings,
@@ -150,7 +150,7 @@ def _clearing_warnings(cleared: Sequence[str]) -> tuple[str, ...]:
 
 def _author(request: Request, submitted: SubmittedQueue, *, settings: AdmissionSettings) -> str:
     user = request.user_info.username
-    behalf = submitted.metadata.annotation(names.ON_BEHALF_OF)
+    behalf = submitted.metadata.annotation(well_known.ON_BEHALF_OF)
     return behalf if user == settings.own_user and behalf else user
 
 
@@ -158,7 +158,7 @@ def _history_steps(
     submitted: SubmittedQueue, lines: list[Change], kept: Mapping[str, str | None]
 ) -> list[PatchStep]:
     text = _encoder.encode(lines[-HISTORY_LIMIT:]).decode() if lines else None
-    wanted = {names.CHANGES: text, names.ON_BEHALF_OF: None, **kept}
+    wanted = {well_known.CHANGES: text, well_known.ON_BEHALF_OF: None, **kept}
     return patch_map("/metadata/annotations", submitted.metadata.annotations, wanted)
 
 

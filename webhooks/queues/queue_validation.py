@@ -1,9 +1,9 @@
 """The validating webhook for Queues, on CREATE, UPDATE and DELETE: which edits are allowed.
 
 The checks, in this order: each field by itself (`queues.admission.field_validation`); the deadline of a
-drain, the spec and the parent (`queues.admission.queue_edits`); the quota (`queues.admission.quota`); the
-table of actions (`queues.states`). A queue that names a scheduling policy which is not there is admitted,
-with a warning that says which one counts.
+drain, the spec and the parent (`queues.admission.queue_edits`); the resources
+(`queues.admission.resource_validation`); the table of actions (`queues.states`). A queue that names a
+scheduling policy which is not there is admitted, with a warning that says which one counts.
 
 Every edit is checked among the queues as they will be: those in the store, and those that were admitted a
 moment ago (`cluster.inflight.queue_edits`).
@@ -30,7 +30,7 @@ from queues.admission.queue_edits import (
     parent_refusal,
     spec_refusal,
 )
-from queues.admission.quota import (
+from queues.admission.resource_validation import (
     Quota,
     QuotaFamily,
     quota_of,

@@ -120,7 +120,7 @@ def _create(
         queue=membership.queue,
         kind=kind.resource,
         references=obj.metadata.owner_references,
-        podgroup=membership.group,
+        podgroup=membership.podgroup,
         recorded_admission=admission_request(obj.metadata),
     )
     accepted = accept(submission, request, store=store, settings=settings)
@@ -269,7 +269,7 @@ def _membership_after(
         kind, after, namespace=namespace, namespace_queue=store.queue_of_namespace(namespace)
     )
     facts = replace(facts, templates=submitted_names(before, after), owned=_has_owner(kind, before))
-    return workload_membership(facts, rules=store.membership_settings, group=store.queue_of_podgroup)
+    return workload_membership(facts, rules=store.membership_settings, podgroup=store.queue_of_podgroup)
 
 
 def _has_owner(kind: WorkloadKind, obj: WorkloadObject) -> bool:
@@ -296,7 +296,7 @@ def _podgroup_warnings(membership: Membership | None) -> tuple[str, ...]:
     """For a workload that names a PodGroup that does not exist."""
     if membership is None:
         return ()
-    cause = Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.group)
+    cause = Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.podgroup)
     return (truncate_warning(waiting_warning(cause)),)
 
 

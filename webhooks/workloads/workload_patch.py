@@ -33,7 +33,7 @@ from cluster.cache.workloads import (
     template_names,
 )
 from cluster.objects import Metadata, Template, WorkloadObject
-from queues import labels as names
+from queues import well_known
 from queues.membership import (
     VOLCANO_ANNOTATION,
     Membership,
@@ -53,17 +53,17 @@ NO_NAMES = NamingMetadata({}, {})
 
 def set_queue(meta: Metadata, queue: str, *, admission: str = "") -> Iterator[PatchStep]:
     """The queue on the workload itself; `admission`: by which request it comes there."""
-    wanted: Wanted = {names.QUEUE: queue, **({names.ADMISSION: admission} if admission else {})}
+    wanted: Wanted = {well_known.QUEUE: queue, **({well_known.ADMISSION: admission} if admission else {})}
     yield from patch_map("/metadata/annotations", meta.annotations, wanted)
-    yield from patch_map("/metadata/labels", meta.labels, {names.QUEUE: label_value(queue)})
+    yield from patch_map("/metadata/labels", meta.labels, {well_known.QUEUE: label_value(queue)})
 
 
 def remove_queue(meta: Metadata, *, waits: bool = False) -> Iterator[PatchStep]:
     """`waits`: its PodGroup does not exist yet. The empty label has it watched until then."""
     yield from patch_map(
-        "/metadata/annotations", meta.annotations, {names.QUEUE: None, names.ADMISSION: None}
+        "/metadata/annotations", meta.annotations, {well_known.QUEUE: None, well_known.ADMISSION: None}
     )
-    yield from patch_map("/metadata/labels", meta.labels, {names.QUEUE: "" if waits else None})
+    yield from patch_map("/metadata/labels", meta.labels, {well_known.QUEUE: "" if waits else None})
 
 
 def set_spec_queue(kind: WorkloadKind, obj: WorkloadObject, queue: str) -> list[PatchStep]:
@@ -82,21 +82,21 @@ def set_queue_in_templates(
     """
     for number, (keys, template) in enumerate(pod_templates(obj)):
         user_names = without_webhook_names(submitted[number] if submitted else template_names(template))
-        wanted: Wanted = {names.QUEUE: queue, **_policy_for(obj, template)}
+        wanted: Wanted = {well_known.QUEUE: queue, **_policy_for(obj, template)}
         if names_a_queue(user_names):
-            wanted[names.QUEUE_FROM] = None
+            wanted[well_known.QUEUE_FROM] = None
             if VOLCANO_ANNOTATION not in user_names.annotations:
                 wanted[VOLCANO_ANNOTATION] = None
         else:
-            wanted |= {names.QUEUE_FROM: source, VOLCANO_ANNOTATION: queue}
+            wanted |= {well_known.QUEUE_FROM: source, VOLCANO_ANNOTATION: queue}
         yield from _annotate(keys, template, wanted)
 
 
 def _policy_for(obj: WorkloadObject, template: Template) -> Wanted:
     """The scheduling policy that the workload names, for a template that names none."""
-    named = obj.metadata.annotation(names.SCHEDULER_POLICY)
-    own = template.metadata is not None and template.metadata.annotation(names.SCHEDULER_POLICY)
-    return {names.SCHEDULER_POLICY: named} if named and not own else {}
+    named = obj.metadata.annotation(well_known.SCHEDULER_POLICY)
+    own = template.metadata is not None and template.metadata.annotation(well_known.SCHEDULER_POLICY)
+    return {well_known.SCHEDULER_POLICY: named} if named and not own else {}
 
 
 def remove_queue_from_templates(obj: WorkloadObject) -> Iterator[PatchStep]:
@@ -135,11 +135,11 @@ def submitted_names(before: WorkloadObject, after: WorkloadObject) -> tuple[Nami
 def _mark_webhook_names(before: NamingMetadata, after: NamingMetadata) -> NamingMetadata:
     was, now = (metadata.annotations.get(VOLCANO_ANNOTATION, "") for metadata in (before, after))
     if was == now:
-        by_us = names.QUEUE_FROM in before.annotations
+        by_us = well_known.QUEUE_FROM in before.annotations
     else:
-        by_us = names.QUEUE_FROM in after.annotations and now == after.annotations.get(names.QUEUE)
-    others = {key: value for key, value in after.annotations.items() if key != names.QUEUE_FROM}
-    return NamingMetadata(after.labels, {**others, names.QUEUE_FROM: ""} if by_us else others)
+        by_us = well_known.QUEUE_FROM in after.annotations and now == after.annotations.get(well_known.QUEUE)
+    others = {key: value for key, value in after.annotations.items() if key != well_known.QUEUE_FROM}
+    return NamingMetadata(after.labels, {**others, well_known.QUEUE_FROM: ""} if by_us else others)
 
 
 def naming_source(
@@ -150,7 +150,7 @@ def naming_source(
         words = {Source.NAMESPACE: "namespace", Source.SCHEDULER: "scheduler"}
         return words.get(membership.source, "workload")
     templates = pod_templates(before) if before else ()
-    recorded = [_own_annotations(template).get(names.QUEUE_FROM, "") for _, template in templates]
+    recorded = [_own_annotations(template).get(well_known.QUEUE_FROM, "") for _, template in templates]
     return next(filter(None, recorded), "workload")
 
 
@@ -159,25 +159,25 @@ def protect_suspend_mark(
 ) -> tuple[WorkloadObject, list[PatchStep]]:
     """What another user submits, with the mark as it has to be, and the patch steps for that."""
     annotations, mark = after.metadata.annotations, _suspend_mark(before, after)
-    steps = patch_map("/metadata/annotations", annotations, {names.SUSPENDED: mark})
+    steps = patch_map("/metadata/annotations", annotations, {well_known.SUSPENDED: mark})
     if not steps:
         return after, steps
-    others = {key: value for key, value in (annotations or {}).items() if key != names.SUSPENDED}
-    corrected = others if mark is None else {**others, names.SUSPENDED: mark}
+    others = {key: value for key, value in (annotations or {}).items() if key != well_known.SUSPENDED}
+    corrected = others if mark is None else {**others, well_known.SUSPENDED: mark}
     return replace(after, metadata=replace(after.metadata, annotations=corrected)), steps
 
 
 def _suspend_mark(before: WorkloadObject | None, after: WorkloadObject) -> str | None:
     if before is None or (before.spec.suspend and not after.spec.suspend):
         return None
-    return (before.metadata.annotations or {}).get(names.SUSPENDED)
+    return (before.metadata.annotations or {}).get(well_known.SUSPENDED)
 
 
 def _own_annotations(template: Template | None) -> dict[str, str]:
     """What the webhook writes in a template, with the values there; empty where that has none."""
     meta = (template and template.metadata) or Metadata()
-    own = {key: meta.annotation(key) for key in (names.QUEUE, names.QUEUE_FROM)}
-    if own[names.QUEUE_FROM]:
+    own = {key: meta.annotation(key) for key in (well_known.QUEUE, well_known.QUEUE_FROM)}
+    if own[well_known.QUEUE_FROM]:
         own[VOLCANO_ANNOTATION] = meta.annotation(VOLCANO_ANNOTATION)
     return own
 

@@ -47,7 +47,7 @@ class Held:
         self.heard: list[tuple[Member | None, Member | None]] = []
         self.members = Members(
             membership=lambda one: stored_pod_membership(
-                STORE.pod_facts(one), rules=MembershipSettings(), group=lambda *_: None
+                STORE.pod_facts(one), rules=MembershipSettings(), podgroup=lambda *_: None
             ),
             on_change=lambda before, after: self.heard.append((before, after)),
             calling_schedulers=calling_schedulers,
@@ -137,7 +137,7 @@ def test_the_same_version_again_is_judged_again() -> None:
     queue_of: dict[str, str] = {}
     members = Members(
         membership=lambda one: stored_pod_membership(
-            STORE.pod_facts(one), rules=MembershipSettings(), group=lambda _, name: queue_of.get(name)
+            STORE.pod_facts(one), rules=MembershipSettings(), podgroup=lambda _, name: queue_of.get(name)
         ),
         on_change=lambda *_: None,
     )
@@ -155,7 +155,7 @@ def test_a_group_had_pods_while_it_is_the_very_group_that_they_left() -> None:
     uids = {"gang": "first"}
     members = Members(
         membership=lambda one: stored_pod_membership(
-            STORE.pod_facts(one), rules=MembershipSettings(), group=lambda *_: "research"
+            STORE.pod_facts(one), rules=MembershipSettings(), podgroup=lambda *_: "research"
         ),
         on_change=lambda *_: None,
         group_uid=lambda _, name: uids.get(name, ""),
@@ -177,7 +177,7 @@ def test_of_groups_that_were_left_only_those_that_are_there_are_kept_in_mind() -
     present = {f"g-{number}" for number in (*range(0, 5000, 2), *range(5000, 8000))}
     members = Members(
         membership=lambda one: stored_pod_membership(
-            STORE.pod_facts(one), rules=MembershipSettings(), group=lambda *_: "research"
+            STORE.pod_facts(one), rules=MembershipSettings(), podgroup=lambda *_: "research"
         ),
         on_change=lambda *_: None,
         group_uid=lambda _, name: name,
@@ -314,7 +314,7 @@ def test_what_is_kept_of_a_pod() -> None:
     [one] = Held().has(obj).in_queue("research")
     assert (one.version, one.priority, one.owner_uid, one.nominated) == (7, -3, "uid-train", "node-9")
     assert (one.filtered, one.gated, one.others_gated, one.leaving, one.written) == (True,) * 5
-    assert (one.condition, one.woken) == ("why", "r1")
+    assert (one.condition, one.retried_for) == ("why", "r1")
 
 
 def test_a_condition_that_holds_says_nothing() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cluster.cache import queues
 from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
-from cluster.cache.podgroups import GroupKey
+from cluster.cache.podgroups import PodGroupKey
 from cluster.cache.queues import QueueCache, queue_from_object
 from cluster.cache.store import (
     MAX_EARLY_NAMESPACES,
@@ -349,7 +349,7 @@ def test_a_podgroup_that_changes_is_told_to_its_queue() -> None:
     server, told = Server(), []
     server.store.add_listener(lambda name, what: told.append((name, what)))
     server.has(podgroup("g", queue="a"), podgroup("g", queue="a", version=2))
-    assert [each for each in told if each[0]] == [("a", PodGroupChange(GroupKey("team", "g")))] * 3
+    assert [each for each in told if each[0]] == [("a", PodGroupChange(PodGroupKey("team", "g")))] * 3
 
 
 # Membership that depends on other kinds

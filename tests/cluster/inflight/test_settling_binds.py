@@ -35,7 +35,7 @@ class Settling:
         self.server = Server().has(queue("research"), queue("labs"))
         self.store = self.server.store
         self.pods = Reflector()
-        self.store.progress.attach("pods", self.pods)
+        self.store.watch_progress.attach("pods", self.pods)
 
     def filtered(self, name: str, *, uid: str = "", queue: str = "research") -> None:
         uid = uid or f"uid-{name}"

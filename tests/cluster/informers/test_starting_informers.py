@@ -70,14 +70,14 @@ def test_a_thread_that_is_not_started_yet_is_not_dead(
 ) -> None:
     """`/healthz` said that it was, in the moment in which the informers began."""
     named: list[list[str]] = []
-    start = unread.store.progress.start
+    start = unread.store.watch_progress.start
 
     def look_and_start() -> None:
         named.append(unread.informers.dead())
         start()
         named.append(unread.informers.dead())
 
-    monkeypatch.setattr(unread.store.progress, "start", look_and_start)
+    monkeypatch.setattr(unread.store.watch_progress, "start", look_and_start)
     unread.informers.start(patience=0.0)
     assert (named, unread.informers.dead()) == ([[], []], [])
 
@@ -90,7 +90,7 @@ def test_an_owner_whose_stop_fails_leaves_no_reflector_running(
 
     unread.informers.start(patience=0.0)
     with monkeypatch.context() as patched:
-        patched.setattr(unread.store.progress, "stop", fail)
+        patched.setattr(unread.store.watch_progress, "stop", fail)
         patched.setattr(unread.reflectors["pods"], "stop", fail)
         with pytest.raises(RuntimeError, match="as ordered"):
             unread.informers.stop()

@@ -13,7 +13,7 @@ from cluster.api.client import Client
 from cluster.exceptions import ClusterError, NotFound, Unreachable
 from cluster.informers.workloads import METADATA, WorkloadEventHandler, WorkloadLookups
 from cluster.objects import WorkloadObject
-from queues.labels import QUEUE, SUSPENDED
+from queues.well_known import QUEUE, SUSPENDED
 from queues.workload_kinds import KINDS
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import GROUP, NAMED, Wire, member, namespace, queue, template, workload

@@ -22,9 +22,9 @@ from controller.pods.adoption import (
 )
 from controller.pods.label_writes import MAX_WRITES
 from controller.pods.unlabelled_lists import FULL_SECONDS, FULL_WAIT_SECONDS
-from queues.labels import QUEUE
 from queues.membership import label_value
 from queues.status.acknowledgement import ObstacleReason
+from queues.well_known import QUEUE
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import GROUP, NAMED, Wire, namespace, pod, podgroup, queue
@@ -112,9 +112,9 @@ class Leader:
         self.store = self.server.store
         self.api, self.lists, self.writes = Api(), Writes(), Writes()
         self.watched = SimpleNamespace(applied=100)
-        self.store.progress.attach("pods", cast(Any, self.watched))
+        self.store.watch_progress.attach("pods", cast(Any, self.watched))
         self.watched_namespaces = SimpleNamespace(applied=1000)
-        self.store.progress.attach("namespaces", cast(Any, self.watched_namespaces))
+        self.store.watch_progress.attach("namespaces", cast(Any, self.watched_namespaces))
         self.events: list[str] = []
         self.context = context_with(
             store=self.store,
@@ -265,7 +265,7 @@ def test_namespaces_that_come_while_they_are_demanded_are_taken_in_another_sync(
         def applied(self) -> int:
             return next(versions)
 
-    leader.store.progress.attach("namespaces", cast(Any, Watch()))
+    leader.store.watch_progress.attach("namespaces", cast(Any, Watch()))
     assert leader.obstacle() == NAMESPACES_LATE
     assert leader.changes == before + 1
 
@@ -449,7 +449,7 @@ def test_the_results_of_many_writes_are_settled_together(leader: Leader) -> None
             return 10_000
 
     watched = Watched()
-    leader.store.progress.attach("pods", cast(Any, watched))
+    leader.store.watch_progress.attach("pods", cast(Any, watched))
     leader.api.others = [unbound(f"work-{number}", nodeName="node-1") for number in range(MAX_WRITES)]
     leader.sync(20)
     assert len(leader.labels()) == MAX_WRITES

@@ -12,8 +12,8 @@ from cluster.api.client import Client
 from cluster.metrics import Metrics
 from cluster.recorder import EventRecorder
 from cluster.write_queue import WriteQueue
+from controller.pods.nominations import Nominations
 from controller.pods.pod_conditions import PodConditions
-from controller.pods.reservations import Reservations
 from controller.pods.retry import PreemptionRetry
 from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import (
@@ -191,7 +191,7 @@ def test_only_a_gated_pod_that_is_not_selected_gets_the_condition(setup: Setup) 
 def test_only_the_nomination_of_a_pod_that_is_not_selected_is_cleared(setup: Setup) -> None:
     for name, where in (("not-selected", "team"), ("own", "ours")):
         setup.has(name, where, status={"phase": "Pending", "nominatedNodeName": "node-1"})
-    Reservations(setup.parts).cancel("vision", setup.server.store.members.waiting_in("vision"))
+    Nominations(setup.parts).cancel("vision", setup.server.store.members.waiting_in("vision"))
     assert setup.written("nomination") == ["uid-not-selected"]
 
 

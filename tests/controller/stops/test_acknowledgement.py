@@ -264,7 +264,7 @@ def test_where_no_other_replica_is_the_pods_are_new_enough_by_a_marker_that_was_
     """Another one may have let pods through until it reported the stop, after that marker."""
     leader.sync()  # after a start a former process may be gone
     prompted: list[str] = []
-    progress = leader.server.store.progress
+    progress = leader.server.store.watch_progress
     monkeypatch.setattr(progress, "prompt", prompted.append)
     monkeypatch.setattr(progress, "prompted_version", lambda _kind, *, since: MARKED_AT if prompted else 0)
     leader.clock.seconds += 1.0
@@ -356,13 +356,13 @@ def test_a_stop_that_waits_for_the_pass_of_an_unknown_pod_makes_the_pods_catch_u
     leader.clock.seconds += 1.0
     store.record_write(leader.clock.seconds, written)
     demanded: list[tuple[str, int]] = []
-    demand = store.progress.demand
+    demand = store.watch_progress.demand
 
     def record_demand(kind: str, version: int) -> bool:
         demanded.append((kind, version))
         return demand(kind, version)
 
-    monkeypatch.setattr(store.progress, "demand", record_demand)
+    monkeypatch.setattr(store.watch_progress, "demand", record_demand)
     assert leader.sync() is ObstacleReason.PASS_OPEN
     assert max(demanded) == ("pods", written)
     leader.pods = written

@@ -26,7 +26,7 @@ from controller.stops.bind_guard import (
     outdated_guards,
     proves_guard,
 )
-from queues.labels import GUARD, PROBE_SEEN
+from queues.well_known import GUARD, PROBE_SEEN
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server, SetClock
 from tests.support.http.wire_objects import GROUP, Wire, member, namespace, pod, queue

@@ -13,7 +13,7 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.ports import LOOPBACK
-from queues.labels import PROBE_PREFIX
+from queues.well_known import PROBE_PREFIX
 from tests.support.e2e.objects import is_stopped
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until

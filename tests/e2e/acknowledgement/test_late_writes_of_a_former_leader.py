@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from localcluster.cluster import LocalCluster
-from queues.labels import GUARD
+from queues.well_known import GUARD
 from tests.support.e2e.api_requests import Object, watched
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import is_active, is_stopped

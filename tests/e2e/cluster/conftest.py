@@ -13,7 +13,7 @@ from cluster.api.client import Client
 from cluster.cache.marker_pods import idle_pod
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
-from queues.labels import QUEUE
+from queues.well_known import QUEUE
 from tests.support.cluster.notes import eventually
 from tests.support.faults.faulty_proxy import FaultyProxy
 

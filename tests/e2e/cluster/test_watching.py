@@ -43,7 +43,7 @@ def watched(client: Client, *, patience: float = 30.0) -> Iterator[tuple[Store, 
     finally:
         watching.stop()
         assert not any(reflector.alive for reflector in watching.reflectors.values())
-        assert not store.progress.alive
+        assert not store.watch_progress.alive
 
 
 def is_synced(watching: Informers) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
-from queues import labels as names
+from queues import well_known
 from tests.support.e2e.wait import until
 from tests.support.paths import ROOT
 from tests.support.plugin.sandbox import PluginSandbox, pod
@@ -47,7 +47,7 @@ def scored_pod(sandbox: PluginSandbox, name: str, queue: str, **annotations: str
 
     def is_scored() -> bool:
         answer = api.create(f"{path}?dryRun=All", body).must(201).body
-        return names.SCORED in answer["spec"]["containers"][0]["resources"]["requests"]
+        return well_known.SCORED in answer["spec"]["containers"][0]["resources"]["requests"]
 
     until(is_scored, "the policies to be read")
     api.create(path, body).must(201)
@@ -80,7 +80,7 @@ def test_queues_and_pods_have_the_policy_that_is_nearest(sandbox: PluginSandbox)
     ]
     assert found[2]["tried"] == [f'queue "{plain}": there is no policy "no-such"']
     scored_pod(sandbox, "train", below)
-    scored_pod(sandbox, "serve", below, **{names.SCHEDULER_POLICY: "spread"})
+    scored_pod(sandbox, "serve", below, **{well_known.SCHEDULER_POLICY: "spread"})
     train, serve = explained(sandbox, "pod/train"), explained(sandbox, "pod", "serve")
     assert (train["source"], train["policy"], train["queue"]) == ("Ancestor", "packed", below)
     assert (serve["source"], serve["policy"]) == ("Job", "spread")
@@ -138,10 +138,12 @@ def test_why_names_the_extender_entry_that_the_scheduler_lacks(sandbox: PluginSa
     cluster.configure_scheduler(without_scores)
     try:
         scored_pod(sandbox, "waits", "packed")
-        sandbox.direct.reason_on("waits", f"Insufficient {names.SCORED}")
+        sandbox.direct.reason_on("waits", f"Insufficient {well_known.SCORED}")
         text = sandbox.why("pod/waits")
-        assert f"its scheduler has no extender entry that ignores {names.SCORED}: add the one with" in text
-        assert names.MARKER not in text
+        assert (
+            f"its scheduler has no extender entry that ignores {well_known.SCORED}: add the one with" in text
+        )
+        assert well_known.MARKER not in text
     finally:
         cluster.configure_scheduler()
     sandbox.direct.all_bound(["waits"])

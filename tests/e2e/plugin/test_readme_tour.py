@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from localcluster.cluster import LocalCluster
-from queues.labels import QUEUE
+from queues.well_known import QUEUE
 from tests.support.e2e.api_requests import Api
 from tests.support.e2e.objects import pod_body
 from tests.support.e2e.wait import until

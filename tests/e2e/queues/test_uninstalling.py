@@ -21,7 +21,7 @@ from cluster.coordination.replicas import LABEL
 from kubectl_queue.removal.inventory import FROM_TEMPLATES, own_keys
 from localcluster.cluster import LocalCluster
 from localcluster.scheduler_config import Configuration, without_extenders
-from queues import labels as names
+from queues import well_known
 from tests.conftest import NewCluster
 from tests.support.e2e.api_requests import Api, Object
 from tests.support.e2e.kubernetes_version import RETRIES_FOR_NODES
@@ -64,7 +64,7 @@ def test_nothing_is_left_and_what_waited_runs(sandbox: Sandbox, server: str) -> 
     assert "mutatingwebhookconfigurations.admissionregistration.k8s.io/sluice deleted (dry run)" in planned
     assert "3 pods would be let go" in planned
     assert "1 workload that a drain suspended would be resumed" in planned
-    assert names.GATE in gates(sandbox.read_pod("nowhere"))
+    assert well_known.GATE in gates(sandbox.read_pod("nowhere"))
 
     cluster.configure_scheduler(answered_by_nobody)
     removed = typed(cluster, REMOVE)
@@ -122,7 +122,10 @@ def waiting_members(sandbox: Sandbox) -> set[str]:
     """
     queue, drained = sandbox.queue(), sandbox.queue("drained")
     sandbox.api.patch(f"/api/v1/namespaces/{sandbox.namespace}", annotated(queue)).must()
-    until(lambda: names.MARKER in str(sandbox.pod("late", dry=True).must().body), "the namespace to be known")
+    until(
+        lambda: well_known.MARKER in str(sandbox.pod("late", dry=True).must().body),
+        "the namespace to be known",
+    )
     sandbox.pod("late", nodeSelector=LATE).must(201)
     sandbox.make(JOB, work_body(JOB, "train", drained)).must(201)
     until(lambda: pods_of_job(sandbox), "the Job's pod")
@@ -168,7 +171,7 @@ def marks(item: Object) -> list[str]:
     keys = own_keys(metadata.get("labels"))
     keys += [key for key in own_keys(metadata.get("annotations")) if key not in FROM_TEMPLATES]
     keys += [each for each in metadata.get("finalizers") or () if "sluice" in each]
-    return keys + ([names.GATE] if item["kind"] == "Pod" and names.GATE in gates(item) else [])
+    return keys + ([well_known.GATE] if item["kind"] == "Pod" and well_known.GATE in gates(item) else [])
 
 
 def listed(cluster: LocalCluster, kinds: str) -> list[Any]:

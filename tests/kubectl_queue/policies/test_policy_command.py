@@ -13,7 +13,7 @@ import pytest
 from kubectl_queue.access.client import Listing
 from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError, UsageError
-from queues import labels as names
+from queues import well_known
 from queues.membership import GROUP_ANNOTATION
 from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT
 from tests.support.plugin.harness import (
@@ -56,7 +56,7 @@ def pod(
     annotations: Mapping[str, str] | None = None,
     requests: Mapping[str, str] | None = None,
 ) -> Object:
-    named = {names.QUEUE: queue} if queue else {}
+    named = {well_known.QUEUE: queue} if queue else {}
     spec: dict[str, Any] = {"containers": [{"resources": {"requests": requests or {}}}]}
     if node:
         spec["nodeName"] = node
@@ -199,17 +199,19 @@ class TestExplain:
         assert "(there is no ConfigMap volcano-system/volcano-scheduler-configmap)" in without.out
 
     def test_a_pod_s_annotation_comes_before_its_podgroup_s_and_that_before_its_queue_s(self) -> None:
-        client = cluster(x=pod(annotations={names.SCHEDULER_POLICY: GLOBAL_KEY.removesuffix(".conf")}))
+        client = cluster(x=pod(annotations={well_known.SCHEDULER_POLICY: GLOBAL_KEY.removesuffix(".conf")}))
         missing = explained("pod/x", client=client)
         assert missing["source"] == "Queue"
         assert missing["tried"] == [
             'annotation volcano.sh/scheduler-policy of the pod: there is no policy "volcano-scheduler"'
         ]
         other = {**GOOD, "job": "actions: backfill"}
-        named = explained("pod/x", client=cluster(other, x=pod(annotations={names.SCHEDULER_POLICY: "job"})))
+        named = explained(
+            "pod/x", client=cluster(other, x=pod(annotations={well_known.SCHEDULER_POLICY: "job"}))
+        )
         assert (named["source"], named["policy"]) == ("Job", "job")
         assert named["namedBy"] == "annotation volcano.sh/scheduler-policy of the pod"
-        group = {"metadata": {"name": "g", "annotations": {names.SCHEDULER_POLICY: "job"}}}
+        group = {"metadata": {"name": "g", "annotations": {well_known.SCHEDULER_POLICY: "job"}}}
         member = pod(annotations={GROUP_ANNOTATION: "g"})
         by_group = explained("pod/x", client=cluster(other, x=member, podgroup=group))
         assert by_group["namedBy"] == "annotation volcano.sh/scheduler-policy of PodGroup g"
@@ -222,11 +224,11 @@ class TestExplain:
 
     def test_the_parts_are_said_for_this_pod(self) -> None:
         """By its requests, without those that admission adds, and by whether scores are asked for."""
-        asked = pod(requests={"cpu": "1", names.MARKER: "1", names.SCORED: "1"})
+        asked = pod(requests={"cpu": "1", well_known.MARKER: "1", well_known.SCORED: "1"})
         parts = {part["name"]: part for part in explained("pod/x", client=cluster(x=asked))["parts"]}
         assert (parts["allocate"]["effect"], parts["binpack"]["effect"]) == ("applied", "applied")
         assert parts["backfill"]["effect"] == "does nothing for this pod"
-        idle = pod(node="n1", requests={names.MARKER: "1", "memory": "0Gi"})
+        idle = pod(node="n1", requests={well_known.MARKER: "1", "memory": "0Gi"})
         found = explained("pod/x", client=cluster(x=idle))
         parts = {part["name"]: part for part in found["parts"]}
         assert parts["allocate"]["text"] == "the pod requests no resources, so backfill counts"

@@ -22,7 +22,7 @@ from kubectl_queue.why.targets import (
     subject,
     type_of,
 )
-from queues import labels as names
+from queues import well_known
 from queues.membership import GROUP_ANNOTATION, KUEUE_LABEL, VOLCANO_ANNOTATION, VOLCANO_LABEL
 from queues.states import Desired, State, StopPolicy
 from queues.status.changes import Change
@@ -61,7 +61,7 @@ def whose(kind: str, **of: Any) -> tuple[str | None, str, str] | None:
 
 def test_what_admission_wrote_is_the_queue_and_its_origin_is_given() -> None:
     """The annotation counts; the label or annotation of the user is told where it names the same queue."""
-    written = {names.QUEUE: "b"}
+    written = {well_known.QUEUE: "b"}
     assert whose("pod", annotations={**written, VOLCANO_ANNOTATION: "b"}) == (
         "b",
         "annotation sluice.dev/queue",
@@ -80,14 +80,14 @@ def test_a_queue_that_admission_wrote_into_the_template_is_not_called_the_user_s
     word: str, origin: str
 ) -> None:
     """A pod has the annotation from its template, which did not name the queue itself."""
-    annotations = {names.QUEUE: "b", VOLCANO_ANNOTATION: "b", names.QUEUE_FROM: word}
+    annotations = {well_known.QUEUE: "b", VOLCANO_ANNOTATION: "b", well_known.QUEUE_FROM: word}
     found = whose("pod", annotations=annotations)
     assert found == ("b", "annotation sluice.dev/queue", origin)
 
 
 def test_the_origin_of_a_queue_may_be_the_owner() -> None:
     """The pod says only that the workload named it; the Job is where it stands."""
-    annotations = {names.QUEUE: "b", VOLCANO_ANNOTATION: "b", names.QUEUE_FROM: "workload"}
+    annotations = {well_known.QUEUE: "b", VOLCANO_ANNOTATION: "b", well_known.QUEUE_FROM: "workload"}
     job_type = type_of("job")
     assert job_type is not None
     job = held(labels={VOLCANO_LABEL: "b"}, template={"metadata": {"annotations": annotations}})
@@ -96,7 +96,7 @@ def test_the_origin_of_a_queue_may_be_the_owner() -> None:
     assert found.origin == "volcano.sh/queue-name of Job ns/x"
 
 
-TEMPLATE = {"metadata": {"annotations": {names.QUEUE: "b", VOLCANO_ANNOTATION: "b"}}}
+TEMPLATE = {"metadata": {"annotations": {well_known.QUEUE: "b", VOLCANO_ANNOTATION: "b"}}}
 
 
 @pytest.mark.parametrize(
@@ -151,12 +151,12 @@ def test_a_namespace_is_in_the_queue_that_its_annotation_names() -> None:
 
 def test_nothing_of_kube_system_is_a_member() -> None:
     """Whatever it says of itself."""
-    stored = held(annotations={names.QUEUE: "b"})
+    stored = held(annotations={well_known.QUEUE: "b"})
     stored["metadata"]["namespace"] = "kube-system"
     assert membership_of(POD, stored, owners=(), objects=NOTHING_READ) is None
 
 
-MARKED = [{"name": "c", "resources": {"requests": {names.MARKER: "1"}}}]
+MARKED = [{"name": "c", "resources": {"requests": {well_known.MARKER: "1"}}}]
 
 
 def test_a_pod_says_itself_why_it_waits() -> None:
@@ -170,11 +170,11 @@ def test_a_pod_says_itself_why_it_waits() -> None:
         held(
             annotations={GROUP_ANNOTATION: "gang"},
             status={"conditions": conditions},
-            schedulingGates=[{"name": names.GATE}],
+            schedulingGates=[{"name": well_known.GATE}],
             containers=MARKED,
         ),
     )
-    assert (found.message, found.gates, found.calls_extender) == ("no room", (names.GATE,), True)
+    assert (found.message, found.gates, found.calls_extender) == ("no room", (well_known.GATE,), True)
     assert found.group == ObjectRef(kind="PodGroup", name="gang", namespace="ns")
 
 
@@ -224,7 +224,7 @@ def test_a_workload_that_makes_no_pods_is_idle() -> None:
 
 def test_a_workload_that_its_queue_suspended_says_that_it_is_resumed_with_the_queue() -> None:
     """By a drain, or where parked pods are created again; the annotation outlives no resume."""
-    mark = {names.SUSPENDED: "b"}
+    mark = {well_known.SUSPENDED: "b"}
     found = subject(TYPES[1], held(annotations=mark, suspend=True))
     assert found.idle_reason.startswith("its queue suspended it (spec.suspend is true)")
     assert "resumes it once the queue schedules again" in found.idle_reason
@@ -323,7 +323,7 @@ def test_the_history_comes_from_the_status() -> None:
 def test_the_annotation_is_the_history_while_the_status_lags(status: dict[str, Any]) -> None:
     """The annotation is written with the edit itself."""
     queue = item("b", status=status, generation=2)
-    queue["metadata"]["annotations"] = {names.CHANGES: json.dumps([{**LINE, "by": "eve"}])}
+    queue["metadata"]["annotations"] = {well_known.CHANGES: json.dumps([{**LINE, "by": "eve"}])}
     assert [change.by for change in changes_of(queue)] == ["eve"]
 
 
@@ -331,7 +331,7 @@ def test_the_annotation_is_the_history_while_the_status_lags(status: dict[str, A
 def test_an_unreadable_history_is_empty(text: str) -> None:
     """Whatever somebody managed to store."""
     queue = item("b", status={"changes": "x"})
-    queue["metadata"]["annotations"] = {names.CHANGES: text}
+    queue["metadata"]["annotations"] = {well_known.CHANGES: text}
     assert changes_of(queue) == ()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from queues import labels as names
+from queues import well_known
 from queues.namespace_selectors import compile_selector
 from queues.queue import ROOT, Queue
 from queues.states import Desired, ParkedPods, State, StopPolicy
@@ -66,7 +66,7 @@ STOPPED_BY_A = seen(
 
 def test_the_queue_at_fault_is_named_with_who_did_it_why_and_the_way_out() -> None:
     """A pod under a suspended ancestor leads to that ancestor, its last change and the command."""
-    found = told(pod(gates=(names.GATE,)), STOPPED_BY_A)
+    found = told(pod(gates=(well_known.GATE,)), STOPPED_BY_A)
     assert found.outcome is Outcome.STOPPED
     assert found.summary == 'Pod ns/p waits: queue "b" is Suspended by its ancestor "a" (quota)'
     (stop,) = found.stops
@@ -226,7 +226,7 @@ def test_for_a_pod_whose_queue_schedules_the_message_of_kube_scheduler_is_shown(
     [
         ((), "kube-scheduler has said nothing of it yet"),
         (("theirs",), "it is held by scheduling gates of others: theirs"),
-        ((names.GATE,), "its gate is still on; the controller takes it off, is it running?"),
+        ((well_known.GATE,), "its gate is still on; the controller takes it off, is it running?"),
     ],
 )
 def test_what_else_may_keep_a_pod_waiting_is_reported(gates: tuple[str, ...], note: str) -> None:
@@ -266,7 +266,10 @@ def test_what_has_finished_waits_for_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("gates", "by"),
-    [((names.GATE,), "its gate and the bind guard alone stop it"), ((), "the bind guard alone stops it")],
+    [
+        ((well_known.GATE,), "its gate and the bind guard alone stop it"),
+        ((), "the bind guard alone stops it"),
+    ],
 )
 def test_a_pod_that_kube_scheduler_does_not_ask_about_is_named_as_such(
     gates: tuple[str, ...], by: str
@@ -274,7 +277,7 @@ def test_a_pod_that_kube_scheduler_does_not_ask_about_is_named_as_such(
     """One of another scheduler, or older than the installation, is stopped by gate and guard alone."""
     (note,) = told(pod(calls_extender=False, gates=gates), STOPPED_BY_A).notes
     assert note.endswith(by)
-    assert names.MARKER in note
+    assert well_known.MARKER in note
 
 
 OWNER = ObjectRef(kind="ReplicaSet", name="web", namespace="ns")
@@ -334,7 +337,7 @@ def test_a_pod_that_is_never_created_again_says_that_it_stays(subject: ObservedO
 @pytest.mark.parametrize(
     ("subject", "queues"),
     [
-        (pod(owners=(OWNER,), gates=(names.GATE,)), recreating()),
+        (pod(owners=(OWNER,), gates=(well_known.GATE,)), recreating()),
         (pod(owners=(OWNER,), gates=("of/another",)), recreating()),
         (pod(owners=(OWNER,)), recreating(parked=ParkedPods.KEEP)),
         (pod(owners=(OWNER,)), STOPPED_BY_A),
@@ -448,7 +451,7 @@ def test_a_workload_that_nothing_stops_sends_to_its_pods() -> None:
 
 def test_a_queue_that_may_not_be_read_is_reported_as_unread() -> None:
     """What the pod says itself is told: it names the queue and the way out."""
-    found = told(pod(message="queue b is Suspended", gates=(names.GATE,)), None)
+    found = told(pod(message="queue b is Suspended", gates=(well_known.GATE,)), None)
     assert (found.outcome, found.chain, found.stops) == (Outcome.UNREAD, (), ())
     assert found.notes == ("it says: queue b is Suspended",)
 
@@ -483,7 +486,7 @@ NARROW = seen(
 
 def test_a_namespace_that_is_not_selected_is_named_first_with_who_set_the_selector() -> None:
     """A resume would let nobody go; what else stops the queue comes after it."""
-    found = told(pod(gates=(names.GATE,), namespace_labels={}), NARROW)
+    found = told(pod(gates=(well_known.GATE,), namespace_labels={}), NARROW)
     assert found.outcome is Outcome.STOPPED
     assert found.summary == (
         'Pod ns/p waits: queue "b" is not for namespace "ns": '

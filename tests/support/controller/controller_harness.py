@@ -27,8 +27,8 @@ from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
 from controller.controller import QueueController
 from controller.workqueue import WorkQueue
-from queues.labels import PROBE_SEEN, QUEUE
 from queues.membership import MembershipSettings
+from queues.well_known import PROBE_SEEN, QUEUE
 from queues.workload_kinds import KINDS
 from tests.support.cluster.readiness import CountedTrigger, FixedReadiness
 from tests.support.http.asking import SetClock

@@ -65,7 +65,7 @@ class Surroundings:
         self.deleted: list[str] = []
         self.readers, self.writers = ByHand(), ByHand()
         self.work_queue = WorkQueue(self.clock.monotonic)
-        self.server.store.progress.attach("pods", cast(Any, _Pods(self)))
+        self.server.store.watch_progress.attach("pods", cast(Any, _Pods(self)))
         leases = cast(Leases, SimpleNamespace(list=self._list, annotate=self._annotate, delete=self._delete))
         self.context = context_with(
             store=self.server.store,

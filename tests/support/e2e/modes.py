@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queues import labels as names
+from queues import well_known
 from queues.mode import Mode
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.sandbox import Sandbox
@@ -17,7 +17,7 @@ MOST = "60"
 
 def mode_of(pod: Object) -> Mode:
     """The mode in which this member was created, by what it has."""
-    if names.MARKER in str(pod["spec"]["containers"][0].get("resources", {})):
+    if well_known.MARKER in str(pod["spec"]["containers"][0].get("resources", {})):
         return Mode.EXTENDER
     return Mode.SCHEDULER if pod["spec"]["schedulerName"] == "sluice" else Mode.GATE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from queues import labels as names
+from queues import well_known
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
@@ -60,9 +60,9 @@ class Policies:
     def _is_known(self, name: str) -> bool:
         """Whether a pod that names the policy would be marked for it."""
         pod = self._sandbox.pod(
-            "probe", "default", dry=True, annotations={names.SCHEDULER_POLICY: name}
+            "probe", "default", dry=True, annotations={well_known.SCHEDULER_POLICY: name}
         ).must(201)
-        return names.SCORED in _requests(pod.body)
+        return well_known.SCORED in _requests(pod.body)
 
 
 def _requests(pod: Object) -> Object:

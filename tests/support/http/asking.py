@@ -22,8 +22,8 @@ from cluster.scoring.event_handlers import NodeEventHandler
 from cluster.scoring.node_scoring import NodeScoring
 from cluster.scoring.objects import Node
 from extender.routes import handlers as extender_handlers
-from queues.labels import QUEUE
 from queues.membership import MembershipSettings
+from queues.well_known import QUEUE
 from queues.workload_kinds import KINDS
 from server.app import Handler, create_app
 from tests.support.cluster.readiness import CountedTrigger, FixedReadiness

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.pods.reservations import holds_reservation
+from controller.pods.nominations import holds_reservation
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, member
 

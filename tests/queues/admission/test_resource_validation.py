@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from queues.admission.quota import (
+from queues.admission.resource_validation import (
     Quota,
     QuotaFamily,
     quota_of,

@@ -23,7 +23,7 @@ def holds_reservation(member: Member) -> bool:
     return bool(member.nominated) and member.waiting and not member.leaving
 
 
-class Reservations:
+class Nominations:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
     def __init__(self, context: ControllerContext) -> None:

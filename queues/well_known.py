@@ -34,7 +34,7 @@ MARKER = "sluice.dev/member"
 SCORED = "sluice.dev/scored"
 #: The annotation by which a pod, a PodGroup or a workload names its own scheduling policy.
 SCHEDULER_POLICY = "volcano.sh/scheduler-policy"
-WOKEN = "sluice.dev/woken"
+RETRIED_FOR = "sluice.dev/woken"
 SUSPENDED = "sluice.dev/suspended"
 GUARD = "sluice.dev/guard"
 MEMBER_NAMESPACE = "sluice.dev/member-namespace"
