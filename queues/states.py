@@ -1,9 +1,8 @@
 """The states of a queue and the actions that lead from one to another.
 
-The tables of states and actions stand here, and for users in docs/states.md: `ABILITIES` (what a state
-allows, for a queue that has an unbroken chain, ancestors that are Open and no stop policy) and `ACTIONS` (the
-desired state that an action sets). `Desired` is what an operator wants, and all that is ever edited. `State`
-is derived (`queues.verdict`).
+`Desired` is what an operator wants, and all that is ever edited. `State` is derived; what each allows follows
+from `queues.verdict`. `ACTIONS` says which desired state an action sets. For users both tables are in
+docs/states.md.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
 
 
 class Desired(StrEnum):
@@ -66,26 +64,6 @@ class Action(StrEnum):
     SUSPEND = "SuspendQueue"
     RESUME = "ResumeQueue"
 
-
-class Abilities(NamedTuple):
-    """One row of the table of states."""
-
-    default: bool
-    may_be_set: bool
-    accepts: bool
-    may_be_deleted: bool
-    schedules: bool
-
-
-ABILITIES: Mapping[State, Abilities] = MappingProxyType(
-    {
-        State.OPEN: Abilities(True, True, True, False, True),
-        State.SUSPENDED: Abilities(False, True, True, False, False),
-        State.CLOSING: Abilities(False, False, False, False, True),
-        State.CLOSED: Abilities(False, True, False, True, True),
-        State.UNKNOWN: Abilities(False, False, False, False, False),
-    }
-)
 
 _NOTHING = None
 

@@ -29,7 +29,7 @@ from queues.namespace_selectors import (
 )
 from queues.policies.policy_set import GLOBAL_KEY, read_policies
 from queues.policies.resolution import resolve_policy
-from queues.states import ABILITIES, ACTIONS, Action, State
+from queues.states import ACTIONS, Action, State
 from queues.status.acknowledgement import ObstacleReason
 from queues.status.conditions import not_acknowledged_condition
 from queues.status.policy_condition import POLICY_RESOLVED, policy_condition
@@ -38,6 +38,7 @@ from queues.verdict import CauseKind, verdict
 from server.app import create_app
 from server.settings import RANGES, Settings
 from tests.support.paths import ROOT
+from tests.support.rules.abilities import abilities
 
 PAGE = (ROOT / "docs" / "reference.md").read_text()
 
@@ -56,7 +57,7 @@ def words(section: str) -> set[str]:
 def test_each_state_has_its_row_of_abilities() -> None:
     """The table of states is the code's."""
     told = {row[0]: [cell == "yes" for cell in row[1:]] for row in rows("States")}
-    assert told == {state.value: list(ABILITIES[state]) for state in State}
+    assert told == {state.value: list(abilities(state)) for state in State}
 
 
 def test_each_action_has_its_row() -> None:

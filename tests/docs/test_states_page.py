@@ -21,7 +21,7 @@ from queues.drain.progress import DRAINED
 from queues.messages import remedy_command
 from queues.namespace_selectors import compile_selector
 from queues.queue import Queue
-from queues.states import ABILITIES, ACTIONS, Action, Desired, ParkedPods, State, StopPolicy
+from queues.states import ACTIONS, Action, Desired, ParkedPods, State, StopPolicy
 from queues.status import changes
 from queues.status.conditions import (
     ACCEPTING,
@@ -38,6 +38,7 @@ from tests.support.docs.pages import (
     tables_of,
     yes,
 )
+from tests.support.rules.abilities import abilities
 
 PAGE = (DOCS / "states.md").read_text()
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -103,7 +104,7 @@ def state_of(rows: list[Row], case: Case) -> str:
 def test_each_state_has_its_abilities() -> None:
     """All states in their order, all five columns."""
     told = {row[0]: row[1:] for row in tables("States")[0]}
-    assert told == {state.value: [yes(one) for one in ABILITIES[state]] for state in State}
+    assert told == {state.value: [yes(one) for one in abilities(state)] for state in State}
 
 
 def test_the_rule_of_the_states_is_the_verdicts() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from queues.admission.queue_edits import deletion_refusal
 from queues.queue import Queue
 from queues.states import (
-    ABILITIES,
     ACTION_OF_EDIT,
     ACTIONS,
     Action,
@@ -17,6 +15,7 @@ from queues.states import (
     edit_allowed,
     own_state,
 )
+from tests.support.rules.abilities import abilities
 from tests.support.rules.cases import (
     CLOSED,
     OPEN,
@@ -66,22 +65,14 @@ DEED_CELLS = [
     for state, result in zip(COLUMNS, results, strict=True)
 ]
 
-#: A queue that shows each state, its chain whole (but for Unknown) and its ancestors Open; members live.
-EXAMPLES = {
-    "Open": (queue("q", desired=OPEN), True),
-    "Suspended": (queue("q", desired=SUSPENDED), True),
-    "Closing": (queue("q", desired=CLOSED), True),
-    "Closed": (queue("q", desired=CLOSED), False),
-    "Unknown": (queue("q", "ghost", desired=OPEN), True),
-}
 #: The desired state behind each own state.
 BEHIND = {"Open": OPEN, "Suspended": SUSPENDED, "Closing": CLOSED, "Closed": CLOSED, "Unknown": OPEN}
 
 
 @pytest.mark.parametrize(("state", "question", "answer"), STATE_CELLS)
 def test_the_table_of_states_is_the_designs(state: str, question: str, answer: bool) -> None:
-    """Each cell of what a state allows is the one of the design."""
-    assert getattr(ABILITIES[State(state)], question) is answer
+    """What the verdict, deletions, `Desired` and a queue that says nothing allow is what the design says."""
+    assert getattr(abilities(State(state)), question) is answer
 
 
 @pytest.mark.parametrize(("action", "state", "result"), DEED_CELLS)
@@ -101,51 +92,14 @@ def test_the_tables_know_no_other_states_and_actions() -> None:
 
 def test_the_tables_are_read_only() -> None:
     """A table is a value: writing to it fails."""
-    for table in (ABILITIES, ACTIONS, ACTION_OF_EDIT):
+    for table in (ACTIONS, ACTION_OF_EDIT):
         with pytest.raises(TypeError):
             table[next(iter(table))] = None  # type: ignore[index]
 
 
-@pytest.mark.parametrize("state", rows(STATES))
-def test_an_example_of_each_state_shows_it(state: str) -> None:
-    """The examples of this file do show the states they stand for."""
-    example, live = EXAMPLES[state]
-    assert asked(tree(example), "q", live=live).state == state
-
-
-@pytest.mark.parametrize(("state", "answer"), [(s, a) for s, q, a in STATE_CELLS if q == "accepts"])
-def test_a_queue_accepts_as_its_row_says(state: str, answer: bool) -> None:
-    """The verdict takes submissions where the row of its state does."""
-    example, live = EXAMPLES[state]
-    assert asked(tree(example), "q", live=live).accepts is answer
-
-
-@pytest.mark.parametrize(("state", "answer"), [(s, a) for s, q, a in STATE_CELLS if q == "schedules"])
-def test_a_queue_schedules_as_its_row_says(state: str, answer: bool) -> None:
-    """The verdict schedules where the row of its state does."""
-    example, live = EXAMPLES[state]
-    assert asked(tree(example), "q", live=live).schedules is answer
-
-
-@pytest.mark.parametrize(("state", "answer"), [(s, a) for s, q, a in STATE_CELLS if q == "may_be_deleted"])
-def test_a_queue_may_be_deleted_as_its_row_says(state: str, answer: bool) -> None:
-    """A deletion is let through where the row of its state does."""
-    example, live = EXAMPLES[state]
-    assert (deletion_refusal(asked(tree(example), "q", live=live), children=()) is None) is answer
-
-
-@pytest.mark.parametrize(("state", "answer"), [(s, a) for s, q, a in STATE_CELLS if q == "may_be_set"])
-def test_what_may_be_set_is_what_can_be_desired(state: str, answer: bool) -> None:
-    """`spec.state` takes the states that may be set and no other."""
-    assert (state in list(Desired)) is answer
-
-
-@pytest.mark.parametrize(("state", "answer"), [(s, a) for s, q, a in STATE_CELLS if q == "default"])
-def test_the_default_is_what_a_queue_desires_unasked(state: str, answer: bool) -> None:
-    """A queue whose spec says nothing desires the default state, and has no stop policy."""
-    unasked = Queue(name="q")
-    assert (unasked.desired == state) is answer
-    assert unasked.stop_policy is StopPolicy.NONE
+def test_a_queue_that_says_nothing_has_no_stop_policy() -> None:
+    """Beside the default state, which the table has."""
+    assert Queue(name="q").stop_policy is StopPolicy.NONE
 
 
 OWN_STATES = [
