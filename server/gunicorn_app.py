@@ -12,11 +12,17 @@ log, and a kubelet restarts the container and counts the restarts.
 | while the server is being stopped            | the server ends as it would have        |
 
 This holds for each worker anew: one that replaces another has a start of its own.
+
+A new worker has the master's signal handlers until it has its own. They would note a SIGTERM for the master's
+loop, which does not run in the worker. So `HELD_SIGNALS` are blocked from before the fork on: the worker
+takes them once its handlers are there (`Worker.init_signals`), the master at once.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +34,7 @@ from server.http.authorization import ClientCertificates
 from server.http.limits import Limits
 from server.http.refusals import Count
 from server.http.responses import WsgiApp
-from server.http.worker import Worker
+from server.http.worker import HELD_SIGNALS, Worker
 
 Hooks = Mapping[str, Callable[..., Any]]
 
@@ -93,9 +99,25 @@ class ServedApp(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         for name, value in self._settings.items():
             if value is not None:
                 self.cfg.set(name, value)
+        self.cfg.set("pre_fork", _holding_signals(self.cfg.pre_fork))
 
     def load(self) -> WsgiApp:
         return self._app
+
+
+def _holding_signals(pre_fork: Callable[..., Any]) -> Callable[..., Any]:
+    """The hook `pre_fork`, which also blocks `HELD_SIGNALS`; gunicorn calls it right before the fork."""
+    os.register_at_fork(after_in_parent=_release_signals)
+
+    def hold(server: Any, worker: Any) -> None:
+        pre_fork(server, worker)
+        signal.pthread_sigmask(signal.SIG_BLOCK, HELD_SIGNALS)
+
+    return hold
+
+
+def _release_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_SIGNALS)
 
 
 class BootWatch:

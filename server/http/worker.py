@@ -43,6 +43,8 @@ SPARE_FILES = 128  # for everything that is not a connection
 #: The size of a socket's buffers; the kernel doubles it. It is less than the loop reads at a time, so the
 #: loop reads each connection once per turn; and unsent bytes in the kernel, which we cannot count, stay few.
 SOCKET_BUFFER_BYTES = 96 * 1024
+#: Blocked around the fork (`server.gunicorn_app`): those that end a worker.
+HELD_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -52,6 +54,10 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
     Everything except hooks and large bodies (`large_bodies`) runs on the main thread. SIGINT and SIGQUIT end
     it at once.
     """
+
+    def init_signals(self) -> None:
+        super().init_signals()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_SIGNALS)
 
     def run(self) -> None:
         sys.setswitchinterval(SWITCH_INTERVAL)

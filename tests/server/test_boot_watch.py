@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -66,6 +67,20 @@ def test_a_worker_that_dies_after_it_was_ready_is_replaced() -> None:
         os.kill(first, signal.SIGKILL)
         assert worker(process) != first
         assert process.poll() is None
+
+
+def test_a_worker_that_is_told_to_end_as_soon_as_it_is_forked_ends() -> None:
+    """Until its handlers are there, those of the master would take the signal, and do nothing with it."""
+    with booted("told") as process:
+        first = worker(process)
+        said(process, "^ready$")
+        impatient = threading.Timer(SECONDS, process.kill)
+        impatient.start()
+        try:
+            assert worker(process) != first
+        finally:
+            impatient.cancel()
+            impatient.join()
 
 
 def test_a_stop_is_no_failed_start() -> None:

@@ -1,8 +1,9 @@
 """A server whose worker dies as it is told. A script.
 
-    python -m tests.support.http.booting_worker start|later
+    python -m tests.support.http.booting_worker start|later|told
 
 `start`: each worker dies at its start, before it is ready. `later`: each is ready at once, and lives.
+`told`: the first gets SIGTERM as soon as it is a process of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ def main() -> None:
         boot.set_ready()
         print("ready", file=sys.stderr, flush=True)
 
-    hooks = {**boot.hooks(), "post_worker_init": start}
+    def fork(_server: Any, worker: Any) -> None:
+        if sys.argv[1] == "told" and worker.age == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    hooks = {**boot.hooks(), "post_fork": fork, "post_worker_init": start}
     ServedApp(lambda _environ, _start: [], settings=gunicorn_settings(bind="127.0.0.1:0", hooks=hooks)).run()
 
 
