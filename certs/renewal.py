@@ -37,9 +37,13 @@ from cluster.coordination.replicas import OtherReplicas
 from cluster.exceptions import ClusterError
 from cluster.metrics import Metrics
 
-#: Somebody may apply the webhooks again, without our authority.
-CHECK_SECONDS = 30.0
+#: Somebody may apply the webhooks again, without our authority: each call of them fails until they have it.
+CHECK_SECONDS = 5.0
 RETRY_SECONDS = 1.0
+#: For so long after a start they are looked at every `RETRY_SECONDS`: an upgrade brings new ones then.
+UPGRADE_SECONDS = 60.0
+#: Between two tries of what only somebody else can mend.
+LASTING_SECONDS = 30.0
 #: The worker looks at the files of the certificate every second; from then on it serves the new one.
 SERVED_SECONDS = 5.0
 #: The log says so once a day from then on.
@@ -100,6 +104,8 @@ class CertificateRenewal:
         self._issuer: str | None = None
         self._expires: datetime | None = None
         self._warned_at = float("-inf")
+        #: Until when webhooks may be new, in monotonic seconds.
+        self._upgrade_until = float("-inf")
         #: Without a success in between.
         self._failures = 0
         self._stopped = threading.Event()
@@ -136,6 +142,7 @@ class CertificateRenewal:
         self._read_served()
 
     def start(self) -> None:
+        self._upgrade_until = time.monotonic() + UPGRADE_SECONDS
         self._thread.start()
 
     def stop(self) -> None:
@@ -167,9 +174,8 @@ class CertificateRenewal:
         """Count it; returns the seconds until the next try. `lasting`: only somebody else can end it."""
         self._metrics.failed("certificates")
         self._failures += 1
-        return (
-            CHECK_SECONDS if lasting else min(CHECK_SECONDS, RETRY_SECONDS * 2 ** min(self._failures - 1, 10))
-        )
+        again = RETRY_SECONDS * 2 ** min(self._failures - 1, 10)
+        return LASTING_SECONDS if lasting else min(LASTING_SECONDS, again)
 
     def _updated(self) -> float:
         if self._settings.given is not None:
@@ -184,7 +190,11 @@ class CertificateRenewal:
         _log_changed(update.changed)
         if update.error is not None:
             raise update.error
-        return RETRY_SECONDS if update.again else CHECK_SECONDS
+        return RETRY_SECONDS if update.again else self._pause()
+
+    def _pause(self) -> float:
+        """The seconds until the webhooks are looked at again."""
+        return RETRY_SECONDS if time.monotonic() < self._upgrade_until else CHECK_SECONDS
 
     def _update_folder(self) -> float:
         settings = self._settings
@@ -192,7 +202,7 @@ class CertificateRenewal:
         self._note(AuthorityState(authority))
         self._read_served()
         _log_changed(register(self._client, certificate=authority.certificate))
-        return CHECK_SECONDS
+        return self._pause()
 
     def _new_shared(self) -> SharedAuthority:
         settings = self._settings

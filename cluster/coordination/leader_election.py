@@ -7,7 +7,8 @@ Invariants
 - Another replica takes the Lease as soon as it has expired: the tries are `RETRY_SECONDS` apart, and one is
   made when the Lease ends.
 - `stop()` releases the Lease, so that another replica need not wait until it expires. A replica that is not
-  `eligible` (it has not read the cluster and could not lead) releases it too, and takes none.
+  `eligible` (it has not read the cluster and could not lead) releases it too, and takes none. A write whose
+  answer was lost may have taken the Lease: it is released like one that is known to be ours.
 
 The protocol is client-go's leader election.
 """
@@ -60,6 +61,8 @@ class LeaderElector:
         self._listeners: list[Callable[[], object]] = []
         self._observed = ObservedLease(clock, sightings=sightings)
         self._leading_until = 0.0
+        #: Whether the Lease may be ours: a write of it was sent, and we have not seen another holder since.
+        self._may_hold = False
         #: How long the Lease of another leader lasts if it is not renewed; infinity if there is none.
         self._other_lasts = math.inf
         #: How many times this replica became leader; counted before `leading` is True.
@@ -144,10 +147,13 @@ class LeaderElector:
         try:
             lease = self._leases.get(LEASE_NAME)
         except NotFound:
+            self._may_hold = True
             self._leases.create(LEASE_NAME, holder=self._identity, seconds=LEASE_SECONDS, extra={})
             return True
         if not self._is_free(lease):
+            self._may_hold = False
             return False
+        self._may_hold = True
         self._leases.renew(
             LEASE_NAME,
             holder=self._identity,
@@ -167,7 +173,7 @@ class LeaderElector:
         return False
 
     def _give_up(self) -> None:
-        if self.leading:
+        if self.leading or self._may_hold:
             self._release()
 
     def _release(self) -> None:
@@ -177,6 +183,7 @@ class LeaderElector:
             if lease.holder == self._identity:
                 version = lease.metadata.resource_version
                 self._leases.renew(LEASE_NAME, holder="", seconds=1, extra={}, version=version)
+            self._may_hold = False
         except ClusterError as exc:
             log.warning("the leader's Lease could not be given up: %s", exc)
         except Exception:

@@ -4,14 +4,14 @@ Invariants
 - `debian-packages.txt` names each with its version and the hash of its file; a file with another hash is an
   error, whether it was just downloaded or is in the cache.
 - Nothing is installed, and no file outside the given folder is written: `apt-get download` and `dpkg-deb -x`.
-- Where this machine's apt cannot download a package (it has no lists yet, or old ones, or is not Debian 12),
-  Debian's archive is read with lists of our own, in the given folder. Their signatures are not checked: the
-  hash of each package is.
+- Packages come from where this machine's apt takes its own. Where that cannot download one (it has no lists
+  yet, or old ones), lists of our own are read from the same sources, into the given folder.
 
 | case                                 | what happens                                          |
 |--------------------------------------|-------------------------------------------------------|
 | all files are in the cache           | no network is needed                                  |
 | no apt-get or dpkg-deb               | `BuildFailed`: Debian 12 (or what knows its packages) |
+| apt is set up with no source         | `BuildFailed` says so, and which sources are needed   |
 | the archive has only a newer version | `BuildFailed` with apt's message: pin the newer one   |
 | a file has another hash              | `BuildFailed` with its name; the file is removed      |
 """
@@ -29,11 +29,8 @@ from localcluster.exceptions import BuildFailed
 
 PINS = Path(__file__).with_name("debian-packages.txt")
 ARCHITECTURE = "amd64"
-ARCHIVE = "http://deb.debian.org"
-SOURCES = tuple(
-    f"deb [trusted=yes arch={ARCHITECTURE}] {ARCHIVE}/{suite} main"
-    for suite in ("debian bookworm", "debian bookworm-updates", "debian-security bookworm-security")
-)
+#: The suites that have the pinned versions.
+SUITES = ("bookworm", "bookworm-updates", "bookworm-security")
 
 
 @dataclass(frozen=True)
@@ -75,30 +72,30 @@ def ensure_downloaded(packages: Sequence[Package], folder: Path) -> list[Path]:
         except BuildFailed as exc:
             if shutil.which("apt-get") is None:
                 raise
-            _download_from_debian(missing, folder, reason=str(exc))
+            _download_with_new_lists(missing, folder, reason=str(exc))
     return [checked_file(each, folder) for each in packages]
 
 
-def _download_from_debian(names: Sequence[str], folder: Path, *, reason: str) -> None:
-    """With lists of our own; `reason`: why apt's own do not do."""
+def _download_with_new_lists(names: Sequence[str], folder: Path, *, reason: str) -> None:
+    """With lists of our own, of the machine's sources; `reason`: why apt's own lists do not do."""
     apt = folder.absolute() / "apt"
     for each in ("lists/partial", "cache/archives/partial"):
         (apt / each).mkdir(parents=True, exist_ok=True)
-    (apt / "sources.list").write_text("".join(f"{line}\n" for line in SOURCES))
     settings = {
-        "Dir::Etc::SourceList": str(apt / "sources.list"),
-        "Dir::Etc::SourceParts": "/dev/null",
         "Dir::State::Lists": str(apt / "lists"),
         "Dir::Cache": str(apt / "cache"),
         "APT::Architecture": ARCHITECTURE,
         "APT::Architectures": ARCHITECTURE,
     }
     apt_get = ["apt-get", *(f"-o{name}={value}" for name, value in settings.items())]
+    needed = f"real nodes are made of packages of Debian's suites {', '.join(SUITES)}"
+    if not run([*apt_get, "indextargets", "--format", "$(SITE)"]).strip():
+        raise BuildFailed(f"{reason}\nThis machine's apt is set up with no source, and {needed}")
     try:
         run([*apt_get, "update", "-q"])
         run([*apt_get, "download", "-q", *names], cwd=folder)
     except BuildFailed as exc:
-        raise BuildFailed(f"{reason}\nWith new lists from {ARCHIVE}: {exc}") from exc
+        raise BuildFailed(f"{reason}\nWith new lists of this machine's sources: {exc}\n{needed}") from exc
 
 
 def find_file(package: Package, folder: Path) -> Path | None:
@@ -117,7 +114,8 @@ def checked_file(package: Package, folder: Path) -> Path:
     return file
 
 
-def run(command: Sequence[str], *, cwd: Path | None = None) -> None:
+def run(command: Sequence[str], *, cwd: Path | None = None) -> str:
+    """Its standard output. Raises `BuildFailed` if it cannot be run or fails."""
     program = shutil.which(command[0])
     if program is None:
         raise BuildFailed(f"there is no {command[0]} here; real nodes are made of Debian's packages")
@@ -134,3 +132,4 @@ def run(command: Sequence[str], *, cwd: Path | None = None) -> None:
             f"{' '.join(command)[:200]} failed: {done.stderr.strip()}\n"
             f"If the archive has only a newer version, set that one in {PINS.name}."
         )
+    return done.stdout

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from certs.authority import expires, fingerprint, split
-from certs.renewal import CHECK_SECONDS, RETRY_SECONDS, CertificateRenewal, CertificateSettings
+from certs.renewal import (
+    CHECK_SECONDS,
+    LASTING_SECONDS,
+    RETRY_SECONDS,
+    UPGRADE_SECONDS,
+    CertificateRenewal,
+    CertificateSettings,
+)
 from cluster.exceptions import Unreachable
 from cluster.metrics import Metrics
 from tests.support.certs.stored_objects import StoredObjects
@@ -113,7 +120,7 @@ def test_an_authority_that_cannot_be_used_is_said_and_what_is_served_stays(
     replica.rounds()
     before = (replica.folder / "serving.crt").read_bytes()
     replica.api.patch(SECRET, {"data": {"tls.key": ""}})
-    assert replica.renewal._update() == CHECK_SECONDS
+    assert replica.renewal._update() == LASTING_SECONDS
     assert "tls.key" in caplog.text or "tls.crt" in caplog.text
     assert (replica.folder / "serving.crt").read_bytes() == before
     assert replica.metrics.registry.get_sample_value("sluice_failures_total", {"step": "certificates"}) == 1
@@ -125,3 +132,17 @@ def test_an_api_server_that_does_not_answer_is_asked_again_soon(replica: Replica
 
     replica.api.before = fail
     assert replica.renewal._update() == RETRY_SECONDS
+
+
+def test_after_a_start_the_webhooks_are_looked_at_every_second(
+    replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upgrade brings new ones beside new replicas; without `caBundle` each call of them fails."""
+    monkeypatch.setattr("certs.renewal.time.monotonic", lambda: now)
+    monkeypatch.setattr(replica.renewal, "_run", lambda: None)
+    now = 1000.0
+    replica.renewal.start()
+    replica.rounds()
+    assert replica.renewal._update() == RETRY_SECONDS
+    now += UPGRADE_SECONDS
+    assert replica.renewal._update() == CHECK_SECONDS

@@ -171,6 +171,41 @@ def test_a_lease_that_is_taken_while_its_elector_is_stopped_is_given_up() -> Non
     assert not elector.running
 
 
+class TakenWithoutAnAnswer(TakenSlowly):
+    """A Lease whose writes are stored, and whose answers are lost while `away`."""
+
+    def create(self, *_: Any, holder: str, **__: Any) -> Lease:
+        return self.renew(holder=holder)
+
+    def renew(self, *_: Any, holder: str, **__: Any) -> Lease:
+        self.holders.append(holder)
+        self._ask()
+        return self.get()
+
+
+def test_a_lease_that_a_write_without_an_answer_has_taken_is_given_up() -> None:
+    """Its elector never led. Others would wait for six seconds until it has expired."""
+    kept = TakenWithoutAnAnswer()
+    kept.away = True
+    elector = LeaderElector(cast(Leases, kept), identity="one", clock=lambda: 1000.0)
+    assert not elector._try_acquire()
+    kept.away = False
+    elector._give_up()
+    assert kept.holders == ["one", ""]
+
+
+def test_a_lease_of_another_is_left_alone_by_who_stops() -> None:
+    """Also after a write of ours that it may have been stored on top of."""
+    kept = TakenWithoutAnAnswer()
+    kept.away = True
+    elector = LeaderElector(cast(Leases, kept), identity="one", clock=lambda: 1000.0)
+    assert not elector._try_acquire()
+    kept.away = False
+    kept.holders.append("other")
+    elector._give_up()
+    assert kept.holders == ["one", "other"]
+
+
 def presence(kept: Kept, lists: Lists, clock: Callable[[], float]) -> ReplicaLease:
     return ReplicaLease(
         cast(Leases, kept), identity="one", clock=clock, report=ReplicaReport, relist_queues=lists

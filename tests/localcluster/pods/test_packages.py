@@ -38,29 +38,44 @@ def test_without_apt_get_the_error_says_what_real_nodes_need(
         packages.ensure_downloaded([PINNED], tmp_path)
 
 
-def test_where_the_machines_apt_cannot_debians_archive_is_read_with_lists_of_our_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def apt_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One that knows no package with the machine's own lists, and notes in `calls` what it is asked."""
+    script = tmp_path / "bin" / "apt-get"
+    script.parent.mkdir()
+    script.write_text(APT_GET.format(folder=tmp_path, file=PINNED.file_names[0]))
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin:/bin")
+    return script
+
+
+def test_where_the_machines_lists_do_not_do_its_sources_are_read_with_lists_of_our_own(
+    apt_get: Path, tmp_path: Path
 ) -> None:
-    """A new machine has no lists, and another system has other packages."""
-    apt_get = tmp_path / "bin" / "apt-get"
-    apt_get.parent.mkdir()
-    apt_get.write_text(APT_GET.format(calls=tmp_path / "calls", file=PINNED.file_names[0]))
-    apt_get.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{apt_get.parent}:/usr/bin:/bin")
+    """A new machine has no lists."""
+    (tmp_path / "sites").write_text("https://archive.example.com/debian\n")
     [file] = packages.ensure_downloaded([PINNED], tmp_path / "downloads")
     assert file.read_bytes() == CONTENT
-    own, update, download = (tmp_path / "calls").read_text().splitlines()
+    own, _, update, download = (tmp_path / "calls").read_text().splitlines()
     assert own == "download -q runc=1:1.1.5+ds1-1"
     lists = f"-oDir::State::Lists={tmp_path / 'downloads' / 'apt' / 'lists'}"
-    assert f" {lists} " in update
-    assert f" {lists} " in download
+    assert f"{lists} " in update
+    assert f"{lists} " in download
 
 
-#: Knows no package with the machine's own lists.
+def test_where_apt_has_no_source_the_error_says_so(apt_get: Path, tmp_path: Path) -> None:
+    with pytest.raises(BuildFailed, match=r"apt is set up with no source.*bookworm-security"):
+        packages.ensure_downloaded([PINNED], tmp_path / "downloads")
+    assert " update " not in (tmp_path / "calls").read_text()
+
+
 APT_GET = """#!/bin/sh
-echo "$*" >> '{calls}'
+echo "$*" >> '{folder}/calls'
 [ "$1" != download ] || {{ echo "E: Unable to locate package" >&2; exit 100; }}
-case "$*" in *" download "*) printf "a package" > '{file}' ;; esac
+case "$*" in
+*" indextargets "*) [ ! -e '{folder}/sites' ] || cat '{folder}/sites' ;;
+*" download "*) printf "a package" > '{file}' ;;
+esac
 """
 
 
