@@ -138,9 +138,9 @@ def test_after_a_start_the_webhooks_are_looked_at_every_second(
     replica: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An upgrade brings new ones beside new replicas; without `caBundle` each call of them fails."""
+    now = 1000.0
     monkeypatch.setattr("certs.renewal.time.monotonic", lambda: now)
     monkeypatch.setattr(replica.renewal, "_run", lambda: None)
-    now = 1000.0
     replica.renewal.start()
     replica.rounds()
     assert replica.renewal._update() == RETRY_SECONDS

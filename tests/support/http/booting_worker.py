@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from server.gunicorn_app import BootWatch, ServedApp, gunicorn_settings
@@ -29,7 +30,7 @@ def main() -> None:
         if sys.argv[1] == "told" and worker.age == 1:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    hooks = {**boot.hooks(), "post_fork": fork, "post_worker_init": start}
+    hooks: dict[str, Callable[..., Any]] = {**boot.hooks(), "post_fork": fork, "post_worker_init": start}
     ServedApp(lambda _environ, _start: [], settings=gunicorn_settings(bind="127.0.0.1:0", hooks=hooks)).run()
 
 
