@@ -9,8 +9,8 @@ from datetime import datetime
 
 from cluster.cache.store import Store
 from cluster.metrics import Metrics
+from queues.causes import CauseKind
 from queues.policies.policy_set import PolicySet
-from queues.verdict import CauseKind
 
 
 def set_gauges(store: Store, metrics: Metrics) -> None:

@@ -43,10 +43,10 @@ from cluster.cache.trimming import NAME
 from cluster.exceptions import Unreadable
 from cluster.objects import Pod
 from extender.wire import FilterArgs, FilterResult
+from queues.causes import Cause, CauseKind, MissingAction
 from queues.membership import Membership, Source
-from queues.messages import MissingAction, missing_action_text, stop_text
+from queues.messages import missing_action_text, stop_text
 from queues.policies.actions import missing_action
-from queues.verdict import Cause, CauseKind
 
 #: A stop's text is repeated for each node: more than 40,000 nodes with the longest there is.
 ANSWER_BYTES = 24 * 1024 * 1024

@@ -4,7 +4,8 @@ The extender, the webhooks, the controller and the plugin all decide by these ru
 
 1. `states`: the states, the actions and their tables; `queue`: the fields of a Queue that decide.
 2. `tree`: chains, children, and what breaks a chain.
-3. `verdict`: the one decision for a queue; `snapshot`: the decisions of all queues, for request paths.
+3. `causes`: what stops a pod or refuses work; `verdict`: the one decision for a queue; `snapshot`: the
+   decisions of all queues, for request paths.
 4. `membership`: the queue of a pod or workload; `workload_kinds`; `namespace_access` and
    `namespace_selectors`: the namespaces that may use a queue.
 5. `messages`: the texts that users read; `labels`: the keys that we write; `text`: what others wrote, made

@@ -12,12 +12,10 @@ Promises
 
 from __future__ import annotations
 
-import msgspec
-
+from queues.causes import TRY_AGAIN, Cause, CauseKind, MissingAction
 from queues.membership import valid_name
 from queues.states import State, StopPolicy
 from queues.text import printable, quoted
-from queues.verdict import TRY_AGAIN, Cause, CauseKind
 
 #: The way out where a name cannot be a name.
 NAME_RULE = "names are made of lower case letters, digits, '-' and '.'"
@@ -80,20 +78,6 @@ def refusal_text(cause: Cause, *, state: State, kind: str = "pods") -> str:
     else:
         shown = f"{state}, is to be Closed{reason},"
     return f"queue {quoted(cause.queue)} is {shown} and takes no new {kind}; {_way_out(cause)}"
-
-
-class MissingAction(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod's scheduling policy lacks the action that would schedule it.
-
-    `by`: the queue that names the policy; "" for the global policy, and where the job does (`by_job`).
-    """
-
-    action: str
-    has_requests: bool
-    queue: str
-    policy: str
-    by: str = ""
-    by_job: bool = False
 
 
 def missing_action_text(missing: MissingAction) -> str:

@@ -36,9 +36,9 @@ from collections.abc import Mapping
 import msgspec
 
 from queues.apimachinery.label_selectors import Operator
+from queues.causes import TRY_AGAIN, Cause, CauseKind
 from queues.namespace_selectors import NAME_LABEL, LabelRequirement, NamespaceSelector
 from queues.tree import Chain
-from queues.verdict import TRY_AGAIN, Cause, CauseKind
 
 
 class Restriction(msgspec.Struct, frozen=True):

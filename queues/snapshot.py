@@ -22,12 +22,13 @@ from datetime import datetime
 
 import msgspec
 
+from queues.causes import TRY_AGAIN, Cause
 from queues.messages import stop_text, waiting_warning
 from queues.namespace_access import Restriction, chain_restrictions, namespace_denial
 from queues.queue import Queue
 from queues.states import ParkedPods
 from queues.tree import Chain, Tree
-from queues.verdict import TRY_AGAIN, Cause, Verdict, verdict
+from queues.verdict import Verdict, verdict
 
 
 class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,47 +26,13 @@ Invariants
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
 
 import msgspec
 
+from queues.causes import Cause, CauseKind
 from queues.queue import Queue
 from queues.states import Desired, State, StopPolicy
 from queues.tree import Chain, ChainBreak, Tree
-
-#: The way out where something is not known yet.
-TRY_AGAIN = "try again"
-
-
-class CauseKind(StrEnum):
-    """The kinds of cause; the values are the reasons of conditions and events."""
-
-    SUSPENDED = "Suspended"
-    STOPPED = "Stopped"
-    CLOSED = "Closed"
-    BROKEN = "ChainBroken"
-    NOT_FOUND = "QueueNotFound"
-    NO_PODGROUP = "PodGroupNotFound"
-    NOT_SELECTED = "NamespaceNotSelected"
-
-
-class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Why a queue does not schedule or does not accept.
-
-    `queue` is the queue of the verdict, `by` the one on its chain that is the cause; of `NO_PODGROUP`, the
-    PodGroup. Of `NOT_SELECTED`: the `namespace`, what the selector asks for and the namespace has not
-    (`unmet`), and the command that changes that (`way_out`).
-    """
-
-    kind: CauseKind
-    queue: str
-    by: str
-    policy: StopPolicy = StopPolicy.NONE
-    reason: str = ""
-    broken: ChainBreak | None = None
-    namespace: str = ""
-    unmet: str = ""
-    way_out: str = ""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):

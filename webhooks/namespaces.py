@@ -26,11 +26,11 @@ import msgspec
 from cluster.cache.store import Store
 from cluster.objects import Metadata, Namespace
 from queues import well_known
+from queues.causes import CauseKind
 from queues.membership import VOLCANO_ANNOTATION, valid_name
 from queues.messages import waiting_warning
 from queues.namespace_selectors import NAME_LABEL
 from queues.snapshot import decision_for_namespace
-from queues.verdict import CauseKind
 from webhooks.acceptance import deny_bad_name
 from webhooks.json_patch import patch_map
 from webhooks.review import Answer, Request, decode_object, deny

@@ -55,6 +55,7 @@ from cluster.key_backoff import KeyBackoff
 from cluster.objects import Namespace, Pod, PodGroup, QueueObject, WorkloadObject
 from cluster.readiness import ClusterReadiness, Readiness
 from queues import well_known
+from queues.causes import MissingAction
 from queues.membership import (
     GROUP_ANNOTATION,
     VOLCANO_ANNOTATION,
@@ -66,7 +67,7 @@ from queues.membership import (
     stored_pod_membership,
     workload_membership,
 )
-from queues.messages import MissingAction, has_retry_mark
+from queues.messages import has_retry_mark
 from queues.namespace_selectors import is_reserved_label
 from queues.policies.actions import missing_action
 from queues.policies.policy_set import PolicySet

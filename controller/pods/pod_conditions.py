@@ -28,9 +28,9 @@ from controller.context import (
     pod_subject,
     workload_subject,
 )
+from queues.causes import Cause, CauseKind
 from queues.messages import stop_text
 from queues.snapshot import QueueDecision
-from queues.verdict import Cause, CauseKind
 
 EVENT_REASONS = {
     CauseKind.SUSPENDED: "QueueSuspended",

@@ -51,9 +51,9 @@ from controller.context import ControllerContext, pod_path, pod_subject, queue_s
 from controller.pods.missing_pods import MissingPods
 from controller.pods.ungating import refused_by_us
 from queues.apimachinery.timestamps import parse_timestamp
+from queues.causes import CauseKind
 from queues.snapshot import QueueDecision
 from queues.status.conditions import ACTIVE
-from queues.verdict import CauseKind
 
 #: Requests in a step, and the seconds between two steps.
 RECREATIONS, STEP_SECONDS = 25, 0.5

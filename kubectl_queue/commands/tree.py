@@ -30,12 +30,13 @@ from kubectl_queue.queue_objects import (
     stop_acknowledgement,
 )
 from kubectl_queue.session import Session
+from queues.causes import Cause, CauseKind
 from queues.queue import ROOT, Queue
 from queues.states import State
 from queues.status.stop_status import Acknowledgement, waiting_for
 from queues.text import printable
 from queues.tree import Tree
-from queues.verdict import Cause, CauseKind, Verdict
+from queues.verdict import Verdict
 
 
 def run_tree(session: Session, flags: Flags) -> int:

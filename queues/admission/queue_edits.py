@@ -26,13 +26,14 @@ from collections.abc import Collection
 from datetime import datetime
 
 from queues import well_known
+from queues.causes import CauseKind
 from queues.membership import label_value, valid_name
 from queues.messages import NAME_RULE
 from queues.queue import BUILT_IN, DEFAULT, ROOT, Queue
 from queues.states import Desired, State, StopPolicy, edit_allowed
 from queues.text import quoted
 from queues.tree import Tree
-from queues.verdict import CauseKind, Verdict
+from queues.verdict import Verdict
 
 DEPTH_LIMIT = 5
 REASON, RESUME_AT = "reason", "resumeAt"

@@ -12,7 +12,7 @@ Sources: Volcano's `actions/allocate` and `actions/backfill`, which share the po
 
 from __future__ import annotations
 
-from queues.messages import MissingAction
+from queues.causes import MissingAction
 from queues.policies.resolution import PolicySource, Resolution
 
 ALLOCATE, BACKFILL = "allocate", "backfill"

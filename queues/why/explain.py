@@ -27,13 +27,14 @@ from collections.abc import Iterator
 import msgspec
 
 from queues import well_known
+from queues.causes import Cause, CauseKind
 from queues.membership import valid_name
 from queues.messages import names_missing_action, recreation_command
 from queues.states import ParkedPods, State
 from queues.status.stop_status import Acknowledgement
 from queues.text import printable, quoted
 from queues.tree import Chain
-from queues.verdict import Cause, CauseKind, Verdict
+from queues.verdict import Verdict
 from queues.why.explanation import (
     DEFAULT_SCHEDULER,
     POD,

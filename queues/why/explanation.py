@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
+from queues.causes import CauseKind
 from queues.states import Desired, ParkedPods, State, StopPolicy
 from queues.status.changes import Change
 from queues.status.stop_status import Acknowledgement
@@ -20,7 +21,7 @@ from queues.text import (
     quoted,
 )
 from queues.tree import Tree
-from queues.verdict import CauseKind, Verdict, verdict
+from queues.verdict import Verdict, verdict
 
 #: The scheduler of pods that name none.
 DEFAULT_SCHEDULER = "default-scheduler"

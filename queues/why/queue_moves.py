@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from queues.causes import CauseKind
 from queues.membership import VOLCANO_ANNOTATION, Source, valid_name
 from queues.text import NAME_LIMIT, printable, quoted
-from queues.verdict import CauseKind
 from queues.why.explanation import (
     NAMESPACE,
     POD,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
+from queues.causes import Cause, CauseKind
 from queues.messages import (
     NAME_RULE,
     refusal_text,
@@ -21,7 +22,7 @@ from queues.namespace_access import chain_restrictions, namespace_denial
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
 from queues.status.changes import HISTORY_LIMIT, Change
-from queues.verdict import Cause, CauseKind, Verdict
+from queues.verdict import Verdict
 from queues.why.explanation import (
     ChainMember,
     ObservedQueues,

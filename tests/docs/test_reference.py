@@ -17,6 +17,7 @@ from controller.drain.eviction import REASON, action_label
 from controller.events import DRAIN_EVENTS
 from controller.pods.pod_conditions import EVENT_REASONS
 from queues import well_known
+from queues.causes import CauseKind
 from queues.drain.model import DrainAction
 from queues.drain.progress import DRAINED, DrainProgress
 from queues.namespace_selectors import (
@@ -34,7 +35,7 @@ from queues.status.acknowledgement import ObstacleReason
 from queues.status.conditions import not_acknowledged_condition
 from queues.status.policy_condition import POLICY_RESOLVED, policy_condition
 from queues.tree import Tree
-from queues.verdict import CauseKind, verdict
+from queues.verdict import verdict
 from server.app import create_app
 from server.settings import RANGES, Settings
 from tests.support.paths import ROOT

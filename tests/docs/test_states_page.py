@@ -17,6 +17,7 @@ from controller.events import DRAIN_EVENTS
 from controller.pods.pod_conditions import EVENT_REASONS
 from controller.stops.resume_at import AUTHOR
 from queues import namespace_access, well_known
+from queues.causes import Cause, CauseKind
 from queues.drain.progress import DRAINED
 from queues.messages import remedy_command
 from queues.namespace_selectors import compile_selector
@@ -30,7 +31,7 @@ from queues.status.conditions import (
 )
 from queues.status.policy_condition import POLICY_RESOLVED
 from queues.tree import Tree
-from queues.verdict import Cause, CauseKind, Verdict, verdict
+from queues.verdict import Verdict, verdict
 from tests.support.docs.pages import (
     DOCS,
     Row,

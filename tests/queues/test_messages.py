@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from queues.causes import Cause, CauseKind
 from queues.messages import (
     refusal_text,
     stop_text,
@@ -14,7 +15,7 @@ from queues.queue import Queue
 from queues.states import State
 from queues.text import REASON_LIMIT
 from queues.tree import ChainBreak
-from queues.verdict import Cause, CauseKind, Verdict
+from queues.verdict import Verdict
 from tests.support.rules.cases import (
     CLOSED,
     DRAIN,

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.apimachinery.label_selectors import parse_selector
+from queues.causes import Cause, CauseKind
 from queues.messages import (
     remedy_command,
     stop_text,
@@ -25,7 +26,6 @@ from queues.snapshot import (
 )
 from queues.status.changes import changes_between
 from queues.tree import Tree
-from queues.verdict import Cause, CauseKind
 from tests.support.rules.cases import (
     HOLD,
     HOSTILE,

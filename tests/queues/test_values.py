@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from queues.admission.accepted_work import Owner
+from queues.causes import Cause, CauseKind
 from queues.membership import Membership, MembershipSettings, PodFacts, Source
 from queues.queue import IMPLIED_ROOT, Queue
 from queues.snapshot import QueueSnapshot
 from queues.status.conditions import active_condition
 from queues.tree import ChainBreak
-from queues.verdict import Cause, CauseKind
 from tests.support.rules.cases import (
     NOW,
     asked,

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from queues.causes import Cause, CauseKind
 from queues.queue import Queue
 from queues.states import Desired, State, StopPolicy
 from queues.tree import Tree
-from queues.verdict import Cause, CauseKind, Verdict
+from queues.verdict import Verdict
 from tests.support.rules.cases import (
     CLOSED,
     DRAIN,

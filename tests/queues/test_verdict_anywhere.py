@@ -9,10 +9,11 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from queues.causes import CauseKind
 from queues.queue import Queue
 from queues.states import own_state
 from queues.tree import Tree
-from queues.verdict import CauseKind, Verdict
+from queues.verdict import Verdict
 from tests.support.rules.cases import (
     CLOSED,
     DRAIN,

@@ -22,8 +22,8 @@ import msgspec
 from cluster.cache.store import Store
 from cluster.objects import Metadata
 from queues import well_known
+from queues.causes import Cause, CauseKind
 from queues.messages import stop_text
-from queues.verdict import Cause, CauseKind
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 

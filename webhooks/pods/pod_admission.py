@@ -30,9 +30,9 @@ from cluster.cache.store import Store
 from cluster.inflight.admissions import admission_request
 from cluster.objects import Pod
 from queues import well_known
+from queues.causes import Cause, CauseKind
 from queues.membership import Membership, submitted_pod_membership, valid_name
 from queues.messages import stop_text, truncate_warning, waiting_warning
-from queues.verdict import Cause, CauseKind
 from webhooks.acceptance import Submission, accept, deny_bad_name, deny_unknown_namespace
 from webhooks.json_patch import PatchStep, join_patches
 from webhooks.pods.pod_patch import (

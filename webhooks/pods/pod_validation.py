@@ -22,6 +22,7 @@ import msgspec
 from cluster.cache.store import Store
 from cluster.objects import Pod
 from queues import well_known
+from queues.causes import Cause, CauseKind
 from queues.membership import (
     MIRROR_ANNOTATION,
     NAMING_ANNOTATIONS,
@@ -32,7 +33,6 @@ from queues.membership import (
     submitted_pod_membership,
 )
 from queues.messages import stop_text
-from queues.verdict import Cause, CauseKind
 from webhooks.pods.pod_patch import has_gate
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings

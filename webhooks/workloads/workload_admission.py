@@ -49,10 +49,10 @@ from cluster.cache.workloads import is_live, recorded_queue, workload_facts
 from cluster.exceptions import Unreadable
 from cluster.inflight.admissions import admission_request
 from cluster.objects import WorkloadObject
+from queues.causes import Cause, CauseKind
 from queues.membership import Membership, QueueConflict, valid_name, workload_membership
 from queues.messages import truncate_warning, waiting_warning
 from queues.text import printable, quoted
-from queues.verdict import Cause, CauseKind
 from queues.workload_kinds import WorkloadKind, find_kind
 from webhooks.acceptance import (
     Acceptance,

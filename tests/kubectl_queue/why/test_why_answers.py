@@ -23,10 +23,10 @@ from kubectl_queue.why.targets import (
     type_of,
 )
 from queues import well_known
+from queues.causes import CauseKind
 from queues.membership import GROUP_ANNOTATION, KUEUE_LABEL, VOLCANO_ANNOTATION, VOLCANO_LABEL
 from queues.states import Desired, State, StopPolicy
 from queues.status.changes import Change
-from queues.verdict import CauseKind
 from queues.why.explanation import (
     ChainMember,
     ExplainedMembership,

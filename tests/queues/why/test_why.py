@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from queues import well_known
+from queues.causes import Cause, CauseKind
 from queues.namespace_selectors import compile_selector
 from queues.queue import ROOT, Queue
 from queues.states import Desired, ParkedPods, State, StopPolicy
 from queues.status.changes import HISTORY_LIMIT, Change
 from queues.tree import Tree
-from queues.verdict import Cause, CauseKind
 from queues.why.explain import explain
 from queues.why.explanation import (
     ExplainedMembership,

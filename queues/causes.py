@@ -1,0 +1,61 @@
+"""What stops a pod or refuses work: who it is, and why.
+
+A cause is a value; `queues.messages` has its text and the way out.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from queues.states import StopPolicy
+from queues.tree import ChainBreak
+
+#: The way out where something is not known yet.
+TRY_AGAIN = "try again"
+
+
+class CauseKind(StrEnum):
+    """The kinds of cause; the values are the reasons of conditions and events."""
+
+    SUSPENDED = "Suspended"
+    STOPPED = "Stopped"
+    CLOSED = "Closed"
+    BROKEN = "ChainBroken"
+    NOT_FOUND = "QueueNotFound"
+    NO_PODGROUP = "PodGroupNotFound"
+    NOT_SELECTED = "NamespaceNotSelected"
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Why a queue does not schedule or does not accept.
+
+    `queue` is the queue of the verdict, `by` the one on its chain that is the cause; of `NO_PODGROUP`, the
+    PodGroup. Of `NOT_SELECTED`: the `namespace`, what the selector asks for and the namespace has not
+    (`unmet`), and the command that changes that (`way_out`).
+    """
+
+    kind: CauseKind
+    queue: str
+    by: str
+    policy: StopPolicy = StopPolicy.NONE
+    reason: str = ""
+    broken: ChainBreak | None = None
+    namespace: str = ""
+    unmet: str = ""
+    way_out: str = ""
+
+
+class MissingAction(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod's scheduling policy lacks the action that would schedule it.
+
+    `by`: the queue that names the policy; "" for the global policy, and where the job does (`by_job`).
+    """
+
+    action: str
+    has_requests: bool
+    queue: str
+    policy: str
+    by: str = ""
+    by_job: bool = False
