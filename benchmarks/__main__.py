@@ -18,12 +18,10 @@ from benchmarks.filtering import row_under_load as filtering_under_load
 from benchmarks.growth import row as growth
 from benchmarks.rows import (
     allocations,
-    api_writes,
     creations,
     default_settings,
     draining,
     entries,
-    http2,
     live_flow,
     members,
     others,
@@ -35,9 +33,8 @@ from benchmarks.rows import (
     trees,
 )
 from benchmarks.scoring import members as scored_members
-from benchmarks.scoring import memory as scoring_memory
-from benchmarks.scoring import policy_change
 from benchmarks.scoring import row as prioritizing
+from benchmarks.settled_rows import SETTLED
 from benchmarks.syncing import row as syncing
 from localcluster import processes
 from localcluster.build import Say
@@ -59,27 +56,25 @@ ROWS: Mapping[str, Callable[[Say], RowResult]] = {
     "drain": draining.measure,
     "drain-at-scale": drain_at_scale.measure,
     "sync": syncing.measure,
-    "api-writes": api_writes.measure,
-    "http2": http2.measure,
     "start": starting.measure,
     "filter": filtering.measure,
     "filter-loaded": filtering_under_load.measure,
     "prioritize": prioritizing.measure,
     "scored-members": scored_members.measure,
-    "scoring-memory": scoring_memory.measure,
-    "policy-change": policy_change.measure,
     "growth": growth.measure,
 }
 
 #: Measured only when it is named: a round takes several minutes.
 LONG = frozenset({"entries", "parked-5000-by-filter", "recreated-5000", "unfit-5000", "drain-at-scale"})
 
-#: What has a section on the page: the rows, then what `make soak` finds.
-SECTIONS = (*ROWS, "soak")
+#: What has a section on the page: the rows, what `make soak` finds, and the rows that are settled.
+SECTIONS = (*ROWS, "soak", *SETTLED)
 
 
 def main(names: list[str]) -> int:
     unknown = [name for name in names if name not in ROWS]
+    for name in SETTLED.keys() & {*unknown}:
+        print(f"row {name} is settled and not measured again: {SETTLED[name]}", file=sys.stderr)
     if unknown:
         print(f"no such row: {', '.join(unknown)}; there are: {', '.join(ROWS)}", file=sys.stderr)
         return 2

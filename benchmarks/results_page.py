@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from benchmarks.figures import Line, RowResult
+from benchmarks.settled_rows import SETTLED
 
 HEAD = """# Measured beside the scheduler alone
 
@@ -30,11 +31,13 @@ def section(name: str, found: RowResult) -> str:
     for curve in found.curves:
         parts += ["", f"![{curve.title}](results/{curve.name}.svg)"]
     parts += ["", *(f"- {note}" for note in found.notes)] if found.notes else []
-    return "\n".join([*parts, "", f"Again: `{_again(name)}`.", ""])
+    return "\n".join([*parts, "", _again(name), ""])
 
 
 def _again(name: str) -> str:
-    return "make soak" if name == "soak" else f"make bench ROW={name}"
+    if name in SETTLED:
+        return f"Settled, and not measured again: {SETTLED[name]}."
+    return f"Again: `{'make soak' if name == 'soak' else f'make bench ROW={name}'}`."
 
 
 def missed(found: RowResult) -> list[Line]:

@@ -33,6 +33,11 @@ def test_an_unknown_row_is_refused_with_the_names_that_there_are(capsys: pytest.
     assert all(name in said for name in program.ROWS)
 
 
+def test_a_settled_row_is_refused_with_what_it_settled(capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(["http2"]) == 2
+    assert "row http2 is settled" in capsys.readouterr().err
+
+
 def test_every_row_has_its_line_on_the_page() -> None:
     assert re.findall(r"^\| `([\w-]+)` \|", PAGE.read_text(), re.MULTILINE) == list(program.ROWS)
 
