@@ -46,7 +46,7 @@ def label_namespaces(context: ControllerContext) -> None:
 
     context.store.backoff.attempt_each(
         "namespace",
-        list(context.store.namespaces.values()),
+        list(context.store.namespaces.objects.values()),
         correct_label,
         key=lambda namespace: namespace.metadata.name,
         version=lambda namespace: namespace.metadata.version,

@@ -55,7 +55,7 @@ def mutate(request: Request, *, store: Store) -> Answer:
     if refusal:
         return deny(refusal)
     if not request.dry_run:
-        store.pending_namespaces.record(meta.name, queue, labels)
+        store.namespaces.pending.record(meta.name, queue, labels)
     return Answer(patch=patch, warnings=_warnings(request, meta, store=store))
 
 

@@ -56,7 +56,7 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
 def _queue(podgroup: PodGroup, before: PodGroup | None, request: Request, *, store: Store) -> str:
     queue = queue_of(podgroup)
     if before is None and queue == DEFAULT:
-        return store.queue_of_namespace(request.namespace) or queue
+        return store.namespaces.queue_of(request.namespace) or queue
     return queue
 
 

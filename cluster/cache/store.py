@@ -20,7 +20,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 
 from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.commands import Commands
@@ -28,6 +27,7 @@ from cluster.cache.label_changes import LabelChanges
 from cluster.cache.marker_pods import MARKER_POD as MARKER
 from cluster.cache.members import Member, Members
 from cluster.cache.missing_owners import MissingOwners
+from cluster.cache.namespaces import Namespaces
 from cluster.cache.podgroups import PodGroupKey, PodGroups
 from cluster.cache.podgroups import queue_of as queue_of_podgroup
 from cluster.cache.queue_shares import QueueShares
@@ -49,16 +49,15 @@ from cluster.inflight.binds import (
     BindPasses,
 )
 from cluster.inflight.policy_edits import PendingPolicies
-from cluster.inflight.queue_edits import PendingNamespaces, PendingQueueEdits
+from cluster.inflight.queue_edits import PendingQueueEdits
 from cluster.inflight.victims import GivenVictims
 from cluster.key_backoff import KeyBackoff
-from cluster.objects import Namespace, Pod, PodGroup, QueueObject, WorkloadObject
+from cluster.objects import Pod, PodGroup, QueueObject, WorkloadObject
 from cluster.readiness import ClusterReadiness, Readiness
 from queues import well_known
 from queues.causes import MissingAction
 from queues.membership import (
     GROUP_ANNOTATION,
-    VOLCANO_ANNOTATION,
     Membership,
     MembershipSettings,
     PodFacts,
@@ -68,28 +67,20 @@ from queues.membership import (
     workload_membership,
 )
 from queues.messages import has_retry_mark
-from queues.namespace_selectors import is_reserved_label
 from queues.policies.actions import missing_action
 from queues.policies.policy_set import PolicySet
 from queues.policies.resolution import Resolution
 from queues.snapshot import (
     QueueDecision,
     QueueSnapshot,
-    decision_for_namespace,
 )
 from queues.tree import Tree
 from queues.workload_kinds import WorkloadKind
-
-#: Namespaces that have objects and that the watch has not brought. Beyond, all members are judged again.
-MAX_EARLY_NAMESPACES = 10_000
 
 #: Writes of ours that are remembered. A Lease is renewed every second or two; a pod event arrives sooner.
 MAX_WRITES = 64
 
 Listener = Callable[[str, Change], None]
-
-#: The labels of a namespace without labels.
-NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class Clock:
@@ -134,12 +125,11 @@ class Store:
         self.admissions = PendingAdmissions(clock=clock.monotonic, request_seconds=request_seconds)
         self.queue_cache = QueueCache(now=clock.now)
         self._namespace_decisions = NamespaceDecisions()
-        self.namespaces: dict[str, Namespace] = {}
-        self.pending_namespaces = PendingNamespaces(clock=clock.monotonic)
-        #: Namespaces that were unknown when an object in them was judged that names no queue itself.
-        self._early_namespaces: set[str] = set()
-        #: By queue: how often a namespace began or ceased to be selected.
-        self.selection_changes: dict[str, int] = {}
+        self.namespaces = Namespaces(
+            exempt=membership_settings.exempt_namespaces,
+            clock=clock.monotonic,
+            relist_members=self.member_relists.fire,
+        )
         self.unreadable = UnreadableObjects()
         #: The versions of our own writes, and when each was begun; replaced under the lock, never changed.
         self._writes: tuple[tuple[int, float], ...] = ()
@@ -310,7 +300,7 @@ class Store:
     def pod_membership(self, pod: Pod) -> Membership | None:
         """Return the membership of a stored pod."""
         if not pod.metadata.label(well_known.QUEUE) and not pod.metadata.annotation(well_known.QUEUE):
-            self._note_early_namespace(pod.metadata.namespace)
+            self.namespaces.note_early(pod.metadata.namespace)
         return stored_pod_membership(
             self.pod_facts(pod),
             rules=self.membership_settings,
@@ -329,24 +319,8 @@ class Store:
             labels=pod.metadata.labels or {},
             annotations=pod.metadata.annotations or {},
             scheduler=pod.spec.scheduler_name,
-            namespace_queue=self.queue_of_namespace(where),
+            namespace_queue=self.namespaces.queue_of(where),
         )
-
-    def queue_of_namespace(self, name: str) -> str:
-        namespace = self.namespaces.get(name)
-        return (
-            namespace.metadata.annotation(VOLCANO_ANNOTATION)
-            if namespace
-            else self.pending_namespaces.queue_of(name)
-        )
-
-    def labels_of_namespace(self, name: str) -> Mapping[str, str] | None:
-        """Return the labels of a namespace; None if they are not known."""
-        namespace = self.namespaces.get(name)
-        if namespace is not None:
-            labels = namespace.metadata.labels
-            return NO_LABELS if labels is None else labels
-        return self.pending_namespaces.labels_of(name)
 
     def decision_for(self, queue: str, *, namespace: str) -> QueueDecision:
         """Return what a queue decides for the members of a namespace.
@@ -357,7 +331,7 @@ class Store:
         decision = self.snapshot.decision(queue)
         if not decision.restricted:
             return decision
-        labels = self.labels_of_namespace(namespace)
+        labels = self.namespaces.labels_of(namespace)
         return self._namespace_decisions.decision(decision, namespace=namespace, labels=labels)
 
     def filter_message(self, decision: QueueDecision) -> str:
@@ -422,14 +396,6 @@ class Store:
         """Return whether the queue selects the namespace."""
         return self.decision_for(queue, namespace=namespace).selected
 
-    def is_namespace_known(self, namespace: str) -> bool:
-        """Return whether it is known which queue the namespace names, if any."""
-        return (
-            namespace in self.namespaces
-            or bool(self.pending_namespaces.queue_of(namespace))
-            or namespace in self.membership_settings.exempt_namespaces
-        )
-
     def queue_of_label(self, label: str) -> str:
         """Return the queue whose label this is; the label itself if no such queue exists."""
         if "_" not in label:  # only the labels of long names have one
@@ -487,14 +453,14 @@ class Store:
     ) -> Membership | QueueConflict | None:
         """Return the membership of a submitted workload."""
         where = obj.metadata.namespace or namespace
-        facts = workload_facts(kind, obj, namespace=where, namespace_queue=self.queue_of_namespace(where))
+        facts = workload_facts(kind, obj, namespace=where, namespace_queue=self.namespaces.queue_of(where))
         return workload_membership(facts, rules=self.membership_settings, podgroup=self.queue_of_podgroup)
 
     def is_member_workload(self, kind: WorkloadKind, obj: WorkloadObject) -> bool:
         """Return whether a stored workload is in a queue, or will be when its PodGroup exists."""
         if obj.metadata.namespace in self.membership_settings.exempt_namespaces:
             return False
-        self._note_early_namespace(obj.metadata.namespace)
+        self.namespaces.note_early(obj.metadata.namespace)
         return bool(recorded_queue(obj)) or self.workload_membership(kind, obj) is not None
 
     def owner_uids(self) -> frozenset[str]:
@@ -511,49 +477,15 @@ class Store:
         """Return the queue that admission recorded; without a record, the first one that the rules name."""
         if obj.metadata.namespace in self.membership_settings.exempt_namespaces:
             return ""
-        self._note_early_namespace(obj.metadata.namespace)
+        self.namespaces.note_early(obj.metadata.namespace)
         membership = self.workload_membership(kind, obj)
         if isinstance(membership, QueueConflict):
             membership = membership.first
         return recorded_queue(obj) or (membership.queue or "" if membership else "")
 
-    def _note_early_namespace(self, namespace: str) -> None:
-        """Call it before the namespace is looked up: the namespace handler reads it after storing one."""
-        if namespace in self.namespaces:
-            return
-        if len(self._early_namespaces) >= MAX_EARLY_NAMESPACES:
-            self._early_namespaces.clear()
-            self.relist_members()
-        self._early_namespaces.add(namespace)
-
-    def take_early_namespace(self, namespace: str) -> bool:
-        """Return whether an object in the namespace was judged before it was known, and forget that."""
-        if namespace not in self._early_namespaces:
-            return False
-        self._early_namespaces.discard(namespace)
-        return True
-
     # Called by the event handlers
 
-    def labels_changed(self, namespace: str, before: Mapping[str, str] | None) -> None:
-        """Notify of the queues that have live objects in the namespace and whose selection of it changed.
-
-        `before`: its former labels; None if they were not known. Namespace reflector's thread only.
-        """
-        snapshot, labels = self.snapshot, self.labels_of_namespace(namespace)
-        if not snapshot.restricted_queues or _selectable(before) == _selectable(labels):
-            return
-        for queue in snapshot.restricted_queues:
-            if not self._is_used_by(queue, namespace):
-                continue
-            was_selected = decision_for_namespace(
-                snapshot.decision(queue), namespace=namespace, labels=before
-            ).selected
-            if self.selects(queue, namespace) is not was_selected:
-                self.selection_changes[queue] = self.selection_changes.get(queue, 0) + 1
-                self.notify(queue)
-
-    def _is_used_by(self, queue: str, namespace: str) -> bool:
+    def is_used_by(self, queue: str, namespace: str) -> bool:
         """Return whether the queue has a live object in the namespace."""
         counts = (self.members.counts(queue), self.podgroups.counts(queue))
         return any(namespace in count.live_by_namespace for count in counts) or (
@@ -647,10 +579,3 @@ class Store:
         if latest.podgroup:
             self.notify(latest.queue, PodGroupChange(PodGroupKey(latest.namespace, latest.podgroup)))
         self.notify(latest.queue, PodChange(latest.uid))
-
-
-def _selectable(labels: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Return the labels that a selector may use; our own, such as the guard's, change with each stop."""
-    if labels is None:
-        return None
-    return {key: value for key, value in labels.items() if not is_reserved_label(key)}

@@ -20,6 +20,8 @@ from cluster.cache.changes import QueueChange
 from cluster.cache.store import Store
 from cluster.objects import Metadata, Namespace, QueueObject
 from queues import well_known
+from queues.namespace_selectors import is_reserved_label
+from queues.snapshot import decision_for_namespace
 
 
 class QueueEventHandler:
@@ -46,7 +48,7 @@ class QueueEventHandler:
             return
         below = self._store.snapshot.tree.subtree(obj.metadata.name)
         self._store.queue_cache.remove(obj.metadata.name, version=obj.metadata.version)
-        self._store.selection_changes.pop(obj.metadata.name, None)
+        self._store.namespaces.selection_changes.pop(obj.metadata.name, None)
         for name in below:
             self._store.notify(name)
 
@@ -65,11 +67,11 @@ class NamespaceEventHandler:
         self._store = store
 
     def replace(self, objects: list[Namespace]) -> None:
-        former = self._store.namespaces
-        before = {name: self._store.queue_of_namespace(name) for name in former}
-        self._store.namespaces = {obj.metadata.name: obj for obj in objects}
-        for name in self._store.namespaces if former else ():
-            self._store.labels_changed(name, _labels(former.get(name)))
+        former = self._store.namespaces.objects
+        before = {name: self._store.namespaces.queue_of(name) for name in former}
+        self._store.namespaces.objects = {obj.metadata.name: obj for obj in objects}
+        for name in self._store.namespaces.objects if former else ():
+            self._notify_of_selection(name, _labels(former.get(name)))
         changed = [
             obj for obj in objects if self._queue_changed(obj.metadata.name, before.get(obj.metadata.name))
         ]
@@ -84,12 +86,12 @@ class NamespaceEventHandler:
 
     def upsert(self, obj: Namespace) -> None:
         name = obj.metadata.name
-        stored = self._store.namespaces.get(name)
+        stored = self._store.namespaces.objects.get(name)
         if stored is not None and obj.metadata.older_than(stored.metadata):
             return
-        before = self._store.queue_of_namespace(name) if stored is not None else None
-        self._store.namespaces[name] = obj
-        self._store.labels_changed(name, _labels(stored))
+        before = self._store.namespaces.queue_of(name) if stored is not None else None
+        self._store.namespaces.objects[name] = obj
+        self._notify_of_selection(name, _labels(stored))
         queue_changed = self._queue_changed(name, before)
         if queue_changed or _is_selected_anew(stored, obj):
             self._store.label_changes.record_namespace(name, obj.metadata.version)
@@ -103,15 +105,42 @@ class NamespaceEventHandler:
         `before`: the queue that the namespace named; None if unknown. In a new namespace nothing has been
         judged as a rule: the webhook writes the queue into what it admits.
         """
-        queue = self._store.queue_of_namespace(name)
-        if self._store.take_early_namespace(name):
-            return bool(queue) or self._store.pending_namespaces.queue_of(name) != queue
+        queue = self._store.namespaces.queue_of(name)
+        if self._store.namespaces.take_early(name):
+            return bool(queue) or self._store.namespaces.pending.queue_of(name) != queue
         return before is not None and before != queue
 
     def remove(self, obj: Namespace) -> None:
-        stored = self._store.namespaces.get(obj.metadata.name)
+        stored = self._store.namespaces.objects.get(obj.metadata.name)
         if stored is None or not _is_past(obj.metadata, stored.metadata):
-            self._store.namespaces.pop(obj.metadata.name, None)
+            self._store.namespaces.objects.pop(obj.metadata.name, None)
+
+    def _notify_of_selection(self, name: str, before: Mapping[str, str] | None) -> None:
+        """Notify of the queues that have live objects in the namespace and whose selection of it changed.
+
+        `before`: its former labels; None if they were not known.
+        """
+        store = self._store
+        snapshot, labels = store.snapshot, store.namespaces.labels_of(name)
+        if not snapshot.restricted_queues or _selectable(before) == _selectable(labels):
+            return
+        changes = store.namespaces.selection_changes
+        for queue in snapshot.restricted_queues:
+            if not store.is_used_by(queue, name):
+                continue
+            was_selected = decision_for_namespace(
+                snapshot.decision(queue), namespace=name, labels=before
+            ).selected
+            if store.selects(queue, name) is not was_selected:
+                changes[queue] = changes.get(queue, 0) + 1
+                store.notify(queue)
+
+
+def _selectable(labels: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Return the labels that a selector may use; our own, such as the guard's, change with each stop."""
+    if labels is None:
+        return None
+    return {key: value for key, value in labels.items() if not is_reserved_label(key)}
 
 
 def _labels(stored: Namespace | None) -> Mapping[str, str] | None:

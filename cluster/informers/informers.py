@@ -246,7 +246,7 @@ class Informers:
         from cluster.scoring.node_scoring import NodeScoring  # noqa: PLC0415 - loads numpy
 
         return NodeScoring(
-            namespace_labels=self._store.labels_of_namespace, monotonic=self._store.clock.monotonic
+            namespace_labels=self._store.namespaces.labels_of, monotonic=self._store.clock.monotonic
         )
 
     def _new_scoring_reflector(self, kind: WatchedKind) -> Reflector[Any]:

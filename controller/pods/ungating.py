@@ -71,7 +71,7 @@ Resume = tuple[str, int]
 
 def current_resume(store: Store, decision: QueueDecision) -> Resume:
     """The resume that the queue's pods were let go by last."""
-    selection = store.selection_changes.get(decision.queue, 0)
+    selection = store.namespaces.selection_changes.get(decision.queue, 0)
     return decision.revision, selection + store.policies.changes + store.system_pods.first_lists
 
 

@@ -237,7 +237,7 @@ class AllPodLists:
             return
         at = self._now() + delay
         listing = self._listings.get(namespace)
-        queue = self._store.queue_of_namespace(namespace) if namespace else ""
+        queue = self._store.namespaces.queue_of(namespace) if namespace else ""
         if listing is None:
             self._listings[namespace] = Listing(namespace, queue, due=at)
             return

@@ -118,12 +118,12 @@ def namespaces_to_guard(store: Store, snapshot: QueueSnapshot) -> set[str]:
         if not store.selects(queue, namespace)
     }
     kept = {name for name in store.bind_passes.namespaces_awaiting_retry() if is_labelled(store, name)}
-    return (of_stopped | not_selected | kept) & store.namespaces.keys()
+    return (of_stopped | not_selected | kept) & store.namespaces.objects.keys()
 
 
 def is_labelled(store: Store, name: str) -> bool:
     """Whether the namespace has the guard's label, as far as is known."""
-    namespace = store.namespaces.get(name)
+    namespace = store.namespaces.objects.get(name)
     return namespace is not None and _has_label(namespace.metadata)
 
 
@@ -233,7 +233,7 @@ class BindGuards:
             self._submit(change)
 
     def _labelled_namespaces(self) -> set[str]:
-        namespaces = list(self._store.namespaces.values())
+        namespaces = list(self._store.namespaces.objects.values())
         return {namespace.metadata.name for namespace in namespaces if _has_label(namespace.metadata)}
 
     def _drop(self, name: str) -> None:
@@ -299,7 +299,7 @@ class BindGuards:
 
     def _remove_label(self, name: str) -> None:
         """Remove the label that is in the cache, and no later one."""
-        namespace = self._store.namespaces.get(name)
+        namespace = self._store.namespaces.objects.get(name)
         if namespace is not None and _has_label(namespace.metadata):
             meta = {
                 "resourceVersion": namespace.metadata.resource_version,
@@ -315,7 +315,7 @@ class BindGuards:
         clock = self._store.clock
         round_ends_at = clock.monotonic() + PROBES_SECONDS
         for _ in range(PROBES):
-            if name not in self._store.namespaces:
+            if name not in self._store.namespaces.objects:
                 break
             try:
                 answers = [_probe(name, client, seconds) for client in self._context.api_servers.all()]

@@ -140,7 +140,7 @@ def _accept_member(
 
 def _accept_without_queue(pod: Pod, request: Request, *, store: Store) -> _Admission | Answer:
     """A pod of no queue. With our gate it would wait for good, since no controller removes that gate."""
-    if not store.is_namespace_known(request.namespace):
+    if not store.namespaces.is_known(request.namespace):
         return deny_unknown_namespace(request)
     if has_gate(pod):
         return deny(

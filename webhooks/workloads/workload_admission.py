@@ -151,7 +151,7 @@ def _create_without_queue(
     obj: WorkloadObject, membership: Membership | None, request: Request, *, store: Store, by_controller: bool
 ) -> Answer:
     """A workload of no queue, or of a PodGroup that does not exist."""
-    if membership is None and not store.is_namespace_known(request.namespace):
+    if membership is None and not store.namespaces.is_known(request.namespace):
         return deny_unknown_namespace(request)
     templates = () if by_controller else remove_queue_from_templates(obj)
     return Answer(
@@ -266,7 +266,7 @@ def _membership_after(
 ) -> WorkloadMembership:
     """The membership after an update, with the owner it had before: naming another owner moves nothing."""
     facts = workload_facts(
-        kind, after, namespace=namespace, namespace_queue=store.queue_of_namespace(namespace)
+        kind, after, namespace=namespace, namespace_queue=store.namespaces.queue_of(namespace)
     )
     facts = replace(facts, templates=submitted_names(before, after), owned=_has_owner(kind, before))
     return workload_membership(facts, rules=store.membership_settings, podgroup=store.queue_of_podgroup)

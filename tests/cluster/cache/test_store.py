@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 
 from cluster.cache import queues
 from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
+from cluster.cache.namespaces import MAX_EARLY_NAMESPACES, Namespaces
 from cluster.cache.podgroups import PodGroupKey
 from cluster.cache.queues import QueueCache, queue_from_object
-from cluster.cache.store import (
-    MAX_EARLY_NAMESPACES,
-    Store,
-)
+from cluster.cache.store import Store
 from cluster.coordination.replica_report import stopped_queues_with_passes
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.objects import Command, Namespace, PodGroup, QueueObject
@@ -254,7 +252,7 @@ def test_the_past_of_any_kind_is_refused(
     of = sink_of(store)
     of.upsert(read(new, kind))
     getattr(of, way)(read(old, kind))
-    held = [*store.podgroups.all(), *store.namespaces.values(), *store.commands.all()]
+    held = [*store.podgroups.all(), *store.namespaces.objects.values(), *store.commands.all()]
     assert held == [read(new, kind)]
 
 
@@ -441,8 +439,8 @@ def test_names_of_namespaces_that_never_come_are_not_kept_for_ever() -> None:
     for number in range(MAX_EARLY_NAMESPACES + 1):
         server.has(pod(namespace=f"never-{number}", uid=f"u{number}"))
     assert asked == [1]
-    assert not server.store.take_early_namespace("never-0")
-    assert server.store.take_early_namespace(f"never-{MAX_EARLY_NAMESPACES}")
+    assert not server.store.namespaces.take_early("never-0")
+    assert server.store.namespaces.take_early(f"never-{MAX_EARLY_NAMESPACES}")
 
 
 def test_a_pod_is_found_by_name_where_it_is_held_and_else_where_it_was_let_through() -> None:
@@ -643,7 +641,7 @@ def test_the_labels_that_the_server_writes_are_none_that_matter(
 ) -> None:
     """Each stop gives many namespaces the guard's label and takes it away: no queue is looked at."""
     selective.has(member(queue="vision"))
-    monkeypatch.setattr(Store, "_is_used_by", None)
+    monkeypatch.setattr(Store, "is_used_by", None)
     told = heard(selective)
     selective.has(
         namespace("team", labels={"sluice.dev/guard": "on"}, version=2), namespace("team", version=3)
@@ -676,7 +674,7 @@ def test_where_no_selector_is_set_nobody_is_asked_for_labels(
     selective: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request costs what it did before there were selectors: the queue's own decision and a comparison."""
-    monkeypatch.setattr(Store, "labels_of_namespace", None)
+    monkeypatch.setattr(Namespaces, "labels_of", None)
     store = selective.store
     assert store.decision_for("free", namespace="team") is store.snapshot.decision("free")
     assert store.decision_for("absent", namespace="team").selected

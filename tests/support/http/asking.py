@@ -149,7 +149,7 @@ class Server:
     def reads_nodes(self, *nodes: Wire) -> Server:
         """These nodes, and no assigned pod, have been read for scores."""
         self.scoring = NodeScoring(
-            namespace_labels=self.store.labels_of_namespace, monotonic=self.clock.monotonic
+            namespace_labels=self.store.namespaces.labels_of, monotonic=self.clock.monotonic
         )
         NodeEventHandler(self.scoring.table).replace([msgspec.convert(node, Node) for node in nodes])
         return self
