@@ -95,14 +95,14 @@ def rejection(pod: Pod, *, store: Store) -> str | None:
         namespace=meta.namespace, name=meta.name, queue=queue, uid=meta.uid
     ):
         raise _Unknown(ANOTHER)
-    decision = store.decision_for(queue, namespace=meta.namespace)
+    decision = store.decisions.of_queue(queue, namespace=meta.namespace)
     if decision.schedules and missing is None:
         return None
     if member is not None or missing is None:
         store.bind_passes.record_filter_refusal(meta.namespace, meta.name)
     if decision.schedules and missing is not None:
         return missing_action_text(missing)
-    return store.filter_message(decision)
+    return store.queue_cache.refusal_text(decision)
 
 
 def _missing_action(pod: Pod, member: Member | None, queue: str, *, store: Store) -> MissingAction | None:
@@ -110,9 +110,9 @@ def _missing_action(pod: Pod, member: Member | None, queue: str, *, store: Store
     if not store.policies.policies.entries:
         return None
     if member is not None:
-        return store.missing_action(member, queue)
+        return store.pod_policies.missing_action(member, queue)
     meta = pod.metadata
-    resolution = store.policy_of_pod(queue, namespace=meta.namespace, annotations=meta.annotations or {})
+    resolution = store.pod_policies.of_pod(queue, namespace=meta.namespace, annotations=meta.annotations)
     return missing_action(resolution, queue=queue, has_requests=bool(pod_requests(pod.spec)))
 
 

@@ -50,7 +50,7 @@ def preempt(args: PreemptArgs, *, store: Store) -> PreemptResult:
     if membership is None:
         return PreemptResult(args.victims())
     queue = membership.queue
-    if queue is None or not store.decision_for(queue, namespace=args.Pod.metadata.namespace).schedules:
+    if queue is None or not store.decisions.of_queue(queue, namespace=args.Pod.metadata.namespace).schedules:
         return PreemptResult({})
     if not store.policies.policies.entries:
         return PreemptResult(args.victims())
@@ -77,9 +77,9 @@ def _by_policy(args: PreemptArgs, queue: str, *, store: Store) -> dict[str, Meta
 def _resolution(pod: Pod, member: Member | None, queue: str, *, store: Store) -> Resolution:
     """The policy of the pod as it is stored, else as the call describes it."""
     if member is not None:
-        return store.policy_of_member(member, queue)
+        return store.pod_policies.of_member(member, queue)
     meta = pod.metadata
-    return store.policy_of_pod(queue, namespace=meta.namespace, annotations=meta.annotations or {})
+    return store.pod_policies.of_pod(queue, namespace=meta.namespace, annotations=meta.annotations)
 
 
 def _allowed_nodes(

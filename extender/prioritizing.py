@@ -92,11 +92,11 @@ def _policy_of_member(meta: Metadata, member: Member, *, store: Store) -> Policy
     """
     if member.uid != meta.uid or not member.waiting or member.leaving or not member.queue:
         return None
-    if not store.decision_for(member.queue, namespace=member.namespace).schedules:
+    if not store.decisions.of_queue(member.queue, namespace=member.namespace).schedules:
         return None
-    if store.missing_action(member, member.queue) is not None:
+    if store.pod_policies.missing_action(member, member.queue) is not None:
         return None
-    return store.policy_of_member(member, member.queue).policy
+    return store.pod_policies.of_member(member, member.queue).policy
 
 
 def _policy_of_unknown(meta: Metadata, *, store: Store) -> Policy | None:
@@ -105,9 +105,9 @@ def _policy_of_unknown(meta: Metadata, *, store: Store) -> Policy | None:
     if (passed is not None and passed.uid != meta.uid) or store.members.by_uid(meta.uid) is not None:
         return None
     queue = passed.queue if passed is not None else _queue_written_on(meta)
-    if not queue or not store.decision_for(queue, namespace=meta.namespace).schedules:
+    if not queue or not store.decisions.of_queue(queue, namespace=meta.namespace).schedules:
         return None
-    return store.policy_of_pod(queue, namespace=meta.namespace, annotations=meta.annotations or {}).policy
+    return store.pod_policies.of_pod(queue, namespace=meta.namespace, annotations=meta.annotations).policy
 
 
 def _queue_written_on(meta: Metadata) -> str:

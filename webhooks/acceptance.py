@@ -74,7 +74,7 @@ def accept(
     """The queue's acceptance, or the denial. An acceptance is recorded as an open admission."""
     if not request.dry_run:
         store.admissions.record(request.uid, submission.queue)
-    decision = store.decision_for(submission.queue, namespace=request.namespace)
+    decision = store.decisions.of_queue(submission.queue, namespace=request.namespace)
     if not (decision.selected or decision.undecided):
         store.admissions.withdraw(request.uid)
     for_all = store.snapshot.decision(submission.queue) if decision.undecided else decision

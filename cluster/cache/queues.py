@@ -131,6 +131,20 @@ class QueueCache:
             self._publish_changes([name])
         self.version = self._next_version
 
+    def refusal_text(self, decision: QueueDecision) -> str:
+        """Return the text for a pod that the decision stops: the one in the queue's status, if that is for
+        the same specs.
+
+        Replicas of different versions may word it differently; the status has one text for all of them.
+        """
+        stored = self.objects.get(decision.queue)
+        stop = stored.status.stop if stored is not None else None
+        return (
+            stop.refusal
+            if stop is not None and stop.refusal and stop.revision == decision.revision
+            else decision.text
+        )
+
     def _value(self, obj: QueueObject) -> Queue:
         """The queue, with the generation since which it is where it is, by what is stored of it."""
         return with_placement(queue_from_object(obj), before=self._values.get(obj.metadata.name))

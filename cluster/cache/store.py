@@ -18,20 +18,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 
 from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.commands import Commands
+from cluster.cache.decisions import Decisions
 from cluster.cache.label_changes import LabelChanges
 from cluster.cache.marker_pods import MARKER_POD as MARKER
 from cluster.cache.members import Member, Members
 from cluster.cache.missing_owners import MissingOwners
 from cluster.cache.namespaces import Namespaces
+from cluster.cache.pod_policies import PodPolicies
 from cluster.cache.podgroups import PodGroupKey, PodGroups
 from cluster.cache.podgroups import queue_of as queue_of_podgroup
 from cluster.cache.queue_shares import QueueShares
-from cluster.cache.queues import NamespaceDecisions, QueueCache
+from cluster.cache.queues import QueueCache
 from cluster.cache.scheduling_policies import SchedulingPolicies
 from cluster.cache.system_pods import SystemPods
 from cluster.cache.unreadable_objects import UnreadableObject, UnreadableObjects
@@ -55,9 +57,7 @@ from cluster.key_backoff import KeyBackoff
 from cluster.objects import Pod, PodGroup, QueueObject, WorkloadObject
 from cluster.readiness import ClusterReadiness, Readiness
 from queues import well_known
-from queues.causes import MissingAction
 from queues.membership import (
-    GROUP_ANNOTATION,
     Membership,
     MembershipSettings,
     PodFacts,
@@ -67,11 +67,8 @@ from queues.membership import (
     workload_membership,
 )
 from queues.messages import has_retry_mark
-from queues.policies.actions import missing_action
 from queues.policies.policy_set import PolicySet
-from queues.policies.resolution import Resolution
 from queues.snapshot import (
-    QueueDecision,
     QueueSnapshot,
 )
 from queues.tree import Tree
@@ -124,12 +121,12 @@ class Store:
         self.queue_edits = PendingQueueEdits(clock=clock.monotonic)
         self.admissions = PendingAdmissions(clock=clock.monotonic, request_seconds=request_seconds)
         self.queue_cache = QueueCache(now=clock.now)
-        self._namespace_decisions = NamespaceDecisions()
         self.namespaces = Namespaces(
             exempt=membership_settings.exempt_namespaces,
             clock=clock.monotonic,
             relist_members=self.member_relists.fire,
         )
+        self.decisions = Decisions(queues=self.queue_cache, namespaces=self.namespaces)
         self.unreadable = UnreadableObjects()
         #: The versions of our own writes, and when each was begun; replaced under the lock, never changed.
         self._writes: tuple[tuple[int, float], ...] = ()
@@ -166,6 +163,9 @@ class Store:
         self.commands = Commands(on_change=self._commands_changed)
         self.policies = SchedulingPolicies()
         self.policies.add_listener(self._policies_changed)
+        self.pod_policies = PodPolicies(
+            policies=self.policies, queues=self.queue_cache, podgroups=self.podgroups
+        )
         self.pending_policies = PendingPolicies(clock=clock.monotonic)
 
     # Listeners
@@ -322,55 +322,6 @@ class Store:
             namespace_queue=self.namespaces.queue_of(where),
         )
 
-    def decision_for(self, queue: str, *, namespace: str) -> QueueDecision:
-        """Return what a queue decides for the members of a namespace.
-
-        A queue neither accepts nor schedules members of a namespace that it does not select. Without a
-        selector on its chain this is the queue's own decision.
-        """
-        decision = self.snapshot.decision(queue)
-        if not decision.restricted:
-            return decision
-        labels = self.namespaces.labels_of(namespace)
-        return self._namespace_decisions.decision(decision, namespace=namespace, labels=labels)
-
-    def filter_message(self, decision: QueueDecision) -> str:
-        """Return the message for a pod that the decision stops: the text in the queue's status, if that is
-        for the same specs.
-
-        Replicas of different versions may word it differently; the status has one text for all of them.
-        """
-        stored = self.queues.get(decision.queue)
-        stop = stored.status.stop if stored is not None else None
-        return (
-            stop.refusal
-            if stop is not None and stop.refusal and stop.revision == decision.revision
-            else decision.text
-        )
-
-    def policy_of_queue(self, queue: str) -> Resolution:
-        """Return which scheduling policy counts for the jobs of a queue that name none themselves."""
-        return self.policies.of_queue(self.snapshot, queue)
-
-    def policy_of_pod(self, queue: str, *, namespace: str, annotations: Mapping[str, str]) -> Resolution:
-        """Return which scheduling policy counts for a pod of the queue, by its own annotations."""
-        job = annotations.get(well_known.SCHEDULER_POLICY) or self._policy_of_podgroup(
-            namespace, annotations.get(GROUP_ANNOTATION, "")
-        )
-        return self.policies.of_job(self.snapshot, queue, job) if job else self.policy_of_queue(queue)
-
-    def policy_of_member(self, member: Member, queue: str) -> Resolution:
-        """Return which scheduling policy counts for a member of the queue, by what is stored of it."""
-        job = member.scheduler_policy or self._policy_of_podgroup(member.namespace, member.podgroup)
-        return self.policies.of_job(self.snapshot, queue, job) if job else self.policy_of_queue(queue)
-
-    def missing_action(self, member: Member, queue: str) -> MissingAction | None:
-        """Return the action that the member's policy lacks, so that filter refuses it. No lock, no I/O."""
-        if not self.policies.policies.entries:
-            return None
-        resolution = self.policy_of_member(member, queue)
-        return missing_action(resolution, queue=queue, has_requests=bool(member.requests))
-
     def queue_shares(self, *, asks: str) -> QueueShares:
         """Return what each queue uses and may keep now, for the pod with this UID, which asks for victims."""
         taken = self.given_victims.taken(asks=asks, nominated=self._nominated_node, leaves=self._leaves)
@@ -385,16 +336,6 @@ class Store:
     def _leaves(self, uid: str) -> bool:
         member = self.members.by_uid(uid)
         return member is None or member.leaving or not member.live
-
-    def _policy_of_podgroup(self, namespace: str, group_name: str) -> str:
-        if not group_name:
-            return ""
-        group = self.podgroups.get(namespace, group_name)
-        return group.metadata.annotation(well_known.SCHEDULER_POLICY) if group is not None else ""
-
-    def selects(self, queue: str, namespace: str) -> bool:
-        """Return whether the queue selects the namespace."""
-        return self.decision_for(queue, namespace=namespace).selected
 
     def queue_of_label(self, label: str) -> str:
         """Return the queue whose label this is; the label itself if no such queue exists."""
@@ -446,7 +387,9 @@ class Store:
 
     def _selected(self, queue: str, by_namespace: dict[str, int]) -> int:
         """Return how many of them are in namespaces that the queue selects."""
-        return sum(number for name, number in list(by_namespace.items()) if self.selects(queue, name))
+        return sum(
+            number for name, number in list(by_namespace.items()) if self.decisions.selects(queue, name)
+        )
 
     def workload_membership(
         self, kind: WorkloadKind, obj: WorkloadObject, *, namespace: str = ""

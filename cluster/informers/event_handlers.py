@@ -131,7 +131,7 @@ class NamespaceEventHandler:
             was_selected = decision_for_namespace(
                 snapshot.decision(queue), namespace=name, labels=before
             ).selected
-            if store.selects(queue, name) is not was_selected:
+            if store.decisions.selects(queue, name) is not was_selected:
                 changes[queue] = changes.get(queue, 0) + 1
                 store.notify(queue)
 

@@ -202,7 +202,9 @@ class DrainController:
         planned = drain.with_refusals(planned)
         drain.schedule(self._next_step_at(planned, wait, delayed=len(delays)))
         drain.forget_absent(uids(pods))
-        progress = progress_by_queue(planned, drain.queues, delays=delays, selects=self._store.selects)
+        progress = progress_by_queue(
+            planned, drain.queues, delays=delays, selects=self._store.decisions.selects
+        )
         # A pod may be gone before its eviction is answered.
         pending = drain.pending_queues
         complete = {queue: each for queue, each in progress.items() if each.left or queue not in pending}

@@ -40,7 +40,7 @@ class Nominations:
         each_member(self._context, "nomination", nominated, self._cancel, queue=queue)
 
     def _schedules(self, member: Member) -> bool:
-        return self._context.store.decision_for(member.queue, namespace=member.namespace).schedules
+        return self._context.store.decisions.of_queue(member.queue, namespace=member.namespace).schedules
 
     def _cancel(self, member: Member) -> None:
         body = {"metadata": {"uid": member.uid}, "status": {"nominatedNodeName": None}}

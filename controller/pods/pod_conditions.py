@@ -78,7 +78,7 @@ class PodConditions:
                 return
             own = decision
             if decision is not None and decision.restricted:
-                own = self._context.store.decision_for(queue, namespace=member.namespace)
+                own = self._context.store.decisions.of_queue(queue, namespace=member.namespace)
             is_told = (
                 own is not None and own.stop is not None and self._record_on_owner(member, own, own.stop)
             )
@@ -123,7 +123,7 @@ class PodConditions:
         return True
 
     def _schedules(self, member: Member) -> bool:
-        return self._context.store.decision_for(member.queue, namespace=member.namespace).schedules
+        return self._context.store.decisions.of_queue(member.queue, namespace=member.namespace).schedules
 
     def forget(self, uid: str) -> None:
         self._texts.pop(uid, None)

@@ -222,7 +222,7 @@ class ParkedPodRecreation:
         return owner if owner is not None and owner.kind.key == _JOB else None
 
     def _decision(self, member: Member) -> QueueDecision:
-        return self._store.decision_for(member.queue, namespace=member.namespace)
+        return self._store.decisions.of_queue(member.queue, namespace=member.namespace)
 
     def _submit(self, member: Member) -> bool:
         """Returns False where a request for it is under way already, or backs off."""

@@ -136,7 +136,7 @@ class PreemptionRetry:
             return False
         retries = self._retries_after(self._resume(decision), queue)
         if retries.done or not any_lacks_room(
-            members, decision=decision, selects=partial(store.selects, queue)
+            members, decision=decision, selects=partial(store.decisions.selects, queue)
         ):
             return False
         if not may_retry():

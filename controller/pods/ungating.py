@@ -286,7 +286,9 @@ class Ungating:
             del self._resumed[queue]
 
     def _action(self, member: Member, decision: QueueDecision) -> PodAction:
-        selected = not decision.restricted or self._context.store.selects(decision.queue, member.namespace)
+        selected = not decision.restricted or self._context.store.decisions.selects(
+            decision.queue, member.namespace
+        )
         action = pod_action(member, decision, selected=selected, lacks_action=self._lacks_action)
         if action is not PodAction.RETRY:
             self._retries.pop(member.uid, None)
@@ -407,10 +409,10 @@ class Ungating:
         return True
 
     def _lacks_action(self, member: Member) -> bool:
-        return self._context.store.missing_action(member, member.queue) is not None
+        return self._context.store.pod_policies.missing_action(member, member.queue) is not None
 
     def _schedules(self, queue: str, member: Member) -> bool:
-        return self._context.store.decision_for(queue, namespace=member.namespace).schedules
+        return self._context.store.decisions.of_queue(queue, namespace=member.namespace).schedules
 
 
 def _rank(member: Member) -> tuple[int, datetime, str]:

@@ -140,7 +140,7 @@ class ClosingChecks:
         batches = [
             labels[start : start + QUEUES_PER_LIST] for start in range(0, len(labels), QUEUES_PER_LIST)
         ]
-        selects = self._context.store.selects
+        selects = self._context.store.decisions.selects
 
         def is_counted(meta: Metadata) -> bool:
             queue = queues.get(meta.label(well_known.QUEUE))
@@ -214,7 +214,7 @@ def occupied_by_unlabelled(context: ControllerContext, queues: frozenset[str]) -
         for raw in list_objects(context.list_client, kind.path, selector=f"!{well_known.QUEUE}"):
             obj, _ = _workload(raw)
             queue = store.queue_of_workload(kind, obj) if is_live(kind, obj) else ""
-            if queue in queues and store.selects(queue, obj.metadata.namespace):
+            if queue in queues and store.decisions.selects(queue, obj.metadata.namespace):
                 yield queue
 
 
@@ -233,14 +233,14 @@ def closing_blocker(store: Store, verdict: Verdict) -> str:
 def _blocker(store: Store, queue: str) -> str:
     """The name of a live member: rather of what a user made than of what that made. "" if there is none."""
     for work in store.workloads.live_in(queue):
-        if store.selects(queue, work.namespace) and not _has_owner(store, work):
+        if store.decisions.selects(queue, work.namespace) and not _has_owner(store, work):
             return _with_fault(store, work.uid, str(work))
     for group in store.podgroups.in_queue(queue):
         meta = group.metadata
-        if store.selects(queue, meta.namespace) and is_live_group(group):
+        if store.decisions.selects(queue, meta.namespace) and is_live_group(group):
             return _with_fault(store, meta.uid, f"podgroup {meta.namespace}/{meta.name}")
     for pod in store.members.in_queue(queue):
-        if store.selects(queue, pod.namespace) and pod.live:
+        if store.decisions.selects(queue, pod.namespace) and pod.live:
             return _with_fault(store, pod.uid, f"pod {pod.namespace}/{pod.name}")
     return ""
 

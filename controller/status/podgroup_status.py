@@ -114,7 +114,7 @@ class PodGroupStatuses:
         record = self._records.setdefault(meta.uid, PodGroupRecord())
         if meta.deletion_timestamp is not None or meta.version < record.written_version:
             return
-        decision = store.decision_for(queue_of(podgroup), namespace=meta.namespace)
+        decision = store.decisions.of_queue(queue_of(podgroup), namespace=meta.namespace)
         desired = desired_status(
             podgroup,
             tally_pods(store.members.in_podgroup(*key)),

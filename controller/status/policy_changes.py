@@ -94,7 +94,7 @@ class PolicyChanges:
     def _outdated(self) -> Iterator[str]:
         """The queues whose condition says something else than it should."""
         for queue, obj in list(self._store.queues.items()):
-            derived = policy_condition(queue, self._store.policy_of_queue(queue))
+            derived = policy_condition(queue, self._store.pod_policies.of_queue(queue))
             if not _says(obj.status.condition(POLICY_RESOLVED), derived):
                 yield queue
 

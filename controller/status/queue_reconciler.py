@@ -163,7 +163,7 @@ class QueueReconciler:
             now=self._store.clock.now(),
             stop=None if verdict.schedules else self._stop_report(obj, record.stop),
             drain=self._drain_report(queue),
-            policy=policy_condition(queue, self._store.policy_of_queue(queue)),
+            policy=policy_condition(queue, self._store.pod_policies.of_queue(queue)),
             closing_blocker=closing_blocker(self._store, verdict),
         )
         before = current_status(obj.status)
@@ -302,7 +302,7 @@ class QueueReconciler:
                 scope=acknowledged,
                 queues=len(snapshot.tree.subtree(queue)),
                 chain=[ChainLink(name=one.name, generation=one.generation) for one in chain],
-                refusal=self._store.filter_message(decision),
+                refusal=self._store.queue_cache.refusal_text(decision),
                 waiting_for="" if stop is None or acknowledged == scope else stop.waiting_for,
             ),
         )

@@ -115,7 +115,7 @@ def namespaces_to_guard(store: Store, snapshot: QueueSnapshot) -> set[str]:
     not_selected = {
         namespace
         for queue, namespace in _bindable_namespaces(store, snapshot.restricted_queues)
-        if not store.selects(queue, namespace)
+        if not store.decisions.selects(queue, namespace)
     }
     kept = {name for name in store.bind_passes.namespaces_awaiting_retry() if is_labelled(store, name)}
     return (of_stopped | not_selected | kept) & store.namespaces.objects.keys()

@@ -70,5 +70,5 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
 
 
 def _answer(queue: str, namespace: str, *, store: Store) -> Answer:
-    decision = store.decision_for(queue, namespace=namespace)
+    decision = store.decisions.of_queue(queue, namespace=namespace)
     return ALLOWED if decision.schedules else deny(decision.text)

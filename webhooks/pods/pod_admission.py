@@ -86,8 +86,8 @@ def _is_scored(pod: Pod, queue: str, namespace: str, *, store: Store) -> bool:
     """
     if queue not in store.snapshot.tree:
         return store.policies.policies.scores
-    annotations = pod.metadata.annotations or {}
-    resolution = store.policy_of_pod(queue, namespace=namespace, annotations=annotations)
+    annotations = pod.metadata.annotations
+    resolution = store.pod_policies.of_pod(queue, namespace=namespace, annotations=annotations)
     return resolution.policy is not None and resolution.policy.scores
 
 

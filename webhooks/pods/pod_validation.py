@@ -96,7 +96,7 @@ def _is_new_member(membership: Membership, namespace: str, *, store: Store) -> b
     """
     if membership.source is not Source.NAMESPACE or membership.queue is None:
         return False
-    decision = store.decision_for(membership.queue, namespace=namespace)
+    decision = store.decisions.of_queue(membership.queue, namespace=namespace)
     return decision.schedules and decision.accepts and store.label_changes.is_recent(namespace)
 
 
@@ -155,7 +155,7 @@ def _validate_ungating(pod: Pod, *, store: Store) -> Answer:
         return ALLOWED
     if membership.queue is None:
         return deny(stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.podgroup)))
-    decision = store.decision_for(membership.queue, namespace=pod.metadata.namespace)
+    decision = store.decisions.of_queue(membership.queue, namespace=pod.metadata.namespace)
     if decision.schedules:
         return ALLOWED
     return deny(f'spec.schedulingGates: "{well_known.GATE}" cannot be removed: {decision.text}')

@@ -54,7 +54,7 @@ def _accept_first_replicas(
     already_open = store.admissions.is_open(key, queue)
     if not request.dry_run:
         store.admissions.record(key, queue)
-    decision = store.decision_for(queue, namespace=request.namespace)
+    decision = store.decisions.of_queue(queue, namespace=request.namespace)
     if decision.accepts:
         return None
     if not already_open:
@@ -80,7 +80,7 @@ def scale_up_warnings(
     """For more replicas in a queue that does not schedule."""
     if settings.is_controller(request.user_info.username):
         return ()
-    decision = store.decision_for(queue, namespace=request.namespace)
+    decision = store.decisions.of_queue(queue, namespace=request.namespace)
     if decision.stop is None or decision.undecided:
         return ()
     return (waiting_warning(decision.stop, what="new pods wait"),)

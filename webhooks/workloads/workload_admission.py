@@ -231,7 +231,7 @@ def _accept_update(
     accepted = accept(submission, request, store=store, settings=settings)
     if moved or isinstance(accepted, Acceptance) or accepted.code != FORBIDDEN:
         return accepted
-    selected = store.selects(submission.queue, request.namespace)
+    selected = store.decisions.selects(submission.queue, request.namespace)
     return deny_scale_up(kind, submission.queue, accepted.message, selected=selected)
 
 

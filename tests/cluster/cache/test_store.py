@@ -148,7 +148,7 @@ def test_a_pod_is_refused_in_the_words_of_the_status_for_the_same_specs_alone(
     ):
         status = {"stop": {"revision": revision, "refusal": refusal}}
         sink.upsert(read_queue(queue("a", version=version, status=status, state="Suspended")))
-        assert store.filter_message(store.snapshot.decision("a")) == said
+        assert store.queue_cache.refusal_text(store.snapshot.decision("a")) == said
         assert not store.snapshot.decision("a").schedules
 
 
@@ -619,11 +619,11 @@ def _job(name: str) -> Wire:
 def test_a_namespace_that_is_heard_of_late_is_told_of(selective: Server) -> None:
     """Its pods were admitted through another replica, which knew it."""
     selective.has(member(queue="vision", namespace="new"))
-    assert not selective.store.selects("vision", "new")
+    assert not selective.store.decisions.selects("vision", "new")
     told = heard(selective)
     selective.has(namespace("new", labels={"team": "a"}))
     assert ("vision", SPEC) in told
-    assert selective.store.selects("vision", "new")
+    assert selective.store.decisions.selects("vision", "new")
 
 
 def test_a_list_of_namespaces_tells_of_those_that_differ(selective: Server) -> None:
@@ -658,16 +658,16 @@ def test_a_change_of_the_selector_is_told_of_all_below(selective: Server) -> Non
 def test_what_is_decided_for_a_namespace_is_worked_out_once(selective: Server) -> None:
     """Until the queue's chain changes, or the namespace's labels do."""
     store = selective.store
-    first = store.decision_for("lab", namespace="team")
-    assert store.decision_for("lab", namespace="team") is first
+    first = store.decisions.of_queue("lab", namespace="team")
+    assert store.decisions.of_queue("lab", namespace="team") is first
     selective.has(queue("free", version=2, generation=2, weight=2))
-    assert store.decision_for("lab", namespace="team") is first
+    assert store.decisions.of_queue("lab", namespace="team") is first
     selective.has(namespace("team", labels={"x": "y"}, version=2))
-    assert store.decision_for("lab", namespace="team") is not first
+    assert store.decisions.of_queue("lab", namespace="team") is not first
     selective.has(namespace("team", labels={"team": "a"}, version=3))
-    assert store.decision_for("lab", namespace="team").selected
+    assert store.decisions.of_queue("lab", namespace="team").selected
     selective.has(queue("vision", version=2, generation=2, namespaceSelector={"matchLabels": {"team": "b"}}))
-    assert not store.decision_for("lab", namespace="team").selected
+    assert not store.decisions.of_queue("lab", namespace="team").selected
 
 
 def test_where_no_selector_is_set_nobody_is_asked_for_labels(
@@ -676,8 +676,8 @@ def test_where_no_selector_is_set_nobody_is_asked_for_labels(
     """A request costs what it did before there were selectors: the queue's own decision and a comparison."""
     monkeypatch.setattr(Namespaces, "labels_of", None)
     store = selective.store
-    assert store.decision_for("free", namespace="team") is store.snapshot.decision("free")
-    assert store.decision_for("absent", namespace="team").selected
+    assert store.decisions.of_queue("free", namespace="team") is store.snapshot.decision("free")
+    assert store.decisions.of_queue("absent", namespace="team").selected
     assert store.live_members_of("free") == 0
 
 
@@ -699,5 +699,5 @@ def test_what_is_remembered_of_namespaces_is_bounded(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(queues, "MAX_DECISIONS", 3)
     server = Server().has(queue("vision", namespaceSelector=TEAM))
     for number in range(10):
-        server.store.decision_for("vision", namespace=f"n{number}")
-    assert len(server.store._namespace_decisions._remembered) <= 3
+        server.store.decisions.of_queue("vision", namespace=f"n{number}")
+    assert len(server.store.decisions._by_namespace._remembered) <= 3

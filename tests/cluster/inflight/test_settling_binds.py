@@ -204,9 +204,9 @@ def test_the_status_has_the_words_for_a_stop_of_the_same_specs(
     status = {} if revision is None else {"stop": stop}
     settling.server.has(queue("research", version=3, generation=2, state="Suspended", status=status))
     text = decision.text if expected == "our own" else expected
-    assert store.filter_message(store.snapshot.decision("research")) == text
+    assert store.queue_cache.refusal_text(store.snapshot.decision("research")) == text
 
 
 def test_a_queue_that_is_not_there_is_refused_in_our_own_words(settling: Settling) -> None:
     decision = settling.store.snapshot.decision("absent")
-    assert settling.store.filter_message(decision) == decision.text
+    assert settling.store.queue_cache.refusal_text(decision) == decision.text
