@@ -4,9 +4,9 @@ Every verb goes this way
 1. `main`: the exit code, and no stack trace. `cli.run` finds the verb in `commands.verbs`, reads its flags
    (`cli.flags`) and runs it in a `session`, which has the flags, the console and the API server.
 2. `commands/`: each file has one verb or a few that are alike, and begins with the function that runs it.
-3. `access/`: requests to the API server, through kubectl. `queue_objects`: what was read, and what the rules
-   in `queues` decide on it.
-4. `output/`: tables, documents and the terminal.
+3. `access/`: requests to the API server, through kubectl. `objects/`: what was read, and what the rules in
+   `queues` decide on it.
+4. `views/`: what is shown of that, as values. `output/`: tables, documents and the terminal.
 
 | verb                                | its files, in the order to read                                      |
 |-------------------------------------|----------------------------------------------------------------------|
@@ -19,9 +19,9 @@ Every verb goes this way
 | open, close, suspend, resume        | `commands.actions`, `edit.action_operation`, `edit.editor`           |
 | hold                                | `commands.actions`, `edit.stop_policy_operation`, `edit.editor`      |
 | drain, stop                         | `commands.drain`, `drain.spec_flags`, `edit.stop_policy_operation`,  |
-|                                     | `edit.editor`; --dry-run: `drain.inventory`, `drain.preview`         |
+|                                     | `edit.editor`; --dry-run: `drain.inventory`, `views.drain_preview`   |
 | uninstall                           | `commands.uninstall`, `removal.inventory`, `removal.remover`         |
-| --wait of any of them               | `edit.wait`; of a drain `drain.progress`                             |
+| --wait of any of them               | `edit.wait`, `views.acknowledgement`, `views.drain_status`           |
 
 Of the project it imports `queues` alone.
 """

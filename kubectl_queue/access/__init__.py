@@ -4,7 +4,8 @@ Read in this order
 - `kubectl`: starts `kubectl proxy` on a socket in a private directory, with the flags that the user gave.
 - `transport`: HTTP over that socket, with time limits; what went wrong below HTTP, in words.
 - `responses`: an answer of the API server as an object, or as an error in kubectl's words.
-- `client`: requests of any kind, those about queues, and the objects that `why` reads.
+- `client`: requests of any kind, and those about queues.
+- `queue_reader`, `object_reader`: all queues or the chain of one; single objects of any type.
 
 Why kubectl and not a library: `docs/decisions/plugin-access.md`.
 """

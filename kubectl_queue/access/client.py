@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from kubectl_queue.access import responses
-from kubectl_queue.access.responses import QUEUES, Object, Request, Response
+from kubectl_queue.access.responses import QUEUES, Request, Response
 from kubectl_queue.cli.options import DryRun
+from kubectl_queue.objects.fields import Object
 
 if TYPE_CHECKING:
     from kubectl_queue.access.transport import Transport

@@ -15,8 +15,9 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from kubectl_queue.access.client import ApiClient
-from kubectl_queue.access.responses import Object, Request
+from kubectl_queue.access.responses import Request
 from kubectl_queue.errors import KindMissingError, NotFoundError
+from kubectl_queue.objects.fields import Object
 
 #: The server's namespace in the manifests.
 NAMESPACE = "sluice-system"

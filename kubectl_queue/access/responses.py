@@ -21,11 +21,10 @@ from kubectl_queue.errors import (
     QueueError,
     ServerError,
 )
+from kubectl_queue.objects.fields import Object
 
 if TYPE_CHECKING:
     from email.message import Message
-
-Object = dict[str, Any]
 
 
 class Request(NamedTuple):

@@ -31,9 +31,9 @@ from kubectl_queue.output.console import Console
 from kubectl_queue.session import Session
 
 if TYPE_CHECKING:
-    from kubectl_queue.access.responses import Object
     from kubectl_queue.edit.operation import Operation
-    from kubectl_queue.queue_objects import QueueObjects
+    from kubectl_queue.objects.fields import Object
+    from kubectl_queue.objects.queues import QueueObjects
 
 #: Reads all queues, as the flags of access on the command line say. Raises QueueError.
 ReadQueues = Callable[[Flags], "QueueObjects"]
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _read_queues(given: Flags) -> QueueObjects:
     """All queues, from the API server that the flags choose."""
-    from kubectl_queue.queue_objects import read_queues  # noqa: PLC0415 - for queues alone
+    from kubectl_queue.access.queue_reader import read_queues  # noqa: PLC0415 - for queues alone
 
     console = Console(io.StringIO(), io.StringIO())
     with Session(given, console=console, environ=os.environ) as session:
@@ -162,7 +162,7 @@ def _queue_names(
     """The queues that the verb would change, but those that stand on the line already."""
     if verb not in _SHOWING and verb not in _edits() and verb != "delete":
         return
-    from kubectl_queue.queue_objects import name_of, status_of  # noqa: PLC0415 - for queues alone
+    from kubectl_queue.objects.fields import name_of, status_of  # noqa: PLC0415 - for queues alone
 
     queues = read_queues(given)
     named = {word.rpartition("/")[2] for word in given.names}
@@ -175,7 +175,7 @@ def _queue_names(
 
 
 def _description(state: object, queues: QueueObjects, item: Object) -> str:
-    from kubectl_queue.queue_objects import name_of, spec_of  # noqa: PLC0415
+    from kubectl_queue.objects.fields import name_of, spec_of  # noqa: PLC0415
 
     reason = str(spec_of(item).get("reason") or "")
     policy = queues.tree.queues[name_of(item)].stop_policy_at(queues.now)
@@ -193,7 +193,7 @@ def _fitting(verb: str, queues: QueueObjects) -> Iterable[Object]:
 def _changes(verb: str, item: Object, queues: QueueObjects) -> bool:
     """Whether the verb would change this queue, and may."""
     from kubectl_queue.commands.delete import refusal  # noqa: PLC0415
-    from kubectl_queue.queue_objects import name_of  # noqa: PLC0415
+    from kubectl_queue.objects.fields import name_of  # noqa: PLC0415
 
     name = name_of(item)
     if verb == "delete":

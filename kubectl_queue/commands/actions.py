@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
+from kubectl_queue.access.queue_reader import read_queues
 from kubectl_queue.cli.flag_values import NONE, future_fault, parse_bool, parse_time
 from kubectl_queue.cli.flags import Flag, Flags, duration_with_unit_flag, read_choice, selected
 from kubectl_queue.cli.options import (
@@ -24,7 +25,8 @@ from kubectl_queue.edit.operation import Operation, StopFields
 from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.edit.wait import PollTimer
 from kubectl_queue.errors import UsageError
-from kubectl_queue.queue_objects import QueueObjects, name_of, read_queues
+from kubectl_queue.objects.fields import name_of
+from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.session import Session
 from queues.queue import ROOT
 from queues.states import Action, ParkedPods, State, StopPolicy

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from kubectl_queue.access.client import API_VERSION, KIND
-from kubectl_queue.access.responses import Object
+from kubectl_queue.access.queue_reader import read_generations, read_queues
 from kubectl_queue.cli import flag_values as values
 from kubectl_queue.cli import label_selectors as selecting
 from kubectl_queue.cli.flags import (
@@ -25,15 +25,12 @@ from kubectl_queue.cli.options import (
     DryRun,
 )
 from kubectl_queue.commands.verbs import Verb
-from kubectl_queue.edit.wait import (
-    PollTimer,
-    acknowledgement_wait,
-    wait,
-)
+from kubectl_queue.edit.wait import PollTimer, wait
 from kubectl_queue.errors import UsageError
+from kubectl_queue.objects.fields import Object, name_of, status_of
 from kubectl_queue.output.formats import Reporter
-from kubectl_queue.queue_objects import name_of, read_generations, read_queues, status_of
 from kubectl_queue.session import Session
+from kubectl_queue.views.acknowledgement import acknowledgement_wait
 from queues.states import Action, Desired, ParkedPods, StopPolicy
 
 _COMMAND = "kubectl queue create"

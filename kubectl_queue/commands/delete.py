@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from kubectl_queue.access.client import Queues
+from kubectl_queue.access.queue_reader import read_queues
 from kubectl_queue.cli.flags import (
     Flags,
     bool_flag,
@@ -22,8 +23,9 @@ from kubectl_queue.cli.options import (
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.edit.wait import PollTimer
 from kubectl_queue.errors import NotFoundError, QueueError, WaitTimeout
+from kubectl_queue.objects.fields import name_of
+from kubectl_queue.objects.queues import QueueObjects, may_be_live
 from kubectl_queue.output.formats import Reporter
-from kubectl_queue.queue_objects import QueueObjects, may_be_live, name_of, read_queues
 from kubectl_queue.session import Session
 from queues.admission.queue_edits import deletion_refusal
 from queues.queue import BUILT_IN

@@ -25,20 +25,20 @@ from kubectl_queue.commands.actions import (
 )
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.drain.inventory import InventoryReader
-from kubectl_queue.drain.preview import (
+from kubectl_queue.drain.spec_flags import FLAGS, drain_fields
+from kubectl_queue.edit.editor import QueueEditor
+from kubectl_queue.edit.operation import apply_patch
+from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
+from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
+from kubectl_queue.objects.queues import QueueObjects
+from kubectl_queue.session import Session
+from kubectl_queue.views.drain_preview import (
     may_evict_more_bare_pods,
     newly_evicted_bare_pods,
     preview_lines,
     previews,
 )
-from kubectl_queue.drain.spec_flags import FLAGS, drain_fields
-from kubectl_queue.edit.editor import QueueEditor
-from kubectl_queue.edit.operation import apply_patch
-from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
-from kubectl_queue.edit.wait import plural
-from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
-from kubectl_queue.queue_objects import QueueObjects
-from kubectl_queue.session import Session
+from kubectl_queue.views.text import plural
 from queues.drain.model import RunningPod
 from queues.states import StopPolicy
 

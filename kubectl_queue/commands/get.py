@@ -8,7 +8,7 @@ from typing import Any
 
 from kubectl_queue.access import kubectl
 from kubectl_queue.access.client import Event, Listing, Queues
-from kubectl_queue.access.responses import Object
+from kubectl_queue.access.queue_reader import read_queues
 from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.flags import Flag, Flags, bool_flag, names
 from kubectl_queue.cli.options import (
@@ -19,16 +19,16 @@ from kubectl_queue.cli.options import (
 )
 from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.commands.verbs import Verb
-from kubectl_queue.drain import progress as drains
 from kubectl_queue.errors import ExpiredError, QueueError, UsageError
+from kubectl_queue.objects.fields import Object, name_of, value_at
 from kubectl_queue.output.formats import (
     DOCUMENTS,
     dump_objects,
     typed_name,
 )
-from kubectl_queue.output.tables import Table, value_at
-from kubectl_queue.queue_objects import name_of, read_queues
+from kubectl_queue.output.tables import Table
 from kubectl_queue.session import Session
+from kubectl_queue.views import drain_status as drains
 
 _FLAGS = (
     GET_OUTPUT,

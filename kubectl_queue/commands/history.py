@@ -16,10 +16,12 @@ from kubectl_queue.cli.options import (
 from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import UsageError
+from kubectl_queue.objects.fields import value_at
+from kubectl_queue.objects.queues import changes_of
 from kubectl_queue.output.formats import DOCUMENTS, dump
-from kubectl_queue.output.tables import Layout, age, short_names, value_at
-from kubectl_queue.queue_objects import changes_of
+from kubectl_queue.output.tables import Layout, short_names
 from kubectl_queue.session import Session
+from kubectl_queue.views.text import age
 from queues.status.changes import Change
 from queues.text import printable
 

@@ -20,6 +20,8 @@ from kubectl_queue.cli.options import NO_HEADERS, Output, formats
 from kubectl_queue.cli.suggestions import close_matches, did_you_mean
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
+from kubectl_queue.objects.fields import spec_of
+from kubectl_queue.objects.types import POD
 from kubectl_queue.output.formats import DOCUMENTS, dump
 from kubectl_queue.output.tables import Layout
 from kubectl_queue.policies.config_map import (
@@ -31,9 +33,7 @@ from kubectl_queue.policies.config_map import (
 )
 from kubectl_queue.policies.explainer import PolicyExplainer, PolicyExplanation, parse_target
 from kubectl_queue.policies.manifest_check import FILE_LIMIT, FileCheck, Finding, check_policies
-from kubectl_queue.queue_objects import spec_of
 from kubectl_queue.session import Session
-from kubectl_queue.why.targets import POD
 from queues.policies.parts import Part, policy_parts, scorers
 from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT, PolicyEntry
 from queues.policies.scheduler_conf import examine_policy

@@ -14,22 +14,19 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from kubectl_queue.access.queue_reader import read_queues
 from kubectl_queue.cli.flags import Flags, names
 from kubectl_queue.cli.options import NO_HEADERS, Output, formats
 from kubectl_queue.cli.suggestions import queue_not_found
 from kubectl_queue.commands.verbs import Verb
-from kubectl_queue.drain import progress as drains
 from kubectl_queue.errors import UsageError
+from kubectl_queue.objects.fields import status_of
+from kubectl_queue.objects.queues import QueueObjects, may_be_live, stop_acknowledgement
 from kubectl_queue.output.formats import DOCUMENTS, dump
-from kubectl_queue.output.tables import Layout, first_line, short_names, with_time_left
-from kubectl_queue.queue_objects import (
-    QueueObjects,
-    may_be_live,
-    read_queues,
-    status_of,
-    stop_acknowledgement,
-)
+from kubectl_queue.output.tables import Layout, short_names
 from kubectl_queue.session import Session
+from kubectl_queue.views import drain_status as drains
+from kubectl_queue.views.text import first_line, with_time_left
 from queues.causes import Cause, CauseKind
 from queues.queue import ROOT, Queue
 from queues.states import State

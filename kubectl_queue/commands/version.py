@@ -10,8 +10,8 @@ from kubectl_queue.cli.flags import Flags, bool_flag
 from kubectl_queue.cli.options import Output, formats
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import QueueError, ServerError, UsageError
+from kubectl_queue.objects.fields import value_at
 from kubectl_queue.output.formats import DOCUMENTS, dump
-from kubectl_queue.output.tables import value_at
 from kubectl_queue.session import Session
 
 #: As `manifests/deployment/deployment.yaml` labels it.

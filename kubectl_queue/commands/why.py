@@ -11,15 +11,16 @@ from typing import Any
 
 import msgspec
 
-from kubectl_queue.access.responses import Object
 from kubectl_queue.cli.flags import Flags, checked_name
 from kubectl_queue.cli.options import Output, formats
 from kubectl_queue.commands.verbs import Verb
-from kubectl_queue.drain import progress as drains
 from kubectl_queue.errors import QueueError
+from kubectl_queue.objects.fields import Object
 from kubectl_queue.output.formats import DOCUMENTS, dump
-from kubectl_queue.output.tables import Layout, age, short_names, with_time_left
+from kubectl_queue.output.tables import Layout, short_names
 from kubectl_queue.session import Session
+from kubectl_queue.views import drain_status as drains
+from kubectl_queue.views.text import age, with_time_left
 from kubectl_queue.why import targets
 from kubectl_queue.why.explainer import Answer, Event, Explainer
 from queues.states import Desired, StopPolicy

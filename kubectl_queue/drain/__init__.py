@@ -1,6 +1,5 @@
-"""Drains as the plugin shows them.
+"""What drains need of the command line and of the cluster.
 
-Read in this order: `spec_flags` (the flags that set `spec.drain`), `inventory` (the pods, Jobs and budgets of
-the cluster, read with the user's rights), `preview` (--dry-run: what would go, stay and be blocked),
-`progress` (how far a drain is).
+`spec_flags`: the flags that set `spec.drain`. `inventory`: the pods, Jobs and budgets of the cluster, read
+with the user's rights. What is shown of a drain is in `views`.
 """

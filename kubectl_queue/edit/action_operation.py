@@ -17,7 +17,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kubectl_queue.access.responses import Object
 from kubectl_queue.edit.operation import (
     Decision,
     StopFields,
@@ -25,8 +24,9 @@ from kubectl_queue.edit.operation import (
     parent_verdict,
     ungated_warnings,
 )
-from kubectl_queue.edit.wait import WaitCondition, acknowledgement_wait, live_count
-from kubectl_queue.queue_objects import QueueObjects, may_be_live, name_of, spec_of, status_of
+from kubectl_queue.objects.fields import Object, name_of, spec_of, status_of
+from kubectl_queue.objects.queues import QueueObjects, may_be_live
+from kubectl_queue.views.acknowledgement import WaitCondition, acknowledgement_wait, live_count
 from queues.admission.command_validation import action_refusal
 from queues.messages import refusal_text, stop_text
 from queues.queue import Queue

@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from kubectl_queue.access.responses import Object
+from kubectl_queue.access.queue_reader import read_generations, read_queues
 from kubectl_queue.cli.options import DryRun
 from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.edit.operation import Decision, Operation, apply_patch
 from kubectl_queue.edit.wait import PollTimer, wait
 from kubectl_queue.errors import ConflictError, QueueError
+from kubectl_queue.objects.fields import Object
+from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.output.formats import Reporter
-from kubectl_queue.queue_objects import QueueObjects, read_generations, read_queues
 from kubectl_queue.session import Session
 
 _ATTEMPTS = 5

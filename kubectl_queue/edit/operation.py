@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from kubectl_queue.access.responses import Object
-from kubectl_queue.edit.wait import WaitCondition
-from kubectl_queue.queue_objects import QueueObjects, name_of, parked_counts
+from kubectl_queue.objects.fields import Object, name_of
+from kubectl_queue.objects.queues import QueueObjects, parked_counts
+from kubectl_queue.views.acknowledgement import WaitCondition
 from queues.apimachinery.timestamps import rfc3339
 from queues.messages import recreation_command
 from queues.queue import ROOT, Queue

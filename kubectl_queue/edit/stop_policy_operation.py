@@ -17,8 +17,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kubectl_queue.access.responses import Object
-from kubectl_queue.drain.progress import DrainWait
 from kubectl_queue.edit.operation import (
     Decision,
     StopFields,
@@ -27,9 +25,11 @@ from kubectl_queue.edit.operation import (
     patch_between,
     ungated_warnings,
 )
-from kubectl_queue.edit.wait import AcknowledgementWait, WaitCondition
 from kubectl_queue.errors import QueueError
-from kubectl_queue.queue_objects import QueueObjects, name_of, spec_of
+from kubectl_queue.objects.fields import Object, name_of, spec_of
+from kubectl_queue.objects.queues import QueueObjects
+from kubectl_queue.views.acknowledgement import AcknowledgementWait, WaitCondition
+from kubectl_queue.views.drain_status import DrainWait
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.model import parse_drain_spec
 from queues.messages import stop_text

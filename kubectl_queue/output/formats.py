@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubectl_queue.access import kubectl
-from kubectl_queue.access.responses import Object
 from kubectl_queue.cli.options import DryRun, Output
 from kubectl_queue.errors import QueueError
+from kubectl_queue.objects.fields import Object
 from kubectl_queue.output.tables import Table
 from kubectl_queue.session import Session
 

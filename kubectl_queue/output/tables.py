@@ -1,4 +1,4 @@
-"""The table of queues, with the columns of `kubectl get queues`; the layout of every table; ages and times.
+"""The table of queues, with the columns of `kubectl get queues`; the layout of every table.
 
 Promises
 - The columns are the printer columns of the Queue's definition (`manifests/crds`), the spacing that of
@@ -11,19 +11,17 @@ Promises
   end, where one drains; then a column for each label of -L; then RESUMES, when a stop ends by itself, where
   one does.
 - A name of more than 48 letters is cut in the middle, so that it still differs from the others.
-- Ages are written as kubectl writes them (k8s.io/apimachinery/pkg/util/duration.HumanDuration).
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from kubectl_queue.access.responses import Object
-from queues.apimachinery.timestamps import rfc3339
+from kubectl_queue.objects.fields import Object, value_at
+from kubectl_queue.views.text import age, first_line, with_time_left
 from queues.namespace_selectors import compile_selector
 
 _LEAST, _GAP = 6, 3
@@ -31,7 +29,6 @@ _LEAST, _GAP = 6, 3
 LONGEST_NAME = 48
 _SIZES = (LONGEST_NAME, 96, 192)
 _CUT = "..."
-_LINE_END = re.compile(r"[\f\n\r]")
 
 
 class Column(NamedTuple):
@@ -155,14 +152,6 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     return shown
 
 
-def value_at(item: Object, path: str) -> Any:
-    """The value at a dotted path, None where there is none."""
-    value: Any = item
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
 def _cell(column: Column, item: Object, *, now: datetime) -> str:
     if column.label:
         labels = value_at(item, "metadata.labels")
@@ -200,51 +189,3 @@ def _resumes(value: Any, *, now: datetime) -> str:
         return with_time_left(datetime.fromisoformat(value), now=now) if value else ""
     except (TypeError, ValueError):
         return "<invalid>"
-
-
-def first_line(text: str) -> str:
-    """The first line, marked where there were more."""
-    first, *more = _LINE_END.split(text, maxsplit=1)
-    return first + "..." if more else first
-
-
-_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
-
-
-def age(created: str, *, now: datetime) -> str:
-    """The age of an object that was created at `created` (RFC 3339)."""
-    try:
-        since = now - datetime.fromisoformat(created)
-    except (ValueError, TypeError):
-        return "<unknown>"
-    return human_duration(since.total_seconds())
-
-
-def with_time_left(at: datetime, *, now: datetime) -> str:
-    """A time and how far away it is; a time in the past is shown as due. One without a zone is UTC."""
-    there = at if at.tzinfo else at.replace(tzinfo=UTC)
-    left = (there - now).total_seconds()
-    return f"{rfc3339(there)} ({f'in {human_duration(left)}' if left > 0 else 'due'})"
-
-
-def human_duration(span: float) -> str:
-    """A duration in seconds in at most two units, coarser the longer it is."""
-    seconds = int(span)
-    if seconds < -1:
-        return "<invalid>"
-    if seconds < 2 * _MINUTE:
-        return f"{max(seconds, 0)}s"
-    if seconds < 3 * _HOUR:
-        return _two(seconds, _MINUTE, "m", 1, "s", fine=10)
-    if seconds < 2 * _DAY:
-        return _two(seconds, _HOUR, "h", _MINUTE, "m", fine=8)
-    if seconds < 2 * _YEAR:
-        return _two(seconds, _DAY, "d", _HOUR, "h", fine=8)
-    return _two(seconds, _YEAR, "y", _DAY, "d", fine=8)
-
-
-def _two(seconds: int, big: int, big_unit: str, small: int, small_unit: str, *, fine: int) -> str:
-    """`big` units, and below `fine` of them the rest in `small` units."""
-    many, rest = divmod(seconds, big)
-    few = rest // small
-    return f"{many}{big_unit}" + (f"{few}{small_unit}" if many < fine and few else "")

@@ -14,24 +14,18 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from kubectl_queue.access.responses import Object
+from kubectl_queue.access.object_reader import ObjectReader
+from kubectl_queue.access.queue_reader import read_chain
 from kubectl_queue.cli.flags import checked_name
 from kubectl_queue.cli.suggestions import close_matches, with_suggestions
 from kubectl_queue.errors import ForbiddenError, KindMissingError, NotFoundError, UsageError
-from kubectl_queue.output.tables import value_at
+from kubectl_queue.objects.fields import Object, annotations_of, condition_of, spec_of, value_at
+from kubectl_queue.objects.queues import QueueObjects
+from kubectl_queue.objects.types import POD, PODGROUP, QUEUE, type_of
 from kubectl_queue.policies.config_map import ClusterPolicies
-from kubectl_queue.queue_objects import QueueObjects, condition_of, read_chain, spec_of
 from kubectl_queue.session import Session
 from kubectl_queue.why.membership import membership_of
-from kubectl_queue.why.targets import (
-    POD,
-    PODGROUP,
-    QUEUE,
-    Objects,
-    Target,
-    annotations_of,
-    type_of,
-)
+from kubectl_queue.why.targets import Target
 from queues import well_known
 from queues.apimachinery.quantities import parse_quantity
 from queues.membership import GROUP_ANNOTATION
@@ -85,7 +79,7 @@ class PolicyExplainer:
     def __init__(self, session: Session, cluster: ClusterPolicies, *, namespace: str) -> None:
         self._session = session
         self._cluster = cluster
-        self._objects = Objects(session.client)
+        self._objects = ObjectReader(session.client)
         self._namespace = namespace
 
     def explain(self, target: Target) -> PolicyExplanation:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.access.replicas import is_part, leases_path, read_replicas
-from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import KindMissingError
+from kubectl_queue.objects.fields import Object
 from queues import well_known
 from queues.mode import SCHEDULER_NAME
 from queues.workload_kinds import KINDS, SUSPENDABLE, WorkloadKind

@@ -24,7 +24,7 @@ from urllib.parse import quote
 
 from kubectl_queue.access.client import ApiClient, Queues
 from kubectl_queue.access.replicas import REPLICAS, lease_end, leases_path, server_namespaces
-from kubectl_queue.access.responses import Object, Request
+from kubectl_queue.access.responses import Request
 from kubectl_queue.cli.options import DryRun
 from kubectl_queue.errors import (
     ConflictError,
@@ -34,6 +34,7 @@ from kubectl_queue.errors import (
     QueueError,
     ServerError,
 )
+from kubectl_queue.objects.fields import Object
 from kubectl_queue.removal.inventory import (
     Inventory,
     Item,

@@ -1,6 +1,6 @@
 """`kubectl queue why`: what stops an object.
 
-Read in this order: `targets` (what may be asked about, and an object as the rules take it), `explainer`
-(reads the object, its owners, its queue and the chain, and asks the rules in `queues.why`), `membership` (the
-queue of an object). `commands.why` prints the answer.
+Read in this order: `targets` (what the command line asks about), `explainer` (reads the object, its owners,
+its queue and the chain, and asks the rules in `queues.why`), `membership` (the queue of an object).
+`commands.why` prints the answer.
 """

@@ -17,40 +17,23 @@ from urllib.parse import quote
 import msgspec
 
 from kubectl_queue.access.client import ApiClient
-from kubectl_queue.access.responses import Object, Request
+from kubectl_queue.access.object_reader import ObjectReader
+from kubectl_queue.access.queue_reader import read_chain, read_queues
+from kubectl_queue.access.responses import Request
 from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.errors import ForbiddenError
-from kubectl_queue.output.tables import value_at
-from kubectl_queue.queue_objects import (
-    QueueObjects,
-    changes_of,
-    condition_of,
-    is_observed,
-    may_be_live,
-    name_of,
-    parked_counts,
-    read_chain,
-    read_queues,
-    status_of,
-    stop_acknowledgement,
-)
-from kubectl_queue.session import Session
-from kubectl_queue.why.membership import Owners, membership_of, queue_of_namespace
-from kubectl_queue.why.targets import (
-    NAMESPACE,
-    QUEUE,
-    Objects,
-    Target,
-    Type,
+from kubectl_queue.objects.explained import object_reference, records, subject
+from kubectl_queue.objects.fields import (
+    Object,
     controller_of,
     labels_of,
-    object_reference,
-    subject,
-    type_of_owner,
+    value_at,
 )
+from kubectl_queue.objects.types import NAMESPACE, QUEUE, Type, type_of_owner
+from kubectl_queue.session import Session
+from kubectl_queue.why.membership import Owners, membership_of, queue_of_namespace
+from kubectl_queue.why.targets import Target
 from queues.membership import Source
-from queues.status.conditions import ACCEPTING
-from queues.status.stop_status import ObservedChain, waiting_for
 from queues.why.explain import explain
 from queues.why.explanation import (
     ExplainedMembership,
@@ -58,7 +41,6 @@ from queues.why.explanation import (
     ObjectRef,
     ObservedQueues,
     Outcome,
-    QueueRecord,
 )
 
 #: Owners above each other that are followed: a cycle of references ends.
@@ -97,7 +79,7 @@ class Explainer:
 
     def __init__(self, session: Session, *, namespace: str) -> None:
         self._session = session
-        self._objects = Objects(session.client)
+        self._objects = ObjectReader(session.client)
         self._namespace = namespace
 
     def explain(self, target: Target) -> Answer:
@@ -182,32 +164,6 @@ class Explainer:
 
 def _read_owners(owners: Sequence[_Owner]) -> Owners:
     return tuple((owner.type, owner.item) for owner in owners if owner.type and owner.item is not None)
-
-
-def records(chain: QueueObjects) -> ObservedQueues:
-    """The chain of a queue as the rules take it."""
-    items = chain.items.values()
-    return ObservedQueues(
-        tree=chain.tree,
-        records={name_of(item): _record(item, chain=chain.chain(name_of(item))) for item in items},
-        now=chain.now,
-    )
-
-
-def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
-    parked = parked_counts(item)
-    return QueueRecord(
-        changes=changes_of(item),
-        created=str(value_at(item, "metadata.creationTimestamp") or ""),
-        accepting=str(condition_of(item, ACCEPTING).get("message") or ""),
-        observed=is_observed(item),
-        acknowledgement=stop_acknowledgement(item, chain=chain),
-        waiting_for=waiting_for(status_of(item).get("stop")),
-        live=may_be_live(item),
-        gated=parked.gated,
-        ungated=parked.ungated,
-        recreating=parked.recreating,
-    )
 
 
 _SLUICE = "sluice"

@@ -13,21 +13,11 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from kubectl_queue.access.responses import Object
+from kubectl_queue.access.object_reader import ObjectReader
 from kubectl_queue.errors import KindMissingError, NotFoundError
-from kubectl_queue.output.tables import value_at
-from kubectl_queue.queue_objects import spec_of
-from kubectl_queue.why.targets import (
-    NAMESPACE,
-    POD,
-    PODGROUP,
-    QUEUE,
-    Objects,
-    Type,
-    annotations_of,
-    labels_of,
-    object_reference,
-)
+from kubectl_queue.objects.explained import object_reference
+from kubectl_queue.objects.fields import Object, annotations_of, labels_of, spec_of, value_at
+from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type
 from queues import well_known
 from queues.membership import (
     VOLCANO_ANNOTATION,
@@ -55,7 +45,7 @@ _ORIGINS = {"namespace": Source.NAMESPACE.value, "scheduler": Source.SCHEDULER.v
 
 
 def membership_of(
-    kind: Type, item: Object, *, owners: Owners, objects: Objects
+    kind: Type, item: Object, *, owners: Owners, objects: ObjectReader
 ) -> ExplainedMembership | None:
     """The queue of an object; None if it is in none."""
     if kind is QUEUE:
@@ -96,7 +86,7 @@ def _answer(membership: Membership | None) -> ExplainedMembership | None:
     return ExplainedMembership(queue=membership.queue, rule=_rule(membership), group=membership.podgroup)
 
 
-def _check_podgroup_is_missing(group: str, item: Object, objects: Objects) -> None:
+def _check_podgroup_is_missing(group: str, item: Object, objects: ObjectReader) -> None:
     """Raises ForbiddenError where the PodGroup may not be read: then it is not known whether it exists."""
     with suppress(NotFoundError, KindMissingError):
         objects.get(PODGROUP, group, namespace=str(value_at(item, "metadata.namespace") or ""))
@@ -125,7 +115,7 @@ def _written(kind: Type, item: Object) -> str:
     return next((str(place[well_known.QUEUE]) for place in places if place.get(well_known.QUEUE)), "")
 
 
-def _origin(queue: str, items: Owners, objects: Objects) -> str:
+def _origin(queue: str, items: Owners, objects: ObjectReader) -> str:
     """What named this queue: the first of the object and its owners that shows it."""
     for number, (kind, item) in enumerate(items):
         word = _written_origin(kind, item)
@@ -149,7 +139,9 @@ def _written_origin(kind: Type, item: Object) -> str:
     )
 
 
-def _by_rules(kind: Type, item: Object, objects: Objects, *, rules: MembershipSettings) -> Membership | None:
+def _by_rules(
+    kind: Type, item: Object, objects: ObjectReader, *, rules: MembershipSettings
+) -> Membership | None:
     """The membership by the rules for new objects; the namespace is read only where it decides."""
     membership = _apply_rules(kind, item, objects, rules=rules, namespace_queue="")
     if membership is not None and membership.source is not Source.SCHEDULER:
@@ -158,14 +150,14 @@ def _by_rules(kind: Type, item: Object, objects: Objects, *, rules: MembershipSe
     return _apply_rules(kind, item, objects, rules=rules, namespace_queue=named) if named else membership
 
 
-def queue_of_namespace(item: Object, objects: Objects) -> str:
+def queue_of_namespace(item: Object, objects: ObjectReader) -> str:
     """The queue that its namespace names now; empty if none, or if the namespace may not be read."""
     namespace = objects.find(NAMESPACE, str(value_at(item, "metadata.namespace") or ""), namespace="")
     return annotations_of(namespace).get(VOLCANO_ANNOTATION, "") if namespace else ""
 
 
 def _apply_rules(
-    kind: Type, item: Object, objects: Objects, *, rules: MembershipSettings, namespace_queue: str
+    kind: Type, item: Object, objects: ObjectReader, *, rules: MembershipSettings, namespace_queue: str
 ) -> Membership | None:
     def group(namespace: str, name: str) -> str | None:
         podgroup = objects.find(PODGROUP, name, namespace=namespace)

@@ -13,7 +13,7 @@ from kubectl_queue.cli.completion import completions, main
 from kubectl_queue.cli.flags import Flags
 from kubectl_queue.commands import verbs
 from kubectl_queue.errors import UnreachableError
-from kubectl_queue.queue_objects import QueueObjects
+from kubectl_queue.objects.queues import QueueObjects
 from tests.support.plugin.harness import item, snapshot
 
 QUEUES = snapshot(

@@ -17,7 +17,7 @@ from kubectl_queue.cli.flag_values import (
     parse_time,
 )
 from kubectl_queue.edit.operation import apply_patch
-from kubectl_queue.output.tables import age, human_duration
+from kubectl_queue.views.text import age, human_duration
 from tests.support.plugin.harness import NOW
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from kubectl_queue.access.responses import Object
+from kubectl_queue.objects.fields import Object
 from tests.support.plugin.harness import NOW, StoredObjects, StoredQueues, run_command
 
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kubectl_queue.access.responses import Object
 from kubectl_queue.edit.action_operation import ActionOperation
 from kubectl_queue.edit.operation import MANY_UNGATED, Decision, StopFields, apply_patch
-from kubectl_queue.queue_objects import QueueObjects
+from kubectl_queue.objects.fields import Object
+from kubectl_queue.objects.queues import QueueObjects
 from queues.states import ACTIONS, Action, State
 from tests.support.plugin.harness import (
     NOW,

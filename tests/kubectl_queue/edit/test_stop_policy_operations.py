@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from kubectl_queue.access.responses import Object
-from kubectl_queue.drain.progress import DrainWait
 from kubectl_queue.edit.operation import (
     MANY_UNGATED,
     Decision,
@@ -18,8 +16,10 @@ from kubectl_queue.edit.operation import (
     patch_between,
 )
 from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
-from kubectl_queue.edit.wait import AcknowledgementWait
 from kubectl_queue.errors import QueueError
+from kubectl_queue.objects.fields import Object
+from kubectl_queue.views.acknowledgement import AcknowledgementWait
+from kubectl_queue.views.drain_status import DrainWait
 from queues.states import StopPolicy
 from tests.support.plugin.harness import (
     NOW,

@@ -8,15 +8,10 @@ from typing import Any
 
 import pytest
 
-from kubectl_queue.access.responses import Object
-from kubectl_queue.edit.wait import (
-    AcknowledgementWait,
-    PollTimer,
-    acknowledgement_wait,
-    live_members,
-    wait,
-)
+from kubectl_queue.edit.wait import PollTimer, wait
 from kubectl_queue.errors import SilentError, WaitTimeout
+from kubectl_queue.objects.fields import Object
+from kubectl_queue.views.acknowledgement import AcknowledgementWait, acknowledgement_wait, live_members
 from queues.states import Action, State
 from tests.support.plugin.harness import item, snapshot
 

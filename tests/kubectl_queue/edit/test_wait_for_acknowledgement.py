@@ -8,17 +8,15 @@ from typing import Any, cast
 import pytest
 
 from kubectl_queue.access.client import Queues
-from kubectl_queue.access.responses import Object
+from kubectl_queue.access.queue_reader import read_chain, read_generations
 from kubectl_queue.commands.tree import draw
-from kubectl_queue.drain.progress import DrainWait
-from kubectl_queue.edit.wait import (
-    AcknowledgementWait,
-    PollTimer,
-    wait,
-)
+from kubectl_queue.edit.wait import PollTimer, wait
 from kubectl_queue.errors import ForbiddenError, NotFoundError, SilentError, WaitTimeout
-from kubectl_queue.queue_objects import QueueObjects, read_chain, read_generations, stop_acknowledgement
-from kubectl_queue.why.explainer import records
+from kubectl_queue.objects.explained import records
+from kubectl_queue.objects.fields import Object
+from kubectl_queue.objects.queues import QueueObjects, stop_acknowledgement
+from kubectl_queue.views.acknowledgement import AcknowledgementWait
+from kubectl_queue.views.drain_status import DrainWait
 from queues.status.stop_status import (
     Acknowledgement,
     ObservedChain,

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from kubectl_queue.access.responses import Object
 from kubectl_queue.cli.options import Output
 from kubectl_queue.commands.history import table as history_table
 from kubectl_queue.commands.tree import ASCII, as_structure, draw
 from kubectl_queue.commands.why import lines
+from kubectl_queue.objects.fields import Object
 from kubectl_queue.output.console import Console
 from kubectl_queue.output.formats import dump_objects
 from kubectl_queue.output.tables import Table, short_names

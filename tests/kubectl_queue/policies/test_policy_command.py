@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kubectl_queue.access.client import Listing
-from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError, UsageError
+from kubectl_queue.objects.fields import Object
 from queues import well_known
 from queues.membership import GROUP_ANNOTATION
 from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT

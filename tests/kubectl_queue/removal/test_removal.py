@@ -14,9 +14,10 @@ import yaml
 
 from kubectl_queue.access.client import Listing
 from kubectl_queue.access.replicas import PART_OF
-from kubectl_queue.access.responses import Object, Request
+from kubectl_queue.access.responses import Request
 from kubectl_queue.commands.uninstall import advice, plan
 from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError, ServerError
+from kubectl_queue.objects.fields import Object
 from kubectl_queue.removal import inventory as inventories
 from kubectl_queue.removal import remover as removers
 from kubectl_queue.removal.inventory import Inventory, Marks, read_inventory

@@ -8,20 +8,13 @@ from typing import Any
 
 import pytest
 
-from kubectl_queue.access.responses import Object
+from kubectl_queue.access.object_reader import ObjectReader
 from kubectl_queue.commands.why import lines
-from kubectl_queue.queue_objects import changes_of
+from kubectl_queue.objects.explained import subject
+from kubectl_queue.objects.fields import Object
+from kubectl_queue.objects.queues import changes_of
+from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, TYPES, type_of
 from kubectl_queue.why.membership import membership_of
-from kubectl_queue.why.targets import (
-    NAMESPACE,
-    POD,
-    PODGROUP,
-    QUEUE,
-    TYPES,
-    Objects,
-    subject,
-    type_of,
-)
 from queues import well_known
 from queues.causes import CauseKind
 from queues.membership import GROUP_ANNOTATION, KUEUE_LABEL, VOLCANO_ANNOTATION, VOLCANO_LABEL
@@ -38,7 +31,7 @@ from queues.why.explanation import (
 from tests.support.plugin.harness import NOW, item
 
 #: For objects that name their queue themselves: nothing is read.
-NOTHING_READ = Objects(None)  # type: ignore[arg-type]
+NOTHING_READ = ObjectReader(None)  # type: ignore[arg-type]
 
 
 def held(

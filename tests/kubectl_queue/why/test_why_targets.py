@@ -5,12 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kubectl_queue.errors import UsageError
-from kubectl_queue.why.targets import (
-    TYPES,
-    parse_targets,
-    type_of,
-    type_of_owner,
-)
+from kubectl_queue.objects.types import TYPES, type_of, type_of_owner
+from kubectl_queue.why.targets import parse_targets
 from queues.workload_kinds import KINDS
 
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubectl_queue.access.responses import Object
-from kubectl_queue.drain.inventory import (
-    Inventory,
-    SuspendableWorkloads,
-    inventory,
-    read_budgets,
-)
+from kubectl_queue.objects.fields import Object
+from kubectl_queue.objects.running_pods import Inventory, SuspendableWorkloads, inventory, read_budgets
 
 _GROUPS = {
     "Job": "batch/v1",

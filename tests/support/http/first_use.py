@@ -34,7 +34,7 @@ from cluster.informers.informers import ALL_KINDS, Informers
 from cluster.metrics import Metrics
 from cluster.readiness import ClusterReadiness
 from extender.routes import handlers as extender_handlers
-from kubectl_queue.drain.progress import drain_status_of
+from kubectl_queue.views.drain_status import drain_status_of
 from queues.admission.field_validation import field_refusal
 from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.model import parse_drain_spec

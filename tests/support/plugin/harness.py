@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kubectl_queue.access.client import Listing
-from kubectl_queue.access.responses import Object, Request
+from kubectl_queue.access.responses import Request
 from kubectl_queue.cli.flags import parse
 from kubectl_queue.cli.options import COMMON, DryRun
 from kubectl_queue.cli.run import run
 from kubectl_queue.commands.verbs import load
 from kubectl_queue.edit.operation import apply_patch
 from kubectl_queue.errors import ForbiddenError, NotFoundError
+from kubectl_queue.objects.fields import Object
+from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.output.console import Console
-from kubectl_queue.queue_objects import QueueObjects
 from kubectl_queue.session import Session
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from kubectl_queue.access.responses import Object
-from kubectl_queue.drain.inventory import Inventory, read_budgets
-from kubectl_queue.drain.preview import (
+from kubectl_queue.objects.fields import Object
+from kubectl_queue.objects.queues import QueueObjects
+from kubectl_queue.objects.running_pods import Inventory, read_budgets
+from kubectl_queue.views.drain_preview import (
     may_evict_more_bare_pods,
     newly_evicted_bare_pods,
     preview_lines,
     previews,
 )
-from kubectl_queue.queue_objects import QueueObjects
 from tests.support.drain.drain_stage import (
     budget,
     inventory_of,

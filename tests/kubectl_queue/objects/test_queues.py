@@ -10,7 +10,7 @@ import pytest
 from cluster.cache.queues import queue_from_object
 from cluster.decoding import LenientReader
 from cluster.objects import QueueObject
-from kubectl_queue.queue_objects import QueueObjects
+from kubectl_queue.objects.queues import QueueObjects
 from queues.queue import Queue
 from tests.support.plugin.harness import NOW, item
 

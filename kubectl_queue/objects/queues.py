@@ -1,7 +1,7 @@
 """Queue objects of the API: what their status says, and what the rules in `queues` decide on them.
 
 Read in this order: functions of one object (status, conditions, history); `QueueObjects`, all queues that
-were read at one moment, with the decisions of the rules on them; reading them from the API server.
+were read at one moment, with the decisions of the rules on them. `access.queue_reader` reads them.
 
 Promises
 - A spec is read as the server reads it (`queues.queue.queue_from_fields`).
@@ -19,9 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kubectl_queue.access.client import Queues
-from kubectl_queue.access.responses import Object
-from kubectl_queue.errors import ForbiddenError, NotFoundError
+from kubectl_queue.objects.fields import Object, condition_of, generation_of, name_of, spec_of, status_of
 from queues import well_known
 from queues.apimachinery.conversion import Converter
 from queues.queue import ROOT, Queue, queue_from_fields
@@ -42,28 +40,6 @@ KEPT_FROM_CLOSED = "kept from Closed"
 
 _change = Converter[Change](Change)
 _timestamp = Converter[datetime](datetime)
-
-
-def spec_of(item: Object) -> Mapping[str, Any]:
-    return item.get("spec") or {}
-
-
-def status_of(item: Object) -> Mapping[str, Any]:
-    return item.get("status") or {}
-
-
-def name_of(item: Object) -> str:
-    return str(item["metadata"]["name"])
-
-
-def generation_of(item: Object) -> int:
-    return int(item["metadata"].get("generation") or 0)
-
-
-def condition_of(item: Object, kind: str) -> Mapping[str, Any]:
-    """The condition of a type; empty where there is none."""
-    conditions = status_of(item).get("conditions") or ()
-    return next((condition for condition in conditions if condition.get("type") == kind), {})
 
 
 def may_be_live(item: Object) -> bool:
@@ -157,7 +133,7 @@ class QueueObjects:
         self.items: dict[str, Object] = {name_of(item): item for item in items}
         self.complete = complete
         self.now = now
-        queues = {name: _queue(item) for name, item in self.items.items()}
+        queues = {name: queue_of(item) for name, item in self.items.items()}
         self.tree = Tree(queues if complete else {**_unread_parents(queues), **queues})
         self.decisions = QueueSnapshot(self.tree, now=now)
 
@@ -192,7 +168,7 @@ class QueueObjects:
         return own_state(desired, broken=chain.broken is not None, live=may_be_live(self.items[name]))
 
 
-def _queue(item: Object) -> Queue:
+def queue_of(item: Object) -> Queue:
     """The queue as the rules take it; a field that cannot be read counts as absent, as on the server."""
     metadata, spec = item["metadata"], spec_of(item)
     return queue_from_fields(
@@ -223,55 +199,3 @@ def _time(value: Any) -> datetime | None:
 
 def _unread_parents(queues: Mapping[str, Queue]) -> dict[str, Queue]:
     return {queue.parent: Queue(name=queue.parent) for queue in queues.values() if queue.parent}
-
-
-def read_queues(api: Queues, names: Iterable[str]) -> QueueObjects:
-    """All queues; only those of `names` that are there, where the user may not list queues.
-
-    Raises ForbiddenError where `names` is empty and the user may not list.
-    """
-    try:
-        return QueueObjects(api.list().items, now=api.now)
-    except ForbiddenError:
-        wanted = list(names)
-        if not wanted:
-            raise
-        items = [item for item in (_get_or_none(api, name) for name in wanted) if item is not None]
-        return QueueObjects(items, now=api.now, complete=False)
-
-
-def _get_or_none(api: Queues, name: str) -> Object | None:
-    try:
-        return api.get(name)
-    except NotFoundError:
-        return None
-
-
-def read_chain(api: Queues, name: str, *, first: Object | None = None) -> QueueObjects | None:
-    """The queue and its ancestors up to `root`, with one GET each; None where the queue may not be read.
-
-    `first`: the queue itself, where it has been read. A queue that is not there is left out. Not complete
-    where an ancestor may not be read.
-    """
-    items: dict[str, Object] = {}
-    complete = True
-    next_name: str | None = name
-    while next_name is not None and next_name not in items:
-        try:
-            item = first if first is not None and next_name == name else api.get(next_name)
-        except NotFoundError:
-            break
-        except ForbiddenError:
-            if not items:
-                return None
-            complete = False
-            break
-        items[next_name] = item
-        next_name = _queue(item).parent
-    return QueueObjects(items.values(), now=api.now, complete=complete)
-
-
-def read_generations(api: Queues, item: Object) -> ObservedChain:
-    """The generations on the chain of a queue that was read; its ancestors are read now."""
-    queues = read_chain(api, name_of(item), first=item)
-    return queues.chain(name_of(item)) if queues is not None else ObservedChain()

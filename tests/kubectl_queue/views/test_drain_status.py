@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
-from kubectl_queue.access.responses import Object
 from kubectl_queue.commands.tree import draw
 from kubectl_queue.commands.why import lines as explained
-from kubectl_queue.drain.progress import (
+from kubectl_queue.edit.wait import PollTimer, wait
+from kubectl_queue.errors import QueueError, WaitTimeout
+from kubectl_queue.objects.fields import Object
+from kubectl_queue.output.console import Console
+from kubectl_queue.output.tables import Table
+from kubectl_queue.views.drain_status import (
     DrainWait,
     bar,
     counts_line,
@@ -21,10 +25,6 @@ from kubectl_queue.drain.progress import (
     short_text,
     total,
 )
-from kubectl_queue.edit.wait import PollTimer, wait
-from kubectl_queue.errors import QueueError, WaitTimeout
-from kubectl_queue.output.console import Console
-from kubectl_queue.output.tables import Table
 from queues.why.explanation import (
     Explanation,
     ObjectRef,

@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kubectl_queue.drain.inventory import Inventory
-from kubectl_queue.drain.progress import blocker_message
-from kubectl_queue.edit.wait import plural
+from kubectl_queue.objects.fields import spec_of
+from kubectl_queue.objects.queues import QueueObjects
+from kubectl_queue.objects.running_pods import Inventory
 from kubectl_queue.output.tables import Layout
-from kubectl_queue.queue_objects import QueueObjects, spec_of
+from kubectl_queue.views.drain_status import blocker_message
+from kubectl_queue.views.text import plural
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey
 from queues.drain.model import (

@@ -15,24 +15,11 @@ from datetime import datetime
 
 import msgspec
 
-from kubectl_queue.access.responses import Object
-from kubectl_queue.edit.wait import (
-    ChainReader,
-    is_acknowledged,
-    not_acknowledged,
-    own_spec,
-    plural,
-)
 from kubectl_queue.errors import QueueError
-from kubectl_queue.output.tables import age
-from kubectl_queue.queue_objects import (
-    condition_of,
-    generation_of,
-    is_observed,
-    name_of,
-    spec_of,
-    status_of,
-)
+from kubectl_queue.objects.fields import Object, condition_of, generation_of, name_of, spec_of, status_of
+from kubectl_queue.objects.queues import is_observed
+from kubectl_queue.views.acknowledgement import ChainReader, is_acknowledged, not_acknowledged, own_spec
+from kubectl_queue.views.text import age, plural
 from queues.apimachinery.conversion import Converter
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.progress import DRAINED, Blocker

@@ -1,0 +1,38 @@
+"""Reads single objects of any type."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from kubectl_queue.access.client import ApiClient
+from kubectl_queue.access.responses import Request
+from kubectl_queue.errors import ForbiddenError, KindMissingError, NotFoundError
+from kubectl_queue.objects.fields import Object
+from kubectl_queue.objects.types import Type
+
+
+class ObjectReader:
+    """Reads objects of any kind for one command, each with one GET."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self._read: dict[tuple[str, str, str], Object | None] = {}
+
+    def get(self, kind: Type, name: str, *, namespace: str) -> Object:
+        """Raises the error that the server answers, such as NotFoundError and ForbiddenError."""
+        place = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced else ""
+        path = f"{kind.base}{place}/{kind.resource}/{quote(name, safe='')}"
+        return self._client.send(Request(method="GET", path=path, query={}), kind=kind.full)
+
+    def find(self, kind: Type, name: str, *, namespace: str) -> Object | None:
+        """The object; None where it is not there or may not be read."""
+        key = (kind.full, namespace if kind.namespaced else "", name)
+        if key not in self._read:
+            self._read[key] = self._find(kind, name, namespace=namespace)
+        return self._read[key]
+
+    def _find(self, kind: Type, name: str, *, namespace: str) -> Object | None:
+        try:
+            return self.get(kind, name, namespace=namespace)
+        except (NotFoundError, ForbiddenError, KindMissingError):
+            return None

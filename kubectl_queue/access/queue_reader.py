@@ -1,0 +1,66 @@
+"""Reads queues from the API server: all of them, or the chain of one.
+
+Promise: where the user may not list queues, those that may be read are, and the answer is not `complete`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kubectl_queue.access.client import Queues
+from kubectl_queue.errors import ForbiddenError, NotFoundError
+from kubectl_queue.objects.fields import Object, name_of
+from kubectl_queue.objects.queues import QueueObjects, queue_of
+from queues.status.stop_status import ObservedChain
+
+
+def read_queues(api: Queues, names: Iterable[str]) -> QueueObjects:
+    """All queues; only those of `names` that are there, where the user may not list queues.
+
+    Raises ForbiddenError where `names` is empty and the user may not list.
+    """
+    try:
+        return QueueObjects(api.list().items, now=api.now)
+    except ForbiddenError:
+        wanted = list(names)
+        if not wanted:
+            raise
+        items = [item for item in (_get_or_none(api, name) for name in wanted) if item is not None]
+        return QueueObjects(items, now=api.now, complete=False)
+
+
+def _get_or_none(api: Queues, name: str) -> Object | None:
+    try:
+        return api.get(name)
+    except NotFoundError:
+        return None
+
+
+def read_chain(api: Queues, name: str, *, first: Object | None = None) -> QueueObjects | None:
+    """The queue and its ancestors up to `root`, with one GET each; None where the queue may not be read.
+
+    `first`: the queue itself, where it has been read. A queue that is not there is left out. Not complete
+    where an ancestor may not be read.
+    """
+    items: dict[str, Object] = {}
+    complete = True
+    next_name: str | None = name
+    while next_name is not None and next_name not in items:
+        try:
+            item = first if first is not None and next_name == name else api.get(next_name)
+        except NotFoundError:
+            break
+        except ForbiddenError:
+            if not items:
+                return None
+            complete = False
+            break
+        items[next_name] = item
+        next_name = queue_of(item).parent
+    return QueueObjects(items.values(), now=api.now, complete=complete)
+
+
+def read_generations(api: Queues, item: Object) -> ObservedChain:
+    """The generations on the chain of a queue that was read; its ancestors are read now."""
+    queues = read_chain(api, name_of(item), first=item)
+    return queues.chain(name_of(item)) if queues is not None else ObservedChain()

@@ -1,0 +1,154 @@
+"""Objects as `queues.why` takes them: what is asked about, and the chain of its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kubectl_queue.objects.fields import (
+    Object,
+    annotations_of,
+    condition_of,
+    name_of,
+    spec_of,
+    status_of,
+    value_at,
+)
+from kubectl_queue.objects.queues import (
+    QueueObjects,
+    changes_of,
+    is_observed,
+    may_be_live,
+    parked_counts,
+    stop_acknowledgement,
+)
+from kubectl_queue.objects.types import POD, PODGROUP, QUEUE, Type
+from queues import well_known
+from queues.membership import GROUP_ANNOTATION, MembershipSettings
+from queues.status.conditions import ACCEPTING
+from queues.status.stop_status import ObservedChain, waiting_for
+from queues.why.explanation import DEFAULT_SCHEDULER, ObjectRef, ObservedObject, ObservedQueues, QueueRecord
+
+_FINISHED_POD_PHASES = frozenset({"Succeeded", "Failed"})
+_FINISHED_CONDITIONS = frozenset({"Complete", "Completed", "Failed"})
+_FINISHED_PHASES = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
+#: Conditions that say why something waits, while they have this status.
+_WAITING: Mapping[str, tuple[str, str]] = {
+    "Pod": ("PodScheduled", "False"),
+    "PodGroup": ("Unschedulable", "True"),
+}
+_RULES = MembershipSettings()
+
+
+def object_reference(kind: Type, item: Object) -> ObjectRef:
+    return ObjectRef(
+        kind=kind.kind,
+        name=str(value_at(item, "metadata.name")),
+        namespace=str(value_at(item, "metadata.namespace") or ""),
+    )
+
+
+def subject(
+    kind: Type,
+    item: Object,
+    *,
+    owners: tuple[ObjectRef, ...] = (),
+    labels: Mapping[str, str] | None = None,
+    namespace_queue: str = "",
+) -> ObservedObject:
+    """The object as it is stored. `labels`: of its namespace; None where they were not read."""
+    phase = _finished_phase(kind, item)
+    is_pod = kind is POD
+    return ObservedObject(
+        ref=object_reference(kind, item),
+        owners=owners,
+        group=_group(item),
+        phase=phase,
+        finished=bool(phase),
+        deleting=bool(value_at(item, "metadata.deletionTimestamp")),
+        node=str(spec_of(item).get("nodeName") or "") if is_pod else "",
+        gates=tuple(str(gate.get("name")) for gate in spec_of(item).get("schedulingGates") or ()),
+        calls_extender=not is_pod or _calls_extender(item),
+        scheduler=str(spec_of(item).get("schedulerName") or DEFAULT_SCHEDULER),
+        message=_waiting_message(kind, item),
+        idle_reason="" if is_pod else _idle_reason(item),
+        namespace_labels=labels,
+        namespace_queue=namespace_queue,
+    )
+
+
+def _group(item: Object) -> ObjectRef | None:
+    named = annotations_of(item).get(GROUP_ANNOTATION)
+    place = str(value_at(item, "metadata.namespace") or "")
+    return ObjectRef(kind=PODGROUP.kind, name=named, namespace=place) if named else None
+
+
+def _calls_extender(item: Object) -> bool:
+    """Whether kube-scheduler calls the extender for the pod: it is marked, or its scheduler calls for all."""
+    containers = [*(spec_of(item).get("containers") or ()), *(spec_of(item).get("initContainers") or ())]
+    marked = any(well_known.MARKER in (value_at(each, "resources.requests") or {}) for each in containers)
+    calling = _RULES.owned_schedulers | _RULES.calling_schedulers
+    return marked or spec_of(item).get("schedulerName") in calling
+
+
+def _finished_phase(kind: Type, item: Object) -> str:
+    """The phase or condition in which it ended; empty while it has not ended."""
+    phase = str(status_of(item).get("phase") or "")
+    if kind is POD:
+        return phase if phase in _FINISHED_POD_PHASES else ""
+    if kind is PODGROUP:
+        return phase if phase in _FINISHED_CONDITIONS else ""
+    phase = str(value_at(item, "status.state.phase") or "") if kind is not QUEUE else ""
+    if phase in _FINISHED_PHASES:
+        return phase
+    types = (str(condition.get("type")) for condition in _true_conditions(item))
+    return next((word for word in types if word in _FINISHED_CONDITIONS), "")
+
+
+def _true_conditions(item: Object) -> Iterator[Mapping[str, Any]]:
+    return (each for each in status_of(item).get("conditions") or () if each.get("status") == "True")
+
+
+def _waiting_message(kind: Type, item: Object) -> str:
+    wanted = _WAITING.get(kind.kind)
+    for each in status_of(item).get("conditions") or ():
+        if wanted == (each.get("type"), each.get("status")):
+            return str(each.get("message") or each.get("reason") or "")
+    return ""
+
+
+def _idle_reason(item: Object) -> str:
+    """Why a workload makes no pods by its own spec; empty where it makes pods."""
+    if spec_of(item).get("suspend") is True:
+        if well_known.SUSPENDED in annotations_of(item):
+            return (
+                "its queue suspended it (spec.suspend is true) and resumes it once the queue schedules again"
+            )
+        return "spec.suspend is true, so it makes no pods"
+    return "spec.replicas is 0, so it makes no pods" if spec_of(item).get("replicas") == 0 else ""
+
+
+def records(chain: QueueObjects) -> ObservedQueues:
+    """The chain of a queue as the rules take it."""
+    items = chain.items.values()
+    return ObservedQueues(
+        tree=chain.tree,
+        records={name_of(item): _record(item, chain=chain.chain(name_of(item))) for item in items},
+        now=chain.now,
+    )
+
+
+def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
+    parked = parked_counts(item)
+    return QueueRecord(
+        changes=changes_of(item),
+        created=str(value_at(item, "metadata.creationTimestamp") or ""),
+        accepting=str(condition_of(item, ACCEPTING).get("message") or ""),
+        observed=is_observed(item),
+        acknowledgement=stop_acknowledgement(item, chain=chain),
+        waiting_for=waiting_for(status_of(item).get("stop")),
+        live=may_be_live(item),
+        gated=parked.gated,
+        ungated=parked.ungated,
+        recreating=parked.recreating,
+    )

@@ -1,0 +1,9 @@
+"""What commands and a page both show of queues, as values.
+
+Promises
+- Objects and the time in, frozen values out: nothing here prints, reads, waits, or knows how wide a line is.
+- It imports `objects`, `errors` and `queues` alone; `make lint` holds it.
+
+Read in this order: `text` (ages and numbers), `acknowledgement` (how far an edit is), `drain_status` (how far
+a drain is), `drain_preview` (what a drain would do).
+"""
