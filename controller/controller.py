@@ -17,6 +17,9 @@ What is synced after a change:
 what changed           what is synced
 =====================  ======================================================================
 a queue's spec         its Commands, its waiting members, PodGroups and status; the same of all below
+all of a queue         the same of that queue: at a resync, after a back-off of something of it, and when
+                       it begins or ceases to select a namespace
+a queue's members      its waiting members and its status: when they are due, or the Leases were read
 a queue's status       its status
 a queue's Commands     its Commands and its status
 a member               that member; the status of its queue, and of those above that wait for
@@ -65,6 +68,9 @@ UNSYNCED_SECONDS = 0.05
 IDLE_SECONDS = 5.0
 #: How often the other replicas are observed while one of them leads.
 OBSERVE_SECONDS = 1.0
+
+#: The changes after which all of a queue is synced.
+_OF_ALL = frozenset({QueueChange.SPEC, QueueChange.RESYNC})
 
 
 class QueueController:
@@ -170,7 +176,7 @@ class QueueController:
             self._work_queue.pause(UNSYNCED_SECONDS)
             return
         for queue in self._backoff.take_due_queues():
-            changes.setdefault(queue, set()).add(QueueChange.SPEC)
+            changes.setdefault(queue, set()).add(QueueChange.RESYNC)
         self._resync_if_due(changes)
         self._step("retry_passes", self._bind_pass_retry.retry_old_passes)
         if not self._follow_leadership(changes):
@@ -264,14 +270,14 @@ class QueueController:
             queue
             for queue, changes_of_queue in changes.items()
             if queue
-            and QueueChange.SPEC in changes_of_queue
+            and _concern_all_members(changes_of_queue)
             and (self._ungating.is_resumed(queue) or queue in self._postponed)
         }
         if queues:
             queues.update(filter(self._ungating.is_resumed, self._store.members.queues()))
         with self._ungating.resume_together() if len(queues) > 1 else nullcontext():
             for queue in queues:
-                changes_of_queue = changes.get(queue, {QueueChange.SPEC})
+                changes_of_queue = changes.get(queue, {QueueChange.MEMBERS})
                 self._step("ungate", partial(self._ungate, queue, changes_of_queue), queue=queue)
         return queues
 
@@ -282,12 +288,12 @@ class QueueController:
         members, may_retry = self._members(queue, changes_of_queue), partial(self._may_retry, queue)
         if self._ungating.ungate(queue, members, may_retry=may_retry):
             self._postponed.add(queue)
-            self._work_queue.add_after(queue, ACKNOWLEDGE_SECONDS, members=True)
-        elif QueueChange.SPEC in changes_of_queue:
+            self._work_queue.add_after(queue, QueueChange.MEMBERS, seconds=ACKNOWLEDGE_SECONDS)
+        elif _concern_all_members(changes_of_queue):
             self._postponed.discard(queue)
 
     def _may_retry(self, queue: str) -> bool:
-        return self._acknowledgement.all_have_seen(queue, change=QueueChange.SPEC)
+        return self._acknowledgement.all_have_seen(queue, change=QueueChange.MEMBERS)
 
     def _to_reconcile(self, changes: Iterable[str]) -> list[str]:
         """These queues, and those above them whose status follows from their members; ancestors first."""
@@ -313,7 +319,7 @@ class QueueController:
         def reconcile() -> None:
             again = self._reconciler.reconcile(queue, spec_changed=spec_changed)
             if again is not None:
-                self._work_queue.add_after(queue, again, members=False)
+                self._work_queue.add_after(queue, QueueChange.STATUS, seconds=again)
 
         self._backoff.attempt(
             "status",
@@ -340,12 +346,12 @@ class QueueController:
         else:
             self._ungating.assign_queues(members)
         if self._pod_conditions.write_conditions(queue, members):
-            self._work_queue.add_after(queue, RETRY_SECONDS, members=False)
+            self._work_queue.add_after(queue, QueueChange.STATUS, seconds=RETRY_SECONDS)
         self._recreation.consider(queue, members)
         self._nominations.cancel(queue, members)
         self._draining.queue_changed(queue)
         self._draining.resume_workloads(queue)
-        if QueueChange.SPEC in changes_of_queue:
+        if not _OF_ALL.isdisjoint(changes_of_queue):
             self._podgroup_statuses.reconcile_queue(queue)
         else:
             self._podgroup_statuses.reconcile(_groups(changes_of_queue))
@@ -357,7 +363,7 @@ class QueueController:
             may_retry=partial(self._may_retry, queue),
             all_answer_alike=partial(self._acknowledgement.all_answer_alike, queue),
         ):
-            self._work_queue.add_after(queue, RETRY_SECONDS, members=True)
+            self._work_queue.add_after(queue, QueueChange.MEMBERS, seconds=RETRY_SECONDS)
 
     def _members(self, queue: str, changes_of_queue: set[Change]) -> list[Member]:
         members = []
@@ -368,7 +374,7 @@ class QueueController:
                 self._pod_conditions.forget(uid)
             elif member.queue == queue:
                 members.append(member)
-        if QueueChange.SPEC in changes_of_queue:
+        if _concern_all_members(changes_of_queue):
             # Pods that run need something only while their queue is not written on them yet.
             of_queue = self._store.members.waiting_in if queue else self._store.members.in_queue
             members = of_queue(queue)
@@ -401,7 +407,7 @@ class QueueController:
     def _add_everything(self, changes: Changes) -> None:
         store = self._store
         for queue in (*store.snapshot.tree, *store.members.queues(), *store.commands.queues(), ""):
-            changes.setdefault(queue, set()).add(QueueChange.SPEC)
+            changes.setdefault(queue, set()).add(QueueChange.RESYNC)
 
     def _forget_absent(self) -> None:
         """Drop what is remembered of objects that do not exist any more."""
@@ -411,6 +417,11 @@ class QueueController:
         self._acknowledgement.forget_absent_queues()
         if self._led:
             self._adoption.mend_all()
+
+
+def _concern_all_members(changes_of_queue: set[Change]) -> bool:
+    """Whether all waiting members of the queue are looked at, not only those that changed."""
+    return QueueChange.MEMBERS in changes_of_queue or not _OF_ALL.isdisjoint(changes_of_queue)
 
 
 def _uids(changes_of_queue: Iterable[Change]) -> list[str]:

@@ -7,8 +7,11 @@ Invariants
   it returns. An exception in one of them is logged and counted, and does not stop the others.
 - `add`, `add_batched`, `add_change`, `deliver`, `wake` and `stop` may be called from any thread and never
   wait. All other methods are for the controller's thread alone.
-- A queue that was added with a delay is not returned earlier. `get` returns at the latest at the time that it
-  was given.
+- A change that was added with a delay (`add_after`) is not returned earlier. `get` returns at the latest at
+  the time that it was given.
+- Each kind of change of a queue has a due time of its own: a status that is due soon does not use up the
+  look at the members that is due later. Of two times for one kind the sooner counts, as in client-go. So a
+  part that is called before its own time must add it again.
 - An urgent change (`add`) is returned at once, together with all others. Batched changes (`add_batched`) are
   returned no sooner than `PACE_SECONDS` after the previous `get`, unless `at_once` is given. So many changes
   are handled in one sync, and few changes at once. (A thousand pods that start are four thousand events. A
@@ -18,6 +21,9 @@ Invariants
 
 from __future__ import annotations
 
+import heapq
+import itertools
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -27,10 +33,61 @@ from cluster.key_backoff import KeyBackoff
 
 PACE_SECONDS = 0.02
 
+#: Of the changes that the store reports: many objects that change do not cause many of these.
+URGENT = frozenset({QueueChange.SPEC, QueueChange.RESYNC, QueueChange.MEMBERS, QueueChange.COMMANDS})
+
 #: By queue.
 Changes = dict[str, set[Change]]
 #: Passes a result on to the part that asked for it.
 Result = Callable[[], object]
+
+
+#: A queue, and what of it is due.
+DueKey = tuple[str, QueueChange]
+#: A heap has so many outdated entries at least before it is built again.
+MIN_OUTDATED = 64
+
+
+class _DueTimes:
+    """When which change of a queue is due.
+
+    A heap: of thousands of queues only those that are due are looked at.
+    """
+
+    def __init__(self) -> None:
+        self._due: dict[DueKey, float] = {}
+        #: Time, a number that makes entries comparable, key. Outdated where `_due` has another time.
+        self._heap: list[tuple[float, int, DueKey]] = []
+        self._numbers = itertools.count()
+
+    def add(self, key: DueKey, when: float) -> None:
+        """Have it due then, unless it is due sooner."""
+        if when >= self._due.get(key, math.inf):
+            return
+        self._due[key] = when
+        heapq.heappush(self._heap, (when, next(self._numbers), key))
+        if len(self._heap) > 2 * len(self._due) + MIN_OUTDATED:
+            self._heap = [entry for entry in self._heap if self._is_current(entry)]
+            heapq.heapify(self._heap)
+
+    def next(self) -> float:
+        """The earliest time; infinity for none."""
+        while self._heap and not self._is_current(self._heap[0]):
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else math.inf
+
+    def take(self, now: float) -> list[DueKey]:
+        """Remove and return what is due."""
+        taken = []
+        while self.next() <= now:
+            _, _, key = heapq.heappop(self._heap)
+            del self._due[key]
+            taken.append(key)
+        return taken
+
+    def _is_current(self, entry: tuple[float, int, DueKey]) -> bool:
+        when, _, key = entry
+        return self._due.get(key) == when
 
 
 class WorkQueue:
@@ -46,10 +103,7 @@ class WorkQueue:
         #: Whether one of the changes or of the results is not batched.
         self._urgent = False
         self._stopped = threading.Event()
-        #: When a queue is synced again.
-        self._due: dict[str, float] = {}
-        #: The queues of `_due` whose members are synced as well.
-        self._due_with_members: set[str] = set()
+        self._due = _DueTimes()
 
     @property
     def stopped(self) -> bool:
@@ -70,16 +124,12 @@ class WorkQueue:
                 self._condition.notify()
 
     def add_change(self, queue: str, change: Change) -> None:
-        """Add a change that the store reports: urgent for specs and Commands, batched for all else."""
-        is_urgent = change is QueueChange.SPEC or change is QueueChange.COMMANDS
-        (self.add if is_urgent else self.add_batched)(queue, change)
+        """Add a change that the store reports: one of a single object may wait for others like it."""
+        (self.add if change in URGENT else self.add_batched)(queue, change)
 
-    def add_after(self, queue: str, seconds: float, *, members: bool) -> None:
-        """Sync the queue again in so many seconds, if not sooner. `members`: its members as well."""
-        if members:
-            self._due_with_members.add(queue)
-        when = self._clock() + seconds
-        self._due[queue] = min(when, self._due.get(queue, when))
+    def add_after(self, queue: str, change: QueueChange, *, seconds: float) -> None:
+        """Add the change in so many seconds, if it is not due sooner."""
+        self._due.add((queue, change), self._clock() + seconds)
 
     def requeue(self, changes: Mapping[str, Iterable[Change]]) -> None:
         """Put back what `get` returned."""
@@ -123,17 +173,13 @@ class WorkQueue:
 
         `at_once`: batched changes and results are urgent as well.
         """
-        self._wait(min([*times, *self._due.values()]), at_once=at_once)
+        self._wait(min([self._due.next(), *times]), at_once=at_once)
         self._pass_results_on()
         with self._condition:
             changes, self._changes = self._changes, {}
             self._urgent = bool(self._results)
-        now = self._clock()
-        for queue in [queue for queue, when in self._due.items() if when <= now]:
-            del self._due[queue]
-            with_members = queue in self._due_with_members
-            changes.setdefault(queue, set()).add(QueueChange.SPEC if with_members else QueueChange.STATUS)
-            self._due_with_members.discard(queue)
+        for queue, change in self._due.take(self._clock()):
+            changes.setdefault(queue, set()).add(change)
         return changes
 
     def _wait(self, until: float, *, at_once: bool) -> None:

@@ -4,8 +4,10 @@ Changes are small values; two changes with the same meaning are equal:
 
 | change                 | what has changed                                                          |
 |------------------------|---------------------------------------------------------------------------|
-| `QueueChange.SPEC`     | the queue's spec, the spec of a queue above it, or something else that    |
-|                        | makes all of the queue be reconciled                                      |
+| `QueueChange.SPEC`     | the queue's spec, or the spec of a queue above it                         |
+| `QueueChange.RESYNC`   | something that all of the queue depends on, such as the namespaces that   |
+|                        | it selects; or nothing, and all of it is to be looked at again            |
+| `QueueChange.MEMBERS`  | nothing of each member, but all that wait are to be looked at again       |
 | `QueueChange.STATUS`   | its status, or an object that its status counts                           |
 | `QueueChange.COMMANDS` | the Commands that name it                                                 |
 | `PodChange`            | one of its pods                                                           |
@@ -25,6 +27,8 @@ class QueueChange(Enum):
     """A change of the queue as a whole."""
 
     SPEC = auto()
+    RESYNC = auto()
+    MEMBERS = auto()
     STATUS = auto()
     COMMANDS = auto()
 

@@ -270,7 +270,7 @@ class Store:
         member = self.members.get(each.namespace, each.name)
         return member is not None and member.bindable and each.uid in {"", member.uid}
 
-    def notify(self, queue: str, change: Change = QueueChange.SPEC) -> None:
+    def notify(self, queue: str, change: Change) -> None:
         """Pass a change to each listener."""
         for listener in self._listeners:
             try:
@@ -486,7 +486,7 @@ class Store:
                 self.notify(member.queue, PodChange(member.uid))
 
     def _podgroup_queue_changed(self) -> None:
-        self.notify("")
+        self.notify("", QueueChange.MEMBERS)
 
     def _workloads_changed(self, queue: str) -> None:
         self.notify(queue, QueueChange.STATUS)

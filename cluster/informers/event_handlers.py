@@ -33,7 +33,7 @@ class QueueEventHandler:
     def replace(self, objects: list[QueueObject]) -> None:
         gone = self._store.queue_cache.replace(objects)
         for name in (*gone, *self._store.snapshot.tree):
-            self._store.notify(name)
+            self._store.notify(name, QueueChange.SPEC)
 
     def upsert(self, obj: QueueObject) -> None:
         before, lent = self._store.snapshot, self._store.queue_cache.lending_changes
@@ -50,14 +50,14 @@ class QueueEventHandler:
         self._store.queue_cache.remove(obj.metadata.name, version=obj.metadata.version)
         self._store.namespaces.selection_changes.pop(obj.metadata.name, None)
         for name in below:
-            self._store.notify(name)
+            self._store.notify(name, QueueChange.SPEC)
 
     def _notify_below(self, name: str, *, spec_changed: bool) -> None:
         if not spec_changed:
             self._store.notify(name, QueueChange.STATUS)
             return
         for queue in self._store.snapshot.tree.subtree(name):
-            self._store.notify(queue)
+            self._store.notify(queue, QueueChange.SPEC)
 
 
 class NamespaceEventHandler:
@@ -82,7 +82,7 @@ class NamespaceEventHandler:
             self._store.label_changes.record_namespace(obj.metadata.name)
         if changed:
             self._store.relist_members()
-        self._store.notify("")
+        self._store.notify("", QueueChange.RESYNC)
 
     def upsert(self, obj: Namespace) -> None:
         name = obj.metadata.name
@@ -97,7 +97,7 @@ class NamespaceEventHandler:
             self._store.label_changes.record_namespace(name, obj.metadata.version)
         if queue_changed:
             self._store.relist_members(obj.metadata.version)
-        self._store.notify("")
+        self._store.notify("", QueueChange.RESYNC)
 
     def _queue_changed(self, name: str, before: str | None) -> bool:
         """Return whether an object in the namespace may have been judged by another queue than the present.
@@ -133,7 +133,7 @@ class NamespaceEventHandler:
             ).selected
             if store.decisions.selects(queue, name) is not was_selected:
                 changes[queue] = changes.get(queue, 0) + 1
-                store.notify(queue)
+                store.notify(queue, QueueChange.RESYNC)
 
 
 def _selectable(labels: Mapping[str, str] | None) -> dict[str, str] | None:

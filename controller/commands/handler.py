@@ -93,7 +93,7 @@ class CommandHandler:
         if waiting - tried:
             self._context.work_queue.add(queue, QueueChange.COMMANDS)
         elif waiting:
-            self._context.work_queue.add_after(queue, RETRY_SECONDS, members=False)
+            self._context.work_queue.add_after(queue, QueueChange.COMMANDS, seconds=RETRY_SECONDS)
 
     def _receive(self, outcome: Outcome) -> None:
         """Record the outcome of a Command."""

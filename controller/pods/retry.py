@@ -44,6 +44,7 @@ from typing import Protocol
 import msgspec
 
 from cluster.api.client import STRATEGIC_MERGE_PATCH
+from cluster.cache.changes import QueueChange
 from cluster.cache.members import Member
 from cluster.inflight.binds import BindPass, Key
 from controller.context import RETRY_SECONDS, ControllerContext, pod_path
@@ -173,13 +174,13 @@ class PreemptionRetry:
             if is_due:
                 self._events.trigger(partial(self._receive, queue))
         if not alike:
-            self._context.work_queue.add_after(queue, retries.due - now, members=True)
+            self._context.work_queue.add_after(queue, QueueChange.MEMBERS, seconds=retries.due - now)
 
     def _receive(self, queue: str, ok: bool) -> None:
         """If the retry failed the queue is considered again."""
         if not ok:
             self._retries.pop(queue, None)
-            self._context.work_queue.add_after(queue, RETRY_SECONDS, members=True)
+            self._context.work_queue.add_after(queue, QueueChange.MEMBERS, seconds=RETRY_SECONDS)
 
 
 def passes_to_retry(passes: Iterable[BindPass], snapshot: QueueSnapshot) -> set[Key]:

@@ -24,6 +24,7 @@ from functools import partial
 
 import msgspec
 
+from cluster.cache.changes import QueueChange
 from cluster.cache.marker_pods import idle_pod
 from cluster.cache.members import Member
 from controller.context import ControllerContext
@@ -131,13 +132,13 @@ class RefusedPods:
             ends_at=now + LONGEST_SECONDS,
             look_at=now + STALL_SECONDS,
         )
-        self._context.work_queue.add_after(queue, STALL_SECONDS, members=True)
+        self._look_again(queue, STALL_SECONDS)
         self._events.trigger(partial(self._receive, queue, wave))
 
     def _receive(self, queue: str, wave: _Wave, ok: bool) -> None:
         if not ok:
             wave.look_at = None
-            self._context.work_queue.add_after(queue, 0.0, members=True)
+            self._look_again(queue, 0.0)
 
     def _is_left_to_scheduler(self, queue: str, wave: _Wave) -> bool:
         """Whether kube-scheduler is at work on the pods. Each `STALL_SECONDS` it must have tried one."""
@@ -145,6 +146,8 @@ class RefusedPods:
         if wave.look_at is None:
             return False
         if now < wave.look_at:
+            # Another look at the members, due sooner, may have taken the place of the one for these.
+            self._look_again(queue, wave.look_at - now)
             return True
         found = map(self._context.store.members.by_uid, wave.uids)
         left = sum(1 for member in found if member is not None and self._is_refused(member))
@@ -153,5 +156,8 @@ class RefusedPods:
         if not left or not is_at_work:
             wave.uids.clear()
         if is_at_work and left:
-            self._context.work_queue.add_after(queue, STALL_SECONDS, members=True)
+            self._look_again(queue, STALL_SECONDS)
         return is_at_work
+
+    def _look_again(self, queue: str, seconds: float) -> None:
+        self._context.work_queue.add_after(queue, QueueChange.MEMBERS, seconds=seconds)

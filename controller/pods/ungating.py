@@ -41,6 +41,7 @@ import msgspec
 
 from cluster.api.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from cluster.backoff import Backoff
+from cluster.cache.changes import QueueChange
 from cluster.cache.members import Member
 from cluster.cache.store import Store
 from controller.context import (
@@ -363,7 +364,7 @@ class Ungating:
             self._send(member, "retry", partial(self._retry, member, f"{decision.revision}-{now:.3f}"))
 
     def _requeue(self, queue: str) -> None:
-        self._context.work_queue.add_after(queue, RETRY_SECONDS, members=True)
+        self._context.work_queue.add_after(queue, QueueChange.MEMBERS, seconds=RETRY_SECONDS)
 
     def _send(self, member: Member, what: str, write: Callable[[], bool]) -> bool:
         """Returns False if it was sent already, or is not taken now."""

@@ -238,15 +238,15 @@ class StopAcknowledgement:
         """Whether every live replica answers from queues of this version or later, and by policies of this
         version, as the Leases say that were read since then.
 
-        If not, a new reading of the Leases is requested, and the queue is synced once it has come, or once
-        a replica reports something else.
+        If not, a new reading of the Leases is requested, and the queue's members are looked at once it has
+        come, or once a replica reports something else.
         """
         reading = self._readings.latest(since=since)
         if reading is not None and all(
             view.seen >= queues and view.policies == policies for view in reading.views.values()
         ):
             return True
-        self._readings.request(queue, QueueChange.SPEC, since=since)
+        self._readings.request(queue, QueueChange.MEMBERS, since=since)
         return False
 
     def known_at(self, version: int) -> float:

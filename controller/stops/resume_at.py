@@ -24,6 +24,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any
 
+from cluster.cache.changes import QueueChange
 from cluster.cache.queues import queue_from_object
 from cluster.objects import QueueObject
 from controller.context import (
@@ -110,7 +111,7 @@ def _record_resumed(context: ControllerContext, obj: QueueObject, time: str, wri
             queue_subject(obj), reason="ResumedOnTime", message=f"resumed, as spec.resumeAt {time} asked"
         )
     else:
-        context.work_queue.add_after(obj.metadata.name, RETRY_SECONDS, members=False)
+        context.work_queue.add_after(obj.metadata.name, QueueChange.STATUS, seconds=RETRY_SECONDS)
 
 
 def _written_time(queue: Queue) -> str:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import threading
 import time
 from functools import partial
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.podgroups import PodGroupKey
 from cluster.key_backoff import KeyBackoff
 from controller.workqueue import (
+    MIN_OUTDATED,
     PACE_SECONDS,
     Changes,
     WorkQueue,
 )
 
 SPEC, STATUS, COMMANDS = QueueChange.SPEC, QueueChange.STATUS, QueueChange.COMMANDS
+MEMBERS, RESYNC = QueueChange.MEMBERS, QueueChange.RESYNC
 POD_1, POD_2 = PodChange("1"), PodChange("2")
 #: As good as never, for what must not be waited for.
 LATE = 60.0
@@ -26,6 +31,25 @@ LATE = 60.0
 @pytest.fixture
 def queue() -> WorkQueue:
     return WorkQueue(time.monotonic)
+
+
+class Hands:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def taken_at(queue: WorkQueue, hands: Hands, times: list[float]) -> list[Changes]:
+    """What `get` returns at each of these times, in seconds from now."""
+    began, taken = hands.now, list[Changes]()
+    for seconds in times:
+        hands.now = began + seconds
+        taken.append(queue.get([0.0]))
+    return taken
 
 
 def late() -> list[float]:
@@ -48,17 +72,59 @@ def test_changes_that_were_put_back_are_returned_with_later_ones(queue: WorkQueu
     assert queue.get(late()) == {"a": {POD_1, POD_2}}
 
 
-def test_the_sooner_of_two_delays_counts_and_members_are_not_forgotten(queue: WorkQueue) -> None:
-    queue.add_after("a", LATE, members=True)
-    queue.add_after("a", 0.0, members=False)
-    queue.add_after("b", 0.0, members=False)
-    queue.add_after("c", LATE, members=True)
-    assert queue.get(late()) == {"a": {SPEC}, "b": {STATUS}}
+def test_each_kind_of_change_is_due_at_its_own_time() -> None:
+    hands = Hands()
+    queue = WorkQueue(hands)
+    queue.add_after("a", MEMBERS, seconds=2.0)
+    queue.add_after("a", STATUS, seconds=0.005)
+    queue.add_after("b", STATUS, seconds=0.005)
+    status = {"a": {STATUS}, "b": {STATUS}}
+    assert taken_at(queue, hands, [0.0, 0.01, 1.9, 2.0]) == [{}, status, {}, {"a": {MEMBERS}}]
+
+
+def test_of_two_times_for_one_kind_the_sooner_counts() -> None:
+    hands = Hands()
+    queue = WorkQueue(hands)
+    for seconds in (2.0, 1.0, 3.0):
+        queue.add_after("a", MEMBERS, seconds=seconds)
+    assert taken_at(queue, hands, [0.9, 1.0, 3.0]) == [{}, {"a": {MEMBERS}}, {}]
+
+
+added = st.tuples(st.sampled_from("abc"), st.sampled_from([STATUS, MEMBERS]), st.integers(0, 9))
+
+
+@given(st.lists(added | st.integers(0, 5)))
+def test_what_is_due_is_returned_at_the_first_get_after_its_time_and_only_then(steps: list[Any]) -> None:
+    """Adds with a delay, and the time that passes before a `get`; a model keeps one time for each kind."""
+    hands, model = Hands(), dict[tuple[str, QueueChange], float]()
+    queue = WorkQueue(hands)
+    for step in steps:
+        if isinstance(step, tuple):
+            name, change, seconds = step
+            queue.add_after(name, change, seconds=seconds)
+            model[name, change] = min(hands.now + seconds, model.get((name, change), LATE + hands.now))
+            continue
+        hands.now += step
+        due = {key for key, when in model.items() if when <= hands.now}
+        assert {(name, each) for name, changes in queue.get([0.0]).items() for each in changes} == due
+        model = {key: when for key, when in model.items() if key not in due}
+    assert len(queue._due._heap) <= 2 * len(queue._due._due) + MIN_OUTDATED
+
+
+def test_times_that_are_outdated_are_dropped() -> None:
+    """A status that is due in a minute, and again and again sooner."""
+    hands = Hands()
+    queue = WorkQueue(hands)
+    for _ in range(10 * MIN_OUTDATED):
+        queue.add_after("a", STATUS, seconds=LATE)
+        queue.add_after("a", STATUS, seconds=0.0)
+        assert queue.get([0.0]) == {"a": {STATUS}}
+    assert len(queue._due._heap) <= MIN_OUTDATED
 
 
 def test_get_waits_for_a_queue_that_is_due(queue: WorkQueue) -> None:
     began = time.monotonic()
-    queue.add_after("a", 0.05, members=False)
+    queue.add_after("a", STATUS, seconds=0.05)
     assert queue.get(late()) == {"a": {STATUS}}
     assert 0.05 <= time.monotonic() - began < LATE
 
@@ -93,16 +159,6 @@ def test_nothing_waits_after_stop(queue: WorkQueue) -> None:
 
 
 # Changes that nobody waits for
-
-
-class Hands:
-    """A clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_batched_changes_are_returned_together_after_the_pace(queue: WorkQueue) -> None:
@@ -154,11 +210,11 @@ def test_an_urgent_change_ends_the_wait_for_the_pace(hurry: str) -> None:
     assert taken == [{"a": {POD_1}, "b": {SPEC if hurry == "add_change" else STATUS}}]
 
 
-@pytest.mark.parametrize("urgent", [SPEC, COMMANDS])
+@pytest.mark.parametrize("urgent", [SPEC, RESYNC, MEMBERS, COMMANDS])
 @pytest.mark.parametrize(
     "what", [STATUS, PodGroupChange(PodGroupKey("team", "pair")), PodChange("uid-of-a-pod")]
 )
-def test_of_the_changes_that_the_store_tells_specs_and_commands_are_urgent(
+def test_of_the_changes_that_the_store_reports_those_of_a_single_object_are_not_urgent(
     what: Change, urgent: Change
 ) -> None:
     queue = WorkQueue(Hands())
@@ -187,7 +243,7 @@ def test_batched_changes_are_returned_at_once_on_request() -> None:
 def test_a_queue_that_is_due_does_not_wait_for_the_pace() -> None:
     queue = WorkQueue(Hands())
     queue.add_batched("a", POD_1)
-    queue.add_after("b", 0.0, members=False)
+    queue.add_after("b", STATUS, seconds=0.0)
     assert queue.get([100.0 + LATE]) == {"a": {POD_1}, "b": {STATUS}}
 
 

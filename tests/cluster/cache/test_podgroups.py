@@ -254,7 +254,7 @@ def test_a_group_that_comes_after_its_pods_gives_them_its_queue() -> None:
     server.has(pod(annotations={GROUP: "gang"}))
     assert server.store.members.counts("research").live == 0
     server.has(podgroup("gang", queue="research"))
-    assert ("", QueueChange.SPEC) in asked
+    assert ("", QueueChange.MEMBERS) in asked
     server.store.members.replace([msgspec.convert(pod(annotations={GROUP: "gang"}), type=Pod)])
     assert server.store.members.counts("research").live == 1
 

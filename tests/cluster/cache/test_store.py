@@ -39,7 +39,7 @@ from tests.support.rules.cases import MODEST
 
 from tests.support.http.asking import Server  # isort: skip
 
-SPEC, STATUS = QueueChange.SPEC, QueueChange.STATUS
+SPEC, RESYNC, STATUS = QueueChange.SPEC, QueueChange.RESYNC, QueueChange.STATUS
 
 
 class Watched(Store):
@@ -340,7 +340,7 @@ def test_a_podgroup_that_comes_or_moves_is_told_to_the_pods_without_a_queue() ->
     server, told = Server(), []
     server.store.add_listener(lambda name, what: told.append((name, what)))
     server.has(podgroup("g"), podgroup("g", queue="a", version=2), podgroup("g", queue="a", version=3))
-    assert [each for each in told if not each[0]] == [("", SPEC)] * 2
+    assert [each for each in told if not each[0]] == [("", QueueChange.MEMBERS)] * 2
 
 
 def test_a_podgroup_that_changes_is_told_to_its_queue() -> None:
@@ -595,12 +595,12 @@ def test_a_change_of_labels_is_told_of_the_queues_that_it_concerns_and_no_other(
     )
     told = heard(selective)
     selective.has(namespace("team", labels={"team": "a"}, version=2))
-    assert {one for one in told if one[0]} == {("lab", SPEC)}
+    assert {one for one in told if one[0]} == {("lab", RESYNC)}
     told.clear()
     selective.has(namespace("team", labels={"team": "a", "x": "y"}, version=3))
     assert [one for one in told if one[0]] == []
     selective.has(namespace("team", version=4))
-    assert {one for one in told if one[0]} == {("lab", SPEC)}
+    assert {one for one in told if one[0]} == {("lab", RESYNC)}
 
 
 @pytest.mark.parametrize("kind", ["pod", "job", "podgroup"])
@@ -609,7 +609,7 @@ def test_whatever_is_live_there_makes_a_change_of_labels_matter(selective: Serve
     selective.has(made[kind])
     told = heard(selective)
     selective.has(namespace("team", labels={"team": "a"}, version=2))
-    assert ("vision", SPEC) in told
+    assert ("vision", RESYNC) in told
 
 
 def _job(name: str) -> Wire:
@@ -622,7 +622,7 @@ def test_a_namespace_that_is_heard_of_late_is_told_of(selective: Server) -> None
     assert not selective.store.decisions.selects("vision", "new")
     told = heard(selective)
     selective.has(namespace("new", labels={"team": "a"}))
-    assert ("vision", SPEC) in told
+    assert ("vision", RESYNC) in told
     assert selective.store.decisions.selects("vision", "new")
 
 
@@ -630,7 +630,7 @@ def test_a_list_of_namespaces_tells_of_those_that_differ(selective: Server) -> N
     selective.has(member(queue="vision"))
     sink, told = NamespaceEventHandler(selective.store), heard(selective)
     sink.replace([read(namespace("team", labels={"team": "a"}, version=2), Namespace)])
-    assert ("vision", SPEC) in told
+    assert ("vision", RESYNC) in told
     told.clear()
     sink.replace([read(namespace("team", labels={"team": "a"}, version=2), Namespace)])
     assert [one for one in told if one[0]] == []

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from cluster.api.client import Client
-from cluster.cache.changes import Change, PodChange
+from cluster.cache.changes import Change, PodChange, QueueChange
 from cluster.write_queue import Key, WriteQueue
 from controller.pods.retry import LATE_TIMES, LONGEST_PAUSE, PreemptionRetry
 from controller.pods.retry_event import RetryEvents
@@ -327,18 +327,18 @@ def test_a_replica_may_not_report_its_policies_for_days(setup: Setup) -> None:
 def test_a_queue_whose_replicas_do_not_answer_alike_is_synced_again(
     setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    again: list[tuple[str, float]] = []
+    again: list[tuple[str, QueueChange, float]] = []
     monkeypatch.setattr(
         setup.context.work_queue,
         "add_after",
-        lambda queue, seconds, *, members: again.append((queue, seconds)) if members else None,
+        lambda queue, change, *, seconds: again.append((queue, change, seconds)),
     )
     setup.server.has({**member("work", "vision"), "status": waits("Insufficient cpu")})
     setup.alike = False
     for _ in range(2):
         setup.preemptions()
         setup.server.clock.seconds += 2.0
-    assert again == [("vision", 2.0), ("vision", 4.0)]
+    assert again == [("vision", QueueChange.MEMBERS, seconds) for seconds in (2.0, 4.0)]
 
 
 def test_a_retry_that_fails_is_made_again_for_every_queue() -> None:

@@ -9,10 +9,13 @@ from typing import Any, cast
 import pytest
 
 from cluster.api.client import Client
+from cluster.cache.changes import QueueChange
 from cluster.write_queue import Key, WriteQueue
 from controller.pods.retry_event import FEW, LONGEST_SECONDS, NO_NODE, STALL_SECONDS, RetryEvents
 from controller.pods.ungating import Ungating
+from controller.workqueue import WorkQueue
 from tests.support.controller.contexts import context_with
+from tests.support.controller.controller_harness import ControllerHarness, GrantingBoundary
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, member, queue
 
@@ -67,6 +70,7 @@ class Setup:
             store=self.server.store,
             client=cast(Client, client),
             writers=cast(WriteQueue, self.writes),
+            work_queue=WorkQueue(self.server.clock.monotonic),
             namespace="sluice-system",
         )
         self.events = RetryEvents(self.context)
@@ -80,9 +84,7 @@ class Setup:
         self.created.append(body)
 
     def refuse(self, name: str, *, version: int = 1, text: str = REFUSED) -> None:
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text}
-        status = {"phase": "Pending", "conditions": [condition]}
-        self.server.has({**member(name, "vision", version=version), "status": status})
+        self.server.has(member(name, "vision", version=version, status=waits(text)))
 
     def sync(self, *names: str, fail: bool = False) -> list[tuple[str, str]]:
         """The requests that a sync of these members, or of all, sends."""
@@ -101,10 +103,14 @@ class Setup:
         self.server.clock.seconds += seconds
 
 
-EVENT = [
-    ("create", "/api/v1/namespaces/sluice-system/pods"),
-    ("delete", "/api/v1/namespaces/sluice-system/pods"),
-]
+PODS, TEAM = "/api/v1/namespaces/sluice-system/pods", "/api/v1/namespaces/team/pods"
+EVENT = [("create", PODS), ("delete", PODS)]
+
+
+def waits(text: str) -> Wire:
+    """The status of a pod for which kube-scheduler found no node."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text}
+    return {"phase": "Pending", "conditions": [condition]}
 
 
 def test_one_event_is_for_all_pods_that_filter_refused() -> None:
@@ -144,6 +150,17 @@ def test_pods_are_changed_in_the_end_however_slowly_they_are_tried() -> None:
     setup.refuse("p-0", version=2, text=NO_ROOM)
     setup.later(LONGEST_SECONDS)
     assert setup.sync() == setup.patches(*setup.names[1:])
+
+
+def test_a_look_at_the_members_that_is_due_sooner_does_not_replace_the_one_at_the_pods() -> None:
+    """Of two looks that are due the sooner counts: it may be one for pods whose preemption was denied."""
+    setup, members = Setup(MANY), {"vision": {QueueChange.MEMBERS}}
+    setup.sync()
+    setup.context.work_queue.add_after("vision", QueueChange.MEMBERS, seconds=STALL_SECONDS / 2)
+    setup.later(STALL_SECONDS / 2)
+    assert (setup.context.work_queue.get([0.0]), setup.sync()) == (members, [])
+    setup.later(STALL_SECONDS / 2)
+    assert (setup.context.work_queue.get([0.0]), setup.sync()) == (members, setup.patches())
 
 
 def test_pods_are_changed_if_the_event_cannot_be_made() -> None:
@@ -196,3 +213,20 @@ def test_one_event_serves_all_who_asked_while_another_was_under_way(fail: bool) 
         setup.context.work_queue.get([0.0])
         assert served == [(number, not fail) for number in expected]
     assert len(setup.writes.sent) == 2
+
+
+@pytest.mark.parametrize("seconds", [0.005, 0.02, 0.7])
+def test_pods_that_kube_scheduler_leaves_are_changed_however_often_the_status_is_looked_at(
+    seconds: float,
+) -> None:
+    """The status of a resumed queue is due again within milliseconds: long before the look at its pods."""
+    server = ControllerHarness(GrantingBoundary())
+    pods = [member(f"p-{number}", "vision", status=waits(REFUSED)) for number in range(MANY)]
+    server.receive_events(queue("root", parent=""), queue("vision", state="Suspended"), *pods)
+    server.sync()
+    server.receive_events(queue("vision", generation=2, version=60), event="MODIFIED")
+    server.sync(rounds=round(STALL_SECONDS / seconds), seconds=seconds)
+    assert server.bodies(PODS, "POST"), "one event for all"
+    assert not any(server.bodies(f"{TEAM}/p-{number}") for number in range(MANY))
+    server.sync(rounds=3, seconds=seconds)
+    assert all(server.bodies(f"{TEAM}/p-{number}") for number in range(MANY))

@@ -132,7 +132,8 @@ class Inline(WriteQueue):
 class ControllerHarness:
     """One server that leads, alone, with a clock that the test moves."""
 
-    def __init__(self) -> None:
+    def __init__(self, boundary: Boundary | None = None) -> None:
+        """`boundary`: one that refuses every write, unless it is given."""
         self.clock = SetClock()
         self.metrics = Metrics()
         self.store = Store(
@@ -142,7 +143,7 @@ class ControllerHarness:
             readiness=FixedReadiness(),
             member_relists=CountedTrigger(),  # no list is ever taken here
         )
-        self.client = Boundary()
+        self.client = boundary or Boundary()
         client = cast(Client, self.client)
         readiness = ClusterReadiness(ALL_KINDS, clock=self.clock.monotonic)
         self._watching = Informers(client=client, store=self.store, readiness=readiness, metrics=self.metrics)
