@@ -57,6 +57,12 @@ class Metrics:
             "Member pods whose queue or PodGroup is not there",
             registry=self.registry,
         )
+        self.unmanaged = Gauge(
+            "sluice_unmanaged_members",
+            "Live member pods in namespaces that setting managed_namespaces does not select, by queue",
+            ["queue"],
+            registry=self.registry,
+        )
         self.unreadable = Gauge(
             "sluice_unreadable",
             "Objects that cannot be read in full, by kind",

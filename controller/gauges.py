@@ -22,6 +22,10 @@ def set_gauges(store: Store, metrics: Metrics) -> None:
     metrics.orphans.set(
         sum(len(members.in_queue(queue)) for queue in members.queues() if _is_absent(store, queue))
     )
+    metrics.unmanaged.clear()
+    for queue in members.queues():
+        if unmanaged := store.unmanaged_pods_of(queue):
+            metrics.unmanaged.labels(queue).set(unmanaged)
     for kind, number in store.unreadable.counts().items():
         metrics.unreadable.labels(kind).set(number)
     metrics.queues.clear()

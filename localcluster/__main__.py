@@ -2,7 +2,7 @@
 
 Environment: LOCAL, the cluster's folder (default .local); NODES, how many nodes (default 3); VERSION, which
 Kubernetes (default: the newest); MODE, how schedulers ask the server about members (extender, scheduler or
-gate; default extender).
+gate; default extender); MANAGED=true: only namespaces with label sluice.dev/managed=true are ours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ def main(arguments: Sequence[str] | None = None, *, env: Mapping[str, str] = os.
 
 
 def _up(layout: Layout, *, nodes: int, server: bool) -> None:
-    options = Options(nodes=nodes, server=server, mode=command_line.mode(os.environ))
+    options = Options(
+        nodes=nodes,
+        server=server,
+        mode=command_line.mode(os.environ),
+        managed=command_line.managed(os.environ),
+    )
     lifecycle.up(layout, options, say=command_line.say)
 
 

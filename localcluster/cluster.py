@@ -39,6 +39,7 @@ class LocalCluster:
         edit_scheduler: Edit | None = None,
         audit_policy: Path = lifecycle.AUDIT_POLICY,
         mode: Mode | None = None,
+        managed: bool | None = None,
         say: Say = _print_nothing,
     ) -> LocalCluster:
         """Start a cluster and wait until it is ready. Raises `LocalClusterError`, and then nothing runs."""
@@ -49,6 +50,7 @@ class LocalCluster:
             edit_scheduler=edit_scheduler,
             audit_policy=audit_policy,
             mode=mode,
+            managed=managed,
         )
         lifecycle.up(layout, options, say=say)
         return cls(layout, say)
@@ -116,6 +118,10 @@ class LocalCluster:
     def change_mode(self, mode: Mode) -> None:
         """Restart the server in another mode; the way of the former mode stays."""
         lifecycle.change_mode(self.layout, mode, say=self.say)
+
+    def set_managed(self, managed: bool) -> None:
+        """Have the next start of the server be for managed namespaces alone, or for all."""
+        lifecycle.set_managed(self.layout, managed)
 
     def signal_component(self, name: str, number: signal.Signals) -> None:
         """Signal its whole process group: SIGKILL is a crash, SIGSTOP a hang."""

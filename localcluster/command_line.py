@@ -74,6 +74,14 @@ def mode(env: Mapping[str, str]) -> Mode | None:
     return Mode(name) if name else None
 
 
+def managed(env: Mapping[str, str]) -> bool | None:
+    """What MANAGED says; None: as before, or false. Raises `StartFailed`."""
+    word = env.get("MANAGED", "")
+    if word not in ("", "true", "false"):
+        raise StartFailed(f"MANAGED is {word!r}; it may be true or false")
+    return word == "true" if word else None
+
+
 def say(line: str) -> None:
     """Print a line of progress at once."""
     print(line, flush=True)

@@ -173,6 +173,7 @@ def _server(layout: Layout, ports: Ports) -> Command:
         f"--mode={mode}",
         f"--schedulers={SCHEDULER_NAME}",
         *own,
+        *([f"--managed-namespaces={layout.managed.read_text()}"] if layout.managed.exists() else ()),
         f"--request-timeout={REQUEST_SECONDS}",
     ]
 

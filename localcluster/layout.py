@@ -94,6 +94,11 @@ class Layout:
         return self.config / "mode"
 
     @property
+    def managed(self) -> Path:
+        """Exists if the server is started for managed namespaces alone; their selector."""
+        return self.config / "managed-namespaces"
+
+    @property
     def kwok_config(self) -> Path:
         return self.config / "kwok.yaml"
 

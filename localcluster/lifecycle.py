@@ -53,7 +53,8 @@ class Options:
 
     Without `server` neither the server nor its webhooks exist; kube-scheduler still has the extenders in its
     configuration, unless `edit_scheduler` removes them. `audit_policy`: what the API server logs. `mode`: how
-    schedulers ask us about members; None: as before, which is `extender` for a new cluster.
+    schedulers ask us about members; None: as before, which is `extender` for a new cluster. `managed`:
+    whether only namespaces with label `sluice.dev/managed=true` are ours; None: as before, or all.
     """
 
     nodes: int = 3
@@ -61,6 +62,7 @@ class Options:
     edit_scheduler: scheduler_config.Edit | None = None
     audit_policy: Path = AUDIT_POLICY
     mode: Mode | None = None
+    managed: bool | None = None
 
 
 def up(layout: Layout, options: Options, *, say: Say) -> None:
@@ -71,7 +73,9 @@ def up(layout: Layout, options: Options, *, say: Say) -> None:
         with stopping_on_failure(layout):
             mode = chosen_mode(layout, options.mode)
             ports = _prepare_files(layout, mode, audit_policy=options.audit_policy)
-            documents = manifests.rendered(layout, mode)
+            if options.managed is not None:
+                set_managed(layout, options.managed)
+            documents = manifests.rendered(layout, mode, managed=layout.managed.exists())
             _start_and_wait(layout, ports, ["etcd"], say=say)
             _start_and_wait(layout, ports, ["kube-apiserver"], say=say)
             started = _start(layout, ports, ["kube-controller-manager", "kwok"], say=say)
@@ -100,7 +104,8 @@ def start_components(layout: Layout, names: Sequence[str], *, say: Say) -> None:
     with locked(layout, say=say), stopping_on_failure(layout):
         ports = load_ports(layout.ports)
         if "server" in names:
-            documents = manifests.rendered(layout, components.current_mode(layout))
+            mode, managed = components.current_mode(layout), layout.managed.exists()
+            documents = manifests.rendered(layout, mode, managed=managed)
             _apply_manifests(layout, ports, documents, webhooks=True, say=say)
         in_order = [name for name in (*COMPONENTS, OWN_SCHEDULER) if name in names]
         _start_and_wait(layout, ports, in_order, say=say)
@@ -116,7 +121,8 @@ def change_mode(layout: Layout, mode: Mode, *, say: Say) -> None:
     with locked(layout, say=say), stopping_on_failure(layout):
         ports = load_ports(layout.ports)
         layout.mode.write_text(mode)
-        _apply_manifests(layout, ports, manifests.rendered(layout, mode), webhooks=True, say=say)
+        documents = manifests.rendered(layout, mode, managed=layout.managed.exists())
+        _apply_manifests(layout, ports, documents, webhooks=True, say=say)
         if mode is Mode.SCHEDULER:
             scheduler_config.configure_own(layout, ports)
             _start_and_wait(layout, ports, [OWN_SCHEDULER], say=say)
@@ -124,6 +130,19 @@ def change_mode(layout: Layout, mode: Mode, *, say: Say) -> None:
         _start_and_wait(layout, ports, ["server"], say=say)
         _await_webhooks(layout, ports, server=True)
         status.write_info(layout, ports)
+
+
+def set_managed(layout: Layout, managed: bool) -> None:
+    """Have the next start of the server be for managed namespaces alone, or for all.
+
+    Raises `StartFailed` for something else than the server that runs has.
+    """
+    if managed is not layout.managed.exists() and "server" in processes.leaders(layout.folder):
+        raise StartFailed(f"the server in {layout.folder} runs with another MANAGED; end it first")
+    if managed:
+        layout.managed.write_text(manifests.managed_namespaces(layout))
+    else:
+        layout.managed.unlink(missing_ok=True)
 
 
 def stop_components(layout: Layout, names: Sequence[str], *, say: Say) -> None:

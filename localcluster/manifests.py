@@ -6,7 +6,10 @@ left out, and the API server reaches webhooks by URL.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from localcluster.ports import Ports
 from queues.mode import Mode
 
 MANIFESTS = ROOT / "manifests"
+MANAGED = "managed-namespaces"
 LEFT_OUT = frozenset({"Deployment", "Service", "PodDisruptionBudget"})
 WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 OURS = "app.kubernetes.io%2Fpart-of%3Dsluice"
@@ -35,18 +39,42 @@ _PATIENCE = 60.0
 Manifest = dict[str, Any]
 
 
-#: As rendered by this process, by folder: the tests start a server a hundred times.
-_rendered: dict[Path, Sequence[Manifest]] = {}
+#: As rendered by this process, by folder, without and with managed namespaces: the tests start a server a
+#: hundred times.
+_rendered: dict[tuple[Path, bool], Sequence[Manifest]] = {}
 
 
-def rendered(layout: Layout, mode: Mode = Mode.EXTENDER) -> Sequence[Manifest]:
-    """All manifests of a mode, as kustomize builds them; a process asks it once. Needs no API server."""
+def rendered(layout: Layout, mode: Mode = Mode.EXTENDER, *, managed: bool = False) -> Sequence[Manifest]:
+    """All manifests of a mode, as kustomize builds them; a process asks it once. Needs no API server.
+
+    `managed`: with `manifests/managed-namespaces`.
+    """
     source = folder(mode)
-    if source not in _rendered:
-        text = kubectl(layout, "kustomize", str(source))
+    if (source, managed) not in _rendered:
+        with _with_component(source, MANIFESTS / MANAGED) if managed else nullcontext(source) as built:
+            text = kubectl(layout, "kustomize", str(built))
         documents = yaml.load_all(text, Loader=yaml.CSafeLoader)
-        _rendered[source] = tuple(document for document in documents if document)
-    return _rendered[source]
+        _rendered[source, managed] = tuple(document for document in documents if document)
+    return _rendered[source, managed]
+
+
+@contextmanager
+def _with_component(source: Path, component: Path) -> Iterator[Path]:
+    """A folder with both, as a user's own kustomization names them: by relative paths."""
+    with tempfile.TemporaryDirectory() as made:
+        here = Path(made).resolve()
+        resources, components = ([os.path.relpath(each, here)] for each in (source, component))
+        content = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+        listing = {**content, "resources": resources, "components": components}
+        (here / "kustomization.yaml").write_text(yaml.safe_dump(listing))
+        yield here
+
+
+def managed_namespaces(layout: Layout) -> str:
+    """The selector that the server is given with `manifests/managed-namespaces`."""
+    [deployment] = [each for each in rendered(layout, managed=True) if each["kind"] == "Deployment"]
+    arguments: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    return arguments[arguments.index("--managed-namespaces") + 1]
 
 
 def folder(mode: Mode) -> Path:

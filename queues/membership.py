@@ -28,6 +28,8 @@ The label is the truth. A label has room for 63 characters; annotation `sluice.d
 | ""      | any             | by rules 2 to 8: it waited for its PodGroup when it was created              |
 | absent  | a value         | the annotation's: the label was removed, or an older version wrote no label  |
 | absent  | absent          | by rules 2 to 8: it was created without the webhook                          |
+
+In a namespace that is not managed (`queues.managed_namespaces`) a pod without the label is in no queue.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ import msgspec
 
 from queues import well_known
 from queues.mode import SCHEDULER_NAME
+from queues.namespace_selectors import NamespaceSelector
 from queues.queue import DEFAULT
 from queues.text import NAME_LIMIT, show_character
 
@@ -80,22 +83,28 @@ class MembershipSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that membership depends on.
 
     `calling_schedulers`: schedulers that call the extender for each of their pods (`queues.mode`).
+    `managed_namespaces`: the namespaces that are ours at all; None: every one.
     """
 
     owned_schedulers: frozenset[str] = frozenset({"volcano"})
     calling_schedulers: frozenset[str] = frozenset({SCHEDULER_NAME})
     kueue: bool = False
     exempt_namespaces: frozenset[str] = frozenset({"kube-system", "sluice-system"})
+    managed_namespaces: NamespaceSelector | None = None
 
 
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides the membership of a pod. `namespace_queue`: the annotation of rule 6, or empty."""
+    """What decides the membership of a pod. `namespace_queue`: the annotation of rule 6, or empty.
+
+    `managed`: whether its namespace is; that of a stored pod counts alone.
+    """
 
     namespace: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     scheduler: str
     namespace_queue: str = ""
+    managed: bool = True
 
 
 class NamingMetadata(msgspec.Struct, frozen=True):
@@ -151,6 +160,8 @@ def stored_pod_membership(
     if label:
         queue = annotation if fits_label(annotation, label) else queue_of_label(label)
         return Membership(queue, Source.WRITTEN)
+    if label is None and not pod.managed:
+        return None
     if label is None and annotation:
         return Membership(annotation, Source.WRITTEN)
     return submitted_pod_membership(pod, rules=rules, podgroup=podgroup)

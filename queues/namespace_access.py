@@ -35,9 +35,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from queues.apimachinery.label_selectors import Operator
 from queues.causes import TRY_AGAIN, Cause, CauseKind
-from queues.namespace_selectors import NAME_LABEL, LabelRequirement, NamespaceSelector
+from queues.namespace_selectors import NAME_LABEL, NamespaceSelector, relabel_command
 from queues.tree import Chain
 
 
@@ -72,7 +71,7 @@ def namespace_denial(
             return _denied(queue, restriction, namespace, unmet=unreadable, way_out=_edit(restriction.queue))
         unmet = selector.unmet(known)
         if unmet is not None:
-            way_out = _relabel(namespace, unmet, queue=restriction.queue)
+            way_out = relabel_command(namespace, unmet) or _edit(restriction.queue)
             return _denied(queue, restriction, namespace, unmet=f"asks for {unmet.text}", way_out=way_out)
     return None
 
@@ -90,17 +89,3 @@ def _denied(queue: str, restriction: Restriction, namespace: str, *, unmet: str,
 
 def _edit(queue: str) -> str:
     return f"kubectl edit queue {queue}"
-
-
-def _relabel(namespace: str, unmet: LabelRequirement, *, queue: str) -> str:
-    """The command that makes the namespace meet the requirement; a namespace's name cannot be changed."""
-    if unmet.key == NAME_LABEL:
-        return _edit(queue)
-    label = f"kubectl label namespace {namespace} "
-    match unmet.operator:
-        case Operator.IN:
-            return f"{label}--overwrite {unmet.key}={unmet.example_value}"
-        case Operator.EXISTS:
-            return f"{label}{unmet.key}="
-        case Operator.NOT_IN | Operator.DOES_NOT_EXIST:
-            return f"{label}{unmet.key}-"

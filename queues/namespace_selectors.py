@@ -17,7 +17,7 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -84,8 +84,11 @@ class NamespaceSelector(msgspec.Struct, frozen=True, kw_only=True):
         return not self.unreadable and all(requirement.key == NAME_LABEL for requirement in self.requirements)
 
 
-def compile_selector(value: Any) -> NamespaceSelector | None:
-    """The selector that was decoded from JSON; None where it selects every namespace."""
+def compile_selector(value: Any, *, allowed: Collection[str] = ()) -> NamespaceSelector | None:
+    """The selector that was decoded from JSON; None where it selects every namespace.
+
+    `allowed`: labels of `sluice.dev/` that it may require.
+    """
     try:
         selector = parse_selector(value)
     except BadSelector as exc:
@@ -94,7 +97,7 @@ def compile_selector(value: Any) -> NamespaceSelector | None:
         return _unreadable("it is no text")
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return None
-    reserved = next((key for key in sorted(selector.keys) if is_reserved_label(key)), None)
+    reserved = next((key for key in sorted(selector.keys - set(allowed)) if is_reserved_label(key)), None)
     if reserved is not None:
         return _unreadable(f"label {reserved} is written by sluice itself")
     requirements = tuple(_requirements(selector))
@@ -107,6 +110,20 @@ def compile_selector(value: Any) -> NamespaceSelector | None:
 def is_reserved_label(key: str) -> bool:
     """Whether sluice writes labels of this key: access would then depend on which queues are stopped."""
     return key.startswith(RESERVED_PREFIX)
+
+
+def relabel_command(namespace: str, unmet: LabelRequirement) -> str:
+    """The command that makes the namespace meet the requirement; "" where only another name would."""
+    if unmet.key == NAME_LABEL:
+        return ""
+    label = f"kubectl label namespace {namespace} "
+    match unmet.operator:
+        case Operator.IN:
+            return f"{label}--overwrite {unmet.key}={unmet.example_value}"
+        case Operator.EXISTS:
+            return f"{label}{unmet.key}="
+        case Operator.NOT_IN | Operator.DOES_NOT_EXIST:
+            return f"{label}{unmet.key}-"
 
 
 def _unreadable(why: str) -> NamespaceSelector:

@@ -19,6 +19,7 @@ docs/reference.md. `server.runtime` hands it to those who read it:
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,10 @@ from cryptography import x509
 
 from certs.renewal import CertificateSettings
 from queues.apimachinery.conversion import Converter
+from queues.apimachinery.label_selectors import BadSelector
 from queues.drain.terminating_pods import GRACE_LIMIT
+from queues.managed_namespaces import FORMS as MANAGED_FORMS
+from queues.managed_namespaces import read_selector
 from queues.membership import MembershipSettings, valid_name
 from queues.mode import SCHEDULER_NAME, Mode
 from queues.text import any_of
@@ -109,6 +113,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     policies_namespace: str = "volcano-system"
     policies_name: str = "volcano-scheduler-configmap"
     kueue_label: bool = False
+    managed_namespaces: str = ""
     depth_limit: int = 5
     writers: int = 4
     request_timeout: int = 60
@@ -149,6 +154,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             ("service", bool(_NAME.fullmatch(self.service)), "the name of a Service"),
             ("policies_namespace", bool(_NAME.fullmatch(self.policies_namespace)), "the name of a namespace"),
             ("policies_name", valid_name(self.policies_name), "the name of a ConfigMap"),
+            ("managed_namespaces", _is_selector(self.managed_namespaces), MANAGED_FORMS),
             ("webhook_url", _is_https(self.webhook_url), "empty, or https://HOST:PORT"),
             ("certs_dir", bool(self.certs_dir), "a folder"),
             ("kubeconfig", _is_file(self.kubeconfig), "empty, or a file that can be read"),
@@ -204,6 +210,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             calling_schedulers=frozenset(calling),
             kueue=self.kueue_label,
             exempt_namespaces=frozenset({"kube-system", self.namespace}),
+            managed_namespaces=read_selector(self.managed_namespaces),
         )
 
     @property
@@ -278,6 +285,7 @@ _HELP: Mapping[str, str] = {
     "policies_namespace": "the namespace of the ConfigMap with the scheduling policies",
     "policies_name": "the name of that ConfigMap",
     "kueue_label": "whether label kueue.x-k8s.io/queue-name names a queue",
+    "managed_namespaces": "labels of the namespaces that are ours at all, as in the webhooks; empty: all",
     "depth_limit": "levels of queues below root",
     "writers": "threads that write to the API server, besides those of statuses, the guard and drains",
     "request_timeout": "the API server's own --request-timeout, in seconds",
@@ -333,7 +341,11 @@ def _from_file(path: Path) -> dict[str, Any]:
         raise SettingsError(f"config: {path} cannot be read: {exc}") from exc
     if not isinstance(content, dict | None):
         raise SettingsError(f"config: {path} is not a map of settings")
-    return {str(key).replace("-", "_"): value for key, value in (content or {}).items()}
+    values = {str(key).replace("-", "_"): value for key, value in (content or {}).items()}
+    selector = values.get("managed_namespaces")
+    if isinstance(selector, dict):
+        values["managed_namespaces"] = json.dumps(selector)
+    return values
 
 
 def _as_list(hosts: Any) -> list[Any]:
@@ -386,6 +398,14 @@ def _is_https(url: str) -> bool:
         return False
     named = parts.hostname is not None and _is_host(parts.hostname)
     return parts.scheme == "https" and named and port != 0 and parts.path in {"", "/"}
+
+
+def _is_selector(text: str) -> bool:
+    try:
+        read_selector(text)
+    except BadSelector:
+        return False
+    return True
 
 
 def _is_authority(path: str) -> bool:

@@ -1,4 +1,4 @@
-"""The mutating webhook for namespaces, on CREATE and UPDATE.
+"""The webhooks for namespaces: the mutating one, on CREATE and UPDATE, and one that only warns, on UPDATE.
 
 A webhook can select namespaces by labels only. So that the pods of a namespace which names a queue
 (annotation `scheduling.volcano.sh/queue-name`) reach us, the namespace gets the label
@@ -11,10 +11,15 @@ removed with the annotation.
 | does not exist                             | the label, and a warning: pods wait until it exists     |
 | does not select the namespace              | denied, by the labels that the namespace has afterwards |
 | has a name that no queue can have          | denied                                                  |
+| any, and the namespace is not managed      | the label, and a warning: it has no effect              |
 
 A namespace whose labels change later keeps its annotation: what it submits is answered by itself.
 
 The queue of a new namespace is recorded until the watch delivers the namespace: its pods may come sooner.
+
+With setting `managed_namespaces` the validating webhook is called for each change of labels by somebody else.
+It denies nothing. Who takes a namespace out of what is managed is warned of the members that stay
+(`queues.managed_namespaces`).
 """
 
 from __future__ import annotations
@@ -27,13 +32,14 @@ from cluster.cache.store import Store
 from cluster.objects import Metadata, Namespace
 from queues import well_known
 from queues.causes import CauseKind
+from queues.managed_namespaces import manages, no_effect_warning, remaining_warnings
 from queues.membership import VOLCANO_ANNOTATION, valid_name
-from queues.messages import waiting_warning
+from queues.messages import truncate_warning, waiting_warning
 from queues.namespace_selectors import NAME_LABEL
 from queues.snapshot import decision_for_namespace
 from webhooks.acceptance import deny_bad_name
 from webhooks.json_patch import patch_map
-from webhooks.review import Answer, Request, decode_object, deny
+from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 
 _namespaces = msgspec.json.Decoder(Namespace)
 _ANNOTATION = f"metadata.annotations[{VOLCANO_ANNOTATION}]"
@@ -56,7 +62,21 @@ def mutate(request: Request, *, store: Store) -> Answer:
         return deny(refusal)
     if not request.dry_run:
         store.namespaces.pending.record(meta.name, queue, labels)
-    return Answer(patch=patch, warnings=_warnings(request, meta, store=store))
+    return Answer(patch=patch, warnings=_warnings(request, meta, labels, store=store))
+
+
+def validate(request: Request, *, store: Store) -> Answer:
+    """The answer to the validating webhook on UPDATE: always allowed."""
+    selector = store.membership_settings.managed_namespaces
+    before = decode_object(request.old_object, _namespaces, where="oldObject").metadata
+    after = decode_object(request.object, _namespaces).metadata
+    was, is_managed = (
+        manages(selector, {NAME_LABEL: meta.name, **(meta.labels or {})}) for meta in (before, after)
+    )
+    if is_managed or not was or after.deletion_timestamp is not None:
+        return ALLOWED
+    warnings = remaining_warnings(after.name, store.live_pods_in(after.name))
+    return Answer(warnings=tuple(map(truncate_warning, warnings)))
 
 
 def _refusal(request: Request, meta: Metadata, labels: Mapping[str, str], *, store: Store) -> str | None:
@@ -68,9 +88,16 @@ def _refusal(request: Request, meta: Metadata, labels: Mapping[str, str], *, sto
     return None if after.selected else f"{_ANNOTATION}: {after.text}"
 
 
-def _warnings(request: Request, meta: Metadata, *, store: Store) -> tuple[str, ...]:
+def _warnings(
+    request: Request, meta: Metadata, labels: Mapping[str, str], *, store: Store
+) -> tuple[str, ...]:
+    if not _comes_to_name_it(request, meta):
+        return ()
+    selector = store.membership_settings.managed_namespaces
+    if selector is not None and not selector.selects(labels):
+        return (truncate_warning(no_effect_warning(meta.name or meta.generate_name, selector, labels)),)
     stop = store.snapshot.decision(meta.annotation(VOLCANO_ANNOTATION)).stop
-    if stop is None or stop.kind is not CauseKind.NOT_FOUND or not _comes_to_name_it(request, meta):
+    if stop is None or stop.kind is not CauseKind.NOT_FOUND:
         return ()
     return (waiting_warning(stop, what="pods of this namespace wait"),)
 

@@ -11,6 +11,7 @@
 | `/mutate/podgroups`  | podgroups, CREATE, UPDATE    | `podgroups`                    |
 | `/validate/binds`    | pods/binding, bindings       | `pods.binds`                   |
 | `/mutate/namespaces` | namespaces, CREATE, UPDATE   | `namespaces`                   |
+| `/validate/namespaces` | namespaces, UPDATE         | `namespaces`                   |
 | `/mutate/commands`   | commands, CREATE             | `commands`                     |
 | `/validate/policies` | the policies' ConfigMap      | `policies`                     |
 
@@ -56,6 +57,7 @@ def handlers(store: Store, settings: AdmissionSettings) -> Mapping[str, Handler]
         "/mutate/podgroups": with_settings(podgroups.mutate),
         GUARD: with_settings(binds.validate),
         "/mutate/namespaces": partial(namespaces.mutate, store=store),
+        "/validate/namespaces": partial(namespaces.validate, store=store),
         "/mutate/commands": partial(commands.mutate, store=store),
         "/validate/policies": partial(policies.validate, store=store),
     }

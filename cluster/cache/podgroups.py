@@ -10,7 +10,7 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -82,8 +82,8 @@ class PodGroups:
 
     `on_queue_change`: called when a PodGroup is new or its queue changed. `on_change`: called with each
     former and present state. `on_policy_change`: called when it names another scheduling policy. `arrived`:
-    called with the admission request of each PodGroup that was seen. `exempt`: the namespaces that never
-    have members.
+    called with the admission request of each PodGroup that was seen. `is_seen`: whether a PodGroup can have
+    members, by its namespace; all others are as if they did not exist.
     """
 
     def __init__(
@@ -93,9 +93,9 @@ class PodGroups:
         on_change: Callable[[PodGroup], None],
         arrived: Callable[[str], None],
         on_policy_change: Callable[[PodGroup], None] = lambda _group: None,
-        exempt: Container[str] = (),
+        is_seen: Callable[[PodGroup], bool] = lambda _group: True,
     ) -> None:
-        self._exempt = exempt
+        self._is_seen = is_seen
         self._on_queue_change = on_queue_change
         self._on_change = on_change
         self._on_policy_change = on_policy_change
@@ -112,10 +112,12 @@ class PodGroups:
             self.upsert(obj)
 
     def upsert(self, obj: PodGroup) -> None:
-        if obj.metadata.namespace in self._exempt:
-            return
         before = self._by_key.get(_key(obj.metadata))
         if before is not None and obj.metadata.older_than(before.metadata):
+            return
+        if not self._is_seen(obj):
+            if before is not None:  # its namespace is not managed any more
+                self._set(before, None)
             return
         self._set(before, trim_podgroup(obj))
         self._arrived(admission_request(obj.metadata))

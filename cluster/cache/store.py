@@ -57,6 +57,7 @@ from cluster.key_backoff import KeyBackoff
 from cluster.objects import Pod, PodGroup, QueueObject, WorkloadObject
 from cluster.readiness import ClusterReadiness, Readiness
 from queues import well_known
+from queues.managed_namespaces import manages
 from queues.membership import (
     Membership,
     MembershipSettings,
@@ -153,10 +154,11 @@ class Store:
             on_change=self._podgroup_changed,
             on_policy_change=self._policy_of_podgroup_changed,
             arrived=arrived,
-            exempt=membership_settings.exempt_namespaces,
+            is_seen=self._is_seen_podgroup,
         )
         self.workloads = AllWorkloads(
             queue_of=self.queue_of_workload,
+            counts_in=lambda namespace: self.is_managed(namespace) is not False,
             on_change=self._workloads_changed,
             arrived=arrived,
         )
@@ -299,7 +301,10 @@ class Store:
 
     def pod_membership(self, pod: Pod) -> Membership | None:
         """Return the membership of a stored pod."""
-        if not pod.metadata.label(well_known.QUEUE) and not pod.metadata.annotation(well_known.QUEUE):
+        if not pod.metadata.label(well_known.QUEUE) and (
+            not pod.metadata.annotation(well_known.QUEUE)
+            or self.membership_settings.managed_namespaces is not None
+        ):
             self.namespaces.note_early(pod.metadata.namespace)
         return stored_pod_membership(
             self.pod_facts(pod),
@@ -320,7 +325,26 @@ class Store:
             annotations=pod.metadata.annotations or {},
             scheduler=pod.spec.scheduler_name,
             namespace_queue=self.namespaces.queue_of(where),
+            managed=bool(self.is_managed(where)),
         )
+
+    def is_managed(self, namespace: str) -> bool | None:
+        """Return whether the namespace is ours at all (`queues.managed_namespaces`); None if unknown."""
+        selector = self.membership_settings.managed_namespaces
+        return True if selector is None else manages(selector, self.namespaces.labels_of(namespace))
+
+    def judged_by(self, namespace: str) -> tuple[str, bool | None]:
+        """Return what of the namespace decides who is a member in it."""
+        return self.namespaces.queue_of(namespace), self.is_managed(namespace)
+
+    def _is_seen_podgroup(self, group: PodGroup) -> bool:
+        namespace = group.metadata.namespace
+        if namespace in self.membership_settings.exempt_namespaces:
+            return False
+        if self.membership_settings.managed_namespaces is None or group.metadata.label(well_known.QUEUE):
+            return True
+        self.namespaces.note_early(namespace)
+        return bool(self.is_managed(namespace))
 
     def queue_shares(self, *, asks: str) -> QueueShares:
         """Return what each queue uses and may keep now, for the pod with this UID, which asks for victims."""
@@ -379,6 +403,18 @@ class Store:
         """Return the live pods of a queue alone, in the namespaces that it selects."""
         return self._selected(queue, self.members.counts(queue).live_by_namespace)
 
+    def live_pods_in(self, namespace: str) -> dict[str, int]:
+        """Return the live pods of a namespace by queue."""
+        counts = {queue: self.members.counts(queue).live_by_namespace for queue in self.members.queues()}
+        return {queue: count[namespace] for queue, count in counts.items() if namespace in count}
+
+    def unmanaged_pods_of(self, queue: str) -> int:
+        """Return the live pods of a queue alone, in namespaces that are not managed."""
+        if self.membership_settings.managed_namespaces is None:
+            return 0
+        counts = list(self.members.counts(queue).live_by_namespace.items())
+        return sum(number for name, number in counts if self.is_managed(name) is False)
+
     def pods_not_selected_of(self, queue: str) -> int:
         """Return the live pods of a queue alone, in the namespaces that it does not select."""
         if not self.snapshot.decision(queue).restricted:
@@ -404,6 +440,8 @@ class Store:
         if obj.metadata.namespace in self.membership_settings.exempt_namespaces:
             return False
         self.namespaces.note_early(obj.metadata.namespace)
+        if not self.is_managed(obj.metadata.namespace):
+            return bool(self.queue_of_workload(kind, obj))
         return bool(recorded_queue(obj)) or self.workload_membership(kind, obj) is not None
 
     def owner_uids(self) -> frozenset[str]:
@@ -417,10 +455,17 @@ class Store:
             self.missing_owners.record(kind=kind, namespace=namespace, name=name, uid=uid)
 
     def queue_of_workload(self, kind: WorkloadKind, obj: WorkloadObject) -> str:
-        """Return the queue that admission recorded; without a record, the first one that the rules name."""
+        """Return the queue that admission recorded; without a record, the first one that the rules name.
+
+        In a namespace that is not managed only what a drain suspended has one.
+        """
         if obj.metadata.namespace in self.membership_settings.exempt_namespaces:
             return ""
         self.namespaces.note_early(obj.metadata.namespace)
+        is_managed = self.is_managed(obj.metadata.namespace)
+        if not is_managed:
+            is_kept = is_managed is None or obj.metadata.annotation(well_known.SUSPENDED)
+            return recorded_queue(obj) if is_kept else ""
         membership = self.workload_membership(kind, obj)
         if isinstance(membership, QueueConflict):
             membership = membership.first

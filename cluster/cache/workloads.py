@@ -66,9 +66,12 @@ class Workloads:
         queue_of: QueueOf,
         on_change: Callable[[str], None],
         arrived: Callable[[str], None] = lambda _admission: None,
+        counts_in: Callable[[str], bool] = lambda _namespace: True,
     ) -> None:
+        """`counts_in`: whether the workloads of a namespace count as live."""
         self._kind = kind
         self._queue_of = queue_of
+        self._counts_in = counts_in
         self._on_change = on_change
         self._arrived = arrived
         self._by_uid: dict[str, Workload] = {}
@@ -137,7 +140,7 @@ class Workloads:
             uid=meta.uid,
             version=meta.version,
             queue=self._queue_of(self._kind, obj),
-            live=is_live(self._kind, obj),
+            live=is_live(self._kind, obj) and self._counts_in(meta.namespace),
             created=meta.created,
             owner_uid=owner.uid if owner else "",
             admitted=bool(meta.annotation(well_known.ADMISSION)),
@@ -191,10 +194,15 @@ class AllWorkloads:
     """The workloads of every kind; each kind has its own event handler (`of_kind`)."""
 
     def __init__(
-        self, *, queue_of: QueueOf, on_change: Callable[[str], None], arrived: Callable[[str], None]
+        self,
+        *,
+        queue_of: QueueOf,
+        on_change: Callable[[str], None],
+        arrived: Callable[[str], None],
+        counts_in: Callable[[str], bool],
     ) -> None:
         self.of_kind: Mapping[str, Workloads] = {
-            key: Workloads(kind, queue_of=queue_of, on_change=on_change, arrived=arrived)
+            key: Workloads(kind, queue_of=queue_of, on_change=on_change, arrived=arrived, counts_in=counts_in)
             for key, kind in KINDS.items()
         }
         self._all = tuple(self.of_kind.values())

@@ -6,7 +6,8 @@
 | podgroups  | by namespace and name (`podgroups`) | their queue, and the pods that waited for them |
 | workloads  | by UID (`workloads`)                | their queue, when they are added, removed or finish |
 | pods       | by UID (`members`)                  | their queue                                    |
-| namespaces | by name                             | all queues, if the queue that it names changed; a queue
+| namespaces | by name                             | all queues, if the queue that it names changed, or
+|            |                                     | whether it is managed; a queue
 |            |                                     | in use there, if it began or ceased to select it; the
 |            |                                     | leader, if pods of it may lack their label |
 | commands   | by UID, by queue (`commands`)       | the target queue                               |
@@ -68,12 +69,12 @@ class NamespaceEventHandler:
 
     def replace(self, objects: list[Namespace]) -> None:
         former = self._store.namespaces.objects
-        before = {name: self._store.namespaces.queue_of(name) for name in former}
+        before = {name: self._store.judged_by(name) for name in former}
         self._store.namespaces.objects = {obj.metadata.name: obj for obj in objects}
         for name in self._store.namespaces.objects if former else ():
             self._notify_of_selection(name, _labels(former.get(name)))
         changed = [
-            obj for obj in objects if self._queue_changed(obj.metadata.name, before.get(obj.metadata.name))
+            obj for obj in objects if self._is_judged_anew(obj.metadata.name, before.get(obj.metadata.name))
         ]
         for obj in (
             *changed,
@@ -89,26 +90,28 @@ class NamespaceEventHandler:
         stored = self._store.namespaces.objects.get(name)
         if stored is not None and obj.metadata.older_than(stored.metadata):
             return
-        before = self._store.namespaces.queue_of(name) if stored is not None else None
+        before = self._store.judged_by(name) if stored is not None else None
         self._store.namespaces.objects[name] = obj
         self._notify_of_selection(name, _labels(stored))
-        queue_changed = self._queue_changed(name, before)
-        if queue_changed or _is_selected_anew(stored, obj):
+        is_judged_anew = self._is_judged_anew(name, before)
+        if is_judged_anew or _is_selected_anew(stored, obj):
             self._store.label_changes.record_namespace(name, obj.metadata.version)
-        if queue_changed:
+        if is_judged_anew:
             self._store.relist_members(obj.metadata.version)
         self._store.notify("", QueueChange.RESYNC)
 
-    def _queue_changed(self, name: str, before: str | None) -> bool:
-        """Return whether an object in the namespace may have been judged by another queue than the present.
+    def _is_judged_anew(self, name: str, before: tuple[str, bool | None] | None) -> bool:
+        """Return whether an object in the namespace may have been judged by another queue than the present,
+        or by another answer to whether the namespace is managed.
 
-        `before`: the queue that the namespace named; None if unknown. In a new namespace nothing has been
+        `before`: what decided then (`Store.judged_by`); None if unknown. In a new namespace nothing has been
         judged as a rule: the webhook writes the queue into what it admits.
         """
-        queue = self._store.namespaces.queue_of(name)
+        queue, is_managed = self._store.judged_by(name)
         if self._store.namespaces.take_early(name):
-            return bool(queue) or self._store.namespaces.pending.queue_of(name) != queue
-        return before is not None and before != queue
+            has_selector = self._store.membership_settings.managed_namespaces is not None
+            return bool(queue) or self._store.namespaces.pending.queue_of(name) != queue or has_selector
+        return before is not None and before != (queue, is_managed)
 
     def remove(self, obj: Namespace) -> None:
         stored = self._store.namespaces.objects.get(obj.metadata.name)

@@ -140,11 +140,13 @@ class ClosingChecks:
         batches = [
             labels[start : start + QUEUES_PER_LIST] for start in range(0, len(labels), QUEUES_PER_LIST)
         ]
-        selects = self._context.store.decisions.selects
+        store = self._context.store
 
-        def is_counted(meta: Metadata) -> bool:
+        def is_counted(meta: Metadata, kind: WorkloadKind | None) -> bool:
+            if kind is not None and store.is_managed(meta.namespace) is False:
+                return False
             queue = queues.get(meta.label(well_known.QUEUE))
-            return queue is None or selects(queue, meta.namespace)
+            return queue is None or store.decisions.selects(queue, meta.namespace)
 
         occupied = (occupied_labels(self._context.client, batch, is_counted=is_counted) for batch in batches)
         found = {label for labels in occupied for label in labels}
@@ -167,15 +169,19 @@ class ClosingChecks:
 
 
 class _MemberKind(msgspec.Struct, frozen=True):
-    """A kind of members: where it is listed, how it is read, and which of its objects are live."""
+    """A kind of members: where it is listed, how it is read, and which of its objects are live.
+
+    `workload`: None for pods and PodGroups, which stay members where their namespace ceases to be managed.
+    """
 
     path: str
     read: Callable[[msgspec.Raw], tuple[Any, list[str]]]
     is_live: Callable[[Any], bool]
+    workload: WorkloadKind | None = None
 
 
 def _workload_kind(kind: WorkloadKind) -> _MemberKind:
-    return _MemberKind(kind.path, _workload, lambda obj: is_live(kind, obj))
+    return _MemberKind(kind.path, _workload, lambda obj: is_live(kind, obj), kind)
 
 
 #: Owners come before what they make: an owner that has ended by the time of its list left its last pod to the
@@ -188,7 +194,10 @@ _MEMBER_KINDS = (
 
 
 def occupied_labels(
-    client: Client, labels: list[str], *, is_counted: Callable[[Metadata], bool] = lambda _meta: True
+    client: Client,
+    labels: list[str],
+    *,
+    is_counted: Callable[[Metadata, WorkloadKind | None], bool] = lambda _meta, _kind: True,
 ) -> Iterator[str]:
     """Yield the labels for which the API server lists a live member that `is_counted`."""
     selector = f"{well_known.QUEUE} in ({','.join(labels)})"
@@ -198,7 +207,7 @@ def occupied_labels(
             if faults:
                 meta, text = obj.metadata, fault_text(faults)
                 log.warning("%s %s/%s cannot be read: %s", kind.path, meta.namespace, meta.name, text)
-            if kind.is_live(obj) and is_counted(obj.metadata):
+            if kind.is_live(obj) and is_counted(obj.metadata, kind.workload):
                 yield obj.metadata.label(well_known.QUEUE)
 
 
@@ -213,7 +222,8 @@ def occupied_by_unlabelled(context: ControllerContext, queues: frozenset[str]) -
             continue
         for raw in list_objects(context.list_client, kind.path, selector=f"!{well_known.QUEUE}"):
             obj, _ = _workload(raw)
-            queue = store.queue_of_workload(kind, obj) if is_live(kind, obj) else ""
+            is_counted = is_live(kind, obj) and store.is_managed(obj.metadata.namespace) is not False
+            queue = store.queue_of_workload(kind, obj) if is_counted else ""
             if queue in queues and store.decisions.selects(queue, obj.metadata.namespace):
                 yield queue
 

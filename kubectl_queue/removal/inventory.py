@@ -40,6 +40,7 @@ NAMES = frozenset(
         "sluice-queue-viewer",
         "sluice-queues",
         "sluice-scheduler",
+        "sluice-unmanaged",
         "sluice-volume-scheduler",
     }
 )

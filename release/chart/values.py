@@ -384,7 +384,7 @@ KINDS: Mapping[str, str] = {
 
 
 #: Settings that the manifests take for granted: another value would contradict them.
-FIXED = frozenset({"service", "webhook_url", "kubeconfig"})
+FIXED = frozenset({"service", "webhook_url", "kubeconfig", "managed_namespaces"})
 
 
 #: What the server refuses in other settings, as far as a schema can say it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ MANIFESTS = ROOT / "manifests"
 SERVER = "system:serviceaccount:sluice-system:sluice"
 FILES = sorted(MANIFESTS.rglob("*.yaml"))
 KUSTOMIZATIONS = [path for path in FILES if path.name == "kustomization.yaml"]
+
+#: What is asked about in each namespace: the guard, which has a label of its own, Commands, and the policies.
+NOT_NARROWED = {"pods/binding", "bindings", "commands", "configmaps"}
 
 #: Every field that Volcano's own CRDs have, ours must have too.
 VOLCANO = {
@@ -108,7 +112,7 @@ def test_the_root_installs_every_folder_but_scheduler_examples_and_what_is_optio
     [listing] = documents(MANIFESTS / "kustomization.yaml")
     folders = {path.parent.name for path in KUSTOMIZATIONS if "ways" not in path.parts} - {"manifests"}
     optional = {"queue-readers", "monitoring", "client-certificates", "network-policy", "cert-manager"}
-    assert set(listing["resources"]) == folders - {"scheduler", "examples", *optional}
+    assert set(listing["resources"]) == folders - {"scheduler", "examples", "managed-namespaces", *optional}
 
 
 @pytest.mark.parametrize(
@@ -209,8 +213,10 @@ def test_the_server_has_one_name_everywhere() -> None:
     assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == metadata["name"]
     exempting = [path.name for path in FILES if SERVER in path.read_text()]
     assert sorted(exempting) == [
+        "kustomization.yaml",
         "mutating.yaml",
         "namespaces.yaml",
+        "policy.yaml",
         "service-account.yaml",
         "validating.yaml",
     ]
@@ -291,6 +297,30 @@ def test_the_setting_for_client_certificates_reads_what_is_mounted() -> None:
     argument, mount, volume = values
     assert argument == f"--client-ca={mount['mountPath']}/ca.crt"
     assert mount["name"] == volume["name"]
+
+
+def test_managed_namespaces_narrow_what_asks_about_pods_and_workloads_and_nothing_else() -> None:
+    """All entries are listed there, in their order: who adds one decides whether it is narrowed."""
+    folder = MANIFESTS / "managed-namespaces"
+    [component] = documents(folder / "kustomization.yaml")
+    argument, *configurations = (yaml.safe_load(each["patch"]) for each in component["patches"])
+    selector = json.loads(argument[1]["value"])
+    for configuration, kind in zip(configurations, ("Mutating", "Validating"), strict=True):
+        patched = {each["name"]: each.get("namespaceSelector") for each in configuration["webhooks"]}
+        extra = [] if kind == "Mutating" else ["labels.namespaces.sluice.dev"]
+        assert list(patched) == [*(hook["name"] for hook in webhooks(kind)), *extra]
+        for hook in webhooks(kind):
+            resources = {name for rule in hook["rules"] for name in rule["resources"]}
+            is_ours_there = hook["rules"][0]["scope"] == "Namespaced" and not resources & NOT_NARROWED
+            assert patched[hook["name"]] == (selector if is_ours_there else None), hook["name"]
+    [binding] = [
+        each
+        for each in documents(folder / "policy.yaml")
+        if each["kind"] == "ValidatingAdmissionPolicyBinding"
+    ]
+    [(key, value)] = selector["matchLabels"].items()
+    opposite = {"key": key, "operator": "NotIn", "values": [value]}
+    assert opposite in binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
 
 
 def test_the_api_servers_certificate_is_shown_to_the_service_of_the_webhooks() -> None:

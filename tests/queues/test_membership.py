@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -57,7 +58,7 @@ def pod(
     """A pod with the keys of these rules; `also` are further annotations, `value` goes into every key."""
     labels: dict[str, str] = {}
     annotations = dict(also)
-    plain = {"scheduler": "default-scheduler", "namespace_queue": ""}
+    plain: dict[str, Any] = {"scheduler": "default-scheduler", "namespace_queue": ""}
     for rule, where, key, queue, _ in KEYS:
         written = {"group": "train", "scheduler": "volcano"}.get(rule, queue) if value is None else value
         if rule in rules and where in plain:

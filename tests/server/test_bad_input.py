@@ -103,6 +103,7 @@ BODIES: dict[str, Wire] = {
         name="train",
     ),
     "/mutate/namespaces": review(namespace("team", queue="held")),
+    "/validate/namespaces": review(namespace("team"), old=namespace("team"), operation="UPDATE"),
     "/mutate/commands": review(command()),
 }
 PATHS = list(BODIES)

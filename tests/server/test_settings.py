@@ -58,6 +58,11 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
     "controller_users": [("a*,b", ("a*", "b")), ("system:c", ("system:c",)), ("", ())],
     "scheduler_users": [("a,b", ("a", "b")), ("system:c", ("system:c",)), ("", ())],
     "kueue_label": [("true", True), ("TRUE", True), ("True", True)],
+    "managed_namespaces": [
+        ("a=b", "a=b"),
+        ('{"matchLabels": {"a": "b"}}', '{"matchLabels": {"a": "b"}}'),
+        ("c=d,e=f", "c=d,e=f"),
+    ],
     "depth_limit": [("1", 1), ("100", 100), ("7", 7)],
     "writers": [("1", 1), ("64", 64), ("7", 7)],
     "request_timeout": [("5", 5), ("3600", 3600), ("25", 25)],
@@ -141,6 +146,13 @@ def test_a_list_in_the_file_is_a_list(tmp_path: Path) -> None:
     assert read(["--config", file(tmp_path, {"schedulers": ["a", "b"]})], env={}).schedulers == ("a", "b")
 
 
+def test_a_selector_in_the_file_may_be_a_mapping(tmp_path: Path) -> None:
+    config = file(tmp_path, {"managed_namespaces": {"matchLabels": {"a": "b"}}})
+    selector = read(["--config", config], env={}).membership_settings.managed_namespaces
+    assert selector is not None
+    assert selector.text == "a=b"
+
+
 # Refusals
 
 
@@ -166,6 +178,7 @@ BAD: dict[str, list[str]] = {
         "//a",
         "https://b\u00fccher",
     ],
+    "managed_namespaces": ["a", "a=b,a=c", "{", "{}", "sluice.dev/guard=x"],
     "kueue_label": ["", "yes", "1", "truee"],
     "depth_limit": ["", "0", "101", "-1", "1.5", "x", "\u00b2", "9" * 5000],
     "writers": ["", "0", "65", "-1", "four", "\u00b2", "9" * 5000],
