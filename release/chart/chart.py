@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from localcluster import build
+from queues.managed_namespaces import MANAGED_LABEL
 from release.archives import tar_gz
 from release.chart import kustomize, template
 from release.chart.kustomize import Manifest, identity
@@ -25,6 +26,8 @@ FILES = Path(__file__).with_name("files")
 NAME = "sluice"
 #: Helm leaves an object with this annotation in the cluster when the release is removed.
 KEEP = {"helm.sh/resource-policy": "keep"}
+#: What `files` has instead: it depends on the number of requirements.
+BY_HAND = frozenset({("ValidatingAdmissionPolicyBinding", "", "sluice-unmanaged")})
 HEADER = "# Made from manifests/, where the reasons of each line stand.\n"
 
 
@@ -80,6 +83,8 @@ def templates(
     tokens = {value.replaces: value.by for value in VALUES if value.replaces}
     texts = {}
     for key in dict.fromkeys([*default, *(key for _, other in builds for key in other)]):
+        if key in BY_HAND:
+            continue
         tree = merge(default.get(key, ABSENT), [(c, other.get(key, ABSENT)) for c, other in builds])
         kind, _, name = key
         text = template.document(tree, tokens=tokens)
@@ -103,10 +108,28 @@ def parametrised(manifest: Manifest) -> Any:
                 tree = edit(tree, partial(_written_at, value, place), place.path)
     if manifest["kind"] == "CustomResourceDefinition":
         tree = edit(tree, lambda old: {**({} if old is ABSENT else old), **KEEP}, ("metadata", "annotations"))
+    if manifest["kind"].endswith("WebhookConfiguration"):
+        tree = edit(tree, lambda hooks: [_narrowed(hook) for hook in hooks], ("webhooks",))
     if _is_at(manifest, "Deployment"):
         lines = 'include "sluice.environment" . | trim'
         tree = edit(tree, lambda env: [*env, Optional(lines, Block(lines))], (*ARGUMENTS[:-1], "env"))
     return tree
+
+
+def _narrowed(hook: Manifest) -> Manifest:
+    """The entry with the selector of value `managedNamespaces` in place of its example, if it has that."""
+    selector = hook.get("namespaceSelector", {})
+    if MANAGED_LABEL not in selector.get("matchLabels", {}):
+        return hook
+    labels, expressions = (
+        Optional(name, Block(f"toYaml {name}"))
+        for name in (
+            ".Values.managedNamespaces.matchLabels",
+            ".Values.managedNamespaces.matchExpressions",
+        )
+    )
+    narrowed = {"matchLabels": labels, "matchExpressions": [*selector["matchExpressions"], expressions]}
+    return {**hook, "namespaceSelector": narrowed}
 
 
 def _is_at(manifest: Manifest, kind: str, name: str = NAME) -> bool:

@@ -78,6 +78,27 @@ _ISSUER = {
 }
 #: `files/checks.yaml` refuses what has this form and is no range.
 _RANGE = {"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]{1,3}$"}
+_LABEL_KEY = {"type": "string", "minLength": 1, "maxLength": 317}
+_SELECTOR = {
+    "type": "object",
+    "properties": {
+        "matchLabels": {**_TEXTS, "propertyNames": _LABEL_KEY},
+        "matchExpressions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "key": _LABEL_KEY,
+                    "operator": {"enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+                    "values": {"type": "array", "items": {"type": "string"}},
+                },
+                "required": ["key", "operator"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "additionalProperties": False,
+}
 _SCHEDULERS = {"type": "array", "items": {"type": "string", "pattern": NAME}, "uniqueItems": True}
 
 
@@ -279,6 +300,17 @@ VALUES: tuple[Value, ...] = (
         setting="kueue_label",
     ),
     Value(
+        name="managedNamespaces",
+        help="The namespaces that are ours at all: matchLabels and matchExpressions, as in a LabelSelector.\n"
+        "Empty: every namespace. In all others nothing is in a queue, and pods cost the API server nothing\n"
+        '(manifests/managed-namespaces, whose selector is {matchLabels: {sluice.dev/managed: "true"}}).',
+        schema=_SELECTOR,
+        # `chart` writes it into webhooks, and `files/unmanaged.yaml` into the bindings of the policy.
+        places=(Place("Deployment", (*ARGUMENTS, "--managed-namespaces")),),
+        read=lambda _example: {},
+        write=".Values.managedNamespaces | toJson | quote",
+    ),
+    Value(
         name="policies.namespace",
         help="The ConfigMap with the scheduling policies.",
         schema={"type": "string", "pattern": NAME},
@@ -371,6 +403,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         'and (eq .Values.mode "scheduler") .Values.clientCertificates', "ways/scheduler-client-certificates"
     ),
+    Option(".Values.managedNamespaces", "managed-namespaces"),
     Option(".Values.networkPolicy.enabled", "network-policy"),
     Option(".Values.queueReaders", "queue-readers"),
     Option(".Values.monitoring.podMonitor", "monitoring"),
@@ -384,7 +417,7 @@ KINDS: Mapping[str, str] = {
 
 
 #: Settings that the manifests take for granted: another value would contradict them.
-FIXED = frozenset({"service", "webhook_url", "kubeconfig", "managed_namespaces"})
+FIXED = frozenset({"service", "webhook_url", "kubeconfig"})
 
 
 #: What the server refuses in other settings, as far as a schema can say it.

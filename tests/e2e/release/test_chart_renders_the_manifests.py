@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
+from queues.namespace_selectors import NAME_LABEL, compile_selector
 from release.chart.chart import KEEP, ROOT, write_chart
 from release.chart.kustomize import Manifest, build, build_with, identity
 from release.chart.values import OPTIONS, VALUES
+from server.settings import Settings
 from tests.support.helm import Helm, by_identity, flags
 
 pytestmark = pytest.mark.cluster  # kubectl and Helm are built with the control plane
@@ -28,6 +30,11 @@ COMBINATIONS: dict[tuple[str, ...], dict[str, Any]] = {
     ("cert-manager", "client-certificates"): {
         "certificates.issuer": "cert-manager",
         "clientCertificates": True,
+    },
+    ("managed-namespaces",): {"managedNamespaces": {"matchLabels": {"sluice.dev/managed": "true"}}},
+    ("client-certificates", "managed-namespaces"): {
+        "clientCertificates": True,
+        "managedNamespaces": {"matchLabels": {"sluice.dev/managed": "true"}},
     },
     ("network-policy",): {
         "networkPolicy.enabled": True,
@@ -218,6 +225,41 @@ def test_settings_reach_the_server_and_the_conditions_that_speak_of_them(helm: H
     rights = objects["ClusterRole", "", "sluice"]["rules"]
     assert ["our-policies"] in [rule.get("resourceNames") for rule in rights]
     assert "volcano-system" not in "".join(webhooks)
+
+
+def test_another_selector_of_managed_namespaces_is_the_servers_the_webhooks_and_turned_round_the_policys(
+    helm: Helm, chart: Path
+) -> None:
+    """What is not managed misses one requirement: a binding for each."""
+    tier = {"key": "tier", "operator": "NotIn", "values": ["system"]}
+    gone = {"key": "opted-out", "operator": "DoesNotExist"}
+    selector = {"matchLabels": {"team": "a"}, "matchExpressions": [tier, gone]}
+    objects = helm.rendered(chart, *flags({"managedNamespaces": selector}))
+    arguments = container(objects)["args"]
+    told = arguments[arguments.index("--managed-namespaces") + 1]
+    assert Settings(managed_namespaces=told).membership_settings.managed_namespaces == compile_selector(
+        selector
+    )
+    hooks = {
+        hook["name"]: hook.get("namespaceSelector", {})
+        for each in objects.values()
+        if each["kind"].endswith("WebhookConfiguration")
+        for hook in each["webhooks"]
+    }
+    assert hooks["pods.sluice.dev"]["matchLabels"] == {"team": "a"}
+    assert hooks["pods.sluice.dev"]["matchExpressions"][1:] == [tier, gone]
+    assert "matchLabels" not in hooks["binds.sluice.dev"]
+    bindings = [
+        each["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+        for (kind, _, name), each in objects.items()
+        if kind == "ValidatingAdmissionPolicyBinding" and name.startswith("sluice-unmanaged")
+    ]
+    spared = {"key": NAME_LABEL, "operator": "NotIn", "values": ["kube-system", "sluice-system"]}
+    assert bindings == [
+        [{"key": "team", "operator": "NotIn", "values": ["a"]}, spared],
+        [{"key": "tier", "operator": "In", "values": ["system"]}, spared],
+        [{"key": "opted-out", "operator": "Exists"}, spared],
+    ]
 
 
 def test_the_definitions_may_be_left_to_somebody_else(helm: Helm, chart: Path) -> None:
