@@ -1,0 +1,71 @@
+"""Where namespaces are managed by label: all others are none of our business, and members stay members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from queues.membership import VOLCANO_ANNOTATION
+from queues.well_known import QUEUE
+from tests.support.e2e.api_requests import Answer
+from tests.support.e2e.objects import GATE, gates, suspended_text
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
+
+CLUSTER = {"nodes": 1, "managed": True}
+MANAGED = "sluice.dev/managed"
+
+
+@pytest.fixture
+def sandbox(configured_cluster: LocalCluster) -> Iterator[Sandbox]:
+    """Its namespace has no label."""
+    made = Sandbox(configured_cluster)
+    yield made
+    made.clear()
+    made.close()
+
+
+def label(sandbox: Sandbox, value: str | None) -> Answer:
+    answer = sandbox.api.patch(sandbox.home, {"metadata": {"labels": {MANAGED: value}}}).must()
+    until(lambda: _is_called(sandbox) is (value is not None), "the API server to know the label")
+    return answer
+
+
+def _is_called(sandbox: Sandbox) -> bool:
+    """Whether our webhook answers for a pod that names a queue here; nothing is stored."""
+    return gates(sandbox.pod("tried", "no-such-queue", dry=True).must(201).body) == [GATE]
+
+
+def test_in_a_namespace_without_the_label_nothing_is_ours(sandbox: Sandbox) -> None:
+    """Its pods run in a stopped queue that they name, and nobody can make one look like a member."""
+    queue = sandbox.queue()
+    sandbox.suspend(queue)
+    pod = sandbox.pod("other", queue).must(201)
+    assert QUEUE not in (pod.body["metadata"].get("labels") or {})
+    sandbox.all_bound(["other"])
+    forged = {"metadata": {"name": "forged", "labels": {QUEUE: queue}}}
+    spec = {"containers": [{"name": "c", "image": "x"}]}
+    sandbox.api.create(sandbox.pods_path, {**forged, "spec": spec}).must_refuse("is not managed by sluice")
+    named = sandbox.api.patch(sandbox.home, {"metadata": {"annotations": {VOLCANO_ANNOTATION: queue}}}).must()
+    assert any("is not managed by sluice" in warning for warning in named.warnings)
+
+
+def test_members_of_a_namespace_that_loses_its_label_are_held_and_given_back(sandbox: Sandbox) -> None:
+    """Who takes the label off is told of them; new pods are in no queue; a resume lets the members go."""
+    label(sandbox, "true")
+    queue = sandbox.queue()
+    sandbox.suspend(queue)
+    sandbox.pod("held", queue).must(201)
+    sandbox.reason_on("held", suspended_text(queue))  # so the server knows it
+    told = label(sandbox, None)
+    assert any(f'stays in queue "{queue}"' in warning for warning in told.warnings)
+    path = f"{sandbox.pods_path}/held"
+    sandbox.api.patch(path, {"spec": {"schedulingGates": []}}).must_refuse("is not managed by sluice")
+    sandbox.api.patch(path, {"metadata": {"labels": {QUEUE: None}}}).must_refuse("sluice")
+    sandbox.pod("later", queue).must(201)
+    sandbox.all_bound(["later"])
+    assert gates(sandbox.read_pod("held")) == [GATE]
+    sandbox.edit(queue, state="Open")
+    sandbox.all_bound(["held"])
