@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from queues.status.changes import Change
+from queues.status.closing import ClosingStatus
 
 #: Digits of the greatest number that etcd counts to.
 DIGITS = 20
@@ -191,6 +192,7 @@ class QueueStatus(_Wire, frozen=True):
     changes: list[Change] | None = None
     drain: Any = None
     stop: StopStatus | None = None
+    closing: ClosingStatus | None = None
 
     def condition(self, kind: str) -> Condition | None:
         return next((c for c in self.conditions or () if c.type == kind), None)

@@ -16,7 +16,7 @@ Invariants
 - What is in a namespace that its queue does not select does not keep the queue from Closed.
 - An object that cannot be read in full keeps its own queue from Closed if it may be live, and no other queue.
 
-`closing_blocker` names a live member, as far as the cache knows one, for condition Accepting.
+`closing_status` names a live member, as far as the cache knows one, for `status.closing`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from cluster.api.client import Client
 from cluster.api.pages import list_objects
 from cluster.backoff import Backoff
 from cluster.cache.changes import QueueChange
-from cluster.cache.members import FINISHED_PHASES
+from cluster.cache.members import FINISHED_PHASES, Member
 from cluster.cache.podgroups import is_live as is_live_group
 from cluster.cache.store import Store
 from cluster.cache.workloads import Workload, is_live
@@ -41,8 +41,10 @@ from cluster.decoding import LenientReader, fault_text
 from cluster.objects import Metadata, Pod, PodGroup, WorkloadObject
 from controller.context import ControllerContext
 from queues import well_known
+from queues.causes import CauseKind
 from queues.membership import label_value
 from queues.states import State
+from queues.status.closing import ClosingStatus
 from queues.verdict import Verdict
 from queues.workload_kinds import KINDS, Life, WorkloadKind
 
@@ -228,37 +230,39 @@ def occupied_by_unlabelled(context: ControllerContext, queues: frozenset[str]) -
                 yield queue
 
 
-def closing_blocker(store: Store, verdict: Verdict) -> str:
-    """Return what keeps a queue from Closed, for condition Accepting; "" if it accepts, or is Closed."""
-    if verdict.refusal is None or verdict.state is State.CLOSED:
-        return ""
+def closing_status(store: Store, verdict: Verdict) -> ClosingStatus | None:
+    """Return what keeps a queue from Closed; None if it is not to be Closed, or is."""
+    if verdict.refusal is None or verdict.refusal.kind is not CauseKind.CLOSED:
+        return None
+    if verdict.state is State.CLOSED:
+        return None
     for queue in sorted(store.snapshot.tree.subtree(verdict.queue)):
-        name = _blocker(store, queue)
-        if name:
-            others = " and others" if store.live_members_of(queue) > 1 else ""
-            return f"kept from Closed by {name}{others} of queue {queue}"
-    return "what was admitted before may still come"
+        member = _live_member(store, queue)
+        if member is not None:
+            kind, meta = member
+            return ClosingStatus(
+                kind=kind,
+                namespace=meta.namespace,
+                name=meta.name,
+                queue=queue,
+                others=max(0, store.live_members_of(queue) - 1),
+                unreadable=store.unreadable.fault_of(meta.uid),
+            )
+    return ClosingStatus()
 
 
-def _blocker(store: Store, queue: str) -> str:
-    """The name of a live member: rather of what a user made than of what that made. "" if there is none."""
+def _live_member(store: Store, queue: str) -> tuple[str, Metadata | Workload | Member] | None:
+    """A live member and its kind: rather one that a user made than what that made."""
     for work in store.workloads.live_in(queue):
         if store.decisions.selects(queue, work.namespace) and not _has_owner(store, work):
-            return _with_fault(store, work.uid, str(work))
+            return work.kind.kind, work
     for group in store.podgroups.in_queue(queue):
-        meta = group.metadata
-        if store.decisions.selects(queue, meta.namespace) and is_live_group(group):
-            return _with_fault(store, meta.uid, f"podgroup {meta.namespace}/{meta.name}")
+        if store.decisions.selects(queue, group.metadata.namespace) and is_live_group(group):
+            return "PodGroup", group.metadata
     for pod in store.members.in_queue(queue):
         if store.decisions.selects(queue, pod.namespace) and pod.live:
-            return _with_fault(store, pod.uid, f"pod {pod.namespace}/{pod.name}")
-    return ""
-
-
-def _with_fault(store: Store, uid: str, name: str) -> str:
-    """The name, and what of the object cannot be read: that may be why it counts as live."""
-    fault = store.unreadable.fault_of(uid)
-    return f"{name} (it cannot be read in full: {fault})" if fault else name
+            return "Pod", pod
+    return None
 
 
 def _has_owner(store: Store, work: Workload) -> bool:

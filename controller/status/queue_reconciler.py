@@ -26,7 +26,7 @@ from controller.context import ControllerContext
 from controller.drain.controller import DrainController
 from controller.pods.adoption import MemberAdoption
 from controller.pods.recreation import ParkedPodRecreation
-from controller.status.closing import Close, ClosingChecks, closing_blocker
+from controller.status.closing import Close, ClosingChecks, closing_status
 from controller.status.policy_changes import PolicyChanges
 from controller.status.queue_records import QueueRecord, QueueRecords, Stop
 from controller.status.queue_status import (
@@ -164,7 +164,7 @@ class QueueReconciler:
             stop=None if verdict.schedules else self._stop_report(obj, record.stop),
             drain=self._drain_report(queue),
             policy=policy_condition(queue, self._store.pod_policies.of_queue(queue)),
-            closing_blocker=closing_blocker(self._store, verdict),
+            closing=closing_status(self._store, verdict),
         )
         before = current_status(obj.status)
         difference = status_patch(status, before)

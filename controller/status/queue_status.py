@@ -28,6 +28,7 @@ from queues import well_known
 from queues.apimachinery.quantities import Amount, format_quantity
 from queues.drain.progress import DRAINED, DrainProgress
 from queues.status.changes import parse_history
+from queues.status.closing import ClosingStatus, closing_fields
 from queues.status.conditions import (
     ACTIVE,
     DerivedCondition,
@@ -105,20 +106,20 @@ def desired_status(  # noqa: PLR0913 - all that a status is derived from
     stop: StopReport | None = None,
     drain: DrainReport | None = None,
     policy: DerivedCondition | None = None,
-    closing_blocker: str = "",
+    closing: ClosingStatus | None = None,
 ) -> dict[str, Any]:
     """Return the status in wire form.
 
     `stop`: None if the queue schedules. `drain`: None while it is not known, or if there is none.
-    `policy`: condition PolicyResolved; None if the queue has none. `closing_blocker`: what keeps the queue
-    from Closed, for condition Accepting.
+    `policy`: condition PolicyResolved; None if the queue has none. `closing`: what keeps the queue from
+    Closed; None if it is not to be Closed, or is. It is written with condition Accepting.
     """
     generation = obj.metadata.generation
     is_settled = confirmed.acknowledged or verdict.schedules
     is_complete = confirmed.seen_by_all and is_settled and confirmed.closed_verified
     derived = []
     if confirmed.seen_by_all:
-        derived.append(accepting_condition(verdict, kept_by=closing_blocker))
+        derived.append(accepting_condition(verdict, closing=closing))
     if is_settled:
         derived.append(active_condition(verdict))
     elif _is_outdated(obj.status, scope=stop.scope if stop else ""):
@@ -138,7 +139,12 @@ def desired_status(  # noqa: PLR0913 - all that a status is derived from
         "changes": changes(obj),
         "drain": (drain.status if drain is not None else obj.status.drain) if verdict.drains else None,
         "stop": stop_fields(stop.status) if stop else None,
+        "closing": _closing(closing if confirmed.seen_by_all else obj.status.closing),
     }
+
+
+def _closing(closing: ClosingStatus | None) -> dict[str, Any] | None:
+    return closing_fields(closing) if closing else None
 
 
 def _is_outdated(status: QueueStatus, *, scope: str) -> bool:
@@ -228,6 +234,7 @@ def current_status(status: QueueStatus) -> dict[str, Any]:
         "changes": [msgspec.to_builtins(line) for line in status.changes or ()],
         "drain": status.drain,
         "stop": stop_fields(status.stop) if status.stop else None,
+        "closing": _closing(status.closing),
     }
 
 
@@ -252,7 +259,7 @@ def changes(obj: QueueObject) -> list[dict[str, str]]:
 def status_patch(desired: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
     """Return the fields to write, as a merge patch (RFC 7396); empty if nothing differs."""
     changed = {key: value for key, value in desired.items() if present.get(key) != value}
-    for key in ("allocated", "stop"):  # a merge patch keeps the fields that it does not name
+    for key in ("allocated", "stop", "closing"):  # a merge patch keeps the fields that it does not name
         if changed.get(key) is not None:
             gone = dict.fromkeys((present.get(key) or {}).keys() - changed[key].keys())
             changed[key] = {**changed[key], **gone}
@@ -260,8 +267,11 @@ def status_patch(desired: dict[str, Any], present: dict[str, Any]) -> dict[str, 
 
 
 def is_urgent(difference: dict[str, Any], before: dict[str, Any]) -> bool:
-    """Return whether anything but counts, and the text of condition Drained, differs from `before`."""
-    keys = difference.keys() - {*PHASES, "pods", "allocated", "drain"}
+    """Return whether anything but counts, and the text of condition Drained, differs from `before`.
+
+    What keeps a queue from Closed is in the text of condition Accepting too, but for the number of others.
+    """
+    keys = difference.keys() - {*PHASES, "pods", "allocated", "drain", "closing"}
     if keys == {"conditions"}:
         return _without_counts(difference["conditions"]) != _without_counts(before["conditions"])
     return bool(keys)

@@ -8,7 +8,6 @@ from typing import Any
 from kubectl_queue.objects.fields import (
     Object,
     annotations_of,
-    condition_of,
     name_of,
     spec_of,
     status_of,
@@ -25,7 +24,7 @@ from kubectl_queue.objects.queues import (
 from kubectl_queue.objects.types import POD, PODGROUP, QUEUE, Type
 from queues import well_known
 from queues.membership import GROUP_ANNOTATION, MembershipSettings
-from queues.status.conditions import ACCEPTING
+from queues.status.closing import read_closing
 from queues.status.stop_status import ObservedChain, waiting_for
 from queues.why.explanation import DEFAULT_SCHEDULER, ObjectRef, ObservedObject, ObservedQueues, QueueRecord
 
@@ -143,7 +142,7 @@ def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
     return QueueRecord(
         changes=changes_of(item),
         created=str(value_at(item, "metadata.creationTimestamp") or ""),
-        accepting=str(condition_of(item, ACCEPTING).get("message") or ""),
+        closing=read_closing(status_of(item).get("closing")),
         observed=is_observed(item),
         acknowledgement=stop_acknowledgement(item, chain=chain),
         waiting_for=waiting_for(status_of(item).get("stop")),

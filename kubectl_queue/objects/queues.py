@@ -26,7 +26,8 @@ from queues.queue import ROOT, Queue, queue_from_fields
 from queues.snapshot import QueueSnapshot
 from queues.states import State, own_state
 from queues.status.changes import Change
-from queues.status.conditions import ACCEPTING, ACTIVE
+from queues.status.closing import read_closing
+from queues.status.conditions import ACTIVE
 from queues.status.stop_status import (
     Acknowledgement,
     ObservedChain,
@@ -35,9 +36,6 @@ from queues.status.stop_status import (
 )
 from queues.tree import Tree
 
-#: The message of the condition Accepting names with these words what keeps the queue from Closed.
-KEPT_FROM_CLOSED = "kept from Closed"
-
 _change = Converter[Change](Change)
 _timestamp = Converter[datetime](datetime)
 
@@ -45,15 +43,13 @@ _timestamp = Converter[datetime](datetime)
 def may_be_live(item: Object) -> bool:
     """Whether a member of the queue or of a queue below it may be live.
 
-    No member is live if the status says Closed, or says Closing and names nothing that keeps the queue from
-    Closed.
+    No member is live if the status says Closed, or says Closing and that no live member is known.
     """
-    if status_of(item).get("state") == State.CLOSED:
-        return False
-    if status_of(item).get("state") != State.CLOSING:
-        return True
-    accepting = condition_of(item, ACCEPTING)
-    return accepting.get("status") != "False" or KEPT_FROM_CLOSED in str(accepting.get("message"))
+    state = status_of(item).get("state")
+    if state != State.CLOSING:
+        return state != State.CLOSED
+    closing = read_closing(status_of(item).get("closing"))
+    return closing is None or bool(closing.name)
 
 
 class ParkedCounts(NamedTuple):

@@ -22,6 +22,7 @@ from __future__ import annotations
 import msgspec
 
 from queues.messages import refusal_text, stop_text
+from queues.status.closing import ClosingStatus, closing_text
 from queues.verdict import Verdict
 
 ACCEPTING = "Accepting"
@@ -37,14 +38,14 @@ class DerivedCondition(msgspec.Struct, frozen=True, gc=False):
     message: str
 
 
-def accepting_condition(verdict: Verdict, *, kept_by: str = "") -> DerivedCondition:
-    """`kept_by`: what keeps a Closing queue from being Closed, for the message."""
+def accepting_condition(verdict: Verdict, *, closing: ClosingStatus | None = None) -> DerivedCondition:
+    """`closing`: what keeps the queue from Closed, for the message."""
     if verdict.refusal is None:
         return DerivedCondition(ACCEPTING, True, "Open", f'queue "{verdict.queue}" takes new work')
     text = refusal_text(verdict.refusal, state=verdict.state, kind="work")
-    return DerivedCondition(
-        ACCEPTING, False, verdict.refusal.kind.value, text + (f"; {kept_by}" if kept_by else "")
-    )
+    if closing is not None:
+        text += f"; {closing_text(closing)}"
+    return DerivedCondition(ACCEPTING, False, verdict.refusal.kind.value, text)
 
 
 def active_condition(verdict: Verdict) -> DerivedCondition:

@@ -31,6 +31,7 @@ from queues.causes import Cause, CauseKind
 from queues.membership import valid_name
 from queues.messages import names_missing_action, recreation_command
 from queues.states import ParkedPods, State
+from queues.status.closing import closing_text
 from queues.status.stop_status import Acknowledgement
 from queues.text import printable, quoted
 from queues.tree import Chain
@@ -66,7 +67,6 @@ _ENTRIES = {
     f"Insufficient {well_known.MARKER}": "filterVerb",
     f"Insufficient {well_known.SCORED}": "prioritizeVerb",
 }
-_KEPT_FROM_CLOSED = "kept from Closed"
 
 
 class _Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,11 +187,11 @@ def _of_a_queue(case: _Case) -> str:
 
 
 def _closing(case: _Case) -> str:
-    """What keeps a Closing queue from Closed, from the message that the controller wrote."""
+    """What keeps a Closing queue from Closed; "" where the controller has not said so."""
     if case.verdict is None or case.queues is None or case.verdict.state is not State.CLOSING:
         return ""
-    _, keyword, blockers = case.queues.record(case.verdict.queue).accepting.rpartition(_KEPT_FROM_CLOSED)
-    return printable(keyword + blockers, limit=_MESSAGE_LIMIT) if keyword else ""
+    closing = case.queues.record(case.verdict.queue).closing
+    return closing_text(closing) if closing is not None and closing.name else ""
 
 
 def _notes(case: _Case, outcome: Outcome) -> Iterator[str]:

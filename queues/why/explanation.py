@@ -14,6 +14,7 @@ import msgspec
 from queues.causes import CauseKind
 from queues.states import Desired, ParkedPods, State, StopPolicy
 from queues.status.changes import Change
+from queues.status.closing import ClosingStatus
 from queues.status.stop_status import Acknowledgement
 from queues.text import (
     NAME_LIMIT,
@@ -98,7 +99,7 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a Queue holds beside its spec. `accepting`: the message of that condition.
+    """What a Queue holds beside its spec. `closing`: what keeps it from Closed; None: not known.
 
     `acknowledgement`, `waiting_for`: of its stop, where it has one; None: not known. `gated`, `ungated`: its
     parked pods with our gate and without; `recreating`: those that are to be created again with it.
@@ -106,7 +107,7 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     changes: tuple[Change, ...] = ()
     created: str = ""
-    accepting: str = ""
+    closing: ClosingStatus | None = None
     observed: bool = True
     live: bool = True
     acknowledgement: Acknowledgement | None = None

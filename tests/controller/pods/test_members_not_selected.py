@@ -22,8 +22,9 @@ from controller.pods.ungating import (
     TIMES,
     Ungating,
 )
-from controller.status.closing import closing_blocker
+from controller.status.closing import closing_status
 from controller.stops.bind_guard import namespaces_to_guard
+from queues.status.closing import ClosingStatus
 from tests.support.controller.contexts import ImmediateWrites, context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
@@ -245,6 +246,7 @@ def test_a_pod_that_lacks_room_is_retried_once_its_namespace_is_selected(setup: 
 def test_an_object_that_is_not_selected_does_not_keep_a_queue_from_closed(setup: Setup, obj: Wire) -> None:
     setup.server.has(obj, queue("vision", version=2, state="Closed", namespaceSelector=TEAM))
     store = setup.server.store
-    assert "kept" not in closing_blocker(store, store.snapshot.verdict("vision", live=True))
+    assert closing_status(store, store.snapshot.verdict("vision", live=True)) == ClosingStatus()
     setup.label(2, team="a")
-    assert "kept from Closed by" in closing_blocker(store, store.snapshot.verdict("vision", live=True))
+    closing = closing_status(store, store.snapshot.verdict("vision", live=True))
+    assert closing is not None and closing.name == "x"

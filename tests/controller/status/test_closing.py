@@ -13,14 +13,16 @@ from controller.status.closing import (
     PODGROUPS,
     Close,
     ClosingChecks,
+    closing_status,
     occupied_by_unlabelled,
     occupied_labels,
 )
 from controller.workqueue import WorkQueue
 from queues.membership import label_value
+from queues.status.closing import ClosingStatus
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server, SetClock
-from tests.support.http.wire_objects import Wire, job, namespace, podgroup, queue, workload
+from tests.support.http.wire_objects import Wire, job, member, namespace, podgroup, queue, workload
 
 QUEUE = "sluice.dev/queue"
 
@@ -47,6 +49,35 @@ def test_an_object_that_cannot_be_read_keeps_its_own_queue_and_no_other() -> Non
     odd = group("odd", "labs", conditions=[{"type": "x", "lastTransitionTime": "2024-01-01T00:00:00x5Z"}])
     assert occupied(odd, group("gang", "research")) == ["labs", "research"]
     assert occupied(odd, group("done", "research", phase="Completed")) == ["labs"]
+
+
+# What is said to keep a queue from Closed
+
+
+def kept(spec: Wire, *objects: Wire) -> ClosingStatus | None:
+    """What keeps queue `labs`, or one below it, of which these objects are live members."""
+    store = Server().has(queue("labs", **spec), queue("below", parent="labs"), *objects).store
+    return closing_status(store, store.snapshot.verdict("labs", live=bool(objects)))
+
+
+def test_a_live_member_is_named_with_its_queue_and_how_many_others_there_are() -> None:
+    """Rather what a user made than its pods; first of the queue that comes first by name."""
+    pod, work = member("x", "labs"), job("train", queue="labs")
+    closed: Wire = {"state": "Closed"}
+    assert kept(closed, pod, work) == ClosingStatus(
+        kind="Job", namespace="team", name="train", queue="labs", others=1
+    )
+    below = kept(closed, pod, podgroup("gang", queue="below"))
+    assert below == ClosingStatus(kind="PodGroup", namespace="team", name="gang", queue="below")
+    suspended = kept({"state": "Closed", "stopPolicy": "Hold"}, pod)
+    assert suspended == ClosingStatus(kind="Pod", namespace="team", name="x", queue="labs")
+
+
+def test_nothing_keeps_a_queue_that_is_closed_or_is_not_to_be() -> None:
+    """A broken chain takes no new work either, and no queue of it is to be Closed."""
+    assert kept({"state": "Closed"}) is None
+    assert kept({}, member("x", "labs")) is None
+    assert kept({"parent": "ghost"}, member("x", "labs")) is None
 
 
 # How long an answer holds, with a clock that the test moves

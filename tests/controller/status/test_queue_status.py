@@ -32,6 +32,7 @@ from controller.status.queue_status import (
     split_essential,
     status_patch,
 )
+from queues.status.closing import ClosingStatus
 from queues.status.conditions import DerivedCondition
 from queues.tree import Tree
 from queues.verdict import verdict
@@ -72,7 +73,7 @@ def status_of(
     counted: Counted = NOTHING,
     live: bool = False,
     policy: DerivedCondition | None = None,
-    closing_blocker: str = "",
+    closing: ClosingStatus | None = None,
     above: tuple[Wire, ...] = (),
 ) -> Wire:
     stored = read(obj)
@@ -86,7 +87,7 @@ def status_of(
         stop=stop,
         now=NOW,
         policy=policy,
-        closing_blocker=closing_blocker,
+        closing=closing,
     )
 
 
@@ -187,11 +188,31 @@ def test_a_write_that_says_only_which_policy_counts_can_be_told_from_others(
 
 
 def test_what_keeps_a_closing_queue_is_said() -> None:
-    status = status_of(
-        queue("a", state="Closed"), live=True, closing_blocker="kept from Closed by pod team/x"
-    )
+    """As fields, and in the condition in words."""
+    closing = ClosingStatus(kind="Pod", namespace="team", name="x", queue="a", others=1)
+    status = status_of(queue("a", state="Closed"), live=True, closing=closing)
     assert status["state"] == "Closing"
-    assert of_kind(status, "Accepting")["message"].endswith("; kept from Closed by pod team/x")
+    kept = "; kept from Closed by pod team/x and others of queue a"
+    assert of_kind(status, "Accepting")["message"].endswith(kept)
+    assert status["closing"] == {"kind": "Pod", "namespace": "team", "name": "x", "queue": "a", "others": 1}
+
+
+def test_what_keeps_a_queue_is_written_as_a_whole() -> None:
+    """A merge patch keeps the fields that it does not name: those of the member before are taken away."""
+    before = {"closing": {"kind": "Pod", "namespace": "team", "name": "x", "queue": "a", "others": 0}}
+    gone = dict.fromkeys(("kind", "namespace", "name", "queue"))
+    assert status_patch({"closing": {"others": 0}}, before) == {"closing": {"others": 0, **gone}}
+    assert status_patch({"closing": None}, before) == {"closing": None}
+    fewer = {"closing": {**before["closing"], "others": 3}}
+    assert not is_urgent(status_patch(fewer, before), before)
+
+
+def test_what_keeps_a_queue_stays_until_all_replicas_have_seen_its_spec() -> None:
+    """As condition Accepting does, which says the same in words."""
+    stored = {"closing": {"kind": "Pod", "namespace": "team", "name": "x", "queue": "a", "others": 0}}
+    closing = queue("a", state="Closed", status=stored)
+    assert status_of(closing, live=True, confirmed=UNSEEN)["closing"] == stored["closing"]
+    assert status_of(closing, live=True)["closing"] is None
 
 
 # What is not known to hold yet

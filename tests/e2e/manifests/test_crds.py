@@ -149,6 +149,10 @@ def test_a_status_is_kept_whole(api: Api, made: dict[str, Any]) -> None:
             **{"evicted": 7, "suspended": 2, "deleted": 1, "left": 5, "leaving": 3, "kept": 4, "blocked": 2},
             "blockers": [{"name": "budget", "pods": 2, "never": True, "message": "why"}],
         },
+        "closing": {
+            **{"kind": "Pod", "namespace": "team", "name": "x", "queue": "q", "others": 2},
+            "unreadable": "spec.replicas",
+        },
         "changes": [
             {"field": "state", "by": "ann", "from": "Open", "to": "Closed", "reason": "end", "at": NOW}
         ],

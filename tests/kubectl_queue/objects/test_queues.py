@@ -10,7 +10,7 @@ import pytest
 from cluster.cache.queues import queue_from_object
 from cluster.decoding import LenientReader
 from cluster.objects import QueueObject
-from kubectl_queue.objects.queues import QueueObjects
+from kubectl_queue.objects.queues import QueueObjects, may_be_live
 from queues.queue import Queue
 from tests.support.plugin.harness import NOW, item
 
@@ -64,3 +64,22 @@ def test_plugin_and_server_read_the_same_queue(name: str, spec: dict[str, Any]) 
 def test_a_queue_with_an_unknown_state_is_shown_as_stopped() -> None:
     queues = QueueObjects([item("root"), item("a", state="Nonsense")], now=NOW)
     assert not queues.decisions.decision("a").schedules
+
+
+KEPT = {"kind": "Pod", "namespace": "ns", "name": "p", "queue": "b", "others": 0}
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({}, True),
+        ({"state": "Open"}, True),
+        ({"state": "Closed", "closing": KEPT}, False),
+        ({"state": "Closing", "closing": KEPT}, True),
+        ({"state": "Closing", "closing": {"others": 0}}, False),
+        ({"state": "Closing"}, True),
+    ],
+    ids=["no status", "open", "closed", "a live member", "no live member is known", "an older controller"],
+)
+def test_no_member_is_live_where_the_status_says_so(status: dict[str, Any], expected: bool) -> None:
+    assert may_be_live(item("b", status=status)) is expected

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 
 from queues.queue import Queue
+from queues.status.closing import ClosingStatus
 from queues.status.conditions import accepting_condition, active_condition
 from queues.tree import Tree
 from tests.support.rules.cases import (
@@ -74,18 +75,24 @@ def test_a_held_queue_says_which_policy_and_whose() -> None:
     assert '"lab"' in message
 
 
+KEPT = ClosingStatus(kind="Pod", namespace="ns", name="p", queue="q")
+NO_MEMBER = ClosingStatus()
+
+
 def test_a_closing_queue_says_what_keeps_it() -> None:
-    """What is still live is added to the message, where there is anything."""
+    """What is still live is added to the message, and what may still come where nothing is."""
     found = asked(tree(queue("q", desired=CLOSED)), "q", live=True)
     plainly = accepting_condition(found).message
-    assert accepting_condition(found, kept_by="3 pods are live").message == f"{plainly}; 3 pods are live"
     assert "is Closing and takes no new work" in plainly
+    kept, unknown = (accepting_condition(found, closing=closing).message for closing in (KEPT, NO_MEMBER))
+    assert kept == f"{plainly}; kept from Closed by pod ns/p of queue q"
+    assert unknown == f"{plainly}; what was admitted before may still come"
 
 
 def test_a_queue_that_accepts_has_nothing_to_keep_it() -> None:
     """An open queue does not tell of its members."""
     found = asked(tree(queue("q")), "q", live=True)
-    assert accepting_condition(found, kept_by="3 pods are live") == accepting_condition(found)
+    assert accepting_condition(found, closing=KEPT) == accepting_condition(found)
 
 
 @MODEST

@@ -13,6 +13,7 @@ from queues.namespace_selectors import compile_selector
 from queues.queue import ROOT, Queue
 from queues.states import Desired, ParkedPods, State, StopPolicy
 from queues.status.changes import HISTORY_LIMIT, Change
+from queues.status.closing import ClosingStatus
 from queues.tree import Tree
 from queues.why.explain import explain
 from queues.why.explanation import (
@@ -405,23 +406,32 @@ def test_the_way_out_for_pods_without_the_gate_is_at_the_queue_that_stops_them()
     assert of_queue(queues).notes[-1] == f"{TRIED}drain a --parked=Recreate"
 
 
+KEPT = ClosingStatus(kind="Pod", namespace="ns", name="p", queue="b", others=2)
+
+
 def test_a_closing_queue_says_what_keeps_it_from_closed() -> None:
-    """In the controller's words; and whoever closed it is named."""
-    message = 'queue "b" is Closing and takes no new work; reopen it; kept from Closed by pod ns/p of queue b'
-    queues = seen(queue("b", desired=Desired.CLOSED), b=QueueRecord(changes=(CLOSED,), accepting=message))
+    """By the field of its status; and whoever closed it is named."""
+    record = QueueRecord(changes=(CLOSED,), closing=KEPT)
+    queues = seen(queue("b", desired=Desired.CLOSED), b=record)
     found = of_queue(queues)
     assert (found.outcome, found.summary) == (
         Outcome.TAKES_NOTHING_NEW,
         'queue "b" is Closing and takes no new work',
     )
-    assert found.closing == "kept from Closed by pod ns/p of queue b"
+    assert found.closing == "kept from Closed by pod ns/p and others of queue b"
     assert found.refusal is not None
     assert (found.refusal.change, found.refusal.way_out) == (CLOSED, "kubectl queue open b")
 
 
 def test_a_closed_queue_has_nothing_that_keeps_it() -> None:
-    """A message that is of the time before is not repeated."""
-    record = QueueRecord(live=False, accepting="x; kept from Closed by pod ns/p of queue b")
+    """What is of the time before is not repeated."""
+    record = QueueRecord(live=False, closing=KEPT)
+    assert of_queue(seen(queue("b", desired=Desired.CLOSED), b=record)).closing == ""
+
+
+@pytest.mark.parametrize("closing", [None, ClosingStatus()], ids=["an older controller", "none is known"])
+def test_nothing_is_said_of_what_keeps_a_queue_where_nothing_is_known(closing: ClosingStatus | None) -> None:
+    record = QueueRecord(closing=closing)
     assert of_queue(seen(queue("b", desired=Desired.CLOSED), b=record)).closing == ""
 
 
