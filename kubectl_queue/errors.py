@@ -6,6 +6,7 @@
       CredentialsError          there are no credentials, or they are not accepted
       UnreachableError          the API server does not answer
         SilentError             it did not answer in time
+      ClosedError               we ended the request ourselves, or no longer send any
       WaitTimeout               --timeout passed before what --wait waits for
       ServerError               the API server answered with a refusal
         NotFoundError           the queue does not exist
@@ -50,6 +51,10 @@ class UnreachableError(QueueError):
 
 
 class SilentError(UnreachableError):
+    pass
+
+
+class ClosedError(QueueError):
     pass
 
 

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Use it in a `with`. `client` and `api` start kubectl when they are first asked for."""
+    """Use it in a `with`. `client` and `api` start kubectl when they are first asked for.
+
+    One thread; `client` and `api`, once made, are for any.
+    """
 
     def __init__(self, flags: Flags, *, console: Console, environ: Mapping[str, str]) -> None:
         self.flags = flags

@@ -1,8 +1,9 @@
 """Requests to the API server: any (`ApiClient`), and those about queues (`Queues`).
 
 Promises
-- Whatever the server warns of goes to `warn`, in order.
-- `now` is the API server's clock at its last answer; until then this machine's.
+- Any thread may call any method, and several may at a time, as of a `Transport`.
+- Whatever the server warns of goes to `warn`, in order, in the thread that made the request.
+- `now` is the API server's clock at its last answer, to whichever thread; until then this machine's.
 - Objects are the server's JSON as it is; the items of a list have `apiVersion` and `kind` too.
 - A field that the server's definition does not know is refused, never dropped silently.
 - A request that the API server gave up since a webhook of Sluice did not answer in time is sent again, up to
@@ -45,8 +46,6 @@ class Listing(NamedTuple):
 
 
 class ApiClient:
-    """One thread."""
-
     def __init__(self, transport: Transport, *, warn: Callable[[str], None]) -> None:
         self._transport = transport
         self._warn = warn
@@ -91,7 +90,7 @@ class Event(NamedTuple):
 
 
 class Queues:
-    """The API of the kind Queue. One thread."""
+    """The API of the kind Queue."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client

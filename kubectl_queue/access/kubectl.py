@@ -11,6 +11,11 @@ Promises
   standard error is passed on as it comes. kubectl's log is left out, since its answers say the same, and the
   error that it ends with becomes ours.
 - Raises ConfigError where kubectl is missing, or ends before it serves, in kubectl's words.
+
+Threads
+- Any thread may ask for the socket, also while others wait for it: a thread of ours reads kubectl's standard
+  output and wakes them. `close` is called once; it wakes who waits for the socket, with an error.
+- `forward` is called in the threads that read, `kubectl-stdout` and `kubectl-stderr`.
 """
 
 from __future__ import annotations
@@ -129,29 +134,33 @@ class KubectlProxy:
         self._stdout = cast("IO[bytes]", self._process.stdout)
         self._stderr = cast("IO[bytes]", self._process.stderr)
         self._serves = False
+        #: Set once it serves, or has ended without.
+        self._settled = threading.Event()
         self._fatal_error = b""
-        self._reader = threading.Thread(target=self._read_stderr, name="kubectl-stderr", daemon=True)
-        self._reader.start()
+        self._stdout_reader = threading.Thread(target=self._read_stdout, name="kubectl-stdout", daemon=True)
+        self._stderr_reader = threading.Thread(target=self._read_stderr, name="kubectl-stderr", daemon=True)
+        self._stdout_reader.start()
+        self._stderr_reader.start()
 
     def socket(self) -> str:
         """The path of its socket, once it serves there. Raises ConfigError where it ended instead."""
+        self._settled.wait()
         if not self._serves:
-            self._serves = self._wait_until_it_serves()
-            if not self._serves:
-                self._process.wait()
-                self._reader.join(_LAST_WRITES)
-                raise _error(self._fatal_error.decode(errors="replace"))
+            self._process.wait()
+            self._stderr_reader.join(_LAST_WRITES)
+            raise _error(self._fatal_error.decode(errors="replace"))
         return self._socket
 
-    def _wait_until_it_serves(self) -> bool:
-        """Whether it serves. Passes on what it prints before, such as a question for a username."""
-        while chunk := os.read(self._stdout.fileno(), 1 << 16):
-            before, serves, _ = chunk.partition(_SERVES)
-            if before:
-                self._forward(before)
-            if serves:
-                return True
-        return False
+    def _read_stdout(self) -> None:
+        """Until it serves. Passes on what it prints before, such as a question for a username."""
+        try:
+            while not self._serves and (chunk := os.read(self._stdout.fileno(), 1 << 16)):
+                before, serves, _ = chunk.partition(_SERVES)
+                if before:
+                    self._forward(before)
+                self._serves = bool(serves)
+        finally:
+            self._settled.set()
 
     def close(self) -> None:
         """End it and wait for that."""
@@ -161,10 +170,11 @@ class KubectlProxy:
             os.write(self._alive_pipe, b"ended\n")
         os.close(self._alive_pipe)
         rmtree(self._directory, ignore_errors=True)
-        self._stdout.close()
-        self._reader.join(_LAST_WRITES)
-        if not self._reader.is_alive():
-            self._stderr.close()
+        self._settled.set()
+        for reader, stream in ((self._stdout_reader, self._stdout), (self._stderr_reader, self._stderr)):
+            reader.join(_LAST_WRITES)
+            if not reader.is_alive():
+                stream.close()
 
     def _read_stderr(self) -> None:
         while chunk := os.read(self._stderr.fileno(), 1 << 16):

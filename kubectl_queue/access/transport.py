@@ -1,10 +1,19 @@
-"""HTTP to the API server through `kubectl proxy`: a connection that is kept, time limits, errors in words.
+"""HTTP to the API server through `kubectl proxy`: connections that are kept, time limits, errors in words.
+
+Threads
+- Any thread may call any method of a `Transport`, and several may do so at a time: a page reads, writes and
+  watches at once. No lock is held while bytes are sent or read.
+- A connection carries one request at a time. `send` borrows an idle one, the last that was given back, or
+  opens one, and gives it back once it has the whole answer; after an error it is closed instead, and no other
+  request notices. So there are as many as there ever were requests at a time. `stream` has one of its own,
+  which is closed when the iteration ends; the iterator itself is for one thread at a time.
+- `close` ends what is under way: a `send` that waits, for its answer or to ask again, and a `stream` that is
+  blocked between two lines, raise ClosedError in their threads, and so does each later call.
 
 Promises
 - An answer that asks to come again (429 or 5xx with Retry-After) is sent again, up to ten times. Nothing
   else is sent twice by us; kubectl sends a GET again where its own connection turns out to be closed.
 - Whatever goes wrong below HTTP is an UnreachableError, or a CredentialsError, that says what to look at.
-- One thread.
 """
 
 from __future__ import annotations
@@ -12,13 +21,20 @@ from __future__ import annotations
 import http.client
 import re
 import socket
-import time
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from urllib.parse import urlencode
 
 from kubectl_queue.access.kubectl import KubectlProxy
 from kubectl_queue.access.responses import Request, Response
-from kubectl_queue.errors import CredentialsError, QueueError, SilentError, UnreachableError
+from kubectl_queue.errors import (
+    ClosedError,
+    CredentialsError,
+    QueueError,
+    SilentError,
+    UnreachableError,
+)
 
 #: Seconds for an answer where --request-timeout is not given: the API server itself gives up after 60.
 DEFAULT_TIMEOUT = 65.0
@@ -29,27 +45,52 @@ _HEADERS = (("Accept", "application/json"), ("User-Agent", "kubectl-queue"))
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over the socket at a path; `localhost` is a Host that kubectl takes."""
+    """HTTP over the socket at a path; `localhost` is a Host that kubectl takes.
 
-    def __init__(self, path: str, *, timeout: float | None) -> None:
-        super().__init__("localhost", timeout=timeout)
+    For one thread at a time, but for `cut`.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost")
         self._path = path
+        #: `sock` is taken away when the server asks to close; this one stays, for `cut`.
+        self._socket: socket.socket | None = None
+        self._is_cut = False
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock = self._socket = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
+        if self._is_cut:  # before it was connected, so that there was nothing to shut down
+            raise ConnectionAbortedError
+
+    def limit(self, seconds: float | None) -> None:
+        """Seconds for each read and write from now on; None: no limit."""
+        self.timeout = seconds
+        if self.sock is not None:
+            self.sock.settimeout(seconds)
+
+    def cut(self) -> None:
+        """End what another thread reads or writes here, with an error there or the end of the answer."""
+        self._is_cut = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
 
 
 class Transport:
-    """Requests to the API server, one at a time. `close` it."""
+    """Requests to the API server, from any thread. `close` it."""
 
     def __init__(self, proxy: KubectlProxy, *, timeout: float | None) -> None:
         """`timeout`: that of --request-timeout; None where it was not given."""
         self._proxy = proxy
         self._timeout = timeout
         self._answered = False
-        self._connection: http.client.HTTPConnection | None = None
+        self._closed = threading.Event()
+        #: For the two collections of connections, and that none is added once it is closed.
+        self._lock = threading.Lock()
+        self._idle: list[_UnixConnection] = []
+        self._in_use: set[_UnixConnection] = set()
 
     @property
     def timeout(self) -> float | None:
@@ -62,68 +103,100 @@ class Transport:
         return self._timeout or (DEFAULT_TIMEOUT if self._answered else None)
 
     def close(self) -> None:
-        """Close the connection that is kept."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """End all requests, without waiting for the threads that made them."""
+        with self._lock:
+            self._closed.set()
+            idle, self._idle = self._idle, []
+            in_use = list(self._in_use)
+        for connection in idle:
+            connection.close()
+        for connection in in_use:
+            connection.cut()
 
     def send(self, request: Request) -> Response:
-        """The response, whatever its status. Raises UnreachableError or CredentialsError."""
+        """The response, whatever its status. Raises UnreachableError, CredentialsError or ClosedError."""
         for attempt in range(_ATTEMPTS):
             response = self._exchange_whole(request)
             pause = _pause(response)
             if pause is None or attempt == _ATTEMPTS - 1:
                 break
-            time.sleep(pause)
+            if self._closed.wait(pause):
+                raise _closed_error(request)
         return response
 
     def stream(self, request: Request, *, silence: float) -> Iterator[bytes | Response]:
         """The lines of the response as they come, until it ends or `silence` seconds pass without one.
 
-        A response that is not 200 comes whole, as the only item.
+        A response that is not 200 comes whole, as the only item. Raises what `send` raises.
         """
-        connection = _UnixConnection(self._proxy.socket(), timeout=silence)
-        try:
-            response = _exchange(connection, request)
-            if response.status != 200:
-                yield _checked(Response(response.status, response.headers, response.read()), request)
+        with self._connection(request, keep=False) as connection:
+            connection.limit(silence)
+            try:
+                response = _exchange(connection, request)
+                if response.status != 200:
+                    yield _checked(Response(response.status, response.headers, response.read()), request)
+                    return
+                while line := response.readline():
+                    yield line
+            except TimeoutError:
                 return
-            while line := response.readline():
-                yield line
-        except TimeoutError:
-            return
-        except (OSError, http.client.HTTPException) as exc:
-            raise _ended(exc, request) from exc
-        finally:
-            connection.close()
+            if self._closed.is_set():
+                raise _closed_error(request)
 
     def _exchange_whole(self, request: Request) -> Response:
-        connection = self._connection or _UnixConnection(self._proxy.socket(), timeout=self.timeout)
-        self._connection = None
-        try:
-            response = _exchange(connection, request)
-            body = response.read()
-        except TimeoutError as exc:
-            connection.close()
-            raise self._silent(request) from exc
-        except (OSError, http.client.HTTPException) as exc:
-            connection.close()
-            raise _ended(exc, request) from exc
-        except BaseException:
-            connection.close()
-            raise
-        self._answered = True
-        if connection.timeout == self.timeout:
-            self._connection = connection
-        else:
-            connection.close()
+        with self._connection(request, keep=True) as connection:
+            limit = self.timeout
+            connection.limit(limit)
+            try:
+                response = _exchange(connection, request)
+                body = response.read()
+            except TimeoutError as exc:
+                raise _silent(limit, request) from exc
+            self._answered = True
         return _checked(Response(response.status, response.headers, body), request)
 
-    def _silent(self, request: Request) -> SilentError:
-        return SilentError(
-            f"Unable to connect to the server: it did not answer in {self.timeout:g} s; "
-            f"look at the network, or give it longer with --request-timeout{_outcome_unknown(request)}"
-        )
+    @contextmanager
+    def _connection(self, request: Request, *, keep: bool) -> Iterator[_UnixConnection]:
+        """A connection for this request alone. `keep`: give it back where no error ends the block."""
+        connection = self._borrow(request, idle=keep)
+        is_whole = False
+        try:
+            yield connection
+            is_whole = True
+        except (OSError, http.client.HTTPException) as exc:
+            raise (_closed_error(request) if self._closed.is_set() else _ended(exc, request)) from exc
+        finally:
+            self._give_back(connection, keep=keep and is_whole)
+
+    def _borrow(self, request: Request, *, idle: bool) -> _UnixConnection:
+        """`idle`: rather one that is kept."""
+        path = self._proxy.socket()
+        with self._lock:
+            if self._closed.is_set():
+                raise _closed_error(request)
+            connection = self._idle.pop() if idle and self._idle else _UnixConnection(path)
+            self._in_use.add(connection)
+        return connection
+
+    def _give_back(self, connection: _UnixConnection, *, keep: bool) -> None:
+        with self._lock:
+            self._in_use.discard(connection)
+            is_kept = keep and not self._closed.is_set()
+            if is_kept:
+                self._idle.append(connection)
+        if not is_kept:
+            connection.close()
+
+
+def _silent(limit: float | None, request: Request) -> SilentError:
+    return SilentError(
+        f"Unable to connect to the server: it did not answer in {limit:g} s; "
+        f"look at the network, or give it longer with --request-timeout{_outcome_unknown(request)}"
+    )
+
+
+def _closed_error(request: Request) -> ClosedError:
+    return ClosedError(f"the request was ended, since the command ends{_outcome_unknown(request)}")
 
 
 def _exchange(connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
