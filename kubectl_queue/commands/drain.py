@@ -58,7 +58,6 @@ def run_drain(verb: str, session: Session, flags: Flags) -> int:
         policy=StopPolicy.HOLD_AND_DRAIN,
         stop=request.stop,
         drain=drain_fields(flags, now=request.queues.now, command=command),
-        draw_bar=session.console.terminal,
     )
     editor = new_editor(session, request, operation)
     names = chosen_names(session, flags, request)

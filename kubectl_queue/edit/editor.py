@@ -21,6 +21,7 @@ from kubectl_queue.errors import ConflictError, QueueError
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.output.formats import Reporter
+from kubectl_queue.output.progress_bar import ProgressBar
 from kubectl_queue.session import Session
 
 _ATTEMPTS = 5
@@ -134,6 +135,7 @@ class QueueEditor:
             timer=timer,
             warn=self._session.console.warn,
             chain=partial(read_generations, self._api),
+            bar=ProgressBar() if self._session.console.terminal else None,
         )
         self.reporter.keep(items[0])
         self.reporter.say(name, condition.done(items))

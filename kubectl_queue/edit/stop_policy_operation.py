@@ -48,14 +48,12 @@ _DEFAULTS = {"barePods": "Evict", "afterDeadline": "Keep"}
 class StopPolicyOperation:
     """Hold or HoldAndDrain.
 
-    `drain`: the fields of `spec.drain` to set; None removes one. `draw_bar`: --wait may draw the progress of
-    the drain as a bar.
+    `drain`: the fields of `spec.drain` to set; None removes one.
     """
 
     policy: StopPolicy
     stop: StopFields = field(default_factory=StopFields)
     drain: Mapping[str, Any] = field(default_factory=dict)
-    draw_bar: bool = False
 
     def refusal(self, name: str) -> str | None:
         """Any queue may have a stop policy."""
@@ -101,7 +99,7 @@ class StopPolicyOperation:
 
     def wait_condition(self, verdict: Verdict) -> WaitCondition:
         if self.policy is StopPolicy.HOLD_AND_DRAIN:
-            return DrainWait(draw_bar=self.draw_bar)
+            return DrainWait()
         return AcknowledgementWait(condition=ACTIVE, wanted=verdict.schedules)
 
 

@@ -13,13 +13,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from kubectl_queue.errors import UnreachableError, WaitTimeout
 from kubectl_queue.objects.fields import Object, generation_of, name_of, status_of
 from kubectl_queue.objects.queues import is_observed
-from kubectl_queue.views.acknowledgement import ChainReader, WaitCondition, own_spec
-from queues.status.stop_status import (
-    matches_chain,
-)
+from kubectl_queue.output.progress_bar import ProgressBar
+from kubectl_queue.views.acknowledgement import EditProgress, WaitCondition, edit_progress, own_spec
+from queues.status.stop_status import ObservedChain, matches_chain
+
+#: Reads the generations on the chain of a queue.
+ChainReader = Callable[[Object], ObservedChain]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 #: Reads for counts of the queues below, which the controller writes once a second.
@@ -54,21 +58,26 @@ def wait(
     timer: PollTimer,
     warn: Callable[[str], None] = lambda _: None,
     chain: ChainReader = own_spec,
+    bar: ProgressBar | None = None,
 ) -> Sequence[Object]:
     """The queue, first of `items`, and those below it once the condition holds.
 
-    `chain` reads the ancestors again. Raises WaitTimeout, which says what is missing, or what `read` raises.
+    `chain` reads the ancestors again. `bar`: to draw the progress of a drain with. Raises WaitTimeout, which
+    says what is missing, or what `read` raises.
     """
     since, name = generation_of(items[0]), name_of(items[0])
-    warned = False
-    while missing := _missing(condition, items[0], since=since, chain=chain):
-        never = "" if warned else condition.never(items)
-        if never:
-            warn(never)
-            warned = True
-        say(f'queue "{name}": {missing}; {condition.progress(items)}')
+    is_warned = False
+
+    def now() -> EditProgress:
+        return progress_now(condition, items, since=since, chain=chain, name_blockers=not is_warned)
+
+    while (progress := now()).missing:
+        if progress.never and not is_warned:
+            warn(progress.never)
+            is_warned = True
+        say(f'queue "{name}": {progress.missing}; {_drawn(progress, bar)}')
         if not timer.pause():
-            raise WaitTimeout(_timeout_text(condition, items=items, missing=missing, timer=timer))
+            raise WaitTimeout(_timeout_text(condition, progress, item=items[0], timer=timer))
         try:
             items = read()
         except UnreachableError as exc:
@@ -81,20 +90,37 @@ def wait(
     return items
 
 
-def _missing(condition: WaitCondition, item: Object, *, since: int, chain: ChainReader) -> str:
-    """What is missing; an unreachable server, where the chain cannot be read."""
+def progress_now(
+    condition: WaitCondition,
+    items: Sequence[Object],
+    *,
+    since: int,
+    chain: ChainReader,
+    name_blockers: bool = True,
+) -> EditProgress:
+    """The ancestors are read only once the queue itself is acknowledged.
+
+    Where they cannot be read for the moment, that is what is missing.
+    """
+    of_own_spec = edit_progress(condition, items, since=since, name_blockers=name_blockers)
+    if of_own_spec.missing or not condition.rests_on_chain(items[0]):
+        return of_own_spec
     try:
-        return condition.missing(item, since=since, chain=chain)
+        read = chain(items[0])
     except UnreachableError as exc:
-        return str(exc).splitlines()[0]
+        return replace(of_own_spec, missing=str(exc).splitlines()[0])
+    return edit_progress(condition, items, since=since, chain=read, name_blockers=name_blockers)
 
 
-def _timeout_text(
-    condition: WaitCondition, *, items: Sequence[Object], missing: str, timer: PollTimer
-) -> str:
-    item = items[0]
+def _drawn(progress: EditProgress, bar: ProgressBar | None) -> str:
+    if bar is None or progress.left is None or progress.gone is None:
+        return progress.remaining
+    return f"{bar.draw(left=progress.left, gone=progress.gone)} {progress.remaining}"
+
+
+def _timeout_text(condition: WaitCondition, progress: EditProgress, *, item: Object, timer: PollTimer) -> str:
     seconds = timer.timeout.total_seconds() if timer.timeout else 0
-    text = f'timed out after {seconds:g}s waiting for queue "{name_of(item)}": {missing}'
+    text = f'timed out after {seconds:g}s waiting for queue "{name_of(item)}": {progress.missing}'
     if not is_observed(item) and not matches_chain(status_of(item).get("stop"), own_spec(item)):
         observed = status_of(item).get("observedGeneration") or 0
         return (
@@ -102,4 +128,4 @@ def _timeout_text(
             "is Sluice's controller running?"
         )
     message = condition.controller_message(item)
-    return f"{text}; {condition.remaining(items)}" + (f"; {message}" if message else "")
+    return f"{text}; {progress.remaining}" + (f"; {message}" if message else "")

@@ -9,9 +9,10 @@ Promises
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
+
+import msgspec
 
 from kubectl_queue.objects.fields import Object, condition_of, generation_of, name_of, status_of
 from kubectl_queue.objects.queues import stop_acknowledgement
@@ -27,9 +28,6 @@ from queues.status.stop_status import (
 )
 from queues.verdict import Verdict
 
-#: Reads the generations on the chain of a queue.
-ChainReader = Callable[[Object], ObservedChain]
-
 
 def own_spec(item: Object) -> ObservedChain:
     """The chain as far as the queue itself is known."""
@@ -37,19 +35,25 @@ def own_spec(item: Object) -> ObservedChain:
 
 
 class WaitCondition(Protocol):
-    """What --wait waits for. `items`: the queue first, then those below it."""
+    """What an edit leads to, as functions of values. `items`: the queue first, then those below it."""
 
-    def missing(self, item: Object, *, since: int, chain: ChainReader = own_spec) -> str:
-        """What is missing for generation `since` or a later one; empty once it holds."""
+    def missing(self, item: Object, *, since: int, chain: ObservedChain | None = None) -> str:
+        """What is missing for generation `since` or a later one; empty once it holds.
+
+        `chain`: that of the queue as it is now; None: its own spec alone.
+        """
+
+    def rests_on_chain(self, item: Object) -> bool:
+        """Whether it holds for the chain as it is now, and not for the queue's own spec alone."""
 
     def counts_are_late(self, items: Sequence[Object]) -> bool:
         """Whether queues below do not count yet what the queue itself already says."""
 
-    def remaining(self, items: Sequence[Object]) -> str:
+    def remaining(self, items: Sequence[Object], *, name_blockers: bool = True) -> str:
         """The members that are left."""
 
-    def progress(self, items: Sequence[Object]) -> str:
-        """The same, as it is shown while waiting."""
+    def pods_left_and_gone(self, items: Sequence[Object]) -> tuple[int, int] | None:
+        """The pods of a drain; None where none are counted."""
 
     def done(self, items: Sequence[Object]) -> str:
         """What is printed once it holds."""
@@ -61,8 +65,42 @@ class WaitCondition(Protocol):
         """Why it will never hold, as far as is known; else empty."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AcknowledgementWait:
+class EditProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far an edit is. `missing`: what is missing; empty once it holds.
+
+    `remaining`: the members that are left. `never`: why it will never hold, as far as is known; then
+    `remaining` does not name what blocks it. `left`, `gone`: pods of a drain; None: none are counted.
+    """
+
+    missing: str
+    remaining: str
+    never: str = ""
+    left: int | None = None
+    gone: int | None = None
+
+
+def edit_progress(
+    condition: WaitCondition,
+    items: Sequence[Object],
+    *,
+    since: int,
+    chain: ObservedChain | None = None,
+    name_blockers: bool = True,
+) -> EditProgress:
+    """As `condition.missing` has it. `name_blockers`: False where `never` has named them before."""
+    missing = condition.missing(items[0], since=since, chain=chain)
+    never = condition.never(items) if missing else ""
+    left, gone = condition.pods_left_and_gone(items) or (None, None)
+    return EditProgress(
+        missing=missing,
+        remaining=condition.remaining(items, name_blockers=name_blockers and not never),
+        never=never,
+        left=left,
+        gone=gone,
+    )
+
+
+class AcknowledgementWait(msgspec.Struct, frozen=True, kw_only=True):
     """A condition with the wanted status. `state`: the state that must be in the status besides."""
 
     condition: str
@@ -77,7 +115,7 @@ class AcknowledgementWait:
     def stopping(self) -> bool:
         return self.condition == ACTIVE and not self.wanted
 
-    def missing(self, item: Object, *, since: int, chain: ChainReader = own_spec) -> str:
+    def missing(self, item: Object, *, since: int, chain: ObservedChain | None = None) -> str:
         if int(status_of(item).get("observedGeneration") or 0) < since:
             return not_acknowledged(item)
         condition = condition_of(item, self.condition)
@@ -88,14 +126,17 @@ class AcknowledgementWait:
             return f"not {self.state} yet"
         return not_acknowledged(item) if self.stopping and not is_acknowledged(item, chain=chain) else ""
 
+    def rests_on_chain(self, item: Object) -> bool:
+        return self.stopping
+
     def counts_are_late(self, items: Sequence[Object]) -> bool:
         return False
 
-    def remaining(self, items: Sequence[Object]) -> str:
+    def remaining(self, items: Sequence[Object], *, name_blockers: bool = True) -> str:
         return live_members(items, closing=self.closing)
 
-    def progress(self, items: Sequence[Object]) -> str:
-        return self.remaining(items)
+    def pods_left_and_gone(self, items: Sequence[Object]) -> tuple[int, int] | None:
+        return None
 
     def done(self, items: Sequence[Object]) -> str:
         return f"acknowledged: {status_of(items[0]).get('state')}, {self.remaining(items)}"
@@ -116,12 +157,10 @@ def acknowledgement_wait(
     return AcknowledgementWait(condition=ACTIVE, wanted=verdict.schedules, state=state)
 
 
-def is_acknowledged(item: Object, *, chain: ChainReader) -> bool:
-    """Whether the stop of a queue is acknowledged for the specs as they are now."""
-    of_own_spec = stop_acknowledgement(item, chain=own_spec(item))
-    if of_own_spec is not Acknowledgement.ACKNOWLEDGED:
-        return False
-    return stop_acknowledgement(item, chain=chain(item)) is Acknowledgement.ACKNOWLEDGED
+def is_acknowledged(item: Object, *, chain: ObservedChain | None) -> bool:
+    """Whether the stop of a queue is acknowledged for these specs; None: for its own alone."""
+    acknowledgement = stop_acknowledgement(item, chain=own_spec(item) if chain is None else chain)
+    return acknowledgement is Acknowledgement.ACKNOWLEDGED
 
 
 def not_acknowledged(item: Object) -> str:

@@ -18,16 +18,15 @@ import msgspec
 from kubectl_queue.errors import QueueError
 from kubectl_queue.objects.fields import Object, condition_of, generation_of, name_of, spec_of, status_of
 from kubectl_queue.objects.queues import is_observed
-from kubectl_queue.views.acknowledgement import ChainReader, is_acknowledged, not_acknowledged, own_spec
+from kubectl_queue.views.acknowledgement import is_acknowledged, not_acknowledged
 from kubectl_queue.views.text import age, plural
 from queues.apimachinery.conversion import Converter
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.progress import DRAINED, Blocker
 from queues.states import StopPolicy
+from queues.status.stop_status import ObservedChain
 from queues.text import printable
 
-#: Of the bar, in characters.
-_WIDTH = 20
 #: Blockers that one line names.
 _NAMED = 2
 _MESSAGE_LIMIT = 1000
@@ -172,17 +171,10 @@ def _names(blockers: Sequence[Blocker]) -> str:
     return f"{names} and {others} more" if others > 0 else names
 
 
-class DrainWait:
-    """The end of a drain, as a `WaitCondition`. `draw_bar`: draw the progress. One thread."""
+class DrainWait(msgspec.Struct, frozen=True):
+    """The end of a drain, as a `WaitCondition`."""
 
-    def __init__(self, *, draw_bar: bool = False) -> None:
-        self._draw_bar = draw_bar
-        #: The most pods that were seen, gone ones included: all of the bar.
-        self._most = 0
-        #: Whether `never` has named what blocks the drain: nothing else names it again.
-        self._named_blockers = False
-
-    def missing(self, item: Object, *, since: int, chain: ChainReader = own_spec) -> str:
+    def missing(self, item: Object, *, since: int, chain: ObservedChain | None = None) -> str:
         """Raises QueueError where the drain was ended meanwhile."""
         if int(status_of(item).get("observedGeneration") or 0) < since:
             return not_acknowledged(item)
@@ -196,26 +188,26 @@ class DrainWait:
             return "not begun yet"
         if condition.get("status") != "True":
             return str(condition.get("reason") or "not drained yet")
-        has_stop = status_of(item).get("stop") is not None
-        return not_acknowledged(item) if has_stop and not is_acknowledged(item, chain=chain) else ""
+        is_acknowledgeable = self.rests_on_chain(item)
+        return not_acknowledged(item) if is_acknowledgeable and not is_acknowledged(item, chain=chain) else ""
+
+    def rests_on_chain(self, item: Object) -> bool:
+        """Where the server says for which specs a stop is acknowledged."""
+        return status_of(item).get("stop") is not None
 
     def counts_are_late(self, items: Sequence[Object]) -> bool:
         status = total(items)
         return status is not None and status.left > 0
 
-    def remaining(self, items: Sequence[Object]) -> str:
+    def remaining(self, items: Sequence[Object], *, name_blockers: bool = True) -> str:
         status = total(items)
-        return "nothing is counted yet" if status is None else self._counts(status)
+        return (
+            "nothing is counted yet" if status is None else counts_line(status, name_blockers=name_blockers)
+        )
 
-    def progress(self, items: Sequence[Object]) -> str:
+    def pods_left_and_gone(self, items: Sequence[Object]) -> tuple[int, int] | None:
         status = total(items)
-        if status is None or not self._draw_bar:
-            return self.remaining(items)
-        self._most = max(self._most, status.left + status.gone)
-        return f"{bar(self._most - status.left, self._most)} {self._counts(status)}"
-
-    def _counts(self, status: DrainStatus) -> str:
-        return counts_line(status, name_blockers=not self._named_blockers)
+        return None if status is None else (status.left, status.gone)
 
     def done(self, items: Sequence[Object]) -> str:
         status = total(items)
@@ -229,17 +221,9 @@ class DrainWait:
         status = total(items)
         if status is None or not status.never_ends or not is_observed(items[0]):
             return ""
-        self._named_blockers = True
         first = next((each for each in status.blockers if each.message), None)
         why = f": {printable(first.message, limit=_MESSAGE_LIMIT)}" if first is not None else ""
         return (
             f'queue "{name_of(items[0])}" does not become empty by waiting: what is left is blocked by '
             f"{_names(status.blockers)}{why}"
         )
-
-
-def bar(done: int, whole: int) -> str:
-    """As `[#####---------------]  25%`; nothing of nothing is all of it."""
-    part = done / whole if whole else 1.0
-    full = int(part * _WIDTH)
-    return f"[{'#' * full}{'-' * (_WIDTH - full)}] {int(part * 100):3d}%"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -10,12 +11,12 @@ import pytest
 from kubectl_queue.access.client import Queues
 from kubectl_queue.access.queue_reader import read_chain, read_generations
 from kubectl_queue.commands.tree import draw
-from kubectl_queue.edit.wait import PollTimer, wait
+from kubectl_queue.edit.wait import PollTimer, progress_now, wait
 from kubectl_queue.errors import ForbiddenError, NotFoundError, SilentError, WaitTimeout
 from kubectl_queue.objects.explained import records
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.objects.queues import QueueObjects, stop_acknowledgement
-from kubectl_queue.views.acknowledgement import AcknowledgementWait
+from kubectl_queue.views.acknowledgement import AcknowledgementWait, WaitCondition
 from kubectl_queue.views.drain_status import DrainWait
 from queues.status.stop_status import (
     Acknowledgement,
@@ -82,6 +83,10 @@ def chain_of(queues_read: ReadQueues, queue: Object) -> ObservedChain:
     return read_generations(cast("Queues", queues_read), queue)
 
 
+def missing_now(condition: WaitCondition, queue: Object, queues_read: ReadQueues) -> str:
+    return progress_now(condition, [queue], since=4, chain=partial(chain_of, queues_read)).missing
+
+
 @pytest.mark.parametrize(
     ("queue", "missing"),
     [
@@ -96,7 +101,7 @@ def chain_of(queues_read: ReadQueues, queue: Object) -> ObservedChain:
 )
 def test_wait_goes_on_until_the_stop_is_acknowledged_for_the_chain(queue: Object, missing: str) -> None:
     queues_read = ReadQueues(PARENT, ROOT)
-    assert STOPPED.missing(queue, since=4, chain=lambda each: chain_of(queues_read, each)) == missing
+    assert missing_now(STOPPED, queue, queues_read) == missing
 
 
 def test_what_an_older_spec_waits_for_is_not_shown() -> None:
@@ -106,9 +111,9 @@ def test_what_an_older_spec_waits_for_is_not_shown() -> None:
 
 def test_ancestors_are_read_only_after_the_queue_itself_is_acknowledged() -> None:
     queues_read = ReadQueues(PARENT, ROOT)
-    assert STOPPED.missing(stopped(), since=4, chain=lambda each: chain_of(queues_read, each))
+    assert missing_now(STOPPED, stopped(), queues_read)
     assert queues_read.asked == []
-    assert not STOPPED.missing(stopped(scope="s"), since=4, chain=lambda each: chain_of(queues_read, each))
+    assert not missing_now(STOPPED, stopped(scope="s"), queues_read)
     assert queues_read.asked == ["a", "root"]
 
 
@@ -119,7 +124,7 @@ def test_a_drain_has_ended_only_while_its_stop_is_acknowledged(parent: int, miss
     drained = {**queue["status"]["conditions"][0], "type": "Drained", "status": "True"}
     queue["status"]["conditions"].append(drained)
     queues_read = ReadQueues(PARENT, ROOT)
-    assert DrainWait().missing(queue, since=4, chain=lambda each: chain_of(queues_read, each)) == missing
+    assert missing_now(DrainWait(), queue, queues_read) == missing
 
 
 @pytest.mark.parametrize(

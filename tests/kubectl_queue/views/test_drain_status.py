@@ -15,10 +15,10 @@ from kubectl_queue.edit.wait import PollTimer, wait
 from kubectl_queue.errors import QueueError, WaitTimeout
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.output.console import Console
+from kubectl_queue.output.progress_bar import ProgressBar, bar
 from kubectl_queue.output.tables import Table
 from kubectl_queue.views.drain_status import (
     DrainWait,
-    bar,
     counts_line,
     drain_status_of,
     lines,
@@ -146,14 +146,15 @@ def test_the_bar_is_full_at_the_end_and_not_before(done: int, whole: int, drawn:
 
 def test_the_bar_never_goes_back_and_counts_pods_that_had_gone_before() -> None:
     """Suspended Jobs' pods are known from what was left; evicted ones from what is told of them."""
-    goal = DrainWait(draw_bar=True)
+    progress_bar = ProgressBar()
     steps: list[dict[str, Any]] = [
         {"left": 60, "evicted": 40},
         {"left": 60, "leaving": 10, "evicted": 50},
         {"left": 30, "evicted": 50, "suspended": 1},
         {"left": 0, "evicted": 80, "suspended": 1},
     ]
-    drawn = [goal.progress([draining(**step)]).partition("]")[2].split()[0] for step in steps]
+    pods = [DrainWait().pods_left_and_gone([draining(**step)]) for step in steps]
+    drawn = [progress_bar.draw(left=left, gone=gone).split()[-1] for left, gone in filter(None, pods)]
     assert drawn == ["40%", "40%", "70%", "100%"]
 
 
@@ -167,12 +168,13 @@ def waited(stream: io.StringIO, *answers: Object, draw_bar: bool = False) -> str
     console = Console(io.StringIO(), stream)
     waiting = list(answers)
     found = wait(
-        DrainWait(draw_bar=draw_bar),
+        DrainWait(),
         items=[waiting.pop(0)],
         read=lambda: [waiting.pop(0)],
         say=console.progress,
         timer=PollTimer(timedelta(seconds=60)),
         warn=console.warn,
+        bar=ProgressBar() if draw_bar else None,
     )
     console.end_progress()
     assert found
@@ -235,11 +237,12 @@ def test_a_wait_that_cannot_end_warns_once_and_goes_on() -> None:
 def test_the_time_out_gives_the_counts_and_the_message_of_the_controller() -> None:
     with pytest.raises(WaitTimeout) as error:
         wait(
-            DrainWait(draw_bar=True),
+            DrainWait(),
             items=[BLOCKED_FOR_GOOD],
             read=lambda: [BLOCKED_FOR_GOOD],
             say=lambda _: None,
             timer=PollTimer(timedelta(microseconds=1)),
+            bar=ProgressBar(),
         )
     assert str(error.value).endswith('queue "b": Blocked; 3 pods left (3 blocked); as it is')
 
