@@ -3,9 +3,7 @@
 | the pod                                           | its nodes                                           |
 |---------------------------------------------------|-----------------------------------------------------|
 | is in no queue                                    | all                                                 |
-| is in a queue that does not schedule, or does not | none                                                |
-| select its namespace                              |                                                     |
-| has a scheduling policy without the action for it | none: filter would refuse it there                  |
+| may not start (`queues.start_decision`)           | none: filter would refuse it there                  |
 | has a scheduling policy                           | those whose every victim it may have                |
 |                                                   | (`queues.policies.victims`)                         |
 | has none                                          | all                                                 |
@@ -31,12 +29,10 @@ Invariants
 from __future__ import annotations
 
 from cluster.cache.members import Member
-from cluster.cache.pod_requests import pod_requests
 from cluster.cache.store import Store
 from cluster.cache.trimming import NAME
 from cluster.objects import Pod
 from extender.wire import MetaVictims, PreemptArgs, PreemptResult
-from queues.policies.actions import missing_action
 from queues.policies.model import Policy
 from queues.policies.resolution import Resolution
 from queues.policies.victims import CRITICAL_PRIORITY, Preemptor, Victim, VictimRules
@@ -49,26 +45,23 @@ def preempt(args: PreemptArgs, *, store: Store) -> PreemptResult:
     membership = store.pod_membership(args.Pod)
     if membership is None:
         return PreemptResult(args.victims())
-    queue = membership.queue
-    if queue is None or not store.decisions.of_queue(queue, namespace=args.Pod.metadata.namespace).schedules:
+    if membership.queue is None:
         return PreemptResult({})
-    if not store.policies.policies.entries:
-        return PreemptResult(args.victims())
-    return PreemptResult(_by_policy(args, queue, store=store))
+    return PreemptResult(_allowed(args, membership.queue, store=store))
 
 
-def _by_policy(args: PreemptArgs, queue: str, *, store: Store) -> dict[str, MetaVictims]:
-    """The nodes that the pod's policy leaves to it."""
-    meta = args.Pod.metadata
+def _allowed(args: PreemptArgs, queue: str, *, store: Store) -> dict[str, MetaVictims]:
+    """The nodes that are left to a pod of the queue."""
+    meta, decisions = args.Pod.metadata, store.decisions
     member = store.members.get(meta.namespace, meta.name)
     if member is not None and member.uid != meta.uid:
         member = None
+    start = decisions.of_member(member, queue) if member is not None else decisions.of_pod(args.Pod, queue)
+    if not start.may_start:
+        return {}
     resolution = _resolution(args.Pod, member, queue, store=store)
-    requests = member.requests if member is not None else pod_requests(args.Pod.spec)
     if resolution.policy is None:
         return args.victims()
-    if missing_action(resolution, queue=queue, has_requests=bool(requests)) is not None:
-        return {}
     priority = member.priority if member is not None else args.Pod.spec.priority or 0
     preemptor = Preemptor(queue=queue, priority=priority)
     return _allowed_nodes(args, preemptor, resolution.policy, store=store)

@@ -92,9 +92,7 @@ def _policy_of_member(meta: Metadata, member: Member, *, store: Store) -> Policy
     """
     if member.uid != meta.uid or not member.waiting or member.leaving or not member.queue:
         return None
-    if not store.decisions.of_queue(member.queue, namespace=member.namespace).schedules:
-        return None
-    if store.pod_policies.missing_action(member, member.queue) is not None:
+    if not store.decisions.of_member(member).may_start:
         return None
     return store.pod_policies.of_member(member, member.queue).policy
 

@@ -8,7 +8,9 @@ The extender, the webhooks, the controller and the plugin all decide by these ru
    decisions of all queues, for request paths.
 4. `membership`: the queue of a pod or workload; `workload_kinds`; `namespace_access` and
    `namespace_selectors`: the namespaces that may use a queue.
-5. `messages`: the texts that users read; `labels`: the keys that we write; `text`: what others wrote, made
+5. `start_decision`: whether a pod may start, and if not, why. The extender, the webhooks, the controller and
+   the plugin all ask it.
+6. `messages`: the texts that users read; `labels`: the keys that we write; `text`: what others wrote, made
    fit to be shown.
 
 Rooms: `admission` (what may be submitted and edited), `status` (what the controller writes on a Queue),

@@ -47,6 +47,20 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     way_out: str = ""
 
 
+def no_podgroup(name: str) -> Cause:
+    """The cause of a pod, or a workload, whose PodGroup does not exist: its queue is not known."""
+    return Cause(kind=CauseKind.NO_PODGROUP, queue="", by=name)
+
+
+class StartReason(StrEnum):
+    """Why a pod may not start now, in the order in which they count (`queues.start_decision`)."""
+
+    NO_PODGROUP = "PodGroupNotFound"
+    NOT_SELECTED = "NamespaceNotSelected"
+    QUEUE = "QueueStopped"
+    NO_ACTION = "ActionMissing"
+
+
 class MissingAction(msgspec.Struct, frozen=True, kw_only=True):
     """A pod's scheduling policy lacks the action that would schedule it.
 

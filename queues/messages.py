@@ -12,7 +12,7 @@ Promises
 
 from __future__ import annotations
 
-from queues.causes import TRY_AGAIN, Cause, CauseKind, MissingAction
+from queues.causes import TRY_AGAIN, Cause, CauseKind, MissingAction, StartReason
 from queues.membership import valid_name
 from queues.states import State, StopPolicy
 from queues.text import printable, quoted
@@ -22,8 +22,9 @@ NAME_RULE = "names are made of lower case letters, digits, '-' and '.'"
 #: The commands that set a stop policy.
 _VERBS = {StopPolicy.HOLD: "hold", StopPolicy.HOLD_AND_DRAIN: "drain"}
 _RETRY_MARK = " (asked again)"
-#: Part of each text that says that a scheduling policy lacks an action, and of no other text.
-_LACKS_ACTION = " has no action "
+#: What follows the queue's name in the texts of two reasons, and in no other text.
+_NOT_FOR_NAMESPACE, _NO_PODS = "is not for namespace ", "schedules no pods "
+_CHANGE_POLICY = "add the action to the policy, or name another policy"
 #: Clients cut longer warnings.
 WARNING_LIMIT = 119
 
@@ -92,14 +93,32 @@ def missing_action_text(missing: MissingAction) -> str:
     else:
         whose = f"policy {quoted(missing.policy)} of its ancestor {quoted(missing.by)}"
     return (
-        f"queue {quoted(missing.queue)} schedules no pods {pods} resource requests: "
-        f"{whose}{_LACKS_ACTION}{missing.action}; add the action to the policy, or name another policy"
+        f"{_queue(missing.queue)}{_NO_PODS}{pods} resource requests: "
+        f"{whose} has no action {missing.action}; {_CHANGE_POLICY}"
     )
 
 
-def names_missing_action(text: str) -> bool:
-    """Whether a pod's condition has a text of `missing_action_text`."""
-    return _LACKS_ACTION in text
+def quoted_reason(condition: str, *, queue: str, podgroup: str) -> StartReason | None:
+    """Read which of our texts the message of a pod's condition quotes; None: none for this queue or PodGroup.
+
+    kube-scheduler writes what filter answered into its own sentence: `0/3 nodes are available: 3 TEXT. ...`.
+    A text of another version of ours, in words that are not known here, counts as `QUEUE`.
+    """
+    _, is_quoted, rest = condition.partition(_queue(queue))
+    if not is_quoted:
+        return StartReason.NO_PODGROUP if _podgroup(podgroup) in condition else None
+    if rest.startswith(_NO_PODS):
+        return StartReason.NO_ACTION
+    return StartReason.NOT_SELECTED if rest.startswith(_NOT_FOR_NAMESPACE) else StartReason.QUEUE
+
+
+def _queue(name: str) -> str:
+    """How each text about a queue begins."""
+    return f"queue {quoted(name)} "
+
+
+def _podgroup(name: str) -> str:
+    return f"PodGroup {quoted(name)} "
 
 
 def with_retry_mark(text: str) -> str:
@@ -117,25 +136,23 @@ def truncate_warning(warning: str) -> str:
 
 
 def _stop(cause: Cause) -> str:
-    queue = f"queue {quoted(cause.queue)}"
+    queue = _queue(cause.queue)
     ancestor = f"its ancestor {quoted(cause.by)}" if cause.by != cause.queue else ""
     match cause.kind:
         case CauseKind.SUSPENDED:
-            return f"{queue} is Suspended" + (f" by {ancestor}" if ancestor else "")
+            return f"{queue}is Suspended" + (f" by {ancestor}" if ancestor else "")
         case CauseKind.STOPPED:
-            return f"{queue} is stopped by stopPolicy {cause.policy}" + (
-                f" of {ancestor}" if ancestor else ""
-            )
+            return f"{queue}is stopped by stopPolicy {cause.policy}" + (f" of {ancestor}" if ancestor else "")
         case CauseKind.BROKEN:
-            return f"{queue} is Unknown: {cause.broken}"
+            return f"{queue}is Unknown: {cause.broken}"
         case CauseKind.NOT_FOUND | CauseKind.NO_PODGROUP:
-            missing = queue if cause.kind is CauseKind.NOT_FOUND else f"PodGroup {quoted(cause.by)}"
-            return f"{missing} does not exist"
+            missing = queue if cause.kind is CauseKind.NOT_FOUND else _podgroup(cause.by)
+            return f"{missing}does not exist"
         case CauseKind.CLOSED:
-            return f"{queue} is Closed" + (f" by {ancestor}" if ancestor else "")
+            return f"{queue}is Closed" + (f" by {ancestor}" if ancestor else "")
         case CauseKind.NOT_SELECTED:
             selector = f"the namespaceSelector of {ancestor or 'the queue'}"
-            return f"{queue} is not for namespace {quoted(cause.namespace)}: {selector} {cause.unmet}"
+            return f"{queue}{_NOT_FOR_NAMESPACE}{quoted(cause.namespace)}: {selector} {cause.unmet}"
 
 
 def _in_brackets(reason: str) -> str:
@@ -168,6 +185,13 @@ def remedy_command(cause: Cause) -> str:
         return cause.way_out
     name = cause.queue if cause.kind is CauseKind.NOT_FOUND else cause.by
     return f"{_COMMANDS[cause.kind]} {name}" if valid_name(name) else ""
+
+
+def way_out(cause: Cause | MissingAction) -> str:
+    """What ends the cause: a command, or in words."""
+    if isinstance(cause, MissingAction):
+        return _CHANGE_POLICY
+    return remedy_command(cause) or NAME_RULE
 
 
 _COMMANDS = {

@@ -113,7 +113,7 @@ class QueueSnapshot:
 
     def _decide(self, queues: Collection[str] | Tree) -> dict[str, QueueDecision]:
         return {
-            name: _decision_of(self.verdict(name, live=True), chain=self.tree.chain(name)) for name in queues
+            name: decision_of(self.verdict(name, live=True), chain=self.tree.chain(name)) for name in queues
         }
 
     def _restricted(self) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class QueueSnapshot:
     def decision(self, name: str) -> QueueDecision:
         """The decision for a queue; one that does not exist does not schedule (`CauseKind.NOT_FOUND`)."""
         decision = self._decisions.get(name)
-        return decision if decision is not None else _decision_of(self.verdict(name, live=False), chain=None)
+        return decision if decision is not None else decision_of(self.verdict(name, live=False), chain=None)
 
     def scope(self, name: str) -> str:
         """Stands for the specs that a stop of this queue depends on, and changes with any of them.
@@ -191,8 +191,8 @@ def decision_for_namespace(
     )
 
 
-def _decision_of(result: Verdict, *, chain: Chain | None) -> QueueDecision:
-    """`chain`: None for a queue that does not exist."""
+def decision_of(result: Verdict, *, chain: Chain | None) -> QueueDecision:
+    """The decision of one queue by its verdict. `chain`: None for a queue that does not exist."""
     return QueueDecision(
         queue=result.queue,
         schedules=result.schedules,

@@ -12,6 +12,8 @@ NAME_LIMIT = 253
 
 def printable(text: str, *, limit: int = REASON_LIMIT) -> str:
     """A user's text on one line, printable, at most `limit` characters."""
+    if len(text) <= limit and text.isprintable() and " " not in text:  # as names are
+        return text
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * limit]).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 

@@ -1,23 +1,34 @@
-"""What the queues decide for a namespace.
+"""What the queues decide for a namespace, and whether a pod may start (`queues.start_decision`).
+
+This gathers the values: what is stored of the pod, its queue, its namespace and its scheduling policy.
 
 Invariants
 - Readers take no lock and do no I/O: the snapshot and the labels of a namespace are single look-ups.
 - Without a selector on its chain a queue decides the same for each namespace: no labels are read.
+- Without scheduling policies none is looked up.
+- The text of a queue is the one in its status, where that is for the same specs. So replicas of different
+  versions give the same text; with each change of the text kube-scheduler would try the pod again.
 """
 
 from __future__ import annotations
 
+from cluster.cache.members import Member
 from cluster.cache.namespaces import Namespaces
+from cluster.cache.pod_policies import PodPolicies
 from cluster.cache.queues import NamespaceDecisions, QueueCache
+from cluster.objects import Pod
+from queues.causes import MissingAction
 from queues.snapshot import QueueDecision
+from queues.start_decision import MAY_START, StartDecision, start_decision
 
 
 class Decisions:
     """Owner: the store. Threads: any."""
 
-    def __init__(self, *, queues: QueueCache, namespaces: Namespaces) -> None:
+    def __init__(self, *, queues: QueueCache, namespaces: Namespaces, policies: PodPolicies) -> None:
         self._queues = queues
         self._namespaces = namespaces
+        self._policies = policies
         self._by_namespace = NamespaceDecisions()
 
     def of_queue(self, queue: str, *, namespace: str) -> QueueDecision:
@@ -35,3 +46,32 @@ class Decisions:
     def selects(self, queue: str, namespace: str) -> bool:
         """Return whether the queue selects the namespace."""
         return self.of_queue(queue, namespace=namespace).selected
+
+    def of_member(self, member: Member, queue: str = "") -> StartDecision:
+        """Return whether a stored member may start. `queue`: its queue, where that is not stored yet."""
+        missing = self._policies.missing_for_member(member, queue or member.queue)
+        return self.of_place(
+            queue or member.queue or None,
+            namespace=member.namespace,
+            podgroup=member.podgroup,
+            missing=missing,
+        )
+
+    def of_pod(self, pod: Pod, queue: str) -> StartDecision:
+        """Return whether a pod of the queue that is not stored may start, by what its caller says of it."""
+        missing = self._policies.missing_for_pod(pod, queue)
+        return self.of_place(queue, namespace=pod.metadata.namespace, missing=missing)
+
+    def of_place(
+        self, queue: str | None, *, namespace: str, podgroup: str = "", missing: MissingAction | None = None
+    ) -> StartDecision:
+        """Return whether any pod of this queue and namespace may start.
+
+        `queue`: None while the PodGroup `podgroup` does not exist. `missing`: what the pod's policy lacks.
+        """
+        if queue is None:
+            return start_decision(None, podgroup=podgroup)
+        decision = self.of_queue(queue, namespace=namespace)
+        if decision.schedules and missing is None:  # as a rule
+            return MAY_START
+        return start_decision(decision, missing=missing, text=self._queues.refusal_text(decision))

@@ -24,7 +24,9 @@ from cluster.inflight.admissions import admission_request
 from cluster.objects import Metadata, OwnerReference, Pod
 from queues import well_known
 from queues.apimachinery.quantities import Amount
+from queues.causes import StartReason
 from queues.membership import GROUP_ANNOTATION, Membership, fits_label
+from queues.messages import quoted_reason
 from queues.status.podgroup_phases import PodTally
 
 #: The number of groups without members that are remembered before those whose PodGroup is gone are dropped.
@@ -94,6 +96,13 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def may_be_bound(self) -> bool:
         """Whether it is bindable, or unfiltered: then its gate may go and its bind needs no filter call."""
         return self.bindable or (self.waiting and not self.leaving and not self.filtered)
+
+    @property
+    def refusal(self) -> StartReason | None:
+        """Why filter refused it, as its own condition says; None if it is not bindable, or filter did not."""
+        if not self.condition or not self.bindable:
+            return None
+        return quoted_reason(self.condition, queue=self.queue, podgroup=self.podgroup)
 
     @property
     def key(self) -> tuple[str, str]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cluster.cache.members import Member
+from cluster.cache.pod_requests import pod_requests
 from cluster.cache.podgroups import PodGroups
 from cluster.cache.queues import QueueCache
 from cluster.cache.scheduling_policies import SchedulingPolicies
+from cluster.objects import Pod
 from queues import well_known
 from queues.causes import MissingAction
 from queues.membership import GROUP_ANNOTATION
@@ -44,12 +46,20 @@ class PodPolicies:
             queue, member.scheduler_policy or self._of_podgroup(member.namespace, member.podgroup)
         )
 
-    def missing_action(self, member: Member, queue: str) -> MissingAction | None:
+    def missing_for_member(self, member: Member, queue: str) -> MissingAction | None:
         """Return the action that the member's policy lacks, so that filter refuses it."""
         if not self._policies.policies.entries:
             return None
         resolution = self.of_member(member, queue)
         return missing_action(resolution, queue=queue, has_requests=bool(member.requests))
+
+    def missing_for_pod(self, pod: Pod, queue: str) -> MissingAction | None:
+        """The same for a pod that is not stored, by what its caller says of it."""
+        if not self._policies.policies.entries:
+            return None
+        meta = pod.metadata
+        resolution = self.of_pod(queue, namespace=meta.namespace, annotations=meta.annotations)
+        return missing_action(resolution, queue=queue, has_requests=bool(pod_requests(pod.spec)))
 
     def _of_job(self, queue: str, job: str) -> Resolution:
         return self._policies.of_job(self._queues.snapshot, queue, job) if job else self.of_queue(queue)

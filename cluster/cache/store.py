@@ -127,7 +127,6 @@ class Store:
             clock=clock.monotonic,
             relist_members=self.member_relists.fire,
         )
-        self.decisions = Decisions(queues=self.queue_cache, namespaces=self.namespaces)
         self.unreadable = UnreadableObjects()
         #: The versions of our own writes, and when each was begun; replaced under the lock, never changed.
         self._writes: tuple[tuple[int, float], ...] = ()
@@ -167,6 +166,9 @@ class Store:
         self.policies.add_listener(self._policies_changed)
         self.pod_policies = PodPolicies(
             policies=self.policies, queues=self.queue_cache, podgroups=self.podgroups
+        )
+        self.decisions = Decisions(
+            queues=self.queue_cache, namespaces=self.namespaces, policies=self.pod_policies
         )
         self.pending_policies = PendingPolicies(clock=clock.monotonic)
 

@@ -29,8 +29,8 @@ from controller.context import (
     workload_subject,
 )
 from queues.causes import Cause, CauseKind
-from queues.messages import stop_text
 from queues.snapshot import QueueDecision
+from queues.start_decision import StartDecision, start_decision
 
 EVENT_REASONS = {
     CauseKind.SUSPENDED: "QueueSuspended",
@@ -79,17 +79,14 @@ class PodConditions:
             own = decision
             if decision is not None and decision.restricted:
                 own = self._context.store.decisions.of_queue(queue, namespace=member.namespace)
-            is_told = (
-                own is not None and own.stop is not None and self._record_on_owner(member, own, own.stop)
-            )
+            start = start_decision(own, podgroup=member.podgroup)
+            is_told = own is not None and self._record_on_owner(member, own, start)
             if not member.gated:
                 return
             if evictions_wait and member.created > since:
                 deferred[member.uid] = member.created
-            elif own is None:
-                self._write(member, Cause(kind=CauseKind.NO_PODGROUP, queue="", by=member.podgroup))
-            elif own.stop is not None:
-                self._write(member, own.stop, text=own.text, with_event=not (own.drains and is_told))
+            elif start.keeps_gate:
+                self._write(member, start, with_event=own is None or not (own.drains and is_told))
 
         each_member(self._context, "pod_condition", members, write_condition, queue=queue)
         if deferred:
@@ -106,8 +103,12 @@ class PodConditions:
         members = map(self._context.store.members.by_uid, due)
         return [member for member in members if member is not None]
 
-    def _record_on_owner(self, member: Member, decision: QueueDecision, stop: Cause) -> bool:
-        """Record the event of this stop on the topmost owner, once. Returns whether there is one."""
+    def _record_on_owner(self, member: Member, decision: QueueDecision, start: StartDecision) -> bool:
+        """Record the event of its stop, if there is one, on the topmost owner, once. Returns whether that is
+        recorded.
+        """
+        if not start.keeps_gate:
+            return False
         work = self._context.store.workloads.top_of(member.owner_uid, namespace=member.namespace)
         if work is None or self._owner_stops.get(work.uid) == decision.revision:
             return work is not None
@@ -116,20 +117,17 @@ class PodConditions:
         self._owner_stops[work.uid] = decision.revision
         self._context.recorder.record(
             workload_subject(work),
-            reason=EVENT_REASONS[stop.kind],
-            message=f"its pods wait: {decision.text}",
+            reason=_event_reason(start),
+            message=f"its pods wait: {start.text}",
             rate_limit_key=f"workloads/{decision.queue}",
         )
         return True
 
-    def _schedules(self, member: Member) -> bool:
-        return self._context.store.decisions.of_queue(member.queue, namespace=member.namespace).schedules
-
     def forget(self, uid: str) -> None:
         self._texts.pop(uid, None)
 
-    def _write(self, member: Member, cause: Cause, *, text: str = "", with_event: bool = True) -> None:
-        text = text or stop_text(cause)
+    def _write(self, member: Member, start: StartDecision, *, with_event: bool) -> None:
+        store, text = self._context.store, start.text
         if member.condition == text or self._texts.get(member.uid) == (member.version, text):
             return
         self._texts[member.uid] = (member.version, text)
@@ -141,8 +139,8 @@ class PodConditions:
 
         def write() -> bool:
             """Unless its gate is gone, or is about to go: then kube-scheduler writes the condition."""
-            now = self._context.store.members.by_uid(member.uid)
-            if now is None or not now.gated or (now.queue and self._schedules(now)):
+            now = store.members.by_uid(member.uid)
+            if now is None or not now.gated or not store.decisions.of_member(now).keeps_gate:
                 return False
             self._context.client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
             return True
@@ -161,7 +159,14 @@ class PodConditions:
             return
         self._context.recorder.record(
             pod_subject(member),
-            reason=EVENT_REASONS[cause.kind],
+            reason=_event_reason(start),
             message=text,
             rate_limit_key=member.queue or "-",
         )
+
+
+def _event_reason(start: StartDecision) -> str:
+    """The reason of the event for a pod that may not start; that of its queue says how that was stopped."""
+    if isinstance(start.cause, Cause):
+        return EVENT_REASONS[start.cause.kind]
+    return start.reason.value if start.reason is not None else ""

@@ -49,7 +49,6 @@ from cluster.exceptions import Conflict, NotFound
 from cluster.objects import Condition
 from controller.context import ControllerContext, pod_path, pod_subject, queue_subject, workload_subject
 from controller.pods.missing_pods import MissingPods
-from controller.pods.ungating import refused_by_us
 from queues.apimachinery.timestamps import parse_timestamp
 from queues.causes import CauseKind
 from queues.snapshot import QueueDecision
@@ -85,7 +84,7 @@ def may_be_recreated(member: Member, owner: Workload | None) -> bool:
     """Whether the pod is parked by filter and its controller creates it again once it is deleted, or a Job
     once it is resumed. `owner`: its controller.
     """
-    if not refused_by_us(member) or member.podgroup or owner is None or not owner.live:
+    if member.refusal is None or member.podgroup or owner is None or not owner.live:
         return False
     if owner.namespace != member.namespace or owner.queue != member.queue or owner.leaving:
         return False

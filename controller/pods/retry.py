@@ -49,7 +49,7 @@ from cluster.cache.members import Member
 from cluster.inflight.binds import BindPass, Key
 from controller.context import RETRY_SECONDS, ControllerContext, pod_path
 from controller.pods.retry_event import RetryEvents
-from controller.pods.ungating import Resume, current_resume, refused_by_us
+from controller.pods.ungating import Resume, current_resume
 from queues import well_known
 from queues.messages import has_retry_mark, with_retry_mark
 from queues.snapshot import QueueDecision, QueueSnapshot
@@ -70,7 +70,7 @@ OLD_PASS_SECONDS = 3.0
 
 def lacks_room(member: Member) -> bool:
     """Whether it waits for a reason that is not ours."""
-    return member.bindable and bool(member.condition) and not refused_by_us(member)
+    return member.bindable and bool(member.condition) and member.refusal is None
 
 
 def any_lacks_room(

@@ -97,13 +97,9 @@ class _Wave(msgspec.Struct):
 class RefusedPods:
     """Owner: the controller's thread."""
 
-    def __init__(
-        self, context: ControllerContext, *, events: RetryEvents, is_refused: Callable[[Member], bool]
-    ) -> None:
-        """`is_refused`: whether the member still waits because filter refused it."""
+    def __init__(self, context: ControllerContext, *, events: RetryEvents) -> None:
         self._context = context
         self._events = events
-        self._is_refused = is_refused
         self._waves: dict[str, _Wave] = {}
 
     def retry(self, queue: str, refused: list[Member], *, revision: str) -> list[Member]:
@@ -150,7 +146,7 @@ class RefusedPods:
             self._look_again(queue, wave.look_at - now)
             return True
         found = map(self._context.store.members.by_uid, wave.uids)
-        left = sum(1 for member in found if member is not None and self._is_refused(member))
+        left = sum(1 for member in found if member is not None and member.refusal is not None)
         is_at_work = left < wave.left and now < wave.ends_at
         wave.left, wave.look_at = left, now + STALL_SECONDS if is_at_work else None
         if not left or not is_at_work:

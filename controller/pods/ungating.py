@@ -6,8 +6,8 @@ queue schedules.
 | has our gate                                     | the gate is removed                               |
 | was refused by filter (its condition says so)    | nothing: one event makes kube-scheduler retry all |
 | the same, and few are or the event did not help  | annotation `sluice.dev/woken`, so it is retried   |
-| has a scheduling policy without the action for it | nothing: it waits                                |
-| is in a namespace that its queue does not select | nothing: it waits                                 |
+| may not start (`queues.start_decision`)          | nothing: it waits; the gate goes where that says  |
+|                                                  | that it does not stay                             |
 | waited for its PodGroup, which exists now        | its queue; the gate is removed if that schedules  |
 
 The order is by priority, then age, among all queues that one edit resumes (`resume_together`). Each write
@@ -53,9 +53,10 @@ from controller.context import (
 )
 from controller.pods.retry_event import RefusedPods, RetryEvents
 from queues import well_known
+from queues.causes import StartReason
 from queues.membership import label_value
-from queues.messages import names_missing_action
 from queues.snapshot import QueueDecision
+from queues.start_decision import StartDecision
 
 #: The number of retries of a pod whose condition still says that its namespace is not selected, or what its
 #: policy lacks, and the pauses between them.
@@ -92,21 +93,13 @@ class Retries(msgspec.Struct, frozen=True):
     last: float
 
 
-def pod_action(
-    member: Member,
-    decision: QueueDecision,
-    *,
-    selected: bool,
-    lacks_action: Callable[[Member], bool] = lambda _member: False,
-) -> PodAction:
-    """The first five rows of the table. `selected`: whether the queue selects the member's namespace.
-    `lacks_action`: whether its policy lacks the action for it.
-    """
-    if not decision.schedules or not selected or not member.waiting or member.leaving:
+def pod_action(member: Member, start: StartDecision, decision: QueueDecision) -> PodAction:
+    """All rows of the table but the last. `start`: whether the member may start."""
+    if start.keeps_gate or not member.waiting or member.leaving:
         return PodAction.NOTHING
     if member.gated:
         return PodAction.UNGATE
-    if not refused_by_us(member) or lacks_action(member):
+    if not start.may_start or member.refusal is None:
         return PodAction.NOTHING
     is_retried = member.retried_for == decision.revision and not _retried_repeatedly(member, decision)
     return PodAction.NOTHING if is_retried else PodAction.RETRY
@@ -114,16 +107,7 @@ def pod_action(
 
 def _retried_repeatedly(member: Member, decision: QueueDecision) -> bool:
     """Whether a refused member is retried until its condition changes; else once for each revision."""
-    return bool(decision.restricted) or names_missing_action(member.condition)
-
-
-def refused_by_us(member: Member) -> bool:
-    """Whether filter refused it: its own condition has the text of its queue or PodGroup."""
-    if not member.bindable or not member.condition:
-        return False
-    return (
-        f'queue "{member.queue}" ' in member.condition or f'PodGroup "{member.podgroup}" ' in member.condition
-    )
+    return bool(decision.restricted) or member.refusal is StartReason.NO_ACTION
 
 
 def next_retry_at(before: Retries | None, resume: Resume) -> float:
@@ -141,7 +125,7 @@ def after_retry(before: Retries | None, resume: Resume, *, now: float) -> Retrie
     return Retries(resume, times + 1, last=now)
 
 
-def assignment(member: Member, queue: str, *, schedules: bool) -> dict[str, Any]:
+def assignment(member: Member, queue: str, *, keeps_gate: bool) -> dict[str, Any]:
     """The last row of the table: the patch of a pod whose PodGroup exists now."""
     body: dict[str, Any] = {
         "metadata": {
@@ -150,7 +134,7 @@ def assignment(member: Member, queue: str, *, schedules: bool) -> dict[str, Any]
             "labels": {well_known.QUEUE: label_value(queue)},
         }
     }
-    if schedules:
+    if not keeps_gate:
         body["spec"] = {"schedulingGates": [_DELETE_GATE]}
     return body
 
@@ -196,7 +180,7 @@ class Ungating:
 
     def __init__(self, context: ControllerContext, *, events: RetryEvents) -> None:
         self._context = context
-        self._refused_pods = RefusedPods(context, events=events, is_refused=refused_by_us)
+        self._refused_pods = RefusedPods(context, events=events)
         #: For which revision all waiting members of a queue were ungated or retried.
         self._resumed: dict[str, str] = {}
         #: The version of a pod for which a write was sent, by UID: not sent again for the same version.
@@ -287,10 +271,7 @@ class Ungating:
             del self._resumed[queue]
 
     def _action(self, member: Member, decision: QueueDecision) -> PodAction:
-        selected = not decision.restricted or self._context.store.decisions.selects(
-            decision.queue, member.namespace
-        )
-        action = pod_action(member, decision, selected=selected, lacks_action=self._lacks_action)
+        action = pod_action(member, self._start(member), decision)
         if action is not PodAction.RETRY:
             self._retries.pop(member.uid, None)
         return action
@@ -389,7 +370,7 @@ class Ungating:
             self._requeue(member.queue)
 
     def _remove_gate(self, member: Member) -> bool:
-        if not self._schedules(member.queue, member):
+        if self._start(member).keeps_gate:
             return False
         spec, content_type = gate_removal(member)
         body = {"metadata": {"uid": member.uid}, "spec": spec}
@@ -398,22 +379,20 @@ class Ungating:
 
     def _retry(self, member: Member, token: str) -> bool:
         """Change the annotation, which makes kube-scheduler retry the pod."""
-        if not self._schedules(member.queue, member) or self._lacks_action(member):
+        if not self._start(member).may_start:
             return False
         body = {"metadata": {"uid": member.uid, "annotations": {well_known.RETRIED_FOR: token}}}
         self._context.client.patch(pod_path(member), body)
         return True
 
     def _write_assignment(self, member: Member, queue: str) -> bool:
-        body = assignment(member, queue, schedules=self._schedules(queue, member))
+        keeps_gate = self._start(member, queue).keeps_gate
+        body = assignment(member, queue, keeps_gate=keeps_gate)
         self._context.client.patch(pod_path(member), body, content_type=STRATEGIC_MERGE_PATCH)
         return True
 
-    def _lacks_action(self, member: Member) -> bool:
-        return self._context.store.pod_policies.missing_action(member, member.queue) is not None
-
-    def _schedules(self, queue: str, member: Member) -> bool:
-        return self._context.store.decisions.of_queue(queue, namespace=member.namespace).schedules
+    def _start(self, member: Member, queue: str = "") -> StartDecision:
+        return self._context.store.decisions.of_member(member, queue)
 
 
 def _rank(member: Member) -> tuple[int, datetime, str]:

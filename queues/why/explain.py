@@ -27,9 +27,11 @@ from collections.abc import Iterator
 import msgspec
 
 from queues import well_known
-from queues.causes import Cause, CauseKind
+from queues.causes import Cause, CauseKind, StartReason
 from queues.membership import valid_name
-from queues.messages import names_missing_action, recreation_command
+from queues.messages import quoted_reason, recreation_command
+from queues.snapshot import decision_for_namespace, decision_of
+from queues.start_decision import MAY_START, StartDecision, start_decision
 from queues.states import ParkedPods, State
 from queues.status.closing import closing_text
 from queues.status.stop_status import Acknowledgement
@@ -54,7 +56,6 @@ from queues.why.stop_causes import (
     explain_cause,
     explain_refusal,
     explain_stops,
-    namespace_stop,
 )
 
 #: Characters of other components' messages that are shown.
@@ -76,8 +77,8 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
     membership: ExplainedMembership | None
     queues: ObservedQueues | None
     verdict: Verdict | None
+    start: StartDecision
     stops: tuple[Stop, ...]
-    denied: Stop | None
     refusal: Stop | None
 
     @property
@@ -116,34 +117,49 @@ def _case(
 ) -> _Case:
     queue = membership.queue if membership else None
     verdict = queues.verdict(queue) if queues and queue else None
-    all_stops = tuple(explain_stops(verdict, queues=queues)) if verdict and queues else ()
-    denied = _denied(subject, verdict, queues)
-    if denied is not None:
-        all_stops = (denied, *all_stops)
-    if membership and queue is None:
-        missing = Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.group)
-        all_stops = (explain_cause(missing, queues=queues),)
+    start = _start(subject, membership, verdict, queues)
     return _Case(
         subject=subject,
         membership=membership,
         queues=queues,
         verdict=verdict,
-        stops=all_stops,
-        denied=denied,
+        start=start,
+        stops=tuple(_stops(start, verdict, queues)),
         refusal=explain_refusal(verdict, queues=queues) if verdict and queues else None,
     )
 
 
-def _denied(subject: ObservedObject, verdict: Verdict | None, queues: ObservedQueues | None) -> Stop | None:
-    """What keeps the namespace of the object from its queue, where its labels were read."""
-    if verdict is None or queues is None or subject.namespace_labels is None:
-        return None
-    return namespace_stop(
-        verdict.queue,
-        namespace=subject.ref.namespace or subject.ref.name,  # of a Namespace itself
-        labels=subject.namespace_labels,
-        queues=queues,
-    )
+def _start(
+    subject: ObservedObject,
+    membership: ExplainedMembership | None,
+    verdict: Verdict | None,
+    queues: ObservedQueues | None,
+) -> StartDecision:
+    """Whether a pod of the object may start, by the queues and labels that were read."""
+    if membership is not None and membership.queue is None:
+        return start_decision(None, podgroup=membership.group)
+    if verdict is None or queues is None:
+        return MAY_START
+    chain = queues.tree.chain(verdict.queue) if verdict.queue in queues.tree else None
+    decision = decision_of(verdict, chain=chain)
+    if subject.namespace_labels is not None:
+        namespace = subject.ref.namespace or subject.ref.name  # of a Namespace itself
+        decision = decision_for_namespace(decision, namespace=namespace, labels=subject.namespace_labels)
+    return start_decision(decision)
+
+
+def _stops(start: StartDecision, verdict: Verdict | None, queues: ObservedQueues | None) -> Iterator[Stop]:
+    """What stops the object, then what would stop it after that."""
+    if isinstance(start.cause, Cause) and start.reason is not StartReason.QUEUE:
+        yield explain_cause(start.cause, queues=queues)
+    if verdict is not None and queues is not None:
+        yield from explain_stops(verdict, queues=queues)
+
+
+def _quoted_reason(case: _Case) -> StartReason | None:
+    """For which reason filter refused the object, as kube-scheduler's words quote it."""
+    queue = (case.membership and case.membership.queue) or ""
+    return quoted_reason(case.subject.message, queue=queue, podgroup="")
 
 
 def _outcome(case: _Case) -> Outcome:
@@ -167,7 +183,7 @@ def _summary(case: _Case, outcome: Outcome) -> str:
     if case.is_queue and outcome in {Outcome.STOPPED, Outcome.TAKES_NOTHING_NEW, Outcome.FREE}:
         return _of_a_queue(case)
     waits = f"waits, but not for its queue: {case.queue} schedules its pods"
-    if names_missing_action(case.subject.message):
+    if _quoted_reason(case) is StartReason.NO_ACTION:
         waits = f"waits: its scheduling policy has no action for it; {case.queue} is not stopped"
     words = {
         Outcome.FINISHED: "has finished" + (f" ({printable(phase)})" if phase else ""),
@@ -211,8 +227,8 @@ def _about_the_object(case: _Case, outcome: Outcome) -> Iterator[str]:
     is_pod = case.subject.ref.kind == POD
     if outcome is Outcome.RUNS and case.verdict is not None:
         yield from _running(case.verdict)
-        if case.denied is not None:
-            yield f"nothing new of its namespace is scheduled: {case.denied.text}"
+        if case.start.reason is StartReason.NOT_SELECTED:
+            yield f"nothing new of its namespace is scheduled: {case.stops[0].text}"
     elif outcome is Outcome.STOPPED and is_pod and not case.subject.calls_extender:
         yield _without_marker(case.subject)
     elif outcome is Outcome.STOPPED and is_pod and _is_parked_under_recreate(case):
@@ -256,7 +272,7 @@ def _is_parked_under_recreate(case: _Case) -> bool:
 def _parked_under_recreate(case: _Case) -> Iterator[str]:
     """What becomes of the pod; the conditions are those of `controller.pods.recreation`."""
     subject = case.subject
-    refused = case.verdict is not None and f'queue "{case.verdict.queue}" ' in subject.message
+    refused = _quoted_reason(case) is not None
     if not subject.owners:
         yield "it stays as it is, though spec.parked is Recreate: it has no controller that creates it again"
     elif subject.group is not None:

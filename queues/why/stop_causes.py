@@ -8,17 +8,15 @@ Promises
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 
 from queues.causes import Cause, CauseKind
 from queues.messages import (
-    NAME_RULE,
     refusal_text,
-    remedy_command,
     stop_text,
+    way_out,
 )
-from queues.namespace_access import chain_restrictions, namespace_denial
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
 from queues.status.changes import HISTORY_LIMIT, Change
@@ -39,17 +37,6 @@ def explain_stops(verdict: Verdict, *, queues: ObservedQueues) -> Iterator[Stop]
     if verdict.stop is not None:
         for cause in (verdict.stop, *_others(verdict.stop, queues=queues)):
             yield explain_cause(cause, queues=queues)
-
-
-def namespace_stop(
-    name: str, *, namespace: str, labels: Mapping[str, str], queues: ObservedQueues
-) -> Stop | None:
-    """The first selector of the chain that does not select the namespace; None where all do."""
-    if name not in queues.tree:
-        return None
-    restricted = chain_restrictions(queues.tree.chain(name))
-    cause = namespace_denial(name, restricted, namespace=namespace, labels=labels)
-    return explain_cause(cause, queues=queues) if cause is not None else None
 
 
 def explain_refusal(verdict: Verdict, *, queues: ObservedQueues) -> Stop | None:
@@ -76,7 +63,7 @@ def _stop(cause: Cause, *, text: str, queues: ObservedQueues | None) -> Stop:
         queue=cause.by,
         kind=cause.kind,
         text=what,
-        way_out=remedy_command(cause) or NAME_RULE,
+        way_out=way_out(cause),
         policy=cause.policy,
         reason=cause.reason,
         change=change,

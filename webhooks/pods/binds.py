@@ -7,10 +7,8 @@ It denies the binds that were under way when their queue was stopped.
 | is the controller's probe (a dry run)            | denied with `PROBE_SEEN`: the guard is on           |
 | any, while the API server is lost                | denied: stops may have been acknowledged without us |
 | is in no queue, or unknown                       | allowed                                             |
-| waits for its PodGroup                           | denied                                              |
-| is in a queue that schedules                     | allowed, and a pass is open                         |
-| is in a queue that does not schedule             | denied with the queue's text                        |
-| is in a queue that does not select its namespace | denied with the reason                              |
+| is a member whose gate would stay                | denied with the text of `queues.start_decision`     |
+| is any other member                              | allowed, and a pass is open                         |
 
 As in filter, a pass is recorded before the snapshot is read.
 """
@@ -22,8 +20,6 @@ import msgspec
 from cluster.cache.store import Store
 from cluster.objects import Metadata
 from queues import well_known
-from queues.causes import Cause, CauseKind
-from queues.messages import stop_text
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
@@ -51,7 +47,7 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
         return deny(CUT_OFF)
     member = store.members.get(namespace, name)
     if member is not None and not member.queue:
-        return deny(stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=member.podgroup)))
+        return deny(store.decisions.of_member(member).text)
     queue = store.queue_of_pod(namespace, name)
     if not queue:
         return ALLOWED
@@ -70,5 +66,5 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
 
 
 def _answer(queue: str, namespace: str, *, store: Store) -> Answer:
-    decision = store.decisions.of_queue(queue, namespace=namespace)
-    return ALLOWED if decision.schedules else deny(decision.text)
+    start = store.decisions.of_place(queue, namespace=namespace)
+    return deny(start.text) if start.keeps_gate else ALLOWED

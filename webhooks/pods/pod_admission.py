@@ -30,9 +30,10 @@ from cluster.cache.store import Store
 from cluster.inflight.admissions import admission_request
 from cluster.objects import Pod
 from queues import well_known
-from queues.causes import Cause, CauseKind
+from queues.causes import no_podgroup
 from queues.membership import Membership, submitted_pod_membership, valid_name
-from queues.messages import stop_text, truncate_warning, waiting_warning
+from queues.messages import truncate_warning, waiting_warning
+from queues.start_decision import start_decision
 from webhooks.acceptance import Submission, accept, deny_bad_name, deny_unknown_namespace
 from webhooks.json_patch import PatchStep, join_patches
 from webhooks.pods.pod_patch import (
@@ -122,13 +123,14 @@ def _accept_member(
     accepted = accept(submission, request, store=store, settings=settings)
     if isinstance(accepted, Answer):
         return accepted
-    if accepted.decision.schedules:
+    start = start_decision(accepted.decision)
+    if not start.keeps_gate:
         return _Admission(member=True, queue=accepted.queue, admission=accepted.admission)
     if pod.spec.node_name:
         store.admissions.withdraw(request.uid)
         if accepted.decision.undecided:
             return deny_unknown_namespace(request)
-        return _deny_node_name(accepted.decision.text)
+        return _deny_node_name(start.text)
     return _Admission(
         member=True,
         queue=accepted.queue,
@@ -152,10 +154,10 @@ def _accept_without_queue(pod: Pod, request: Request, *, store: Store) -> _Admis
 
 
 def _accept_without_podgroup(pod: Pod, podgroup: str) -> _Admission | Answer:
-    cause = Cause(kind=CauseKind.NO_PODGROUP, queue="", by=podgroup)
     if pod.spec.node_name:
-        return _deny_node_name(stop_text(cause))
-    return _Admission(member=True, gated=True, warnings=(truncate_warning(waiting_warning(cause)),))
+        return _deny_node_name(start_decision(None, podgroup=podgroup).text)
+    warning = truncate_warning(waiting_warning(no_podgroup(podgroup)))
+    return _Admission(member=True, gated=True, warnings=(warning,))
 
 
 def _deny_node_name(text: str) -> Answer:

@@ -11,8 +11,8 @@ another webhook changed it afterwards:
 |           | alone makes it one, and does so for longer than a moment (`LabelChanges.is_recent`) |
 |           | or of a queue that is stopped or takes nothing new                                  |
 
-On UPDATE of a member, the queue that was written down stays, and so does our gate while the queue does not
-schedule. What the controller itself writes is always allowed.
+On UPDATE of a member, the queue that was written down stays, and so does our gate while
+`queues.start_decision` says so. What the controller itself writes is always allowed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import msgspec
 from cluster.cache.store import Store
 from cluster.objects import Pod
 from queues import well_known
-from queues.causes import Cause, CauseKind
 from queues.membership import (
     MIRROR_ANNOTATION,
     NAMING_ANNOTATIONS,
@@ -32,7 +31,6 @@ from queues.membership import (
     fits_label,
     submitted_pod_membership,
 )
-from queues.messages import stop_text
 from webhooks.pods.pod_patch import has_gate
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
@@ -153,9 +151,9 @@ def _validate_ungating(pod: Pod, *, store: Store) -> Answer:
     membership = store.pod_membership(pod)
     if membership is None:
         return ALLOWED
-    if membership.queue is None:
-        return deny(stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.podgroup)))
-    decision = store.decisions.of_queue(membership.queue, namespace=pod.metadata.namespace)
-    if decision.schedules:
+    start = store.decisions.of_place(
+        membership.queue, namespace=pod.metadata.namespace, podgroup=membership.podgroup
+    )
+    if not start.keeps_gate:
         return ALLOWED
-    return deny(f'spec.schedulingGates: "{well_known.GATE}" cannot be removed: {decision.text}')
+    return deny(f'spec.schedulingGates: "{well_known.GATE}" cannot be removed: {start.text}')

@@ -49,7 +49,7 @@ from cluster.cache.workloads import is_live, recorded_queue, workload_facts
 from cluster.exceptions import Unreadable
 from cluster.inflight.admissions import admission_request
 from cluster.objects import WorkloadObject
-from queues.causes import Cause, CauseKind
+from queues.causes import no_podgroup
 from queues.membership import Membership, QueueConflict, valid_name, workload_membership
 from queues.messages import truncate_warning, waiting_warning
 from queues.text import printable, quoted
@@ -296,7 +296,7 @@ def _podgroup_warnings(membership: Membership | None) -> tuple[str, ...]:
     """For a workload that names a PodGroup that does not exist."""
     if membership is None:
         return ()
-    cause = Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.podgroup)
+    cause = no_podgroup(membership.podgroup)
     return (truncate_warning(waiting_warning(cause)),)
 
 

@@ -81,7 +81,7 @@ class Setup:
         self.server.has(made)
         stored = self.store.members.get("team", "work")
         assert stored is not None
-        missing = self.store.pod_policies.missing_action(stored, "vision")
+        missing = self.store.pod_policies.missing_for_member(stored, "vision")
         if missing is not None:
             self.text = missing_action_text(missing)
         self.server.has({**made, "status": waits(self.text)})

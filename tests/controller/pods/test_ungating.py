@@ -27,10 +27,11 @@ from controller.pods.ungating import (
     gate_removal,
     next_retry_at,
     pod_action,
-    refused_by_us,
 )
-from queues.namespace_selectors import NamespaceSelector
-from queues.snapshot import QueueDecision, QueueSnapshot
+from queues.causes import MissingAction
+from queues.namespace_selectors import compile_selector
+from queues.snapshot import QueueDecision, QueueSnapshot, decision_for_namespace
+from queues.start_decision import MAY_START, start_decision
 from tests.support.controller.contexts import context_with
 from tests.support.controller.members import parked
 from tests.support.http.asking import Server
@@ -52,11 +53,14 @@ def decision(*, suspended: bool = False, selective: bool = False) -> QueueDecisi
     research = queue(
         "research",
         desired=SUSPENDED if suspended else OPEN,
-        namespace_selector=NamespaceSelector(text="team=a") if selective else None,
+        namespace_selector=compile_selector({"matchLabels": {"team": "a"}}) if selective else None,
     )
     return QueueSnapshot(tree(queue("root"), research), now=NOW).decision("research")
 
 
+NO_ALLOCATE = MissingAction(
+    action="allocate", has_requests=True, queue="research", policy="small", by="research"
+)
 SCHEDULES, STOPPED, SELECTIVE = decision(), decision(suspended=True), decision(selective=True)
 
 
@@ -84,7 +88,7 @@ SCHEDULES, STOPPED, SELECTIVE = decision(), decision(suspended=True), decision(s
 def test_a_pod_whose_condition_has_the_text_of_its_queue_was_refused_by_filter(
     obj: Wire, message: str, expected: bool
 ) -> None:
-    assert refused_by_us(parked(obj, message=message)) is expected
+    assert (parked(obj, message=message).refusal is not None) is expected
 
 
 @pytest.mark.parametrize(
@@ -120,21 +124,24 @@ def test_a_gated_pod_is_ungated_and_a_refused_one_is_retried(
     obj: Wire, message: str, expected: PodAction
 ) -> None:
     waiting = parked(obj, message=message)
-    assert pod_action(waiting, SCHEDULES, selected=True) is expected
-    assert pod_action(waiting, STOPPED, selected=True) is NOTHING
-    assert pod_action(waiting, SCHEDULES, selected=False) is NOTHING
+    assert pod_action(waiting, MAY_START, SCHEDULES) is expected
+    assert pod_action(waiting, start_decision(STOPPED), STOPPED) is NOTHING
+    not_selected = decision_for_namespace(SELECTIVE, namespace="team", labels=None)
+    assert pod_action(waiting, start_decision(not_selected), SELECTIVE) is NOTHING
+    lacks = start_decision(SCHEDULES, missing=NO_ALLOCATE)
+    assert pod_action(waiting, lacks, SCHEDULES) is (UNGATE if expected is UNGATE else NOTHING)
 
 
 @pytest.mark.parametrize("obj", [member(gates=[GATE]), member()], ids=["gated", "refused"])
 def test_a_pod_that_is_deleted_is_left_alone(obj: Wire) -> None:
     obj["metadata"] |= {"deletionTimestamp": "2030-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
-    assert pod_action(parked(obj, message=REFUSED), SCHEDULES, selected=True) is NOTHING
+    assert pod_action(parked(obj, message=REFUSED), MAY_START, SCHEDULES) is NOTHING
 
 
 def test_of_a_queue_with_a_selector_a_pod_is_retried_though_it_was_before() -> None:
     """Another replica may have refused it again: its text stands, so it counts how often (`Retries`)."""
     retried = parked(member(annotations={"sluice.dev/woken": SELECTIVE.revision}), message=REFUSED)
-    assert pod_action(retried, SELECTIVE, selected=True) is RETRIED
+    assert pod_action(retried, MAY_START, SELECTIVE) is RETRIED
 
 
 RESUME: Resume = ("revision", 1)
@@ -174,7 +181,7 @@ def test_retries_are_counted_for_one_resume() -> None:
 def test_a_pod_whose_podgroup_exists_now_gets_its_queue(schedules: bool) -> None:
     """Its gate is removed by the same write if the queue schedules."""
     waiting = parked(pod(annotations={GROUP: "gang"}, gates=[GATE]), message="")
-    body = assignment(waiting, "research", schedules=schedules)
+    body = assignment(waiting, "research", keeps_gate=not schedules)
     assert body["metadata"] == {
         "uid": "uid-work",
         "annotations": {"sluice.dev/queue": "research"},

@@ -1,0 +1,91 @@
+"""Whether a pod may start now; if not: for which reason, who stops it, and what lets it go.
+
+Filter, the webhooks of pods, the controller and `kubectl queue why` ask this one function. What they make of
+the answer is in the last two columns.
+
+Invariants
+- It is a function of values: each replica gives the same answer to the same values, at any time.
+- The answer has the first reason of the table that holds. While that holds, to end a later one lets no pod
+  go.
+- The text is constant for a queue and a cause, and ends with the way out. kube-scheduler would retry a pod
+  for ever whose text changes between two attempts.
+- A pod of no queue is not asked about.
+
+================  ===================================  ========================  =============  ============
+reason            holds while                          who stops it (`cause`)    filter         the gate
+================  ===================================  ========================  =============  ============
+`NO_PODGROUP`     its PodGroup does not exist, so its  the PodGroup              refuses        stays
+                  queue is not known
+`NOT_SELECTED`    a selector of the chain does not     the queue with the        refuses        stays
+                  select its namespace, or that is     selector
+                  not known yet
+`QUEUE`           its queue does not schedule, or      the queue of the chain    refuses        stays
+                  does not exist                       that `Verdict.stop` has
+`NO_ACTION`       its scheduling policy has no action  the queue that names the  refuses        goes
+                  for it                               policy, or the job
+================  ===================================  ========================  =============  ============
+
+"The gate stays": a new pod gets our gate, the gate is not taken off, and the guard denies a bind. A policy
+alone does neither: it says who is scheduled next, and stops nobody.
+
+To add a reason: its row above, `StartReason`, its cause and its text (`queues.messages`, the parser beside it
+too), an argument of `start_decision`, and what gathers its value (`cluster.cache.decisions`).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from queues.causes import Cause, MissingAction, StartReason, no_podgroup
+from queues.messages import missing_action_text, stop_text
+from queues.messages import way_out as way_out_of
+from queues.snapshot import QueueDecision
+
+
+class StartDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The answer. Without a `reason` the pod may start. `text`: the whole sentence, with the way out."""
+
+    reason: StartReason | None = None
+    cause: Cause | MissingAction | None = None
+    text: str = ""
+
+    @property
+    def may_start(self) -> bool:
+        return self.reason is None
+
+    @property
+    def keeps_gate(self) -> bool:
+        """Whether the last column says that the gate stays."""
+        return self.reason is not None and self.reason is not StartReason.NO_ACTION
+
+    @property
+    def way_out(self) -> str:
+        """What lets the pod go, unless another reason holds by then; "" where it may start."""
+        return way_out_of(self.cause) if self.cause is not None else ""
+
+
+MAY_START = StartDecision()
+
+
+def start_decision(
+    queue: QueueDecision | None,
+    *,
+    podgroup: str = "",
+    missing: MissingAction | None = None,
+    text: str = "",
+) -> StartDecision:
+    """Whether a member may start.
+
+    `queue`: what its queue decides for its namespace; None while its PodGroup, `podgroup`, does not exist.
+    `missing`: what its scheduling policy lacks. `text`: the queue's own text, where its status has one that
+    other replicas give too.
+    """
+    if queue is None:
+        cause = no_podgroup(podgroup)
+        return StartDecision(reason=StartReason.NO_PODGROUP, cause=cause, text=stop_text(cause))
+    if not queue.schedules:
+        reason = StartReason.QUEUE if queue.selected else StartReason.NOT_SELECTED
+        return StartDecision(reason=reason, cause=queue.stop, text=text or queue.text)
+    if missing is not None:
+        return StartDecision(reason=StartReason.NO_ACTION, cause=missing, text=missing_action_text(missing))
+    return MAY_START
