@@ -3,9 +3,10 @@
 Invariants
 - Readers, request handlers above all, take no lock: `snapshot` is replaced by one assignment and never
   changed; other questions are single look-ups in dicts.
-- Each kind has one writer: the thread of its reflector. Some changes touch several kinds, as when a PodGroup
-  or a namespace gives pods their queue. Then the pods are listed again, or the controller acts; no thread
-  writes what belongs to another one.
+- Each kind has one writer: the thread of its reflector. Commands alone have two, and a lock: the controller
+  removes those that it has deleted (`cluster.cache.commands`). Some changes touch several kinds, as when a
+  PodGroup or a namespace gives pods their queue. Then the pods are listed again, or the controller acts; no
+  thread writes what belongs to another one.
 - `synced` is True only while every kind has been listed and is being watched.
 - An object older than the stored one is dropped.
 
