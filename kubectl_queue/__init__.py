@@ -11,7 +11,7 @@ Every verb goes this way
 | verb                                | its files, in the order to read                                      |
 |-------------------------------------|----------------------------------------------------------------------|
 | list, get                           | `commands.get`, `output.tables`                                      |
-| tree                                | `commands.tree`                                                      |
+| tree                                | `commands.tree`, `views.queue_tree`                                  |
 | why                                 | `commands.why`, `why.targets`, `why.explainer`, `why.membership`     |
 | policy                              | `commands.policy`, `policies.config_map`, `policies.manifest_check`, |
 |                                     | `policies.explainer`                                                 |

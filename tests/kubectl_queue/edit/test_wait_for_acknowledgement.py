@@ -18,6 +18,7 @@ from kubectl_queue.objects.fields import Object
 from kubectl_queue.objects.queues import QueueObjects, stop_acknowledgement
 from kubectl_queue.views.acknowledgement import AcknowledgementWait, WaitCondition
 from kubectl_queue.views.drain_status import DrainWait
+from kubectl_queue.views.queue_tree import tree_rows
 from queues.status.stop_status import (
     Acknowledgement,
     ObservedChain,
@@ -228,7 +229,7 @@ def test_why_does_not_mention_a_stop_that_has_ended() -> None:
     ],
 )
 def test_the_tree_says_that_a_stop_is_not_acknowledged(queue: Object, cause: str) -> None:
-    line = draw(snapshot(PARENT, queue, ROOT), top="b", headings=False)[0]
+    line = draw(tree_rows(snapshot(PARENT, queue, ROOT), top="b"), headings=False)[0]
     assert line.endswith(f"   {cause}")
 
 

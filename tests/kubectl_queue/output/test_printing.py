@@ -20,6 +20,7 @@ from kubectl_queue.objects.fields import Object
 from kubectl_queue.output.console import Console
 from kubectl_queue.output.formats import dump_objects
 from kubectl_queue.output.tables import Table, short_names
+from kubectl_queue.views.queue_tree import tree_rows
 from queues.states import Desired, State, StopPolicy
 from queues.status.changes import Change
 from queues.why.explanation import ChainMember, Explanation, ObjectRef, Outcome
@@ -89,7 +90,7 @@ def test_the_tree_counts_the_pods_of_a_branch() -> None:
         item("b", parent="a", status={"state": "Open", **PODS}),
         item("c", status={"state": "Open"}),
     )
-    rows = [line.split() for line in draw(seen, glyphs=ASCII, headings=False)]
+    rows = [line.split() for line in draw(tree_rows(seen), glyphs=ASCII, headings=False)]
     assert rows[1:3] == [
         ["|--", "a", "Open", "None", "3", "10"],
         ["|", "`--", "b", "Open", "None", "2", "10"],
@@ -100,7 +101,7 @@ def test_the_tree_counts_the_pods_of_a_branch() -> None:
 def test_the_tree_says_when_a_stop_ends_on_the_queue_that_has_it() -> None:
     """Those below show whose stop it is."""
     seen = snapshot(TIMED, item("below", parent="timed", status={"state": "Suspended"}))
-    drawn = draw(seen, top="timed", headings=False)
+    drawn = draw(tree_rows(seen, top="timed"), headings=False)
     assert drawn[0].endswith("suspended; resumes at 2030-01-01T12:25:00Z (in 25m)")
     assert drawn[1].endswith("suspended by timed")
 
@@ -114,7 +115,7 @@ def test_the_tree_draws_each_queue_below_its_parent_with_its_cause() -> None:
         item("d", status={"state": "Closed"}, state="Closed"),
         item("e", status={"state": "Open"}, stopPolicy="HoldAndDrain"),
     )
-    assert draw(seen) == [
+    assert draw(tree_rows(seen)) == [
         "NAME            STATE       STOP           PENDING   RUNNING   CAUSE",
         "root            Open        None",
         "├── a           Suspended   None                               suspended (quota)",
@@ -129,13 +130,16 @@ def test_the_tree_draws_each_queue_below_its_parent_with_its_cause() -> None:
 def test_queues_whose_chain_is_broken_stand_at_the_edge_once() -> None:
     parents = {"x": "y", "y": "x", "o": "gone", "p": "o"}
     seen = snapshot(*(item(name, parent=parent) for name, parent in parents.items()))
-    names = [line.split("  ")[0] for line in draw(seen, glyphs=ASCII, headings=False)]
+    names = [line.split("  ")[0] for line in draw(tree_rows(seen), glyphs=ASCII, headings=False)]
     assert names == ["root", "o", "`-- p", "x", "`-- y"]
 
 
 def test_a_subtree_begins_with_its_top() -> None:
     seen = snapshot(item("a"), item("b", parent="a"), item("c"))
-    assert [line.split()[0] for line in draw(seen, top="a", glyphs=ASCII, headings=False)] == ["a", "`--"]
+    assert [line.split()[0] for line in draw(tree_rows(seen, top="a"), glyphs=ASCII, headings=False)] == [
+        "a",
+        "`--",
+    ]
 
 
 def test_yaml_is_sorted_and_quotes_what_would_be_read_as_something_else() -> None:
@@ -271,7 +275,7 @@ def test_the_tree_says_whose_namespaces_a_queue_selects() -> None:
         item("b", parent="a", status={"state": "Open"}),
         item("c", namespaceSelector="\x1b[2J", status={"state": "Open"}),
     )
-    drawn = draw(seen, glyphs=ASCII, headings=False)
+    drawn = draw(tree_rows(seen), glyphs=ASCII, headings=False)
     assert drawn[1].endswith("for namespaces with team in (a,b)")
     assert "namespaces" not in drawn[2]
     assert drawn[3].endswith("for namespaces with unreadable")
@@ -308,9 +312,9 @@ def test_names_are_whole_in_wide_tables_and_in_those_for_programs(
 
 def test_the_tree_cuts_long_names_too() -> None:
     name = "n" * 100
-    lines = draw(snapshot(item(name), item("below", parent=name, state="Suspended")), glyphs=ASCII)
+    lines = draw(tree_rows(snapshot(item(name), item("below", parent=name, state="Suspended"))), glyphs=ASCII)
     assert not any(name in line for line in lines)
-    assert any(name in line for line in draw(snapshot(item(name)), glyphs=ASCII, headings=False))
+    assert any(name in line for line in draw(tree_rows(snapshot(item(name))), glyphs=ASCII, headings=False))
 
 
 @pytest.mark.parametrize(("wide", "headings"), [(True, True), (False, False)])
@@ -355,7 +359,7 @@ def test_the_tree_as_a_structure_has_the_queues_and_the_causes_of_the_drawing() 
         item("b", parent="a", status={"state": "Suspended"}),
         item("o", parent="gone"),
     )
-    root, orphan = as_structure(seen)
+    root, orphan = as_structure(tree_rows(seen))
     assert (root["name"], root["cause"], orphan["name"]) == ("root", "not there yet", "o")
     (above,) = root["children"]
     assert above == {
@@ -375,4 +379,4 @@ def test_the_tree_as_a_structure_has_the_queues_and_the_causes_of_the_drawing() 
             }
         ],
     }
-    assert as_structure(seen, top="b") == above["children"]
+    assert as_structure(tree_rows(seen, top="b")) == above["children"]

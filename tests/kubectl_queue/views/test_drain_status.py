@@ -25,6 +25,7 @@ from kubectl_queue.views.drain_status import (
     short_text,
     total,
 )
+from kubectl_queue.views.queue_tree import tree_rows
 from queues.why.explanation import (
     Explanation,
     ObjectRef,
@@ -311,7 +312,7 @@ def test_wide_shows_how_many_are_left_where_queues_drain_and_when_a_stop_ends_be
 
 
 def branch(*queues: Object) -> Sequence[str]:
-    return draw(snapshot(*queues), top="b", headings=False)
+    return draw(tree_rows(snapshot(*queues), top="b"), headings=False)
 
 
 def test_the_tree_says_how_far_the_drain_of_a_branch_is() -> None:
