@@ -1,4 +1,4 @@
-"""What HTTP/1.1 and HTTP/2 connections share: reading, sending, closing.
+"""What HTTP/1.1 and HTTP/2 connections share: reading, calling the app, sending, closing.
 
 Invariants
 - Received bytes are processed in slices of time (`run_queue`). While more than `READ_AHEAD` bytes wait for
@@ -23,11 +23,12 @@ from server.http.large_bodies import LargeBodies
 from server.http.limits import SLOW_READER_FACTOR, Limits
 from server.http.refusals import Refusals
 from server.http.request_parser import Request, RequestError
-from server.http.responses import Environ, WsgiApp
+from server.http.responses import Environ, Response, WsgiApp, build_environ, call_app, error_response
 from server.http.run_queue import RunQueue
 
 READ_AHEAD = 64 * 1024
 WRITTEN_AT_ONCE = 64 * 1024
+_APP_FAILED = RequestError(500, "internal error")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -52,6 +53,9 @@ class ConnectionContext:
 
 class BaseConnection(asyncio.Protocol):
     """One client's connection, on the loop.
+
+    The app is called on the loop's thread and may not wait for anything. A request that could take long is
+    answered in another thread (`large_bodies`).
 
     `environ`: the part of the WSGI environ that all its requests share. `socket_transport`: the transport
     below TLS, where encrypted bytes wait to be sent; without TLS it is the transport itself. `access`: what
@@ -157,6 +161,38 @@ class BaseConnection(asyncio.Protocol):
         if self._socket_transport is not self._transport:
             size += self._socket_transport.get_write_buffer_size()
         return size
+
+    # From a request to its response.
+
+    def _answer(self, request: Request, *, done: Callable[[Response], None]) -> Response | None:
+        """The response; None if another thread makes it, and `done` will be called with it on the loop."""
+        large_bodies = self._context.large_bodies
+        try:
+            if request.error is not None:
+                raise request.error
+            if not large_bodies.is_large(request.body):
+                return self._app_response(request)
+            size = request.body.tell()
+            large_bodies.submit(self, size, answer=lambda: self._app_response(request), done=done)
+        except RequestError as error:
+            self._record_refusal(error, request)
+            return error_response(error)
+        return None
+
+    def _app_response(self, request: Request) -> Response:
+        """The app's response.
+
+        If the app fails: a 500 without details for the client, and a traceback in the log.
+        """
+        try:
+            return call_app(self._context.app, build_environ(request, base=self._environ))
+        except RequestError as error:
+            self._record_refusal(error, request)
+            return error_response(error)
+        except Exception:
+            target = request.target.decode("latin-1")
+            self._context.log.exception("the app failed at %s %s", request.method, target)
+            return error_response(_APP_FAILED)
 
     # Reading and sending.
 

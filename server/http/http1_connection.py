@@ -8,22 +8,18 @@ from server.http.authorization import EVERYTHING, Access
 from server.http.base_connection import BaseConnection, ConnectionContext
 from server.http.connection_table import Phase
 from server.http.request_parser import Request, RequestError, RequestParser
-from server.http.responses import Environ, Response, build_environ, call_app, error_response, render
+from server.http.responses import Environ, Response, error_response, render
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 #: Bytes that are parsed before the clock is read again: the worst input of this size takes two milliseconds.
 PARSED_AT_ONCE = 16 * 1024
-#: The bytes of a response, and whether the connection stays open.
-Reply = tuple[bytes, bool]
 _TOO_SLOW = RequestError(408, "the request did not become complete in time")
-_APP_FAILED = RequestError(500, "internal error")
 
 
 class Http1Connection(BaseConnection):
     """Reads requests and has the app answer one after the other.
 
-    The app is called on the loop's thread and may not wait for anything. A request that could take long is
-    answered in another thread (`large_bodies`); the client's next requests wait until then.
+    While another thread answers a large request, the client's next ones wait.
     """
 
     def __init__(
@@ -95,7 +91,7 @@ class Http1Connection(BaseConnection):
         if self._is_blocked() or self._unsent:
             return False
         if parser.ready:
-            self._answer(parser.ready.popleft())
+            self._answer_next()
             self._answered = True
             return True
         if parser.error is not None:
@@ -122,55 +118,28 @@ class Http1Connection(BaseConnection):
 
     # From a request to its response.
 
-    def _answer(self, request: Request) -> None:
+    def _answer_next(self) -> None:
+        request = self._parser.ready.popleft()
         if self._transport is None or self._transport.is_closing():
             return
-        large_bodies = self._context.large_bodies
-        try:
-            if not large_bodies.is_large(request.body):
-                self._send_response(self._reply(request))
-                return
-            large_bodies.submit(
-                self, request.body.tell(), answer=lambda: self._reply(request), done=self._on_thread_response
-            )
-        except RequestError as error:
-            self._record_refusal(error, request)
-            self._send_response(self._render(error_response(error), request))
-            return
-        self._in_thread = True
-        self._context.connections.set_phase(self, Phase.RECEIVING)
+        response = self._answer(request, done=lambda response: self._on_thread_response(request, response))
+        if response is None:
+            self._in_thread = True
+            self._context.connections.set_phase(self, Phase.RECEIVING)
+        else:
+            self._send_response(request, response)
 
-    def _on_thread_response(self, reply: Reply) -> None:
+    def _on_thread_response(self, request: Request, response: Response) -> None:
         self._in_thread = False
         if not self._finished:
-            self._send_response(reply)
+            self._send_response(request, response)
             self._answered = True
             self._context.run_queue.submit(self, background=self._access.background)
 
-    def _reply(self, request: Request) -> Reply:
-        """The app's response.
-
-        If the app fails: a 500 without details for the client, and a traceback in the log.
-        """
-        try:
-            response = call_app(self._context.app, build_environ(request, base=self._environ))
-            return self._render(response, request)
-        except RequestError as error:
-            self._record_refusal(error, request)
-            return self._render(error_response(error), request)
-        except Exception:
-            target = request.target.decode("latin-1")
-            self._context.log.exception("the app failed at %s %s", request.method, target)
-            return self._render(error_response(_APP_FAILED), request)
-
-    def _render(self, response: Response, request: Request) -> Reply:
-        stays = request.keep_alive and not self._should_close() and not response.closes_connection
-        to_head = request.method == "HEAD"
-        return render(response, date=self._context.date, keep_alive=stays, to_head=to_head), stays
-
-    def _send_response(self, reply: Reply) -> None:
-        data, keep_alive = reply
-        self._send(data)
+    def _send_response(self, request: Request, response: Response) -> None:
+        keep_alive = request.keep_alive and not self._should_close() and not response.closes_connection
+        date, to_head = self._context.date, request.method == "HEAD"
+        self._send(render(response, date=date, keep_alive=keep_alive, to_head=to_head))
         if not keep_alive:
             self.close()
 

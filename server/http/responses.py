@@ -1,9 +1,11 @@
 """From a request to the WSGI environ, and from the app's response to bytes (PEP 3333). No I/O of its own."""
 
 import http
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -20,6 +22,8 @@ FOR_PROBES = "sluice.for_probes"
 BODILESS_STATUSES = ("1", "204", "304")
 # Headers that this server sets, whatever the app says.
 SERVER_HEADERS = frozenset({"connection", "transfer-encoding", "keep-alive", "upgrade", "trailer", "date"})
+#: What no header may hold: control characters, such as line breaks, and what is not Latin-1 (RFC 9110).
+_not_in_headers = re.compile(r"[^\t\x20-\x7e\x80-\xff]").search
 _KNOWN_NAMES = 256  # clients choose the names, so the cache of them is bounded
 _environ_names: dict[bytes, str] = {}
 
@@ -108,7 +112,10 @@ class Response:
 
 
 def call_app(app: WsgiApp, environ: Environ) -> Response:
-    """The app's response. Lets the app's exceptions through."""
+    """The app's response. Lets the app's exceptions through.
+
+    Raises ValueError for a response that cannot be sent, such as one with a line break in a header.
+    """
     started: list[tuple[str, Headers]] = []
     written: list[bytes] = []
 
@@ -127,7 +134,10 @@ def call_app(app: WsgiApp, environ: Environ) -> Response:
             close()
     if not started:
         raise ValueError("the app never called start_response")
-    return Response(*started[0], b"".join([*written, *produced]))
+    status, headers = started[0]
+    if any(_not_in_headers(text) for text in (status, *chain.from_iterable(headers))):
+        raise ValueError("a status or header of the app holds a character that it may not hold")
+    return Response(status, headers, b"".join([*written, *produced]))
 
 
 def error_response(error: RequestError) -> Response:
@@ -137,7 +147,7 @@ def error_response(error: RequestError) -> Response:
 
 
 def render(response: Response, *, date: str, keep_alive: bool, to_head: bool) -> bytes:
-    """The response as bytes. Raises ValueError if a header of the app holds a line break."""
+    """The response as bytes of HTTP/1.1."""
     lines = [f"HTTP/1.1 {response.status}", f"Date: {date}"]
     has_length = bodiless = response.status.startswith(BODILESS_STATUSES)
     for name, value in response.headers:
@@ -149,8 +159,6 @@ def render(response: Response, *, date: str, keep_alive: bool, to_head: bool) ->
         lines.append(f"Content-Length: {len(response.body)}")
     if not keep_alive:
         lines.append("Connection: close")
-    if any("\n" in line or "\r" in line for line in lines):
-        raise ValueError("a status or header of the app holds a line break")
     head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
     return head if to_head or bodiless else head + response.body
 

@@ -9,17 +9,9 @@ from server.http.base_connection import BaseConnection, ConnectionContext
 from server.http.connection_table import Phase
 from server.http.http2.headers import build_fields
 from server.http.http2.session import Http2Session
-from server.http.request_parser import Request, RequestError
-from server.http.responses import (
-    BODILESS_STATUSES,
-    Environ,
-    Response,
-    build_environ,
-    call_app,
-    error_response,
-)
+from server.http.request_parser import Request
+from server.http.responses import BODILESS_STATUSES, Environ, Response
 
-_APP_FAILED = RequestError(500, "internal error")
 #: Seconds between checks for responses that the client leaves unread.
 EXPIRY_CHECK_SECONDS = 1.0
 
@@ -27,8 +19,7 @@ EXPIRY_CHECK_SECONDS = 1.0
 class Http2Connection(BaseConnection):
     """Reads requests and has the app answer them in the order in which they became complete.
 
-    The app is called on the loop's thread and may not wait for anything. A request that could take long is
-    answered in another thread (`large_bodies`); other requests of the connection are answered meanwhile.
+    While another thread answers a large request, other requests of the connection are answered.
     """
 
     def __init__(
@@ -89,7 +80,7 @@ class Http2Connection(BaseConnection):
         answered = False
         while not self._finished and not self._write_paused:
             if self._session.ready:
-                self._answer(*self._session.ready.popleft())
+                self._answer_next()
                 answered = True
             elif not self._advance():
                 self._flush_and_update(answered=answered)
@@ -174,23 +165,13 @@ class Http2Connection(BaseConnection):
 
     # From a request to its response.
 
-    def _answer(self, stream: int, request: Request) -> None:
-        large_bodies = self._context.large_bodies
-        try:
-            if request.error is not None:
-                raise request.error
-            if not large_bodies.is_large(request.body):
-                self._send_response(stream, request, self._app_response(request))
-                return
-            large_bodies.submit(
-                self,
-                request.body.tell(),
-                answer=lambda: self._app_response(request),
-                done=lambda response: self._on_thread_response(stream, request, response),
-            )
-        except RequestError as error:
-            self._record_refusal(error, request)
-            self._send_response(stream, request, error_response(error))
+    def _answer_next(self) -> None:
+        stream, request = self._session.ready.popleft()
+        response = self._answer(
+            request, done=lambda response: self._on_thread_response(stream, request, response)
+        )
+        if response is not None:
+            self._send_response(stream, request, response)
 
     def _on_thread_response(self, stream: int, request: Request, response: Response) -> None:
         self._send_response(stream, request, response)
@@ -198,32 +179,9 @@ class Http2Connection(BaseConnection):
             self._flush_and_update(answered=True)
             self._context.run_queue.submit(self, background=self._access.background)
 
-    def _app_response(self, request: Request) -> Response:
-        """The app's response.
-
-        If the app fails: a 500 without details for the client, and a traceback in the log.
-        """
-        try:
-            return call_app(self._context.app, build_environ(request, base=self._environ))
-        except RequestError as error:
-            self._record_refusal(error, request)
-            return error_response(error)
-        except Exception:
-            self._context.log.exception("the app failed at %s %s", request.method, _target(request))
-            return error_response(_APP_FAILED)
-
     def _send_response(self, stream: int, request: Request, response: Response) -> None:
-        try:
-            fields = build_fields(response, date=self._context.date)
-        except ValueError:
-            self._context.log.exception("the app failed at %s %s", request.method, _target(request))
-            response = error_response(_APP_FAILED)
-            fields = build_fields(response, date=self._context.date)
         bodiless = request.method == "HEAD" or response.status.startswith(BODILESS_STATUSES)
+        fields = build_fields(response, date=self._context.date)
         self._session.answer(stream, fields, b"" if bodiless else response.body)
         if response.closes_connection:
             self._session.send_goaway()
-
-
-def _target(request: Request) -> str:
-    return request.target.decode("latin-1")
