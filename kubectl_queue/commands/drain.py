@@ -8,7 +8,7 @@ Promises
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from kubectl_queue.cli.flags import Flags, bool_flag
@@ -31,11 +31,13 @@ from kubectl_queue.edit.operation import apply_patch
 from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
 from kubectl_queue.objects.queues import QueueObjects
+from kubectl_queue.output.tables import Layout
 from kubectl_queue.session import Session
 from kubectl_queue.views.drain_preview import (
+    DrainPreview,
+    PreviewSection,
     may_evict_more_bare_pods,
     newly_evicted_bare_pods,
-    preview_lines,
     previews,
 )
 from kubectl_queue.views.text import plural
@@ -138,6 +140,21 @@ def _print_preview(session: Session, editor: QueueEditor) -> int:
     for preview in previews(inventory, editor.queues, names=editor.edited):
         say("\n".join(preview_lines(preview)))
     return 0
+
+
+_INDENT = "  "
+
+
+def preview_lines(preview: DrainPreview) -> list[str]:
+    return [preview.summary, *(line for section in preview.sections for line in _section_lines(section))]
+
+
+def _section_lines(section: PreviewSection) -> Iterator[str]:
+    yield f"{_INDENT}{section.heading}:"
+    lines = Layout().lines([row.cells for row in section.rows])
+    for line, row in zip(lines, section.rows, strict=True):
+        yield f"{_INDENT * 2}{line}".rstrip()
+        yield from (f"{_INDENT * 3}{text}".rstrip() for text in row.blocks)
 
 
 def _inventory(session: Session) -> InventoryReader:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from kubectl_queue.objects.fields import spec_of
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.objects.running_pods import Inventory
-from kubectl_queue.output.tables import Layout
 from kubectl_queue.views.drain_status import blocker_message
 from kubectl_queue.views.text import plural
 from queues.apimachinery.timestamps import rfc3339
@@ -41,7 +40,6 @@ from queues.drain.terminating_pods import (
 )
 from queues.text import printable, quoted
 
-_INDENT = "  "
 #: Slow pods that are named.
 _NAMED = 10
 _VERBS = {
@@ -52,14 +50,34 @@ _VERBS = {
 }
 
 
-class DrainPreview(NamedTuple):
-    """The plan, at `now`, for the queues that drain by the policy and the settings of the queue `by`."""
+class PreviewRow(msgspec.Struct, frozen=True):
+    """`cells`: a text, or the columns of a table. `blocks`: the pods that a blocker keeps from going."""
+
+    cells: tuple[str, ...]
+    blocks: tuple[str, ...] = ()
+
+
+class PreviewSection(msgspec.Struct, frozen=True):
+    """Never empty."""
+
+    heading: str
+    rows: tuple[PreviewRow, ...]
+
+
+class DrainPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens to the pods of the queues that drain by the policy and settings of the queue `by`."""
 
     by: str
     queues: tuple[str, ...]
-    spec: DrainSpec
-    plan: Plan
-    now: datetime
+    left: int
+    kept: int
+    sections: tuple[PreviewSection, ...]
+
+    @property
+    def summary(self) -> str:
+        below = [name for name in self.queues if name != self.by]
+        with_those = f" and {', '.join(below)} below it" if below else ""
+        return f"queue {quoted(self.by)}{with_those}: {plural(self.left, 'pod')} to go, {self.kept} to stay"
 
 
 def previews(inventory: Inventory, queues: QueueObjects, *, names: Iterable[str]) -> list[DrainPreview]:
@@ -76,7 +94,31 @@ def _preview(by: str, names: tuple[str, ...], inventory: Inventory, queues: Queu
     spec = _drain_spec(by, queues)
     pods = [pod for pod in inventory.pods if pod.queue in names]
     budgets = BudgetIndex(_budgets(inventory, frozenset(names), spec))
-    return DrainPreview(by, names, spec, plan(pods, budgets, spec, now=queues.now), queues.now)
+    planned = plan(pods, budgets, spec, now=queues.now)
+    sections = _sections(planned, spec, now=queues.now)
+    return DrainPreview(
+        by=by,
+        queues=names,
+        left=planned.left,
+        kept=len(planned.kept),
+        sections=tuple(PreviewSection(heading, tuple(rows)) for heading, rows in sections if rows),
+    )
+
+
+def _sections(planned: Plan, spec: DrainSpec, *, now: datetime) -> Iterator[tuple[str, list[PreviewRow]]]:
+    waiting = [block for block in planned.blocked if not block.never]
+    blocked = [block for block in planned.blocked if block.never]
+    yield "Goes, in this order", [PreviewRow(_step(unit)) for unit in planned.steps]
+    yield "Waits until its budget allows it", _by_blocker(waiting)
+    yield "Is blocked, for good", _by_blocker(blocked)
+    yield "Stays", [PreviewRow((str(pod), f"by rule {rule}")) for pod, rule in planned.kept]
+    yield "May take long to end", _texts(_slow_pods(planned, spec))
+    yield "Is on its way already", _texts(_terminating(pod, spec, now=now) for pod in planned.leaving)
+    yield "Then", _texts(_at_the_deadline(spec))
+
+
+def _texts(texts: Iterable[str]) -> list[PreviewRow]:
+    return [PreviewRow((text,)) for text in texts]
 
 
 def _drain_spec(by: str, queues: QueueObjects) -> DrainSpec:
@@ -146,30 +188,6 @@ def _is_evicted(pod: RunningPod, specs: Mapping[str, DrainSpec]) -> bool:
     return spec is not None and not pod.leaving and keep_rule(pod, spec) is None
 
 
-def preview_lines(preview: DrainPreview) -> list[str]:
-    """What --dry-run prints."""
-    below = [name for name in preview.queues if name != preview.by]
-    with_those = f" and {', '.join(below)} below it" if below else ""
-    steps, kept = preview.plan.steps, preview.plan.kept
-    waiting = [block for block in preview.plan.blocked if not block.never]
-    blocked = [block for block in preview.plan.blocked if block.never]
-    return [
-        f"queue {quoted(preview.by)}{with_those}: {plural(preview.plan.left, 'pod')} to go, "
-        f"{len(kept)} to stay",
-        *_section("Goes, in this order", Layout().lines([_step(unit) for unit in steps])),
-        *_section("Waits until its budget allows it", _by_blocker(waiting)),
-        *_section("Is blocked, for good", _by_blocker(blocked)),
-        *_section("Stays", Layout().lines([(str(pod), f"by rule {rule}") for pod, rule in kept])),
-        *_section("May take long to end", list(_slow_pods(preview))),
-        *_section("Is on its way already", [_terminating(pod, preview) for pod in preview.plan.leaving]),
-        *_section("Then", list(_at_the_deadline(preview.spec))),
-    ]
-
-
-def _section(heading: str, body: Sequence[str]) -> list[str]:
-    return [f"{_INDENT}{heading}:", *(f"{_INDENT * 2}{line}".rstrip() for line in body)] if body else []
-
-
 def _step(unit: Unit) -> tuple[str, ...]:
     pods = plural(len(unit.pods), "pod") if unit.workload or unit.gang else ""
     bare = "bare: nothing makes it again" if not unit.workload and any(pod.bare for pod in unit.pods) else ""
@@ -177,39 +195,37 @@ def _step(unit: Unit) -> tuple[str, ...]:
     return _VERBS[unit.action], str(unit), priority, pods or bare
 
 
-def _by_blocker(blocks: Sequence[BlockedUnit]) -> list[str]:
+def _by_blocker(blocks: Sequence[BlockedUnit]) -> list[PreviewRow]:
     """Each blocker once, with what it blocks."""
     by_blocker: dict[str, list[BlockedUnit]] = {}
     for block in blocks:
         by_blocker.setdefault(block.blocker, []).append(block)
-    return [line for by, those in by_blocker.items() for line in _blocker(by, those)]
+    return [_blocker(by, those) for by, those in by_blocker.items()]
 
 
-def _blocker(by: str, blocks: Sequence[BlockedUnit]) -> Iterator[str]:
+def _blocker(by: str, blocks: Sequence[BlockedUnit]) -> PreviewRow:
     pods = sum(len(block.unit.pods) for block in blocks)
-    yield f"{printable(by)}, {plural(pods, 'pod')}: {blocker_message(by, blocks[0].message)}"
-    yield from (f"{_INDENT}{block.unit}" for block in blocks)
+    text = f"{printable(by)}, {plural(pods, 'pod')}: {blocker_message(by, blocks[0].message)}"
+    return PreviewRow((text,), blocks=tuple(str(block.unit) for block in blocks))
 
 
-def _slow_pods(preview: DrainPreview) -> Iterator[str]:
+def _slow_pods(planned: Plan, spec: DrainSpec) -> Iterator[str]:
     """Pods that may count as in flight for long, by the server's default limit.
 
     Of many only the first are named.
     """
-    units = (*preview.plan.steps, *(block.unit for block in preview.plan.blocked))
-    pods = [
-        (pod, long_grace_warning(pod, preview.spec, limit=GRACE_LIMIT)) for unit in units for pod in unit.pods
-    ]
+    units = (*planned.steps, *(block.unit for block in planned.blocked))
+    pods = [(pod, long_grace_warning(pod, spec, limit=GRACE_LIMIT)) for unit in units for pod in unit.pods]
     slow = [f"{pod}: {text}" for pod, text in pods if text]
     yield from slow[:_NAMED]
     if len(slow) > _NAMED:
         yield f"and {len(slow) - _NAMED} more"
 
 
-def _terminating(pod: RunningPod, preview: DrainPreview) -> str:
+def _terminating(pod: RunningPod, spec: DrainSpec, *, now: datetime) -> str:
     """With what delays it, where that is known; whether its node is gone is not."""
-    longest = longest_grace(preview.spec, limit=GRACE_LIMIT)
-    delay = delay_of(pod, now=preview.now, longest=longest, gone_nodes=())
+    longest = longest_grace(spec, limit=GRACE_LIMIT)
+    delay = delay_of(pod, now=now, longest=longest, gone_nodes=())
     return f"{pod}: {delay.message}" if delay is not None else str(pod)
 
 
