@@ -36,31 +36,36 @@ def _get_or_none(api: Queues, name: str) -> Object | None:
         return None
 
 
-def read_chain(api: Queues, name: str, *, first: Object | None = None) -> QueueObjects | None:
-    """The queue and its ancestors up to `root`, with one GET each; None where the queue may not be read.
+def read_chain(api: Queues, name: str) -> QueueObjects:
+    """The queue and its ancestors up to `root`, with one GET each; a queue that is not there is left out.
 
-    `first`: the queue itself, where it has been read. A queue that is not there is left out. Not complete
-    where an ancestor may not be read.
+    Raises ForbiddenError where the queue itself may not be read.
     """
-    items: dict[str, Object] = {}
+    try:
+        return read_ancestors(api, api.get(name))
+    except NotFoundError:
+        return QueueObjects((), now=api.now)
+
+
+def read_ancestors(api: Queues, item: Object) -> QueueObjects:
+    """A queue that was read, with its ancestors as they are now.
+
+    An ancestor that is not there is left out. Not complete where one may not be read.
+    """
+    items = {name_of(item): item}
     complete = True
-    next_name: str | None = name
-    while next_name is not None and next_name not in items:
+    while (parent := queue_of(item).parent) is not None and parent not in items:
         try:
-            item = first if first is not None and next_name == name else api.get(next_name)
+            item = api.get(parent)
         except NotFoundError:
             break
         except ForbiddenError:
-            if not items:
-                return None
             complete = False
             break
-        items[next_name] = item
-        next_name = queue_of(item).parent
+        items[parent] = item
     return QueueObjects(items.values(), now=api.now, complete=complete)
 
 
 def read_generations(api: Queues, item: Object) -> ObservedChain:
     """The generations on the chain of a queue that was read; its ancestors are read now."""
-    queues = read_chain(api, name_of(item), first=item)
-    return queues.chain(name_of(item)) if queues is not None else ObservedChain()
+    return read_ancestors(api, item).chain(name_of(item))

@@ -127,13 +127,14 @@ def _idle_reason(item: Object) -> str:
     return "spec.replicas is 0, so it makes no pods" if spec_of(item).get("replicas") == 0 else ""
 
 
-def records(chain: QueueObjects) -> ObservedQueues:
-    """The chain of a queue as the rules take it."""
-    items = chain.items.values()
+def observed_chain(name: str, queues: QueueObjects) -> ObservedQueues:
+    """The chain of a queue as the rules take it. `queues`: with others or without."""
+    chain = queues.tree.chain(name).queues if name in queues.tree else ()
+    items = [queues.items[queue.name] for queue in chain if queue.name in queues.items]
     return ObservedQueues(
-        tree=chain.tree,
-        records={name_of(item): _record(item, chain=chain.chain(name_of(item))) for item in items},
-        now=chain.now,
+        tree=queues.tree,
+        records={name_of(item): _record(item, chain=queues.chain(name_of(item))) for item in items},
+        now=queues.now,
     )
 
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kubectl_queue.access.object_reader import ObjectReader
-from kubectl_queue.access.queue_reader import read_chain
+from kubectl_queue.access.queue_reader import read_ancestors, read_chain
 from kubectl_queue.cli.flags import checked_name
 from kubectl_queue.cli.suggestions import close_matches, with_suggestions
 from kubectl_queue.errors import ForbiddenError, KindMissingError, NotFoundError, UsageError
@@ -89,7 +89,7 @@ class PolicyExplainer:
     def _queue(self, name: str) -> PolicyExplanation:
         with with_suggestions(self._session.api, name):
             item = self._session.api.get(name)
-        chain = self._chain(name, first=item)
+        chain = read_ancestors(self._session.api, item)
         subject = PolicyExplanation(kind=QUEUE.kind, name=name, queue=name, summary=f"queue {quoted(name)}")
         return self._explanation(subject, self._resolve(chain, name), chain)
 
@@ -106,7 +106,7 @@ class PolicyExplainer:
         if not subject.queue:
             why = "is of no queue" if membership is None else "waits for its PodGroup, which names its queue"
             return replace(subject, summary=f"{subject.summary} {why}: no policy counts for it")
-        chain = self._chain(subject.queue)
+        chain = read_chain(self._session.api, subject.queue)
         job, named_by, notes = self._job_policy(item)
         node = str(spec_of(item).get("nodeName") or "")
         if node:
@@ -118,12 +118,6 @@ class PolicyExplainer:
             facts=PodFacts(resources=_requested_resources(item), scored=_is_scored(item)),
             job=named_by,
         )
-
-    def _chain(self, queue: str, *, first: Object | None = None) -> QueueObjects:
-        """The queue, if it is there, and those above. Raises ForbiddenError where it may not be read."""
-        api = self._session.api
-        chain = read_chain(api, queue, first=first)
-        return chain if chain is not None else QueueObjects([api.get(queue)], now=api.now, complete=False)
 
     def _resolve(self, chain: QueueObjects, queue: str, *, job: str = "") -> Resolution:
         queues = chain.tree.chain(queue).queues if queue in chain.tree else ()

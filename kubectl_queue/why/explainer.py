@@ -11,18 +11,19 @@ Promises
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import quote
 
-import msgspec
+from msgspec.structs import replace
 
-from kubectl_queue.access.client import ApiClient
+from kubectl_queue.access.client import ApiClient, Queues
 from kubectl_queue.access.object_reader import ObjectReader
-from kubectl_queue.access.queue_reader import read_chain, read_queues
+from kubectl_queue.access.queue_reader import read_ancestors, read_chain, read_queues
 from kubectl_queue.access.responses import Request
 from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.errors import ForbiddenError
-from kubectl_queue.objects.explained import object_reference, records, subject
+from kubectl_queue.objects.explained import object_reference, observed_chain, subject
 from kubectl_queue.objects.fields import (
     Object,
     controller_of,
@@ -30,7 +31,7 @@ from kubectl_queue.objects.fields import (
     value_at,
 )
 from kubectl_queue.objects.types import NAMESPACE, QUEUE, Type, type_of_owner
-from kubectl_queue.session import Session
+from kubectl_queue.views.why import Answer, Event, explain_queue
 from kubectl_queue.why.membership import Owners, membership_of, queue_of_namespace
 from kubectl_queue.why.targets import Target
 from queues.membership import Source
@@ -47,25 +48,6 @@ from queues.why.explanation import (
 _MAX_OWNERS = 8
 
 
-class Event(msgspec.Struct, frozen=True):
-    """`at`: when it last happened (RFC 3339)."""
-
-    reason: str
-    message: str
-    at: str
-
-
-class Answer(NamedTuple):
-    """An explanation. `draining`: the queues whose drain it reports, that of the object first.
-
-    `events`: of the object, newest first, where its queue may not be read.
-    """
-
-    explanation: Explanation
-    draining: Sequence[Object] = ()
-    events: Sequence[Event] = ()
-
-
 class _Owner(NamedTuple):
     """An owner; `type` is None for a kind that is not known, `item` where it may not be read."""
 
@@ -77,20 +59,21 @@ class _Owner(NamedTuple):
 class Explainer:
     """For one command."""
 
-    def __init__(self, session: Session, *, namespace: str) -> None:
-        self._session = session
-        self._objects = ObjectReader(session.client)
+    def __init__(self, client: ApiClient, api: Queues, *, namespace: str) -> None:
+        self._client = client
+        self._api = api
+        self._objects = ObjectReader(client)
         self._namespace = namespace
 
     def explain(self, target: Target) -> Answer:
         """Explain one object. Raises the server's error where it cannot be read."""
-        item = self._read(target)
+        if target.type is QUEUE:
+            return self._explain_queue(target.name)
+        item = self._objects.get(target.type, target.name, namespace=self._namespace)
         owners = tuple(self._owners(item))
         membership = membership_of(target.type, item, owners=_read_owners(owners), objects=self._objects)
         queue = membership.queue if membership else None
-        first = item if target.type is QUEUE else None
-        chain = read_chain(self._session.api, queue, first=first) if queue else None
-        queues = records(chain) if chain is not None else None
+        queues = self._observed_chain(queue) if queue else None
         explained = subject(
             target.type,
             item,
@@ -102,15 +85,22 @@ class Explainer:
         drains = queue and queues is not None and queues.verdict(queue).drains
         return Answer(
             explanation,
-            draining=self._draining(target.type, str(queue)) if drains else (),
+            draining=self._draining(str(queue))[:1] if drains else (),
             events=self._events(item, explanation) if explanation.outcome is Outcome.UNREAD else (),
         )
 
-    def _read(self, target: Target) -> Object:
-        if target.type is not QUEUE:
-            return self._objects.get(target.type, target.name, namespace=self._namespace)
-        with with_suggestions(self._session.api, target.name):
-            return self._session.api.get(target.name)
+    def _observed_chain(self, queue: str) -> ObservedQueues | None:
+        """None where the queue may not be read."""
+        with suppress(ForbiddenError):
+            return observed_chain(queue, read_chain(self._api, queue))
+        return None
+
+    def _explain_queue(self, name: str) -> Answer:
+        with with_suggestions(self._api, name):
+            item = self._api.get(name)
+        owners = tuple(owner.reference for owner in self._owners(item))
+        answer = explain_queue(name, read_ancestors(self._api, item), owners=owners)
+        return replace(answer, draining=self._draining(name)) if answer.draining else answer
 
     def _owners(self, item: Object) -> Iterator[_Owner]:
         """The owners above each other, nearest first."""
@@ -152,14 +142,12 @@ class Explainer:
     def _events(self, item: Object, explanation: Explanation) -> Sequence[Event]:
         """Those that say more than the explanation, which has the pod's own condition."""
         notes = "\n".join(explanation.notes)
-        return [event for event in read_events(self._session.client, item) if event.message not in notes]
+        return [event for event in read_events(self._client, item) if event.message not in notes]
 
-    def _draining(self, kind: Type, queue: str) -> Sequence[Object]:
-        """The queue of the object; for a queue itself, with those below it."""
-        queues = read_queues(self._session.api, [queue])
-        if queue not in queues.items:
-            return ()
-        return queues.from_top(queue) if kind is QUEUE else [queues.items[queue]]
+    def _draining(self, queue: str) -> Sequence[Object]:
+        """The queue first, then those below it."""
+        queues = read_queues(self._api, [queue])
+        return queues.from_top(queue) if queue in queues.items else ()
 
 
 def _read_owners(owners: Sequence[_Owner]) -> Owners:

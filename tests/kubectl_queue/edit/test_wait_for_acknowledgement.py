@@ -13,7 +13,7 @@ from kubectl_queue.access.queue_reader import read_chain, read_generations
 from kubectl_queue.commands.tree import draw
 from kubectl_queue.edit.wait import PollTimer, progress_now, wait
 from kubectl_queue.errors import ForbiddenError, NotFoundError, SilentError, WaitTimeout
-from kubectl_queue.objects.explained import records
+from kubectl_queue.objects.explained import observed_chain
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.objects.queues import QueueObjects, stop_acknowledgement
 from kubectl_queue.views.acknowledgement import AcknowledgementWait, WaitCondition
@@ -194,9 +194,8 @@ def test_the_time_out_names_what_the_acknowledgement_waits_for() -> None:
 def why(queue: Object, *others: Object) -> tuple[str, ...]:
     queues_read = ReadQueues(queue, *others)
     chain = read_chain(cast("Queues", queues_read), "b")
-    assert chain is not None
     subject = ObservedObject(ref=ObjectRef("Deployment", "d", "ns"))
-    return explain(subject, ExplainedMembership(queue="b"), queues=records(chain)).notes
+    return explain(subject, ExplainedMembership(queue="b"), queues=observed_chain("b", chain)).notes
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kubectl_queue.commands.why import lines
-from kubectl_queue.why.explainer import Event, latest_events
+from kubectl_queue.views.why import Event
+from kubectl_queue.why.explainer import latest_events
 from queues.why.explanation import Explanation, ObjectRef, Outcome
 from tests.support.plugin.harness import NOW
 
