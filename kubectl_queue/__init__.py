@@ -12,7 +12,8 @@ Every verb goes this way
 |-------------------------------------|----------------------------------------------------------------------|
 | list, get                           | `commands.get`, `output.tables`                                      |
 | tree                                | `commands.tree`, `views.queue_tree`                                  |
-| why                                 | `commands.why`, `why.targets`, `why.explainer`, `why.membership`     |
+| why                                 | `commands.why`, `why.targets`, `why.explainer`, `why.membership`,    |
+|                                     | `views.why`                                                          |
 | policy                              | `commands.policy`, `policies.config_map`, `policies.manifest_check`, |
 |                                     | `policies.explainer`                                                 |
 | history, create, delete, version    | the file of its name in `commands/`                                  |

@@ -27,7 +27,7 @@ from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.drain.inventory import InventoryReader
 from kubectl_queue.drain.spec_flags import FLAGS, drain_fields
 from kubectl_queue.edit.editor import QueueEditor
-from kubectl_queue.edit.operation import apply_patch
+from kubectl_queue.edit.preview import edited
 from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
 from kubectl_queue.objects.queues import QueueObjects
@@ -82,7 +82,7 @@ def _confirm_bare_pods(
     session: Session, operation: StopPolicyOperation, queues: QueueObjects, *, names: Sequence[str]
 ) -> None:
     """Raises QueueError unless no bare pod would be evicted, or the user agrees."""
-    after = _edited(operation, queues, names)
+    after = edited(operation, names, queues)
     if not may_evict_more_bare_pods(before=queues, after=after):
         return
     try:
@@ -101,19 +101,6 @@ def _confirm_bare_pods(
         )
     if not answer:
         raise QueueError("nothing was changed")
-
-
-def _edited(operation: StopPolicyOperation, queues: QueueObjects, names: Sequence[str]) -> QueueObjects:
-    """The queues as they would be; one that cannot be edited fails later, when it is edited."""
-    for name in names:
-        item = queues.items.get(name)
-        try:
-            patch = operation.decide(item=item, queues=queues).patch if item is not None else {}
-        except QueueError:
-            continue
-        if item is not None and patch:
-            queues = queues.with_item(apply_patch(item, {"spec": patch}), now=queues.now)
-    return queues
 
 
 def _bare_pod_lines(pods: Sequence[RunningPod]) -> list[str]:
