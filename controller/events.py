@@ -25,7 +25,7 @@ from cluster.objects import Condition, QueueObject, QueueStatus
 from cluster.recorder import EventRecorder
 from controller.context import ControllerContext, queue_subject
 from queues import well_known
-from queues.drain.progress import DRAINED, DrainProgress
+from queues.drain.progress import DRAINED, DrainedReason
 from queues.status.changes import describe_change, new_changes, parse_history
 from queues.status.conditions import ACTIVE
 from queues.status.parent_cycles import Cycle, cycle_text, find_cycles
@@ -38,10 +38,10 @@ INHERITED_KEY = "inherited by queues"
 #: The same of events that a change of the scheduling policies brings: they take none from those of stops.
 POLICY_KEY = "scheduling policies"
 DRAIN_EVENTS: Mapping[str, str] = {
-    DrainProgress.DRAINING: "DrainBegun",
-    DrainProgress.DRAINED: "DrainEnded",
-    DrainProgress.BLOCKED: "DrainBlocked",
-    DrainProgress.OVERDUE: "DrainOverdue",
+    DrainedReason.DRAINING: "DrainBegun",
+    DrainedReason.DRAINED: "DrainEnded",
+    DrainedReason.BLOCKED: "DrainBlocked",
+    DrainedReason.OVERDUE: "DrainOverdue",
 }
 
 
@@ -91,7 +91,7 @@ def queue_events(before: QueueStatus, after: QueueStatus, *, drains_itself: bool
     drained, drained_before = after.condition(DRAINED), before.condition(DRAINED)
     if drained and (drained_before is None or drained_before.reason != drained.reason):
         reason = DRAIN_EVENTS.get(drained.reason, "DrainChanged")
-        warning = drained.reason in {DrainProgress.BLOCKED, DrainProgress.OVERDUE}
+        warning = drained.reason in {DrainedReason.BLOCKED, DrainedReason.OVERDUE}
         yield QueueEvent(reason, drained.message, not drains_itself, warning)
     active = after.condition(ACTIVE)
     if active and is_active_news(before.condition(ACTIVE), active):

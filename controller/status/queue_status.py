@@ -26,7 +26,7 @@ from cluster.objects import QueueObject, QueueStatus, StopStatus
 from controller.status.conditions import updated_conditions, wire_conditions
 from queues import well_known
 from queues.apimachinery.quantities import Amount, format_quantity
-from queues.drain.progress import DRAINED, DrainProgress
+from queues.drain.progress import DRAINED, DrainedReason
 from queues.status.changes import parse_history
 from queues.status.closing import ClosingStatus, closing_fields
 from queues.status.conditions import (
@@ -162,7 +162,7 @@ def _drained_condition(condition: DerivedCondition, confirmed: Confirmed) -> Der
     if not condition.status or (confirmed.acknowledged and not confirmed.unlabelled):
         return condition
     missing = confirmed.unlabelled if confirmed.acknowledged else "the stop is not acknowledged yet"
-    return DerivedCondition(condition.type, False, DrainProgress.DRAINING.value, missing)
+    return DerivedCondition(condition.type, False, DrainedReason.DRAINING.value, missing)
 
 
 def counts(counted: Counted, *, schedules: bool, quota: Collection[str] = frozenset()) -> dict[str, Any]:

@@ -46,8 +46,8 @@ MAX_BLOCKERS, MAX_NAMED = 20, 5
 CONDITION_LIMIT, NAME_LIMIT, NAME_IN_CONDITION, MESSAGE_LIMIT, MIN_MESSAGE = 1024, 360, 120, 500, 100
 
 
-class DrainProgress(StrEnum):
-    """The reasons of the condition."""
+class DrainedReason(StrEnum):
+    """The reasons of the condition Drained."""
 
     DRAINED = "Drained"
     DRAINING = "Draining"
@@ -142,14 +142,14 @@ def drained_condition(queue: str, progress: Iterable[QueueProgress]) -> DerivedC
     parts = list(progress)
     left = sum(each.left for each in parts)
     reason = _drained_reason(parts, left=left)
-    if reason is DrainProgress.DRAINED:
+    if reason is DrainedReason.DRAINED:
         return DerivedCondition(
             DRAINED, True, reason.value, f'no pod of queue "{queue}" runs{_exceptions(parts)}'
         )
     texts = {
-        DrainProgress.DRAINING: f'the pods of queue "{queue}" are being evicted',
-        DrainProgress.BLOCKED: f'pods of queue "{queue}" run that may not be evicted',
-        DrainProgress.OVERDUE: f'pods of queue "{queue}" run past the deadline of its drain, and are kept',
+        DrainedReason.DRAINING: f'the pods of queue "{queue}" are being evicted',
+        DrainedReason.BLOCKED: f'pods of queue "{queue}" run that may not be evicted',
+        DrainedReason.OVERDUE: f'pods of queue "{queue}" run past the deadline of its drain, and are kept',
     }
     text = texts[reason]
     message = truncated(
@@ -247,13 +247,13 @@ def _blocker_order(blocker: Blocker) -> tuple[bool, int, str]:
     return not blocker.never, -blocker.pods, blocker.name
 
 
-def _drained_reason(parts: list[QueueProgress], *, left: int) -> DrainProgress:
+def _drained_reason(parts: list[QueueProgress], *, left: int) -> DrainedReason:
     if not left:
-        return DrainProgress.DRAINED
+        return DrainedReason.DRAINED
     if any(each.overdue for each in parts):
-        return DrainProgress.OVERDUE
+        return DrainedReason.OVERDUE
     waiting = sum(each.blocked + each.delayed for each in parts)
-    return DrainProgress.BLOCKED if left == waiting else DrainProgress.DRAINING
+    return DrainedReason.BLOCKED if left == waiting else DrainedReason.DRAINING
 
 
 def _exceptions(parts: list[QueueProgress]) -> str:

@@ -35,7 +35,7 @@ from queues.drain.progress import (
     MAX_BLOCKERS,
     Blocker,
     DrainCounts,
-    DrainProgress,
+    DrainedReason,
     QueueProgress,
     drain_status,
     drained_condition,
@@ -272,11 +272,11 @@ def test_each_delay_has_its_row() -> None:
 
 # How far a drain is
 
-STANDING: dict[DrainProgress, list[QueueProgress]] = {
-    DrainProgress.DRAINED: [QueueProgress(kept=1)],
-    DrainProgress.DRAINING: [QueueProgress(left=2, blocked=1), QueueProgress(left=1, leaving=1)],
-    DrainProgress.BLOCKED: [QueueProgress(left=2, blocked=2)],
-    DrainProgress.OVERDUE: [QueueProgress(left=2, blocked=2, overdue=True)],
+STANDING: dict[DrainedReason, list[QueueProgress]] = {
+    DrainedReason.DRAINED: [QueueProgress(kept=1)],
+    DrainedReason.DRAINING: [QueueProgress(left=2, blocked=1), QueueProgress(left=1, leaving=1)],
+    DrainedReason.BLOCKED: [QueueProgress(left=2, blocked=2)],
+    DrainedReason.OVERDUE: [QueueProgress(left=2, blocked=2, overdue=True)],
 }
 
 
@@ -285,9 +285,9 @@ def test_each_reason_of_the_condition_has_its_row() -> None:
     rows = tables("How far a drain is")[0]
     told = ruled(queues.drain.progress.__doc__)[0]
     assert plain(rows) == [[row[0], *row[1:]] for row in plain(told)]
-    assert [row[1] for row in rows] == list(DrainProgress)
+    assert [row[1] for row in rows] == list(DrainedReason)
     for row in rows:
-        found = drained_condition("it", STANDING[DrainProgress(row[1])])
+        found = drained_condition("it", STANDING[DrainedReason(row[1])])
         assert [str(found.status), found.reason] == row[:2]
     assert f"Condition `{DRAINED}`" in PAGE
     assert all(f"`{event}`" in PAGE for event in DRAIN_EVENTS.values())

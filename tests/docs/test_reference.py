@@ -19,7 +19,7 @@ from controller.pods.pod_conditions import EVENT_REASONS
 from queues import well_known
 from queues.causes import CauseKind
 from queues.drain.model import DrainAction
-from queues.drain.progress import DRAINED, DrainProgress
+from queues.drain.progress import DRAINED, DrainedReason
 from queues.namespace_selectors import (
     EXPRESSIONS_LIMIT,
     LABELS_LIMIT,
@@ -170,7 +170,7 @@ def test_each_metric_has_its_labels() -> None:
 def test_conditions_have_known_reasons() -> None:
     """The table of conditions names only causes that verdicts have, and the two good ones; of drains, all."""
     drained = [row[1:3] for row in rows("Conditions") if row[0] == DRAINED]
-    assert drained == [[str(one is DrainProgress.DRAINED), one.value] for one in DrainProgress]
+    assert drained == [[str(one is DrainedReason.DRAINED), one.value] for one in DrainedReason]
     others = {row[2] for row in rows("Conditions") if row[0] not in {DRAINED, POLICY_RESOLVED}}
     withdrawn = not_acknowledged_condition(verdict("root", tree=Tree({}), live=False, now=datetime.now(UTC)))
     assert others <= {*CauseKind, "Open", "Ready", withdrawn.reason}

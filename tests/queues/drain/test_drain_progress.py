@@ -16,7 +16,7 @@ from queues.drain.progress import (
     NAME_LIMIT,
     Blocker,
     DrainCounts,
-    DrainProgress,
+    DrainedReason,
     QueueProgress,
     drain_status,
     drained_condition,
@@ -109,7 +109,7 @@ def test_a_pod_of_another_namespace_keeps_no_queue_from_drained(foreign: Running
     found = planned([foreign])
     assert found.steps or found.leaving
     assert condition_of(found) == (
-        DrainProgress.DRAINED,
+        DrainedReason.DRAINED,
         'no pod of queue "q" runs but 1 of namespaces that it does not select',
     )
 
@@ -118,7 +118,7 @@ def test_a_budget_that_keeps_pods_of_another_namespace_blocks_no_other() -> None
     keeps = budget("keeps", namespace=FAR, desired=3, healthy=3, outside=0)
     found = planned(FOREIGN, keeps)
     assert len(found.blocked) == 3
-    assert condition_of(found)[0] == DrainProgress.DRAINED
+    assert condition_of(found)[0] == DrainedReason.DRAINED
     assert progress_of(found) == QueueProgress(not_selected=3)
 
 
@@ -131,7 +131,7 @@ def test_the_queues_own_pods_are_counted_beside_them() -> None:
     found = planned([*pods(2), *FOREIGN])
     report = progress_of(found)
     assert (report.left, report.not_selected) == (2, 3)
-    assert condition_of(found)[0] == DrainProgress.DRAINING
+    assert condition_of(found)[0] == DrainedReason.DRAINING
 
 
 def test_a_queue_that_selects_all_namespaces_counts_all_pods() -> None:
@@ -181,13 +181,13 @@ def test_a_queue_with_only_delayed_pods_left_is_blocked_and_names_them() -> None
     found = drained_condition(
         "q", progress_by_queue(Plan(leaving=tuple(slow)), ["q"], delays=delays(*slow)).values()
     )
-    assert found.reason == DrainProgress.BLOCKED
+    assert found.reason == DrainedReason.BLOCKED
     assert "pod lab/p0 and 1 more of its namespace blocks 2 pods: it has until" in found.message
     fresh = replace(slow[0], uid="fresh", termination=None)
     found = drained_condition(
         "q", progress_by_queue(Plan(leaving=(*slow, fresh)), ["q"], delays=delays(*slow)).values()
     )
-    assert found.reason == DrainProgress.DRAINING
+    assert found.reason == DrainedReason.DRAINING
 
 
 # Long names
