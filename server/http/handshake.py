@@ -172,7 +172,6 @@ class Handshake(asyncio.Protocol):
         self._listener = listener
         self._certificate = listener.certificate
         self._loop = loop
-        self._received = b""
         self._address = ""
         self._client_ca_version = 0
         context.connections.add(self)
@@ -191,12 +190,6 @@ class Handshake(asyncio.Protocol):
 
     def unsent_bytes(self) -> int:
         return 0
-
-    # The loop calls this.
-
-    def data_received(self, data: bytes) -> None:
-        """These bytes came with the end of the handshake."""
-        self._received += data
 
     # The TLS connection calls this.
 
@@ -222,12 +215,11 @@ class Handshake(asyncio.Protocol):
         if transport.is_closing():
             return
         connection = self._connection(transport, plain)
-        transport.set_protocol(connection)
+        transport.set_protocol(connection)  # before uvloop hands out what came with the end of the handshake
         connection.connection_made(transport)
-        received = early.received if transport is plain else self._received
-        if received:
-            connection.data_received(received)
         if transport is plain:
+            if early.received:
+                connection.data_received(early.received)
             plain.resume_reading()
 
     async def _secure(self, plain: asyncio.Transport, received: bytes) -> asyncio.Transport:

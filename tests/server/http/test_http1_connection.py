@@ -1,92 +1,53 @@
-"""A caller whose slice of time ends in the middle of its work loses nothing by it."""
+"""One connection over HTTP/1.1: slices of time, and clients that read slowly."""
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-import logging
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
-from server.http.base_connection import READ_AHEAD, ConnectionContext
-from server.http.connection_table import ConnectionTable, Phase
+from server.http.base_connection import READ_AHEAD, WRITTEN_AT_ONCE
+from server.http.connection_table import Phase
 from server.http.http1_connection import Http1Connection
-from server.http.large_bodies import LargeBodies
-from server.http.limits import Limits
-from server.http.refusals import Refusals
-from server.http.run_queue import RunQueue
+from server.http.limits import SLOW_READER_FACTOR
+from tests.support.http.lone_connection import Alone
 
-
-class RecordingTransport(asyncio.Transport):
-    """Takes everything at once, and keeps it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.reading = [True]
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += bytes(data)
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def is_closing(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        """It is never asked whether it did."""
-
-    def pause_reading(self) -> None:
-        self.reading.append(False)
-
-    def resume_reading(self) -> None:
-        self.reading.append(True)
-
-
-def context_where_every_slice_ends_at_once(turns: list[Any]) -> ConnectionContext:
-    seconds = itertools.count()
-    return ConnectionContext(
-        app=lambda environ, start_response: [],
-        limits=Limits(),
-        connections=ConnectionTable(limits=Limits(), clock=lambda: 0.0),
-        base_environ={},
-        log=logging.getLogger("test"),
-        run_queue=RunQueue(call_soon=turns.append, clock=lambda: float(next(seconds))),
-        large_bodies=LargeBodies(call_soon_threadsafe=turns.append),
-        refusals=Refusals(
-            count=lambda _path, _status: None, log=logging.getLogger("test"), clock=lambda: 0.0
-        ),
-        clock=lambda: 0.0,
-        perf_counter=lambda: float(next(seconds)),
-    )
+TOO_LARGE = b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n"
 
 
 def test_an_error_found_at_the_end_of_a_slice_is_sent() -> None:
-    turns: list[Any] = []
-    context = context_where_every_slice_ends_at_once(turns)
-    transport = RecordingTransport()
-    connection = Http1Connection(context=context, environ={}, socket_transport=transport)
-    context.connections.set_phase(connection, Phase.HANDSHAKE)
-    connection.connection_made(transport)
-    connection.data_received(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n")
-    while turns:
-        cast(Any, turns.pop(0))()
-    assert transport.written.startswith(b"HTTP/1.1 413 ")
+    """A caller whose slice of time ends in the middle of its work loses nothing by it."""
+    alone = Alone()
+    alone.receive(alone.open(Http1Connection), TOO_LARGE)
+    assert alone.transport.written.startswith(b"HTTP/1.1 413 ")
 
 
 def test_after_a_refusal_what_still_comes_is_read_and_dropped() -> None:
     """Or the client could not finish its request to read the refusal, nor would its close be seen."""
-    turns: list[Any] = []
-    context = context_where_every_slice_ends_at_once(turns)
-    transport = RecordingTransport()
-    connection = Http1Connection(context=context, environ={}, socket_transport=transport)
-    context.connections.set_phase(connection, Phase.HANDSHAKE)
-    connection.connection_made(transport)
-    head = b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n"
-    connection.data_received(head + b"x" * (4 * READ_AHEAD))
-    while turns:
-        cast(Any, turns.pop(0))()
-    assert transport.written.startswith(b"HTTP/1.1 413 ")
-    assert context.connections.phase(connection) is Phase.LINGERING
+    alone = Alone()
+    connection = alone.open(Http1Connection)
+    alone.receive(connection, TOO_LARGE + b"x" * (4 * READ_AHEAD))
+    assert alone.transport.written.startswith(b"HTTP/1.1 413 ")
+    assert alone.context.connections.phase(connection) is Phase.LINGERING
     connection.data_received(b"x" * (READ_AHEAD + 1))
-    assert (transport.reading, turns) == ([True, False, True], [])
+    assert (alone.transport.reading, alone.turns) == ([True, False, True], [])
+
+
+def test_a_response_that_is_read_slowly_ends_the_connection() -> None:
+    """However often the client takes a piece of it: so long a response may take, and no longer."""
+    alone = Alone(huge)
+    connection = alone.open(Http1Connection)
+    alone.transport.on_write = connection.pause_writing
+    alone.receive(connection, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    longest = SLOW_READER_FACTOR * alone.context.limits.response_timeout
+    sizes = []
+    for alone.now in (longest - 1, longest + 1):
+        assert not alone.transport.aborted
+        connection.resume_writing()
+        sizes.append(len(alone.transport.written))
+    assert alone.transport.aborted
+    assert sizes == [2 * WRITTEN_AT_ONCE] * 2
+
+
+def huge(_: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
+    start("200 OK", [])
+    return [b"x" * (5 * WRITTEN_AT_ONCE)]

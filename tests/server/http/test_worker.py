@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.support.http.served_worker import (
     request,
     seen,
     served,
+    trusting,
 )
 
 #: Bytes: the sockets of a connection do not keep so many, so somebody has to read them.
@@ -259,6 +261,36 @@ def test_a_client_that_disconnects_during_a_request_disturbs_nobody(server: Serv
         leaving.line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
     with server.caller() as other:
         assert other.ask()[0] == 200
+
+
+def test_a_request_that_comes_with_the_end_of_the_handshake_is_answered(server: Served) -> None:
+    """A client may send both in one packet."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = trusting(server.certfile).wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=WAIT) as line:
+        shake_hands(client, line, incoming=incoming, outgoing=outgoing)
+        client.write(request(body=b"early"))
+        line.sendall(outgoing.read())  # the client's Finished as well
+        answer = b""
+        while b"early" not in answer:
+            incoming.write(line.recv(65_536))
+            with suppress(ssl.SSLWantReadError):
+                answer += client.read()
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def shake_hands(
+    client: ssl.SSLObject, line: socket.socket, *, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO
+) -> None:
+    """Until the client has finished; its last flight is not sent."""
+    while True:
+        try:
+            client.do_handshake()
+        except ssl.SSLWantReadError:
+            line.sendall(outgoing.read())
+            incoming.write(line.recv(65_536))
+        else:
+            return
 
 
 def test_plain_http_on_the_tls_port_is_closed(server: Served) -> None:

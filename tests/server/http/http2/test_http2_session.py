@@ -583,3 +583,20 @@ def test_a_caller_that_would_remember_much_makes_us_search_no_more() -> None:
         )
     assert sum(len(one[3]) for one in both.heard()) > 2_000, "each is said anew"
     assert both.words.fields(b"") == {}
+
+
+def test_an_error_of_the_library_ends_the_connection_with_a_goaway(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that it does not raise on purpose."""
+    monkeypatch.setattr(both.session._connection, "receive_data", {}.__getitem__)
+    both.say(both.words.ask(1))
+    assert both.session.closed
+    assert len(only(Kind.GOAWAY, both.heard())) == 1
+
+
+def test_a_trailer_that_is_no_header_ends_only_its_stream(both: Both) -> None:
+    both.say(head(both, 1), frames.headers(1, both.words.headers([(":path", "/other")]), ends=True))
+    assert [stream for _, _, stream, _ in only(Kind.RST_STREAM, both.heard())] == [1]
+    both.say(both.words.ask(3))
+    assert [stream for stream, _ in both.session.ready] == [3]
