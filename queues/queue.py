@@ -1,16 +1,12 @@
-"""The fields of a Queue's `spec` that decide something, and how they are read.
-
-The server and the plugin read a Queue object with the same function, `queue_from_fields`.
-"""
+"""A queue as the rules take it: what its spec asks for. `queues.fields` reads it from a Queue object."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import msgspec
 
-from queues.namespace_selectors import NamespaceSelector, compile_selector
+from queues.namespace_selectors import NamespaceSelector
 from queues.states import Desired, ParkedPods, StopPolicy
 
 ROOT = "root"
@@ -79,54 +75,6 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 #: Stands for `root` until the controller has made it.
 IMPLIED_ROOT = Queue(name=ROOT, parent=None)
-
-#: What the words of a spec mean; absent and empty ones are the default.
-_DESIRED: Mapping[str | None, Desired] = {
-    None: Desired.OPEN,
-    "": Desired.OPEN,
-    **{word.value: word for word in Desired},
-}
-_STOP_POLICIES: Mapping[str | None, StopPolicy] = {
-    None: StopPolicy.NONE,
-    "": StopPolicy.NONE,
-    **{word.value: word for word in StopPolicy},
-}
-_PARKED: Mapping[str | None, ParkedPods] = {word.value: word for word in ParkedPods}
-
-
-def queue_from_fields(  # noqa: PLR0913 - one for each field of the object
-    *,
-    name: str,
-    uid: str,
-    generation: int,
-    parent: str | None,
-    state: str | None,
-    stop_policy: str | None,
-    resume_at: datetime | None,
-    reason: str | None,
-    namespace_selector: object,
-    scheduler_policy: str | None,
-    parked: str | None,
-) -> Queue:
-    """Return the queue for fields of `metadata` and `spec`; None and "" count as absent.
-
-    An unknown word stops the queue, since it cannot be what its author meant: a state counts as Suspended, a
-    stop policy as Hold. One in `parked` counts as absent: nothing is deleted for it. `root` has no parent,
-    whatever is written.
-    """
-    return Queue(
-        name=name,
-        uid=uid,
-        generation=generation,
-        parent=None if name == ROOT else (parent or ROOT),
-        desired=_DESIRED.get(state, Desired.SUSPENDED),
-        stop_policy=_STOP_POLICIES.get(stop_policy, StopPolicy.HOLD),
-        resume_at=resume_at,
-        reason=reason or "",
-        namespace_selector=None if namespace_selector is None else compile_selector(namespace_selector),
-        scheduler_policy=scheduler_policy or "",
-        parked=_PARKED.get(parked),
-    )
 
 
 def with_placement(queue: Queue, *, before: Queue | None) -> Queue:

@@ -5,7 +5,7 @@ Invariants
 - `version` is set after the snapshot with all changes up to it is published. An object is in `objects` only
   after its snapshot is published: a reader that sees a generation there gets a snapshot that has it.
 - An object older than the stored one is dropped.
-- An unknown word in a spec stops the queue (`queues.queue.queue_from_fields`).
+- An unknown word in a spec stops the queue (`queues.fields.reading`).
 - What a queue lends to others (`lending`) is parsed once, when the queue is stored.
 
 Threads: the reflector of queues writes. Any thread reads, and may publish a snapshot of another moment.
@@ -16,12 +16,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
+from operator import attrgetter
 
 import msgspec
 
-from cluster.objects import QueueObject
+from cluster.objects import QueueObject, QueueSpec
 from queues.admission.resource_validation import Amounts, quota_of
-from queues.queue import Queue, queue_from_fields, with_placement
+from queues.fields.reading import READ, read_queue
+from queues.queue import Queue, with_placement
 from queues.snapshot import QueueDecision, QueueSnapshot, decision_for_namespace
 from queues.tree import Tree
 
@@ -40,6 +42,10 @@ class Lending(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
 
 
+#: Where the decoded spec has each field.
+_DECODED = {field.encode_name: field.name for field in msgspec.structs.fields(QueueSpec)}
+#: The values of the fields that the rules read.
+_values = attrgetter(*(_DECODED[name] for name in READ))
 #: Of a queue that does not exist, or says nothing.
 NO_LENDING = Lending()
 
@@ -166,20 +172,8 @@ class QueueCache:
 
 def queue_from_object(obj: QueueObject) -> Queue:
     """Convert a stored Queue into the value that the rules read."""
-    meta, spec = obj.metadata, obj.spec
-    return queue_from_fields(
-        name=meta.name,
-        uid=meta.uid,
-        generation=meta.generation,
-        parent=spec.parent,
-        state=spec.state,
-        stop_policy=spec.stop_policy,
-        resume_at=spec.resume_at,
-        reason=spec.reason,
-        namespace_selector=spec.namespace_selector,
-        scheduler_policy=spec.scheduler_policy if isinstance(spec.scheduler_policy, str) else None,
-        parked=spec.parked if isinstance(spec.parked, str) else None,
-    )
+    meta = obj.metadata
+    return read_queue(meta.name, uid=meta.uid, generation=meta.generation, values=_values(obj.spec))
 
 
 def lending_from_object(obj: QueueObject) -> Lending:

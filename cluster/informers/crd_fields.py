@@ -30,6 +30,7 @@ from cluster.api.client import Client, decode_response
 from cluster.decoding import LenientReader
 from cluster.exceptions import NotFound
 from cluster.objects import Command, Metadata, PodGroup, QueueObject
+from queues.fields.drain import DRAIN_FIELDS
 
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 REMEDY = "apply ours again with: kubectl apply --server-side --force-conflicts -k manifests/crds"
@@ -53,11 +54,9 @@ class RequiredFields(msgspec.Struct, frozen=True):
     more: Mapping[tuple[str, ...], tuple[str, ...]] = {}
 
 
-#: Read by `queues.drain.model`, and written by `queues.drain.progress`.
+#: Those of the spec are read by `queues.drain.model`, those of the status written by `queues.drain.progress`.
 _DRAIN = {
-    ("spec", "drain"): (
-        *("rate", "inFlight", "barePods", "keep", "deadline", "afterDeadline", "gracePeriodSeconds"),
-    ),
+    ("spec", "drain"): tuple(row.name for row in DRAIN_FIELDS),
     ("status", "drain"): (
         *("since", "evicted", "suspended", "deleted", "left", "leaving", "kept", "blocked", "blockers"),
     ),

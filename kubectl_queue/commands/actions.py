@@ -28,6 +28,7 @@ from kubectl_queue.errors import UsageError
 from kubectl_queue.objects.fields import name_of
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.session import Session
+from queues.fields.table import BY_NAME
 from queues.queue import ROOT
 from queues.states import Action, ParkedPods, State, StopPolicy
 
@@ -168,8 +169,8 @@ STOP_FLAGS = (
         read=_parked_or_none,
         value="|".join(_PARKED_WORDS),
         help=(
-            "What becomes of pods that wait without a gate: Recreate has their controllers create them again "
-            f"with it; {NONE}: as the queue above says. It stays when the stop ends. For a queue that is "
+            f"{BY_NAME['parked'].help} Recreate has their controllers create them again with it; "
+            f"{NONE}: as the queue above says. It stays when the stop ends. For a queue that is "
             "stopped already, repeat the command that stopped it."
         ),
     ),

@@ -31,60 +31,49 @@ from kubectl_queue.objects.fields import Object, name_of, status_of
 from kubectl_queue.output.formats import Reporter
 from kubectl_queue.session import Session
 from kubectl_queue.views.acknowledgement import acknowledgement_wait
+from queues.fields.table import BY_NAME
 from queues.states import Action, Desired, ParkedPods, StopPolicy
 
 _COMMAND = "kubectl queue create"
-_IDLE = "Nothing acts on it yet."
-_NO_LIMIT = "It limits nothing yet."
-_RECLAIM = "by a policy with reclaim"
 
 
-def _resources(name: str, help: str) -> Flag:
-    return Flag(name=name, help=help, default=None, read=values.parse_resources, value="cpu=4,memory=8Gi")
+def _help(field: str) -> str:
+    return BY_NAME[field].help
+
+
+def _resources(field: str) -> Flag:
+    return Flag(
+        name=field, help=_help(field), default=None, read=values.parse_resources, value="cpu=4,memory=8Gi"
+    )
 
 
 #: Flags that set one field of `spec`, by the field's name.
 _FIELDS: Mapping[str, Flag] = {
-    "parent": Flag(name="parent", value="NAME", help="The queue above it; root if not given."),
+    "parent": Flag(name="parent", value="NAME", help=_help("parent")),
     "namespaceSelector": Flag(
         name="namespace-selector",
         default=None,
         read=selecting.parse_namespace_selector,
         value="SELECTOR",
-        help="The namespaces that may use it and those below it, by their labels, e.g. team=a; else all.",
+        help=f"{_help('namespaceSelector')} E.g. team=a; all if not given.",
     ),
-    "weight": int_flag("weight", f"Share beside siblings, 1 if not given. {_IDLE}"),
-    "priority": int_flag(
-        "priority",
-        f"Queues with a lower one may not evict its pods ({_RECLAIM}). It does not order queues yet.",
-    ),
-    "state": choice_flag(
-        "state", "The desired state, Open if not given.", among=[word.value for word in Desired]
-    ),
-    "stopPolicy": choice_flag("stop-policy", "None if not given.", among=[word.value for word in StopPolicy]),
-    "reason": Flag(name="reason", help="Why it is stopped from the start."),
-    "parked": choice_flag(
-        "parked",
-        "What becomes of pods that wait without a gate when it is stopped; else that of the queue above it.",
-        among=[word.value for word in ParkedPods],
-    ),
-    "reclaimable": bool_flag("reclaimable", f"Whether other queues may evict its pods ({_RECLAIM})."),
-    "capability": _resources("capability", f"What the queue and those below it may use at most. {_NO_LIMIT}"),
-    "deserved": _resources(
-        "deserved", f"What it may count on: others may evict what is above it ({_RECLAIM}). {_NO_LIMIT}"
-    ),
-    "guarantee": _resources("guarantee", f"What others leave it when they evict ({_RECLAIM}). {_NO_LIMIT}"),
+    "weight": int_flag("weight", _help("weight")),
+    "priority": int_flag("priority", _help("priority")),
+    "state": choice_flag("state", _help("state"), among=[word.value for word in Desired]),
+    "stopPolicy": choice_flag("stop-policy", _help("stopPolicy"), among=[word.value for word in StopPolicy]),
+    "reason": Flag(name="reason", help=_help("reason")),
+    "parked": choice_flag("parked", _help("parked"), among=[word.value for word in ParkedPods]),
+    "reclaimable": bool_flag("reclaimable", _help("reclaimable")),
+    "capability": _resources("capability"),
+    "deserved": _resources("deserved"),
+    "guarantee": _resources("guarantee"),
     "schedulerPolicy": Flag(
         name="scheduler-policy",
         value="NAME",
-        help="The scheduling policy of its jobs; else that of the nearest queue above, else the global one.",
+        help=_help("schedulerPolicy"),
     ),
-    "dequeueStrategy": choice_flag(
-        "dequeue-strategy",
-        f"What happens behind a job that does not fit. {_IDLE}",
-        among=["traverse", "fifo"],
-    ),
-    "type": Flag(name="type", help="Free text to sort queues by."),
+    "dequeueStrategy": choice_flag("dequeue-strategy", _help("dequeueStrategy"), among=["traverse", "fifo"]),
+    "type": Flag(name="type", help=_help("type")),
 }
 
 

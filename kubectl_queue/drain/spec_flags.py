@@ -23,8 +23,10 @@ from kubectl_queue.cli.flags import (
 )
 from kubectl_queue.cli.label_selectors import parse_pod_selector
 from kubectl_queue.errors import UsageError
-from queues.admission.field_validation import INT32, field_refusal
+from queues.admission.field_validation import field_refusal
 from queues.apimachinery.timestamps import rfc3339
+from queues.fields.checks import INT32
+from queues.fields.drain import DRAIN_FIELDS
 
 _RATE = re.compile(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
@@ -98,13 +100,14 @@ def _removable(name: str, read: Callable[[str], Any], *, value: str, help: str) 
     return Flag(name=name, default=None, read=read_or_none, value=value, help=help)
 
 
+_HELP = {row.name: row.help for row in DRAIN_FIELDS}
 #: The flag that sets each field.
 FLAGS: Mapping[str, Flag] = {
     "keep": _removable(
         "keep",
         parse_pod_selector,
         value="SELECTOR",
-        help="Pods that are to stay, by their labels, e.g. app=db,tier!=web; none: all go.",
+        help=f"{_HELP['keep']} E.g. app=db,tier!=web; {NONE}: all go.",
     ),
     "barePods": bool_flag(
         "keep-bare-pods", "Pods without a controller are to stay; nothing would make them again."
@@ -113,23 +116,20 @@ FLAGS: Mapping[str, Flag] = {
         "rate",
         _rate,
         value="N",
-        help="Evictions a second, at most, e.g. 0.5 or 20; none: no limit of its own.",
+        help=f"{_HELP['rate']} E.g. 0.5 or 20; {NONE}: no limit of its own.",
     ),
     "inFlight": _removable(
         "in-flight",
         _in_flight,
         value="N",
-        help="Pods on their way out at a time, at most; none: no limit of its own.",
+        help=f"{_HELP['inFlight']} {NONE}: no limit of its own.",
     ),
     "deadline": Flag(
         name="deadline",
         default=None,
         read=_deadline,
         value="TIME|DURATION",
-        help=(
-            "From when on nothing is evicted any more, e.g. 2h, 18:30 (in your zone) or "
-            f"2030-01-31T18:30:00Z; {NONE}: never."
-        ),
+        help=(f"{_HELP['deadline']} E.g. 2h, 18:30 (in your zone) or 2030-01-31T18:30:00Z; {NONE}: never."),
     ),
     "afterDeadline": bool_flag(
         "delete-after-deadline", "What is left at the deadline is deleted, whatever its budgets say."
@@ -138,7 +138,7 @@ FLAGS: Mapping[str, Flag] = {
         "grace-period",
         _grace,
         value="SECONDS",
-        help="Seconds that a pod has to end, also one that is being deleted already; none: its own.",
+        help=f"{_HELP['gracePeriodSeconds']} {NONE}: its own.",
     ),
 }
 

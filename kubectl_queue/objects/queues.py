@@ -4,7 +4,7 @@ Read in this order: functions of one object (status, conditions, history); `Queu
 were read at one moment, with the decisions of the rules on them. `access.queue_reader` reads them.
 
 Promises
-- A spec is read as the server reads it (`queues.queue.queue_from_fields`).
+- A spec is read as the server reads it (`queues.fields.reading`).
 - Where the user may not list queues, a `QueueObjects` is not `complete`: ancestors that were not read count
   as Open, and no message mentions them.
 """
@@ -22,7 +22,8 @@ import msgspec
 from kubectl_queue.objects.fields import Object, condition_of, generation_of, name_of, spec_of, status_of
 from queues import well_known
 from queues.apimachinery.conversion import Converter
-from queues.queue import ROOT, Queue, queue_from_fields
+from queues.fields.reading import READ, read_queue
+from queues.queue import ROOT, Queue
 from queues.snapshot import QueueSnapshot
 from queues.states import State, own_state
 from queues.status.changes import Change
@@ -37,7 +38,6 @@ from queues.status.stop_status import (
 from queues.tree import Tree
 
 _change = Converter[Change](Change)
-_timestamp = Converter[datetime](datetime)
 
 
 def may_be_live(item: Object) -> bool:
@@ -166,31 +166,9 @@ class QueueObjects:
 
 def queue_of(item: Object) -> Queue:
     """The queue as the rules take it; a field that cannot be read counts as absent, as on the server."""
-    metadata, spec = item["metadata"], spec_of(item)
-    return queue_from_fields(
-        name=name_of(item),
-        uid=str(metadata.get("uid", "")),
-        generation=generation_of(item),
-        parent=_text(spec.get("parent")),
-        state=_text(spec.get("state")),
-        stop_policy=_text(spec.get("stopPolicy")),
-        resume_at=_time(spec.get("resumeAt")),
-        reason=_text(spec.get("reason")),
-        namespace_selector=spec.get("namespaceSelector"),
-        scheduler_policy=_text(spec.get("schedulerPolicy")),
-        parked=_text(spec.get("parked")),
-    )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _time(value: Any) -> datetime | None:
-    try:
-        return _timestamp(value)
-    except msgspec.ValidationError:
-        return None
+    uid = str(item["metadata"].get("uid", ""))
+    values = map(spec_of(item).get, READ)
+    return read_queue(name_of(item), uid=uid, generation=generation_of(item), values=values)
 
 
 def _unread_parents(queues: Mapping[str, Queue]) -> dict[str, Queue]:

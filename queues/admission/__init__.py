@@ -1,7 +1,7 @@
 """What may be submitted and edited, for the webhooks.
 
-Of Queues: `field_validation` (each field), `queue_edits` (state, parent, deletion; `reason` and
-`resumeAt` of a stop), `quota` (up and down the tree). Of Commands: `command_validation`.
-Of scheduling policies: `policy_edits`. Of work:
+Of Queues: `field_validation` (each field, by the table in `queues.fields`), `queue_edits` (state, parent,
+deletion; `reason` and `resumeAt` of a stop), `resource_validation` (up and down the tree). Of Commands:
+`command_validation`. Of scheduling policies: `policy_edits`. Of work:
 `accepted_work` (what a queue that no longer accepts still admits).
 """

@@ -27,6 +27,7 @@ from datetime import datetime
 
 from queues import well_known
 from queues.causes import CauseKind
+from queues.fields.table import FIELDS
 from queues.membership import label_value, valid_name
 from queues.messages import NAME_RULE
 from queues.queue import BUILT_IN, DEFAULT, ROOT, Queue
@@ -37,7 +38,7 @@ from queues.verdict import Verdict
 
 DEPTH_LIMIT = 5
 REASON, RESUME_AT = "reason", "resumeAt"
-STOP_FIELDS = (RESUME_AT, REASON)
+STOP_FIELDS = tuple(row.name for row in FIELDS if row.of_stop)
 
 
 def edit_refusal(before: Queue, after: Queue, *, own: State) -> str | None:

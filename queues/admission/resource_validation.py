@@ -21,7 +21,6 @@ from typing import Any
 
 import msgspec
 
-from queues.admission.field_validation import key_path
 from queues.apimachinery.quantities import (
     Amount,
     BadQuantity,
@@ -29,6 +28,7 @@ from queues.apimachinery.quantities import (
     parse_quantity,
     sum_amounts,
 )
+from queues.fields.checks import key_path
 from queues.text import quoted
 
 #: Children that are named in a message.

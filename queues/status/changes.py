@@ -8,12 +8,14 @@ from datetime import datetime
 import msgspec
 
 from queues.apimachinery.timestamps import rfc3339
+from queues.fields.table import FIELDS
 from queues.queue import Queue
-from queues.states import ParkedPods
 from queues.text import NAME_LIMIT, truncated
 
 #: Lines kept on a queue; the oldest go first.
 HISTORY_LIMIT = 20
+#: The fields whose changes are recorded, and their texts.
+_RECORDED = tuple((row.name, row.history) for row in FIELDS if row.history)
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -28,35 +30,17 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 
 def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) -> list[Change]:
-    """One line for each of state, stopPolicy, parked, resumeAt, parent and namespaceSelector that differs.
+    """One line for each recorded field that differs.
 
     The lines are stored in an annotation; all annotations together may have 256 KiB. So names are cut.
     """
     by = truncated(by, limit=NAME_LIMIT)
-    time = _time(at)
-    pairs = (
-        ("state", before.desired.value, after.desired.value),
-        ("stopPolicy", before.stop_policy.value, after.stop_policy.value),
-        ("parked", _word(before.parked), _word(after.parked)),
-        ("resumeAt", _time(before.resume_time), _time(after.resume_time)),
-        ("parent", before.parent or "", after.parent or ""),
-        ("namespaceSelector", _selector(before), _selector(after)),
-    )
+    time = rfc3339(at)
     return [
-        Change(by=by, field=field, from_=old, to=new, reason=reason, at=time)
-        for field, old, new in pairs
-        if old != new
+        Change(by=by, field=field, from_=text(before), to=text(after), reason=reason, at=time)
+        for field, text in _RECORDED
+        if text(before) != text(after)
     ]
-
-
-def _word(parked: ParkedPods | None) -> str:
-    """As it is in the spec; "" where the queue does as the one above it."""
-    return parked.value if parked else ""
-
-
-def _selector(queue: Queue) -> str:
-    """The text of the selector, cut; "" where it selects every namespace."""
-    return queue.namespace_selector.text if queue.namespace_selector else ""
 
 
 _history = msgspec.json.Decoder(list[Change])
@@ -80,7 +64,3 @@ def describe_change(line: Change) -> str:
     """One line in words: who changed what, and why."""
     why = f" ({line.reason})" if line.reason else ""
     return f"spec.{line.field} by {line.by}{why}: {line.to or 'none'}, it was {line.from_ or 'none'}"
-
-
-def _time(moment: datetime | None) -> str:
-    return rfc3339(moment) if moment is not None else ""

@@ -20,6 +20,7 @@ from queues import well_known
 from queues.causes import CauseKind
 from queues.drain.model import DrainAction
 from queues.drain.progress import DRAINED, DrainedReason
+from queues.fields.table import BY_NAME
 from queues.namespace_selectors import (
     EXPRESSIONS_LIMIT,
     LABELS_LIMIT,
@@ -68,6 +69,24 @@ def test_each_action_has_its_row() -> None:
         action.value: [str(ACTIONS[action][state] or "nothing") for state in State] for action in Action
     }
     assert told == wanted
+
+
+def test_each_field_of_a_queue_has_its_row() -> None:
+    """What `kubectl explain` says, with the default of the definition."""
+    definition = yaml.safe_load((ROOT / "manifests" / "crds" / "queues.yaml").read_text())
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+    def default(name: str) -> str:
+        part = schema
+        for key in name.split("."):
+            part = part["properties"][key]
+        return str(part.get("default", "")).replace("True", "true")
+
+    wanted = {name: [row.origin, default(name), row.effect, row.description] for name, row in BY_NAME.items()}
+    shown = {row[0]: row[1:] for row in rows("Fields of a Queue")}
+    assert shown.keys() == wanted.keys()
+    for name, row in wanted.items():
+        assert shown[name] == [cell.strip("`") for cell in row], name
 
 
 def test_each_setting_has_its_row_with_its_default() -> None:

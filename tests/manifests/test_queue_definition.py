@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,11 +10,6 @@ import msgspec
 import pytest
 import yaml
 
-from queues.admission.field_validation import (
-    CHECKS,
-    REASON_LENGTH,
-    field_refusal,
-)
 from queues.apimachinery.label_selectors import Operator
 from queues.drain.model import _DrainFields, parse_drain_spec
 from queues.drain.progress import (
@@ -23,16 +19,13 @@ from queues.drain.progress import (
     QueueProgress,
     drain_status,
 )
+from queues.fields.checks import BadField
+from queues.fields.drain import DRAIN_FIELDS
+from queues.fields.table import BY_NAME, FIELDS
 from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT
-from queues.states import Desired, StopPolicy
 from tests.support.paths import ROOT
 
 PATH = ROOT / "manifests" / "crds" / "queues.yaml"
-#: What is kept for later versions: nothing in a description may sound as if it happened today.
-LATER = {
-    *("weight", "capability", "deserved", "guarantee", "reclaimable", "priority", "dequeueStrategy"),
-    *("affinity", "extendClusters"),
-}
 
 
 def of(part: str) -> dict[str, Any]:
@@ -48,16 +41,70 @@ def spec() -> dict[str, Any]:
     return of("spec")
 
 
-def test_each_field_is_checked_and_each_check_is_of_a_field(spec: dict[str, Any]) -> None:
-    """A field that is added to one of them is missed in the other."""
-    assert spec.keys() == CHECKS.keys()
+@pytest.mark.parametrize("name", BY_NAME)
+def test_each_field_of_the_table_is_described_in_its_words(spec: dict[str, Any], name: str) -> None:
+    """`kubectl explain` shows them."""
+    schema = schema_of(spec, name)
+    assert schema is not None, f"manifests/crds/queues.yaml lacks spec.{name}"
+    assert schema["description"] == BY_NAME[name].description
 
 
-def test_words_and_lengths_are_the_codes(spec: dict[str, Any]) -> None:
-    """The API server and the webhook take the same."""
-    assert spec["state"]["enum"] == list(Desired)
-    assert spec["stopPolicy"]["enum"] == list(StopPolicy)
-    assert spec["reason"]["maxLength"] == REASON_LENGTH
+def test_the_definition_has_no_field_that_is_not_in_the_table(spec: dict[str, Any]) -> None:
+    assert spec.keys() - {row.name for row in FIELDS} == set()
+    for row in FIELDS:
+        if row.fields:
+            assert spec[row.name]["properties"].keys() - {part.name for part in row.fields} == set()
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_definition_takes_what_the_check_takes(spec: dict[str, Any], name: str) -> None:
+    """Words, numbers and lengths: what the definition just takes and just does not, so does the check."""
+    schema = schema_of(spec, name) or {}
+    for value, taken in edges(schema):
+        assert is_taken(name, value) is taken, (name, value)
+
+
+def schema_of(spec: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """Of a field by its name in the table: `drain.rate` is in the object `drain`."""
+    above, _, last = name.rpartition(".")
+    schema: dict[str, Any] | None = (spec[above]["properties"] if above else spec).get(last)
+    return schema
+
+
+def is_taken(name: str, value: object) -> bool:
+    try:
+        BY_NAME[name].check(f"spec.{name}", value, None)
+    except BadField:
+        return False
+    return True
+
+
+def edges(schema: dict[str, Any]) -> Iterator[tuple[object, bool]]:
+    """Values at the edges of what a schema takes, and whether it takes them."""
+    words: list[str] = schema.get("enum", [])
+    yield from ((word, True) for word in words)
+    if words:
+        yield "NoSuchWord", False
+    elif schema.get("maxLength") and "pattern" not in schema:
+        yield "x" * schema["maxLength"], True
+        yield "x" * (schema["maxLength"] + 1), False
+    if "minimum" in schema:
+        exclusive = schema.get("exclusiveMinimum", False)
+        yield schema["minimum"], not exclusive
+        yield schema["minimum"] - (0 if exclusive else 1), False
+    if "maximum" in schema:
+        yield schema["maximum"], True
+        yield schema["maximum"] + 1, False
+    wrong: dict[str, object] = {"string": 1, "integer": "1", "number": "1", "boolean": 1, "array": {}}
+    yield wrong.get(schema["type"], "x"), False
+    if "default" in schema:
+        yield schema["default"], True
+
+
+def test_the_recorded_fields_are_named_where_changes_are_described(spec: dict[str, Any]) -> None:
+    recorded = [row.name for row in FIELDS if row.history]
+    described = of("status")["changes"]["description"]
+    assert described == f"The last changes of {', '.join(recorded[:-1])} and {recorded[-1]}, oldest first."
 
 
 def test_the_sizes_of_a_namespace_selector_are_the_codes(spec: dict[str, Any]) -> None:
@@ -70,14 +117,11 @@ def test_the_sizes_of_a_namespace_selector_are_the_codes(spec: dict[str, Any]) -
     assert operators == list(Operator)
 
 
-def test_each_wish_of_a_drain_is_described_checked_and_read(spec: dict[str, Any]) -> None:
-    """One that the definition has and the drain does not read would be granted to nobody."""
-    said = spec["drain"]["properties"]
-    assert said.keys() == {field.encode_name for field in msgspec.structs.fields(_DrainFields)}
-    for name, schema in said.items():
-        least = schema.get("minimum", 1) - 1
-        bad = least if schema["type"] in ("integer", "number") else "of no sort"
-        assert f"spec.drain.{name}: " in str(field_refusal({}, {"drain": {name: bad}}))
+def test_each_wish_of_a_drain_is_read() -> None:
+    """One that the table has and the drain does not read would be granted to nobody."""
+    assert {row.name for row in DRAIN_FIELDS} == {
+        field.encode_name for field in msgspec.structs.fields(_DrainFields)
+    }
 
 
 def test_rules_and_ends_are_worded_as_they_are_read(spec: dict[str, Any]) -> None:
@@ -102,10 +146,3 @@ def test_all_that_is_told_of_a_drain_has_its_place() -> None:
     assert drain.keys() == told.keys()
     assert drain["blockers"]["items"]["properties"].keys() == told["blockers"][0].keys()
     assert drain["blockers"]["maxItems"] == MAX_BLOCKERS
-
-
-@pytest.mark.parametrize("field", sorted(LATER))
-def test_what_is_only_kept_says_so(spec: dict[str, Any], field: str) -> None:
-    """A description promises nothing that this version does not do."""
-    text = spec[field]["description"]
-    assert any(words in text for words in ("yet", "nothing is sent")), text

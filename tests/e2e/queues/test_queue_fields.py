@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from queues.fields.table import FIELDS
 from tests.support.e2e.objects import queue_body
 from tests.support.e2e.sandbox import QUEUES, Sandbox
 
@@ -68,6 +69,15 @@ BAD_SPEC: dict[str, list[Any]] = {
         {"afterDeadline": "Delete"},
         {"afterDeadline": "Evict", "deadline": "2999-01-31T18:00:00Z"},
     ],
+    "namespaceSelector": [
+        1,
+        "team=a",
+        [],
+        {"matchLabels": {"a b": "c"}},
+        {"matchLabels": {"sluice.dev/queue": "q"}},
+        {"matchExpressions": [{"key": "a", "operator": "Like"}]},
+        {"matchExpressions": [{"operator": "Exists"}]},
+    ],
     "parked": [1, True, [], {}, "", "keep", "Delete", "Recreate\x00"],
     "schedulerPolicy": [1, [], {}, "..", "a/b", "a\x00b", "x" * 254],
     "SchedulerPolicy": [1, [], {}, "a b"],
@@ -123,6 +133,7 @@ def kept(sandbox: Sandbox, queue: str) -> object:
 
 def test_bad_input_is_refused_field_by_field(sandbox: Sandbox) -> None:
     """In a new queue and in an edit: the answer is a refusal that names the field, and nothing is changed."""
+    assert BAD_SPEC.keys() == {row.name for row in FIELDS}
     queue = sandbox.queue()
     before, queues = kept(sandbox, queue), sandbox.wishes().keys()
     for part, field, value in CASES:

@@ -1,0 +1,242 @@
+"""The table: every field of a Queue's `spec`, in the order in which it is checked, shown and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from queues.apimachinery.timestamps import rfc3339
+from queues.fields import checks, readers
+from queues.fields.drain import DRAIN_FIELDS, drain
+from queues.fields.row import Effect, Origin, QueueField, Reading
+from queues.states import Desired, ParkedPods, StopPolicy
+
+#: Characters of a reason, and of other texts.
+REASON_LENGTH = 1024
+TEXT_LENGTH = 253
+
+_RECLAIM = "where a scheduling policy has action reclaim"
+_IDLE = "Nothing acts on it yet."
+
+FIELDS = (
+    # What stops the queue, and how.
+    QueueField(
+        name="state",
+        origin=Origin.SLUICE,
+        effect=Effect.ALWAYS,
+        help="The desired state; absent means Open.",
+        details=(
+            "Suspended takes submissions and schedules nothing. Closed takes no new submission and lets what "
+            "it has accepted run out."
+        ),
+        check=checks.one_of(*Desired),
+        reading=Reading("desired", readers.word(Desired, absent=Desired.OPEN, unknown=Desired.SUSPENDED)),
+        history=lambda queue: queue.desired.value,
+    ),
+    QueueField(
+        name="stopPolicy",
+        origin=Origin.KUEUE,
+        effect=Effect.ALWAYS,
+        help="Hold schedules nothing new; HoldAndDrain evicts what runs too, as drain says.",
+        details=(
+            "Reservations are let go of, and submissions stay welcome. The strictest policy on the way up to "
+            "root wins."
+        ),
+        check=checks.one_of(*StopPolicy),
+        reading=Reading(
+            "stop_policy", readers.word(StopPolicy, absent=StopPolicy.NONE, unknown=StopPolicy.HOLD)
+        ),
+        history=lambda queue: queue.stop_policy.value,
+    ),
+    QueueField(
+        name="parked",
+        origin=Origin.SLUICE,
+        effect=Effect.ALWAYS,
+        help="What becomes of pods that were pending without a gate when the queue was stopped.",
+        details=(
+            "Keep leaves them to the extender, which refuses them; kube-scheduler tries them again and "
+            "again. Recreate deletes those of a ReplicaSet or StatefulSet, which creates them again, with "
+            "the gate, and suspends Jobs of which no pod runs until the queue schedules. Absent means that "
+            "of the nearest ancestor that has one, else Keep."
+        ),
+        check=checks.one_of(*ParkedPods),
+        # Nothing is deleted for a word that nobody knows.
+        reading=Reading("parked", readers.word(ParkedPods, absent=None, unknown=None)),
+        history=lambda queue: queue.parked.value if queue.parked else "",
+    ),
+    QueueField(
+        name="resumeAt",
+        origin=Origin.SLUICE,
+        effect=Effect.ALWAYS,
+        help="When Suspended and stopPolicy undo themselves.",
+        details="Belongs to the stop it was set with; refused with Closed.",
+        check=checks.time,
+        reading=Reading("resume_at", readers.time),
+        history=lambda queue: rfc3339(queue.resume_time) if queue.resume_time else "",
+        of_stop=True,
+    ),
+    QueueField(
+        name="reason",
+        origin=Origin.SLUICE,
+        effect=Effect.ALWAYS,
+        help="Why the queue is stopped, for people.",
+        details="Belongs to the stop.",
+        check=checks.text(REASON_LENGTH),
+        reading=Reading("reason", readers.text),
+        of_stop=True,
+    ),
+    QueueField(
+        name="drain",
+        origin=Origin.SLUICE,
+        effect=Effect.ALWAYS,
+        help="How HoldAndDrain empties the queue and those below it.",
+        details=(
+            "That of the queue whose policy drains counts, the nearest on the way up to root where several "
+            "do."
+        ),
+        check=drain,
+        fields=DRAIN_FIELDS,
+    ),
+    # Where the queue is, and who may use it.
+    QueueField(
+        name="parent",
+        origin=Origin.VOLCANO,
+        effect=Effect.ALWAYS,
+        help="Name of the queue above this one. Empty means root.",
+        check=checks.queue_name,
+        reading=Reading("parent", readers.parent),
+        history=lambda queue: queue.parent or "",
+    ),
+    QueueField(
+        name="namespaceSelector",
+        origin=Origin.KUEUE,
+        effect=Effect.ALWAYS,
+        help="Which namespaces may use this queue and those below it, by their labels.",
+        details=(
+            "Absent or empty means all. A namespace has to match the selector of every queue on the way up "
+            "to root. Labels of sluice.dev are refused, since the server writes them."
+        ),
+        check=checks.namespace_selector,
+        reading=Reading("namespace_selector", readers.selector),
+        history=lambda queue: queue.namespace_selector.text if queue.namespace_selector else "",
+    ),
+    # How its pods are scheduled. The other spelling comes first: admission has copied it.
+    QueueField(
+        name="SchedulerPolicy",
+        origin=Origin.SLUICE,
+        effect=Effect.ALWAYS,
+        help="Another spelling of schedulerPolicy.",
+        check=checks.policy_key,
+    ),
+    QueueField(
+        name="schedulerPolicy",
+        origin=Origin.SLUICE,
+        effect=Effect.ALWAYS,
+        help="The scheduling policy of its jobs: a key of the ConfigMap with the policies.",
+        details=(
+            "Absent means that of the nearest ancestor that names one, else the global one. A job may name "
+            "another."
+        ),
+        check=checks.policy_key,
+        reading=Reading("scheduler_policy", readers.text),
+    ),
+    # Which of its pods others may evict.
+    QueueField(
+        name="priority",
+        origin=Origin.VOLCANO,
+        effect=Effect.RECLAIM,
+        help=f"Pods of queues with a lower one may not evict its pods, {_RECLAIM}.",
+        details="Absent means 0. It does not order queues yet.",
+        check=checks.whole(0, checks.INT32),
+    ),
+    QueueField(
+        name="reclaimable",
+        origin=Origin.VOLCANO,
+        effect=Effect.RECLAIM,
+        help=f"Whether pods of other queues may evict its pods, {_RECLAIM}.",
+        details="Only of what it uses above its deserved share and its guarantee.",
+        check=checks.boolean,
+    ),
+    QueueField(
+        name="deserved",
+        origin=Origin.VOLCANO,
+        effect=Effect.RECLAIM,
+        help=f"What it may count on: pods of other queues may evict what is above it, {_RECLAIM}.",
+        details=(
+            "Of cpu and memory it deserves nothing unless it says so, of other resources all that it uses. "
+            "Checked against capability, guarantee and the parent. It limits nothing yet."
+        ),
+        check=checks.amounts,
+    ),
+    QueueField(
+        name="guarantee",
+        origin=Origin.VOLCANO,
+        effect=Effect.RECLAIM,
+        help=f"What pods of other queues leave it when they evict, {_RECLAIM}.",
+        details="Checked against deserved, capability and the parent. Nothing is kept free for it yet.",
+        check=checks.object_of({"resource": checks.amounts}),
+    ),
+    QueueField(
+        name="capability",
+        origin=Origin.VOLCANO,
+        effect=Effect.CHECKED,
+        help="Upper bound on what the queue and those below it use. It limits nothing yet.",
+        details="Checked against deserved, guarantee and the parent.",
+        check=checks.amounts,
+    ),
+    # Kept for Volcano's clients.
+    QueueField(
+        name="weight",
+        origin=Origin.VOLCANO,
+        effect=Effect.NONE,
+        help=f"Share of the cluster beside the queue's siblings. {_IDLE}",
+        check=checks.whole(1, 65535),
+    ),
+    QueueField(
+        name="dequeueStrategy",
+        origin=Origin.VOLCANO,
+        effect=Effect.NONE,
+        help=f"What is to happen behind a job that does not fit. {_IDLE}",
+        details="With traverse the next one is to be looked at, with fifo it is to be waited for.",
+        check=checks.one_of("fifo", "traverse"),
+    ),
+    QueueField(
+        name="type",
+        origin=Origin.VOLCANO,
+        effect=Effect.NONE,
+        help="Free text to sort queues by. Nothing acts on it.",
+        check=checks.text(TEXT_LENGTH),
+    ),
+    QueueField(
+        name="affinity",
+        origin=Origin.VOLCANO,
+        effect=Effect.NONE,
+        help=f"Node groups that members should, must, or must not run in. {_IDLE}",
+        check=checks.object_of(
+            {"nodeGroupAffinity": checks.node_groups, "nodeGroupAntiAffinity": checks.node_groups}
+        ),
+    ),
+    QueueField(
+        name="extendClusters",
+        origin=Origin.VOLCANO,
+        effect=Effect.NONE,
+        help=f"Other clusters that work of this queue may be sent to. {_IDLE}",
+        check=checks.each_of(
+            checks.object_of(
+                {
+                    "name": checks.text(TEXT_LENGTH),
+                    "weight": checks.whole(0, checks.INT32),
+                    "capacity": checks.amounts,
+                }
+            )
+        ),
+    ),
+)
+
+#: By name; those of `spec.drain` too, as `drain.rate`.
+BY_NAME: Mapping[str, QueueField] = MappingProxyType(
+    {
+        **{row.name: row for row in FIELDS},
+        **{f"{row.name}.{part.name}": part for row in FIELDS for part in row.fields},
+    }
+)
