@@ -32,16 +32,11 @@ class Type(NamedTuple):
         """RESOURCE.GROUP"""
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
-    @property
-    def workload(self) -> bool:
-        return self.full not in _OTHERS
-
 
 POD = Type("Pod", "pods", "", "v1")
 NAMESPACE = Type("Namespace", "namespaces", "", "v1", namespaced=False)
 PODGROUP = Type("PodGroup", "podgroups", "scheduling.volcano.sh", "v1beta1")
 QUEUE = Type("Queue", "queues", "scheduling.volcano.sh", "v1beta1", namespaced=False)
-_OTHERS = frozenset(each.full for each in (POD, NAMESPACE, PODGROUP, QUEUE))
 #: In kubectl's order: where two kinds have one name, the first is meant.
 TYPES = (
     POD,
