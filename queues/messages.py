@@ -31,7 +31,12 @@ WARNING_LIMIT = 119
 
 def stop_text(cause: Cause) -> str:
     """Why a queue schedules nothing, and what would let its pods go."""
-    return f"{_stop(cause)}{_in_brackets(cause.reason)}; {_way_out(cause)}"
+    return f"{stop_summary(cause)}; {way_out_text(cause)}"
+
+
+def stop_summary(cause: Cause) -> str:
+    """Why a queue schedules nothing, without the way out."""
+    return f"{_stop(cause)}{_in_brackets(cause.reason)}"
 
 
 def recreation_command(cause: Cause) -> str:
@@ -66,11 +71,16 @@ def _with_short_name(cause: Cause, way_out: str) -> str:
 
 
 def refusal_text(cause: Cause, *, state: State, kind: str = "pods") -> str:
+    """Why a queue accepts nothing new, and the way out. `state`: what it shows."""
+    return f"{refusal_summary(cause, state=state, kind=kind)}; {way_out_text(cause)}"
+
+
+def refusal_summary(cause: Cause, *, state: State, kind: str) -> str:
     """Why a queue accepts nothing new. `state`: what it shows: Closing, Closed, Suspended or Unknown."""
     if cause.kind is CauseKind.NOT_SELECTED:
-        return stop_text(cause)
+        return stop_summary(cause)
     if cause.kind is CauseKind.BROKEN:
-        return f"{_stop(cause)} and takes no new {kind}; {_way_out(cause)}"
+        return f"{_stop(cause)} and takes no new {kind}"
     reason = _in_brackets(cause.reason)
     if cause.by != cause.queue:
         shown = f"{state}, its ancestor {quoted(cause.by)} is to be Closed{reason},"
@@ -78,7 +88,7 @@ def refusal_text(cause: Cause, *, state: State, kind: str = "pods") -> str:
         shown = f"{state}{reason}"
     else:
         shown = f"{state}, is to be Closed{reason},"
-    return f"queue {quoted(cause.queue)} is {shown} and takes no new {kind}; {_way_out(cause)}"
+    return f"queue {quoted(cause.queue)} is {shown} and takes no new {kind}"
 
 
 def missing_action_text(missing: MissingAction) -> str:
@@ -160,7 +170,8 @@ def _in_brackets(reason: str) -> str:
     return f" ({line})" if line else ""
 
 
-def _way_out(cause: Cause) -> str:
+def way_out_text(cause: Cause) -> str:
+    """The way out as a text ends with it."""
     way_out = remedy_command(cause)
     if not way_out:
         return NAME_RULE

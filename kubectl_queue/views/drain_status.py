@@ -97,25 +97,23 @@ def _merged_blockers(statuses: Iterable[DrainStatus]) -> Iterator[Blocker]:
 
 
 def lines(items: Sequence[Object], *, now: datetime) -> list[str]:
-    """The drain of a branch, whose queue is the first of `items`; empty where there is none."""
+    """The drain of a branch, whose queue is the first of `items`; empty where there is none.
+
+    The message of condition Drained names blockers, which have lines of their own here.
+    """
     status = total(items)
     if status is None:
         return []
     condition = condition_of(items[0], DRAINED)
     reason = str(condition.get("reason") or "not judged yet")
     since = f", begun {rfc3339(status.since)} ({_ago(status.since, now=now)})" if status.since else ""
-    message = _without_blockers(str(condition.get("message") or ""))
+    message = "" if status.blockers else str(condition.get("message") or "")
     return [
         f"{printable(reason)}{since}",
         counts_line(status, name_blockers=False),
         *map(_blocker_line, status.blockers),
         *([printable(message, limit=_MESSAGE_LIMIT)] if message else []),
     ]
-
-
-def _without_blockers(message: str) -> str:
-    """A message of the condition Drained without the blockers, which have lines of their own."""
-    return message.partition("; blocked by ")[0]
 
 
 def _ago(since: datetime, *, now: datetime) -> str:
@@ -214,8 +212,9 @@ class DrainWait(msgspec.Struct, frozen=True):
         return f"drained: {counts_line(status)}" if status is not None else "drained"
 
     def controller_message(self, item: Object) -> str:
-        """Without the blockers, which `remaining` or `never` names."""
-        return _without_blockers(str(condition_of(item, DRAINED).get("message") or ""))
+        """Where nothing blocks: it names the blockers, and so does `remaining` or `never`."""
+        status = total([item])
+        return "" if status and status.blockers else str(condition_of(item, DRAINED).get("message") or "")
 
     def never(self, items: Sequence[Object]) -> str:
         status = total(items)

@@ -13,8 +13,8 @@ from datetime import datetime
 
 from queues.causes import Cause, CauseKind
 from queues.messages import (
-    refusal_text,
-    stop_text,
+    refusal_summary,
+    stop_summary,
     way_out,
 )
 from queues.queue import Queue
@@ -44,16 +44,17 @@ def explain_refusal(verdict: Verdict, *, queues: ObservedQueues) -> Stop | None:
     if verdict.refusal is None:
         return None
     return _stop(
-        verdict.refusal, text=refusal_text(verdict.refusal, state=verdict.state, kind="work"), queues=queues
+        verdict.refusal,
+        text=refusal_summary(verdict.refusal, state=verdict.state, kind="work"),
+        queues=queues,
     )
 
 
 def explain_cause(cause: Cause, *, queues: ObservedQueues | None) -> Stop:
-    return _stop(cause, text=stop_text(cause), queues=queues)
+    return _stop(cause, text=stop_summary(cause), queues=queues)
 
 
 def _stop(cause: Cause, *, text: str, queues: ObservedQueues | None) -> Stop:
-    what = text.rpartition("; ")[0]  # each text ends with the way out
     queue = queues.tree.get(cause.by) if queues else None
     record = queues.record(cause.by) if queues else QueueRecord()
     timed = queue.resume_time if queue and cause.kind in {CauseKind.SUSPENDED, CauseKind.STOPPED} else None
@@ -62,7 +63,7 @@ def _stop(cause: Cause, *, text: str, queues: ObservedQueues | None) -> Stop:
     return Stop(
         queue=cause.by,
         kind=cause.kind,
-        text=what,
+        text=text,
         way_out=way_out(cause),
         policy=cause.policy,
         reason=cause.reason,

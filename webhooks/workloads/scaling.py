@@ -20,7 +20,8 @@ import msgspec
 from cluster.cache.store import Store
 from cluster.cache.workloads import scale_up_key
 from cluster.objects import WorkloadObject
-from queues.messages import waiting_warning
+from queues.messages import waiting_warning, way_out_text
+from queues.snapshot import QueueDecision
 from queues.workload_kinds import WorkloadKind, find_kind
 from webhooks.acceptance import refusal_message
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
@@ -59,18 +60,18 @@ def _accept_first_replicas(
         return None
     if not already_open:
         store.admissions.withdraw(key)
-    text = refusal_message(decision, kind=kind.resource, store=store)
-    return deny_scale_up(kind, queue, text, selected=decision.selected)
+    return deny_scale_up(kind, decision, store=store)
 
 
-def deny_scale_up(kind: WorkloadKind, queue: str, refusal: str, *, selected: bool) -> Answer:
-    """`refusal`: why the queue accepts nothing new. `selected`: it selects the namespace."""
-    if not selected:
+def deny_scale_up(kind: WorkloadKind, decision: QueueDecision, *, store: Store) -> Answer:
+    """`decision`: of a queue that accepts nothing new of the namespace."""
+    assert decision.refusal is not None  # noqa: S101 - it does not accept
+    if not decision.selected:
+        refusal = refusal_message(decision, kind=kind.resource, store=store)
         return deny(f"spec.replicas: a {kind.kind} that had no replicas is new work, and {refusal}")
-    _, _, way_out = refusal.rpartition("; ")  # each refusal ends with it (`queues.messages`)
     return deny(
-        f'spec.replicas: queue "{queue}" takes no new work, and a {kind.kind} that had no replicas is new; '
-        f"{way_out}"
+        f'spec.replicas: queue "{decision.queue}" takes no new work, and a {kind.kind} that had no replicas '
+        f"is new; {way_out_text(decision.refusal)}"
     )
 
 

@@ -231,8 +231,10 @@ def _accept_update(
     accepted = accept(submission, request, store=store, settings=settings)
     if moved or isinstance(accepted, Acceptance) or accepted.code != FORBIDDEN:
         return accepted
-    selected = store.decisions.selects(submission.queue, request.namespace)
-    return deny_scale_up(kind, submission.queue, accepted.message, selected=selected)
+    decision = store.decisions.of_queue(submission.queue, namespace=request.namespace)
+    if decision.undecided:
+        decision = store.snapshot.decision(submission.queue)
+    return accepted if decision.accepts else deny_scale_up(kind, decision, store=store)
 
 
 def _update_patch(
