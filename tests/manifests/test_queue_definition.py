@@ -96,7 +96,7 @@ def edges(schema: dict[str, Any]) -> Iterator[tuple[object, bool]]:
         yield schema["maximum"], True
         yield schema["maximum"] + 1, False
     wrong: dict[str, object] = {"string": 1, "integer": "1", "number": "1", "boolean": 1, "array": {}}
-    yield wrong.get(schema["type"], "x"), False
+    yield wrong.get(schema.get("type", ""), "x"), False
     if "default" in schema:
         yield schema["default"], True
 
