@@ -54,8 +54,11 @@ def subject(
     owners: tuple[ObjectRef, ...] = (),
     labels: Mapping[str, str] | None = None,
     namespace_queue: str = "",
+    unmanaged: str = "",
 ) -> ObservedObject:
-    """The object as it is stored. `labels`: of its namespace; None where they were not read."""
+    """The object as it is stored. `labels`: of its namespace; None where they were not read. `unmanaged`: why
+    what it names has no effect there.
+    """
     phase = _finished_phase(kind, item)
     is_pod = kind is POD
     return ObservedObject(
@@ -73,6 +76,7 @@ def subject(
         idle_reason="" if is_pod else _idle_reason(item),
         namespace_labels=labels,
         namespace_queue=namespace_queue,
+        unmanaged=unmanaged,
     )
 
 

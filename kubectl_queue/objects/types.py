@@ -37,6 +37,14 @@ POD = Type("Pod", "pods", "", "v1")
 NAMESPACE = Type("Namespace", "namespaces", "", "v1", namespaced=False)
 PODGROUP = Type("PodGroup", "podgroups", "scheduling.volcano.sh", "v1beta1")
 QUEUE = Type("Queue", "queues", "scheduling.volcano.sh", "v1beta1", namespaced=False)
+#: Not one that users ask about.
+MUTATING_WEBHOOKS = Type(
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+    "admissionregistration.k8s.io",
+    "v1",
+    namespaced=False,
+)
 #: In kubectl's order: where two kinds have one name, the first is meant.
 TYPES = (
     POD,

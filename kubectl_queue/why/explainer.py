@@ -30,10 +30,12 @@ from kubectl_queue.objects.fields import (
     labels_of,
     value_at,
 )
-from kubectl_queue.objects.types import NAMESPACE, QUEUE, Type, type_of_owner
+from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type, type_of_owner
 from kubectl_queue.views.why import Answer, Event, explain_queue
+from kubectl_queue.why.managed import unmanaged_reason
 from kubectl_queue.why.membership import Owners, membership_of, queue_of_namespace
 from kubectl_queue.why.targets import Target
+from queues import well_known
 from queues.membership import Source
 from queues.why.explain import explain
 from queues.why.explanation import (
@@ -72,6 +74,8 @@ class Explainer:
         item = self._objects.get(target.type, target.name, namespace=self._namespace)
         owners = tuple(self._owners(item))
         membership = membership_of(target.type, item, owners=_read_owners(owners), objects=self._objects)
+        unmanaged = self._unmanaged(target.type, item, membership)
+        membership = None if unmanaged else membership
         queue = membership.queue if membership else None
         queues = self._observed_chain(queue) if queue else None
         explained = subject(
@@ -80,6 +84,7 @@ class Explainer:
             owners=tuple(owner.reference for owner in owners),
             labels=self._namespace_labels(target.type, item, queues),
             namespace_queue=self._namespace_queue(item, membership, queues),
+            unmanaged=unmanaged,
         )
         explanation = explain(explained, membership, queues=queues)
         drains = queue and queues is not None and queues.verdict(queue).drains
@@ -88,6 +93,13 @@ class Explainer:
             draining=self._draining(str(queue))[:1] if drains else (),
             events=self._events(item, explanation) if explanation.outcome is Outcome.UNREAD else (),
         )
+
+    def _unmanaged(self, kind: Type, item: Object, membership: ExplainedMembership | None) -> str:
+        """Why it is in no queue, whatever it names; "" where its namespace is managed, and for a member that
+        stays one.
+        """
+        stays = kind in {POD, PODGROUP} and well_known.QUEUE in labels_of(item)
+        return "" if membership is None or stays else unmanaged_reason(kind, item, self._objects)
 
     def _observed_chain(self, queue: str) -> ObservedQueues | None:
         """None where the queue may not be read."""

@@ -216,6 +216,8 @@ def _notes(case: _Case, outcome: Outcome) -> Iterator[str]:
         yield "it is being deleted"
     if case.subject.idle_reason and outcome is not Outcome.FINISHED:
         yield case.subject.idle_reason
+    if case.subject.unmanaged and outcome is not Outcome.FINISHED:
+        yield case.subject.unmanaged
     yield from _about_the_object(case, outcome)
     if outcome is Outcome.STOPPED and case.membership is not None:
         yield from move_notes(case.subject, case.membership, case.stops)

@@ -79,7 +79,8 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     that a pod names. `message`: what the object itself says of why it waits. `idle_reason`: why it makes no
     pods, for a workload that makes none.
     `namespace_labels`: the labels of its namespace; None where they were not read. `namespace_queue`: the
-    queue that its namespace names now; empty if none, or if that was not read.
+    queue that its namespace names now; empty if none, or if that was not read. `unmanaged`: why nothing that
+    is created in its namespace is in a queue; empty where that may be.
     """
 
     ref: ObjectRef
@@ -96,6 +97,7 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     idle_reason: str = ""
     namespace_labels: Mapping[str, str] | None = None
     namespace_queue: str = ""
+    unmanaged: str = ""
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):

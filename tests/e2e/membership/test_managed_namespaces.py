@@ -13,6 +13,7 @@ from tests.support.e2e.api_requests import Answer
 from tests.support.e2e.objects import GATE, gates, suspended_text
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
+from tests.support.plugin.harness import plugin_in_process
 
 CLUSTER = {"nodes": 1, "managed": True}
 MANAGED = "sluice.dev/managed"
@@ -38,6 +39,11 @@ def _is_called(sandbox: Sandbox) -> bool:
     return gates(sandbox.pod("tried", "no-such-queue", dry=True).must(201).body) == [GATE]
 
 
+def why(sandbox: Sandbox, pod: str) -> str:
+    kubeconfig = sandbox.cluster.client_kubeconfig
+    return plugin_in_process("why", f"pod/{pod}", "-n", sandbox.namespace, kubeconfig=kubeconfig).stdout
+
+
 def test_in_a_namespace_without_the_label_nothing_is_ours(sandbox: Sandbox) -> None:
     """Its pods run in a stopped queue that they name, and nobody can make one look like a member."""
     queue = sandbox.queue()
@@ -45,6 +51,7 @@ def test_in_a_namespace_without_the_label_nothing_is_ours(sandbox: Sandbox) -> N
     pod = sandbox.pod("other", queue).must(201)
     assert QUEUE not in (pod.body["metadata"].get("labels") or {})
     sandbox.all_bound(["other"])
+    assert "to have it managed: kubectl label namespace" in why(sandbox, "other")
     forged = {"metadata": {"name": "forged", "labels": {QUEUE: queue}}}
     spec = {"containers": [{"name": "c", "image": "x"}]}
     sandbox.api.create(sandbox.pods_path, {**forged, "spec": spec}).must_refuse("is not managed by sluice")
@@ -67,5 +74,6 @@ def test_members_of_a_namespace_that_loses_its_label_are_held_and_given_back(san
     sandbox.pod("later", queue).must(201)
     sandbox.all_bound(["later"])
     assert gates(sandbox.read_pod("held")) == [GATE]
+    assert suspended_text(queue).partition(";")[0] in why(sandbox, "held")
     sandbox.edit(queue, state="Open")
     sandbox.all_bound(["held"])
