@@ -6,9 +6,11 @@ from datetime import timedelta
 
 from cluster.metrics import Metrics
 from controller.gauges import set_gauges, set_policy_gauges
+from queues.managed_namespaces import read_selector
+from queues.membership import MembershipSettings
 from queues.policies.policy_set import NO_POLICIES, read_policies
 from tests.support.http.asking import Server
-from tests.support.http.wire_objects import member, queue
+from tests.support.http.wire_objects import member, namespace, queue
 from tests.support.rules.cases import NOW
 
 
@@ -32,6 +34,20 @@ def test_waiting_members_without_the_marker_are_counted() -> None:
     server.has(member("a", "research", version=2, nodeName="node-1", status={"phase": "Running"}))
     set_gauges(server.store, metrics)
     assert gauge(metrics, "sluice_unmarked_members") == 0
+
+
+def test_members_in_namespaces_that_are_not_managed_are_counted_by_queue() -> None:
+    """A queue without any has no series."""
+    rules = MembershipSettings(managed_namespaces=read_selector("sluice.dev/managed=true"))
+    server, metrics = Server(rules=rules).has(queue("research"), member("a", "research")), Metrics()
+    assert server.store.members.get("team", "a") is not None
+    set_gauges(server.store, metrics)
+    assert gauge(metrics, "sluice_unmanaged_members", queue="research") == 1
+    managed = namespace("team")
+    managed["metadata"] |= {"labels": {"sluice.dev/managed": "true"}, "resourceVersion": "9"}
+    server.has(managed)
+    set_gauges(server.store, metrics)
+    assert gauge(metrics, "sluice_unmanaged_members", queue="research") is None
 
 
 def test_queues_are_counted_by_the_state_in_their_status() -> None:

@@ -18,7 +18,8 @@ from controller.status.closing import (
     occupied_labels,
 )
 from controller.workqueue import WorkQueue
-from queues.membership import label_value
+from queues.managed_namespaces import read_selector
+from queues.membership import MembershipSettings, label_value
 from queues.status.closing import ClosingStatus
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server, SetClock
@@ -214,7 +215,7 @@ def test_a_queue_that_accepts_again_is_forgotten(checks: Checks) -> None:
 # Workloads without the label
 
 
-def unlabelled(*objects: Wire) -> set[str]:
+def unlabelled(*objects: Wire, rules: MembershipSettings | None = None) -> set[str]:
     """The queues among research and labs with a live workload that has no label."""
 
     def request(_method: str, path: str, *, query: dict[str, Any], **_: Any) -> bytes:
@@ -223,7 +224,8 @@ def unlabelled(*objects: Wire) -> set[str]:
         return msgspec.json.encode({"metadata": {"resourceVersion": "1"}, "items": found})
 
     client = cast(Client, SimpleNamespace(request=request))
-    store = Server().has(queue("research"), queue("labs"), namespace("named", queue="labs")).store
+    server = Server(rules=rules) if rules else Server()
+    store = server.has(queue("research"), queue("labs"), namespace("named", queue="labs")).store
     context = context_with(store=store, list_client=client)
     return set(occupied_by_unlabelled(context, frozenset({"research", "labs"})))
 
@@ -234,3 +236,11 @@ def test_a_live_workload_without_the_label_keeps_its_queue_from_closed() -> None
     assert unlabelled(workload("deployments.apps", "web", namespace="named")) == {"labs"}
     assert unlabelled(job("done", queue="research", done="Complete"), job("others", queue="other")) == set()
     assert unlabelled(job("stranger")) == set()
+
+
+def test_a_workload_of_a_namespace_that_is_not_managed_keeps_no_queue_from_closed() -> None:
+    rules = MembershipSettings(managed_namespaces=read_selector("sluice.dev/managed=true"))
+    named = workload("deployments.apps", "web", namespace="named")
+    named["metadata"]["annotations"] = {"sluice.dev/queue": "labs"}
+    assert unlabelled(named) == {"labs"}
+    assert unlabelled(named, rules=rules) == set()
