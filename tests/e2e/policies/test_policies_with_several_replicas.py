@@ -35,6 +35,10 @@ WATCHES = 1000
 #: How often a replica has read of policies, and has listed what it scores with.
 READINGS = r'sluice_reflected_total\{kind="policies",what="(?:list|event)"\}'
 LISTS_FOR_SCORES = r'sluice_reflected_total\{kind="(?:nodes|assigned-pods)",what="list"\}'
+#: How many changes of assigned pods a replica has been shown.
+ASSIGNED_EVENTS = r'sluice_reflected_total\{kind="assigned-pods",what="event"\}'
+#: A pod that is bound and then runs.
+EVENTS_OF_A_POD = 2
 #: So often kube-scheduler asks for victims before the late replica sees the policy.
 IN_VAIN = 2
 
@@ -167,14 +171,21 @@ def test_pods_of_a_queue_that_packs_go_to_one_node_whoever_answers(
         "every replica to read nodes and pods",
     )
     queue = own_sandbox.queue("packed", schedulerPolicy="packed")
-    numbers = count()
+    before, numbers = counted(own_sandbox, fleet, ASSIGNED_EVENTS), count()
+
+    def have_seen(pods: int) -> bool:
+        """Whether every replica has been shown all that has happened to so many pods."""
+        now = counted(own_sandbox, fleet, ASSIGNED_EVENTS)
+        shown = {now[port] - before[port] for port in now}
+        return len(shown) == 1 and min(shown) >= EVENTS_OF_A_POD * pods
 
     def go_to_one_node() -> bool:
         names = own_sandbox.pods(f"batch-{next(numbers)}", 6, queue, cpu="100m")
         own_sandbox.all_bound(names)
         pods = own_sandbox.read_pods()
+        until(lambda: have_seen(len(pods)), "every replica to see where the batch went")
         return len({pods[name]["spec"]["nodeName"] for name in names}) == 1
 
-    # The first batch makes one node the fullest, or several: replicas may not see at once what others chose.
+    # The first batch makes one node the fullest, or several: replicas do not see at once what others chose.
     until(go_to_one_node, "six pods to go to one node")
     assert [go_to_one_node() for _ in range(3)] == [True] * 3
