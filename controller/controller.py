@@ -47,7 +47,7 @@ from controller.default_objects import create_default_queues, label_namespaces
 from controller.drain.controller import DrainController
 from controller.events import ParentCycleEvents, UnreadableEvents, record_failure
 from controller.gauges import set_gauges
-from controller.pods.adoption import MemberAdoption
+from controller.pods.member_labels import MemberLabels
 from controller.pods.nominations import Nominations
 from controller.pods.pod_conditions import PodConditions
 from controller.pods.recreation import ParkedPodRecreation
@@ -92,9 +92,12 @@ class QueueController:
         self._retry_events = RetryEvents(context)
         self._preemption_retry = PreemptionRetry(context, events=self._retry_events)
         self._bind_pass_retry = BindPassRetry(context, events=self._retry_events)
-        self._adoption = MemberAdoption(context, changed=self._queue_records.wake)
+        self._member_labels = MemberLabels(context, changed=self._queue_records.wake)
         self._acknowledgement = StopAcknowledgement(
-            context, guards=self._guards, bind_pass_retry=self._bind_pass_retry, adoption=self._adoption
+            context,
+            guards=self._guards,
+            bind_pass_retry=self._bind_pass_retry,
+            member_labels=self._member_labels,
         )
         self._draining = DrainController(context)
         self._recreation = ParkedPodRecreation(
@@ -105,7 +108,7 @@ class QueueController:
             context,
             records=self._queue_records,
             acknowledgement=self._acknowledgement,
-            adoption=self._adoption,
+            member_labels=self._member_labels,
             draining=self._draining,
             recreation=self._recreation,
             policy_changes=self._policy_changes,
@@ -157,7 +160,7 @@ class QueueController:
             times.append(self._not_before("drains", self._draining.due))
             times.append(self._not_before("recreation", self._recreation.due))
             times.append(self._not_before("podgroups", self._podgroup_statuses.due))
-            times.append(self._not_before("adoption", self._adoption.due))
+            times.append(self._not_before("member_labels", self._member_labels.due))
             times.append(self._not_before("policies", self._policy_changes.due))
         valid_until = self._store.snapshot.valid_until
         if valid_until is not None:
@@ -221,11 +224,11 @@ class QueueController:
             self._podgroup_statuses.forget_due()
             self._recreation.forget()
             self._guards.forget()
-            self._adoption.forget()
+            self._member_labels.forget()
             if self._led:
                 self._add_everything(changes)
         if not self._led:
-            self._adoption.drop_changes()
+            self._member_labels.drop_changes()
             self._observe()
         return self._led
 
@@ -242,7 +245,7 @@ class QueueController:
         if "" in changes:
             self._step("namespaces", lambda: label_namespaces(self._context))
         self._step("cycles", self._parent_cycles.record_events)
-        self._step("adoption", self._adoption.step)
+        self._step("member_labels", self._member_labels.step)
         self._acknowledgement.start_sync()
 
     def _is_acknowledged(self, queue: str) -> bool:
@@ -378,7 +381,7 @@ class QueueController:
             # Pods that run need something only while their queue is not written on them yet.
             of_queue = self._store.members.waiting_in if queue else self._store.members.in_queue
             members = of_queue(queue)
-        return [member for member in members if not self._adoption.is_restoring(member.uid)]
+        return [member for member in members if not self._member_labels.is_restoring(member.uid)]
 
     def _step_drains(self) -> set[str]:
         """Take the next step of each drain; returns the queues whose drain status has changed."""
@@ -416,7 +419,7 @@ class QueueController:
         self._ungating.forget_absent_queues()
         self._acknowledgement.forget_absent_queues()
         if self._led:
-            self._adoption.mend_all()
+            self._member_labels.mend_all()
 
 
 def _concern_all_members(changes_of_queue: set[Change]) -> bool:

@@ -27,8 +27,8 @@ member and all else is not; it is judged again once they are.
 | what changes                  | what follows                                                               |
 |-------------------------------|----------------------------------------------------------------------------|
 | the namespace becomes managed | the leader lists its pods, as when it comes to name a queue                |
-|                               | (`controller.pods.adoption`): those that name one become members. A stop   |
-|                               | waits for that                                                             |
+|                               | (`controller.pods.member_labels`): those that name one become members. A   |
+|                               | stop waits for that                                                        |
 | it is managed no more         | who changes the labels is warned of the members that stay, with their      |
 |                               | number; metric `sluice_unmanaged_members` counts them by queue             |
 | the setting                   | the same for each namespace, from the restart on; nobody is warned         |

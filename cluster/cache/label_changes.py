@@ -1,5 +1,5 @@
 """What the watch of pods shows of labels that somebody changed. The leader reads it
-(`controller.pods.adoption`).
+(`controller.pods.member_labels`).
 
 Members are watched by label `sluice.dev/queue`, so the watch reports a pod that loses its label as deleted.
 Whether it was deleted only the API server can say; a pod that was being deleted, or that had finished, is not
@@ -24,7 +24,7 @@ from cluster.cache.members import Member
 
 MAX_CHANGES = 10_000
 #: For so long a namespace has named its queue only lately. The leader lists its pods again after twice this
-#: time (`controller.pods.adoption.NAMESPACE_SECONDS`), and may have heard of it earlier than this replica.
+#: time (`controller.pods.member_labels.NAMESPACE_SECONDS`), and may have heard of it earlier than we.
 RECENT_SECONDS = 1.0
 
 

@@ -8,8 +8,8 @@ Invariants
 - Without such a policy nothing is kept. When one comes, the pods are listed.
 - Until that list has come every pod that is no member counts as protected. Pods that were denied victims
   meanwhile are retried then (`controller.pods.retry`).
-- A pod that is not watched any more since it has got its label (`controller.pods.adoption`) stays protected:
-  the watch of members may bring it later.
+- A pod that is not watched any more since it has got its label (`controller.pods.member_labels`) stays
+  protected: the watch of members may bring it later.
 - Pods: `queues.policies.victims.is_critical`.
 
 Threads: the reflector of these pods writes, the one of the ConfigMap calls `follow`; any thread may ask.

@@ -153,7 +153,7 @@ class Informers:
                 selector=f"metadata.name={policies.name}",
             ),
             **{key: self._workload_reflector(kind, store) for key, kind in KINDS.items()},
-            # Members alone: the leader gives those without the label the label (`controller.pods.adoption`).
+            # Members alone: the leader gives the label to those without (`controller.pods.member_labels`).
             "pods": self._reflector("pods", PODS, _POD, store.members, labels=well_known.QUEUE),
         }
         self._auxiliary = {

@@ -1,7 +1,7 @@
 """Writes on members, in the order of reading.
 
-- `adoption`: gives members without our label the label; `unlabelled_lists` says when such pods are listed,
-  `unlabelled_pods` how, `label_writes` in which order they are written.
+- `member_labels`: gives members without our label the label; `unlabelled_lists` says when such pods are
+  listed, `unlabelled_pods` how, `label_writes` in which order they are written.
 - `pod_conditions`: writes on each gated pod why it waits.
 - `ungating`: removes our gate, and makes kube-scheduler retry pods that filter refused, once their queue
   schedules.

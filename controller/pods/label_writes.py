@@ -1,4 +1,4 @@
-"""The members whose label or annotation is to be written, for `adoption`, and these writes.
+"""The members whose label or annotation is to be written, for `member_labels`, and these writes.
 
 Invariants
 - Only the leader writes. What is to be written is forgotten when its term ends.
@@ -95,7 +95,7 @@ class UnlabelledMember(msgspec.Struct, kw_only=True):
 
 
 class LabelWrites:
-    """Owner: `MemberAdoption`."""
+    """Owner: `MemberLabels`."""
 
     def __init__(self, context: ControllerContext, *, changed: Callable[[], object]) -> None:
         """`changed`: called when a label has been written."""

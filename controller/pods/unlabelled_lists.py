@@ -1,4 +1,4 @@
-"""When pods without label `sluice.dev/queue` are listed (`controller.pods.unlabelled_pods`), for `adoption`.
+"""When pods without label `sluice.dev/queue` are listed (`unlabelled_pods`), for `member_labels`.
 
 Invariants
 - `WaitingPodLists.version` is that of the newest list that was read: every pod on no node without the label

@@ -13,7 +13,7 @@ Invariants
 - While the store has an older object than the one that was written last, the queue waits for its event.
 - `Closed` is written only after the API server has said that there is no live member (`closing`), by their
   label, and no member without the label is left: a list of all pods begun after the close says so
-  (`controller.pods.adoption`). A stored `Closed` is not trusted: anybody with rights on
+  (`controller.pods.member_labels`). A stored `Closed` is not trusted: anybody with rights on
   `status` can write it.
 """
 
@@ -24,7 +24,7 @@ import logging
 from cluster.objects import ChainLink, QueueObject, StopStatus
 from controller.context import ControllerContext
 from controller.drain.controller import DrainController
-from controller.pods.adoption import MemberAdoption
+from controller.pods.member_labels import MemberLabels
 from controller.pods.recreation import ParkedPodRecreation
 from controller.status.closing import Close, ClosingChecks, closing_status
 from controller.status.policy_changes import PolicyChanges
@@ -77,7 +77,7 @@ class QueueReconciler:
         *,
         records: QueueRecords,
         acknowledgement: StopAcknowledgement,
-        adoption: MemberAdoption,
+        member_labels: MemberLabels,
         draining: DrainController,
         recreation: ParkedPodRecreation,
         policy_changes: PolicyChanges,
@@ -86,7 +86,7 @@ class QueueReconciler:
         self._store = context.store
         self._records = records
         self._acknowledgement = acknowledgement
-        self._adoption = adoption
+        self._member_labels = member_labels
         self._draining = draining
         self._recreation = recreation
         self._policy_changes = policy_changes
@@ -147,7 +147,7 @@ class QueueReconciler:
         unlabelled = ""
         if verdict.drains:
             subtree = self._store.snapshot.tree.subtree(queue)
-            unlabelled = self._adoption.unfinished(subtree, since=specs.at)
+            unlabelled = self._member_labels.unfinished(subtree, since=specs.at)
         if unlabelled:
             again = min(again, EMPTY_SECONDS) if again else EMPTY_SECONDS
         status = desired_status(
@@ -218,7 +218,7 @@ class QueueReconciler:
             return verdict, None
         nothing_pending = None
         closed_at = self._acknowledgement.specs_seen(queue).at
-        if not self._adoption.unfinished(close.below, since=closed_at):
+        if not self._member_labels.unfinished(close.below, since=closed_at):
             nothing_pending = self._acknowledgement.nothing_pending(queue)
         if nothing_pending is not False:
             if nothing_pending and self._acknowledgement.all_have_seen(queue):

@@ -7,7 +7,7 @@
 | which members could be bound      | the store's members, and the guard (`bind_guard`)                     |
 | which passes of ours are open     | the store's passes, settled by the pods that are known                |
 | which passes lost replicas had    | assumed for each pod (`Store.assume_bind_passes`)                     |
-| which members have no label       | lists of such pods (`controller.pods.adoption`)                       |
+| which members have no label       | lists of such pods (`controller.pods.member_labels`)                  |
 
 The passes of a lost replica are assumed once the pods are known as of a moment after the loss. None are
 assumed for a queue of which its last report said that it is stopped and that no pass of it is open. Where its
@@ -45,7 +45,7 @@ from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import ReplicaReading
 from cluster.inflight.binds import BindPass
 from controller.context import ControllerContext
-from controller.pods.adoption import MemberAdoption
+from controller.pods.member_labels import MemberLabels
 from controller.pods.retry import BindPassRetry
 from controller.stops.bind_guard import BindGuards
 from controller.stops.replica_readings import PODS, ReplicaReadings
@@ -100,18 +100,18 @@ class StopAcknowledgement:
         *,
         guards: BindGuards,
         bind_pass_retry: BindPassRetry,
-        adoption: MemberAdoption,
+        member_labels: MemberLabels,
     ) -> None:
         self._store = context.store
         self._progress = context.store.watch_progress
         self._bind_pass_retry = bind_pass_retry
         self._guards = guards
-        self._adoption = adoption
+        self._member_labels = member_labels
         self._volumes = VolumeWaits(context)
         self._readings = ReplicaReadings(context, received=self._record_lost_replicas)
         #: The open passes of this replica by queue, in this sync; None before they are needed.
         self._passes: dict[str, list[BindPass]] | None = None
-        #: `MemberAdoption.passes_assumed` when they were gathered.
+        #: `MemberLabels.passes_assumed` when they were gathered.
         self._passes_assumed = 0
         #: The highest version of the queues that all live replicas have reported. One that joins later lists
         #: them later.
@@ -123,7 +123,7 @@ class StopAcknowledgement:
         self._pods_since: dict[str, tuple[int, int]] = {}
         #: The latest of the times since when stops are known here that a marker was prompted for.
         self._prompted_at = -math.inf
-        #: By queue: its stop's version, the passes assumed then, and `MemberAdoption.departures_until`.
+        #: By queue: its stop's version, the passes assumed then, and `MemberLabels.departures_until`.
         self._departures_until: dict[str, tuple[tuple[int, int], float]] = {}
         self._lost: LostReplicas | None = None
 
@@ -156,7 +156,7 @@ class StopAcknowledgement:
         views = None if reading is None else tuple(view.to_view(name) for name, view in reading.views.items())
         below = self._store.snapshot.tree.subtree(queue)
         version = self._version_of_pods(queue, reading, views, since=since, at=at)
-        self._adoption.settle(below)
+        self._member_labels.settle(below)
         by_queue = self._open_passes()
         passes = [bind_pass for name in below & by_queue.keys() for bind_pass in by_queue[name]]
         if passes:
@@ -191,14 +191,14 @@ class StopAcknowledgement:
 
     def _unlabelled(self, queue: str, below: frozenset[str], *, since: int, is_only: bool) -> Obstacle | None:
         """The first member without its label that the stop waits for. `is_only`: it waits for no more."""
-        adoption, pods_since = self._adoption, self._pods_since[queue][1]
-        stop = (since, adoption.passes_assumed)  # the pass of a pod that leaves the watch is open no more
+        labels, pods_since = self._member_labels, self._pods_since[queue][1]
+        stop = (since, labels.passes_assumed)  # the pass of a pod that leaves the watch is open no more
         known, until = self._departures_until.get(queue, (stop, math.inf))
         if known != stop:
             until = math.inf
-        unlabelled = adoption.obstacle(below, since=pods_since, until=until)
+        unlabelled = labels.obstacle(below, since=pods_since, until=until)
         if is_only and unlabelled is not None and until == math.inf:
-            self._departures_until[queue] = stop, adoption.departures_until(below, since=pods_since)
+            self._departures_until[queue] = stop, labels.departures_until(below, since=pods_since)
         return unlabelled
 
     def specs_seen(self, queue: str) -> SpecsSeen:
@@ -292,7 +292,7 @@ class StopAcknowledgement:
             if not (views or reading.left):
                 version = min(version, self._progress.prompted_version(PODS, since=at) or version)
             self._pods_since[queue] = (since, version)
-        version = self._adoption.version_since(self._store.snapshot.tree.subtree(queue), version)
+        version = self._member_labels.version_since(self._store.snapshot.tree.subtree(queue), version)
         self._progress.demand(PODS, version)
         if any(view.pods is not None and view.pods < version for view in views or ()):
             self._progress.announce(PODS, version)
@@ -313,7 +313,7 @@ class StopAcknowledgement:
             if known is None or not known.views:
                 self._progress.prompt(PODS)
         if version := self._progress.prompted_version(PODS, since=at):
-            self._adoption.begin_list(version)
+            self._member_labels.begin_list(version)
 
     def _bindable_namespaces(self, queues: frozenset[str]) -> tuple[BindableNamespace, ...]:
         members = self._store.members
@@ -329,8 +329,8 @@ class StopAcknowledgement:
 
         A pass that was given from a snapshot without the stop was recorded before this sync began.
         """
-        if self._passes is None or self._passes_assumed != self._adoption.passes_assumed:
-            self._passes_assumed = self._adoption.passes_assumed
+        if self._passes is None or self._passes_assumed != self._member_labels.passes_assumed:
+            self._passes_assumed = self._member_labels.passes_assumed
             self._store.drop_settled_passes()
             self._passes = {}
             for bind_pass in self._store.bind_passes.open_passes():
@@ -371,7 +371,7 @@ class StopAcknowledgement:
 
     def _record_lost_replicas(self, reading: ReplicaReading) -> None:
         if reading.left or reading.vanished:
-            self._adoption.request_all()  # an older version of the server may have left pods without a label
+            self._member_labels.request_all()  # an older version may have left pods without a label
         if reading.left:
             reports = None if reading.lost is None else tuple(reading.lost)
             if self._lost is not None and reports is not None and self._lost.reports is not None:

@@ -33,8 +33,8 @@ a replica is gone, its passes are not counted yet      ReplicaLost
 a namespace with a bindable member, guard not on       Unguarded
 the same, on, but not for long enough (no filter)      GuardTooNew
 a pass that may still lead to a bind                   PassOpen
-a member that could be bound has no label, or such     Unlabelled
-pods have not been listed (`controller.pods.adoption`)
+a member that could be bound has no label, or pods     Unlabelled
+have not been listed (`controller.pods.member_labels`)
 ====================================================  ==============================================
 """
 

@@ -13,7 +13,7 @@ from cluster.coordination.leases import LEASE_SECONDS
 from cluster.coordination.replica_report import ReplicaReport
 from cluster.debounce import Trigger
 from cluster.inflight.binds import BindPass, Key
-from controller.pods.adoption import MemberAdoption
+from controller.pods.member_labels import MemberLabels
 from controller.pods.retry import BindPassRetry
 from controller.stops.acknowledgement import StopAcknowledgement, may_be_a_bind
 from controller.stops.bind_guard import BindGuards
@@ -64,7 +64,7 @@ MARKED_AT = 150
 SEEN = ReplicaReport(seen=STOP, open=(), admitting=(), pods=200, passes=(), binds=())
 
 
-class Adoption:
+class Labels:
     """Every member has its label. `assume`: assumes the passes of those that got it lately. `left`: when
     members left the watch, of which no list was read since.
     """
@@ -111,12 +111,12 @@ class Leader(Surroundings):
         self.server.has(
             queue("root"), queue(PARENT), queue(QUEUE, parent=PARENT, version=STOP, state="Suspended")
         )
-        self.adoption = Adoption()
+        self.member_labels = Labels()
         self.acknowledgement = StopAcknowledgement(
             self.context,
             guards=cast(BindGuards, guards),
             bind_pass_retry=cast(BindPassRetry, SimpleNamespace(retry_pods=self.retried.extend)),
-            adoption=cast(MemberAdoption, self.adoption),
+            member_labels=cast(MemberLabels, self.member_labels),
         )
         self.stopped_at = self.clock.seconds
 
@@ -274,7 +274,7 @@ def test_where_no_other_replica_is_the_pods_are_new_enough_by_a_marker_that_was_
     leader.version = MARKED_AT + 50  # of the Leases
     for _ in range(2):
         leader.waits_for()
-    assert (prompted, leader.adoption.begun) == (["pods"], [MARKED_AT] * 2)
+    assert (prompted, leader.member_labels.begun) == (["pods"], [MARKED_AT] * 2)
     leader.pods = pods
     leader.readers.answer()
     leader.changes()
@@ -377,7 +377,7 @@ def test_a_pass_that_is_assumed_for_a_pod_that_got_its_label_counts_at_once(lead
     leader.guarded["team"] = leader.clock.seconds - 1.0
     assert leader.waits_for() is None
     passes = leader.server.store.bind_passes
-    leader.adoption.assume = lambda: passes.assume_pass(
+    leader.member_labels.assume = lambda: passes.assume_pass(
         namespace="team", name="work", queue=QUEUE, uid="uid-work"
     )
     assert leader.waits_for() is ObstacleReason.PASS_OPEN
@@ -385,7 +385,7 @@ def test_a_pass_that_is_assumed_for_a_pod_that_got_its_label_counts_at_once(lead
 
 def test_members_that_leave_all_the_time_do_not_put_off_a_stop_for_good(leader: Leader) -> None:
     """Those count that left until the stop waited for nothing else."""
-    left = leader.adoption.left
+    left = leader.member_labels.left
     left.append(1.0)
     leader.guarded["team"] = leader.clock.seconds - 3600.0
     leader.sync()
@@ -395,17 +395,17 @@ def test_members_that_leave_all_the_time_do_not_put_off_a_stop_for_good(leader: 
     assert leader.waits_for() is ObstacleReason.UNLABELLED
     del left[0]
     assert leader.waits_for() is None
-    leader.adoption.passes_assumed += 1  # a pod may have had that pass, and have left the watch
+    leader.member_labels.passes_assumed += 1  # a pod may have had that pass, and have left the watch
     assert leader.waits_for() is ObstacleReason.UNLABELLED
 
 
 def test_members_that_leave_count_while_a_stop_waits_for_something_else(leader: Leader) -> None:
-    leader.adoption.left.append(1.0)
+    leader.member_labels.left.append(1.0)
     leader.sync()
     leader.acknowledgement.forget(QUEUE)
     bindable_pod(leader)  # the guard is not on
     assert leader.sync() is ObstacleReason.UNGUARDED
-    leader.adoption.left[:] = [2.0]
+    leader.member_labels.left[:] = [2.0]
     leader.guarded["team"] = leader.clock.seconds - 3600.0
     assert leader.waits_for() is ObstacleReason.UNLABELLED
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cluster.cache.label_changes import RECENT_SECONDS
-from controller.pods.adoption import NAMESPACE_SECONDS
+from controller.pods.member_labels import NAMESPACE_SECONDS
 from queues.membership import MIRROR_ANNOTATION, label_value
 from tests.support.http.asking import (
     OWN,

@@ -97,7 +97,7 @@ NAMESPACES = "namespaces"
 MAX_RESTORED = 1000
 
 
-class MemberAdoption:
+class MemberLabels:
     """Owner: the controller's thread."""
 
     def __init__(self, context: ControllerContext, *, changed: Callable[[], object]) -> None:

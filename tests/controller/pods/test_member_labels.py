@@ -12,15 +12,15 @@ import pytest
 
 from cluster.api.client import Client
 from cluster.exceptions import ClusterError, Conflict, NotFound, Refused, Unreachable
-from controller.pods import adoption
-from controller.pods.adoption import (
+from controller.pods import member_labels
+from controller.pods.label_writes import MAX_WRITES
+from controller.pods.member_labels import (
     BYPASS_SECONDS,
     DEPARTURE_SECONDS,
     NAMESPACE_SECONDS,
     STOPPED_SECONDS,
-    MemberAdoption,
+    MemberLabels,
 )
-from controller.pods.label_writes import MAX_WRITES
 from controller.pods.unlabelled_lists import FULL_SECONDS, FULL_WAIT_SECONDS
 from queues.membership import label_value
 from queues.status.acknowledgement import ObstacleReason
@@ -105,7 +105,7 @@ class Writes:
 
 
 class Leader:
-    """The leader's adoption, a cache whose watch has every version, and an API server."""
+    """The leader's member labels, a cache whose watch has every version, and an API server."""
 
     def __init__(self) -> None:
         self.server = Server().has(queue("root"), queue("research"), queue("other"), queue("default"))
@@ -129,7 +129,7 @@ class Leader:
             ),
         )
         self.changes = 0
-        self.adoption = MemberAdoption(self.context, changed=self._count_change)
+        self.member_labels = MemberLabels(self.context, changed=self._count_change)
 
     def _count_change(self) -> None:
         self.changes += 1
@@ -140,14 +140,14 @@ class Leader:
 
     def sync(self, rounds: int = 8) -> Leader:
         for _ in range(rounds):
-            self.adoption.step()
+            self.member_labels.step()
             self.deliver()
         return self
 
     def settle(self) -> Leader:
         """Both lists have been read."""
         self.sync(20)
-        self.adoption.obstacle(RESEARCH, since=100)
+        self.member_labels.obstacle(RESEARCH, since=100)
         return self.sync(1)
 
     def deliver(self) -> None:
@@ -156,8 +156,8 @@ class Leader:
         self.context.work_queue.get([0.0], at_once=True)
 
     def obstacle(self, since: int = 100) -> str | None:
-        self.adoption.settle(RESEARCH)
-        first = self.adoption.obstacle(RESEARCH, since=since)
+        self.member_labels.settle(RESEARCH)
+        first = self.member_labels.obstacle(RESEARCH, since=since)
         if first is None:
             return None
         assert first.reason is ObstacleReason.UNLABELLED
@@ -232,9 +232,9 @@ def test_while_namespaces_are_late_members_that_leave_the_watch_are_waited_for(l
     leader.settle()
     leader.watched_namespaces.applied = 99
     assert leader.obstacle() == NAMESPACES_LATE
-    assert leader.adoption.departures_until(RESEARCH, since=100) == math.inf
+    assert leader.member_labels.departures_until(RESEARCH, since=100) == math.inf
     leader.watched_namespaces.applied = 100
-    assert leader.adoption.departures_until(RESEARCH, since=100) == leader.server.clock.seconds
+    assert leader.member_labels.departures_until(RESEARCH, since=100) == leader.server.clock.seconds
 
 
 def test_a_namespace_that_names_a_queue_after_the_stop_is_not_waited_for(leader: Leader) -> None:
@@ -297,13 +297,13 @@ def test_a_stop_waits_until_a_member_that_could_be_bound_has_its_label_everywher
     )
     leader.sync(1)
     assert leader.labels() == {"work": "research"}
-    assert leader.adoption.version_since(RESEARCH, 100) == 101, "all watches must have the label"
-    assert leader.adoption.version_since(frozenset({"other"}), 100) == 100
+    assert leader.member_labels.version_since(RESEARCH, 100) == 101, "all watches must have the label"
+    assert leader.member_labels.version_since(frozenset({"other"}), 100) == 100
     assert leader.obstacle() is not None, "our own watch does not have it"
     leader.api.waiting = []
     leader.watch_shows_written()
     assert leader.obstacle() is not None, "no filter is called for it: a bind may be under way"
-    assert leader.adoption.obstacle(frozenset({"other"}), since=100) is None
+    assert leader.member_labels.obstacle(frozenset({"other"}), since=100) is None
     leader.wait(BYPASS_SECONDS)
     assert leader.obstacle() is None
 
@@ -328,11 +328,11 @@ def test_no_pass_is_assumed_after_the_passes_were_gathered(leader: Leader) -> No
     leader.sync(1)
     leader.server.has(labelled(resources={"requests": {"sluice.dev/member": "1"}}, version=900))
     leader.watched.applied = leader.api.version
-    assert leader.adoption.obstacle(RESEARCH, since=100) is not None
+    assert leader.member_labels.obstacle(RESEARCH, since=100) is not None
     assert not list(leader.store.bind_passes.open_passes())
-    assert leader.adoption.passes_assumed == 0
-    leader.adoption.settle(RESEARCH)
-    assert leader.adoption.passes_assumed == 1
+    assert leader.member_labels.passes_assumed == 0
+    leader.member_labels.settle(RESEARCH)
+    assert leader.member_labels.passes_assumed == 1
 
 
 def test_a_pod_that_cannot_be_labelled_holds_up_its_own_queue_alone_until_it_is_gone(leader: Leader) -> None:
@@ -340,7 +340,7 @@ def test_a_pod_that_cannot_be_labelled_holds_up_its_own_queue_alone_until_it_is_
     leader.api.fails = lambda path: Refused(422, "Invalid", "frozen by a policy") if path != PODS else None
     leader.settle()
     assert leader.obstacle() == "pod team/work cannot be given its label: 422 Invalid: frozen by a policy"
-    assert leader.adoption.obstacle(frozenset({"other"}), since=100) is None
+    assert leader.member_labels.obstacle(frozenset({"other"}), since=100) is None
     leader.api.waiting = []
     leader.api.version = 300
     leader.obstacle(since=300)
@@ -357,7 +357,7 @@ def test_a_pod_that_is_gone_is_waited_for_no_more(leader: Leader, error: Cluster
     leader.api.waiting = []
     leader.sync()
     assert leader.obstacle() is None
-    assert leader.adoption.unfinished(RESEARCH) == ""
+    assert leader.member_labels.unfinished(RESEARCH) == ""
 
 
 def test_what_is_not_a_member_is_left_alone(leader: Leader) -> None:
@@ -404,8 +404,8 @@ def test_members_that_stops_wait_for_get_their_label_first_and_in_turns(leader: 
         *(unbound(f"default-{number}", annotations={NAMED: "default"}) for number in range(many)),
         unbound("research-0"),
     ]
-    leader.adoption.step()  # stops begin
-    leader.wait(STOPPED_SECONDS).adoption.step()
+    leader.member_labels.step()  # stops begin
+    leader.wait(STOPPED_SECONDS).member_labels.step()
     leader.lists.send()
     leader.context.work_queue.get([0.0], at_once=True)
     ranks = dict(leader.writes.submitted)
@@ -422,12 +422,12 @@ def test_no_further_page_is_read_while_many_labels_are_to_be_written(
     leader: Leader, monkeypatch: pytest.MonkeyPatch, *, refused: bool
 ) -> None:
     """Unless they are refused: they would keep Closed of all queues from being known."""
-    monkeypatch.setattr(adoption, "MAX_OPEN", 10)
+    monkeypatch.setattr(member_labels, "MAX_OPEN", 10)
     leader.api.others = [unbound(f"work-{number}", nodeName="node-1") for number in range(20)]
     if refused:
         leader.api.fails = lambda path: Refused(422, "Invalid", "frozen") if path != PODS else None
     for _ in range(4):
-        leader.adoption.step()
+        leader.member_labels.step()
         leader.lists.send()
         leader.context.work_queue.get([0.0], at_once=True)
         leader.wait(FULL_WAIT_SECONDS)
@@ -454,7 +454,7 @@ def test_the_results_of_many_writes_are_settled_together(leader: Leader) -> None
     leader.sync(20)
     assert len(leader.labels()) == MAX_WRITES
     assert watched.reads < MAX_WRITES, "once for each sync, not for each result"
-    assert leader.adoption.unfinished(RESEARCH) == ""
+    assert leader.member_labels.unfinished(RESEARCH) == ""
 
 
 # All pods
@@ -464,23 +464,23 @@ def test_all_pods_are_listed_when_a_term_begins_and_every_ten_minutes(leader: Le
     def lists() -> int:
         return sum("spec.nodeName" not in query["fieldSelector"] for _, query in leader.api.queries)
 
-    assert leader.adoption.unfinished(RESEARCH) == "the pods without a label have not been listed yet"
+    assert leader.member_labels.unfinished(RESEARCH) == "the pods without a label have not been listed yet"
     leader.api.others = [unbound("running", nodeName="node-1")]
     leader.settle()
     assert lists() == 2, "one by scheduler"
     assert leader.labels() == {"running": "research"}
-    assert leader.adoption.unfinished(RESEARCH) != "", "it has no label in our watch yet"
+    assert leader.member_labels.unfinished(RESEARCH) != "", "it has no label in our watch yet"
     assert leader.obstacle() is None, "it is bound already"
     leader.api.others = []
     leader.server.has(labelled("running", nodeName="node-1", version=900))
     leader.watched.applied = leader.api.version
-    assert leader.adoption.unfinished(RESEARCH) == ""
+    assert leader.member_labels.unfinished(RESEARCH) == ""
     leader.wait(FULL_SECONDS - 1).sync(20)
     assert lists() == 2
     leader.wait(2.0).sync(1).wait(1.0).sync(1).wait(1.0).sync(1)
     assert lists() == 4
-    leader.adoption.forget()
-    assert leader.adoption.unfinished(RESEARCH) != ""
+    leader.member_labels.forget()
+    assert leader.member_labels.unfinished(RESEARCH) != ""
 
 
 def test_a_close_waits_for_a_list_of_all_pods_that_was_begun_after_it(leader: Leader) -> None:
@@ -489,28 +489,30 @@ def test_a_close_waits_for_a_list_of_all_pods_that_was_begun_after_it(leader: Le
     leader.api.others = [unbound("running", nodeName="node-1")]
     closed_at = leader.wait(300.0).server.clock.seconds
     leader.wait(0.1)
-    assert leader.adoption.unfinished(RESEARCH, since=closed_at) == "pods without a label are looked for"
+    assert leader.member_labels.unfinished(RESEARCH, since=closed_at) == "pods without a label are looked for"
     leader.sync(10)
     assert leader.labels() == {"running": "research"}
-    assert "pod team/running had no label" in leader.adoption.unfinished(RESEARCH, since=closed_at)
+    assert "pod team/running had no label" in leader.member_labels.unfinished(RESEARCH, since=closed_at)
     leader.api.others = []
     leader.watch_shows_written()
     leader.server.lacks(labelled("running", version=901))
     queries = len(leader.api.queries)
     other = frozenset({"other"})
-    assert leader.adoption.unfinished(other, since=closed_at) == "", "one list serves all closes of that time"
+    assert leader.member_labels.unfinished(other, since=closed_at) == "", (
+        "one list serves all closes of that time"
+    )
     assert len(leader.api.queries) == queries
 
 
 def test_a_list_under_way_is_too_old_for_a_close_that_comes_later(leader: Leader) -> None:
     leader.settle()
-    leader.wait(FULL_SECONDS).adoption.step()
+    leader.wait(FULL_SECONDS).member_labels.step()
     leader.wait(0.1)
     closed_at = leader.server.clock.seconds
-    assert leader.adoption.unfinished(RESEARCH, since=closed_at) != ""
+    assert leader.member_labels.unfinished(RESEARCH, since=closed_at) != ""
     leader.api.others = [unbound("running", nodeName="node-1")]
     leader.wait(0.1).sync(2)
-    assert leader.adoption.unfinished(RESEARCH, since=closed_at) == "pods without a label are looked for"
+    assert leader.member_labels.unfinished(RESEARCH, since=closed_at) == "pods without a label are looked for"
     leader.sync(20)
     assert leader.labels() == {"running": "research"}
 
@@ -519,12 +521,12 @@ def test_a_member_that_finished_without_its_label_is_waited_for_no_more(leader: 
     leader.api.others = [unbound("running", nodeName="node-1")]
     leader.api.fails = lambda path: Refused(422, "Invalid", "frozen") if path != PODS else None
     leader.settle()
-    assert "cannot be given its label" in leader.adoption.unfinished(RESEARCH)
+    assert "cannot be given its label" in leader.member_labels.unfinished(RESEARCH)
     leader.api.others = []  # it has finished, and the list leaves such pods out
     leader.wait(FULL_SECONDS)
     for _ in range(20):
         leader.wait(0.06).sync(1)
-    assert leader.adoption.unfinished(RESEARCH) == ""
+    assert leader.member_labels.unfinished(RESEARCH) == ""
     queries = [query["fieldSelector"] for _, query in leader.api.queries]
     assert all("status.phase!=Succeeded,status.phase!=Failed" in fields for fields in queries)
 
@@ -534,7 +536,7 @@ def test_a_list_that_fails_is_begun_again(leader: Leader) -> None:
     leader.sync(3)
     leader.api.fails = lambda _path: None
     leader.wait(30.0).sync(20)
-    assert leader.adoption.unfinished(RESEARCH) == ""
+    assert leader.member_labels.unfinished(RESEARCH) == ""
 
 
 def test_a_namespace_that_names_a_queue_is_listed_at_once_and_again(leader: Leader) -> None:
@@ -544,7 +546,7 @@ def test_a_namespace_that_names_a_queue_is_listed_at_once_and_again(leader: Lead
     leader.api.queries.clear()
     leader.sync(6)
     assert leader.labels() == {"early": "research"}
-    assert "in namespace team" in leader.adoption.unfinished(RESEARCH)
+    assert "in namespace team" in leader.member_labels.unfinished(RESEARCH)
     leader.api.others = [unbound("late", annotations={}, nodeName="node-1")]
     leader.wait(NAMESPACE_SECONDS).sync(6)
     assert leader.labels() == {"early": "research", "late": "research"}
@@ -566,7 +568,7 @@ def test_a_stop_waits_for_the_pods_of_namespaces_that_changed_before_it_alone(le
 
 def test_a_list_that_was_begun_before_a_namespace_changed_does_not_show_its_pods(leader: Leader) -> None:
     leader.settle()
-    leader.adoption.begin_list(101)
+    leader.member_labels.begin_list(101)
     leader.api.version = 101
     leader.server.has(namespace("team", queue="research", version=100))
     assert leader.obstacle(since=101) is not None
@@ -621,9 +623,9 @@ def test_a_member_that_was_deleted_is_forgotten_once_a_list_does_not_have_it(lea
     leader.wait(2.0)
     leader.sync()
     assert leader.obstacle() is None
-    assert "left the watch" in leader.adoption.unfinished(RESEARCH), "it may be on a node"
+    assert "left the watch" in leader.member_labels.unfinished(RESEARCH), "it may be on a node"
     leader.wait(DEPARTURE_SECONDS).sync(20)
-    assert leader.adoption.unfinished(RESEARCH) == ""
+    assert leader.member_labels.unfinished(RESEARCH) == ""
     assert leader.labels() == {}
 
 
@@ -642,7 +644,7 @@ def test_a_member_that_ended_is_not_looked_for(leader: Leader, gone: Wire) -> No
     leader.server.has(labelled(), last)
     leader.server.lacks(last)
     assert leader.obstacle() is None
-    assert leader.adoption.unfinished(RESEARCH) == ""
+    assert leader.member_labels.unfinished(RESEARCH) == ""
 
 
 @pytest.mark.parametrize("is_answered", [True, False], ids=["after the answer", "before the answer"])
@@ -682,18 +684,18 @@ def test_a_list_begun_before_a_label_was_removed_again_does_not_show_that_the_po
     leader.settle()
     leader.api.others = []
     leader.wait(FULL_SECONDS)
-    leader.adoption.step()  # a list of all is begun, and does not show the pod, which has its label
+    leader.member_labels.step()  # a list of all is begun, and does not show the pod, which has its label
     leader.wait(0.1)
     version = leader.api.version
     leader.server.has(labelled(nodeName="node-1", version=version))
     leader.server.lacks(labelled(nodeName="node-1", version=version + 1))
     leader.watched.applied = version + 1
     leader.api.fails = lambda path: Refused(422, "Invalid", "frozen") if path != PODS else None
-    leader.adoption.settle(RESEARCH)
+    leader.member_labels.settle(RESEARCH)
     leader.deliver()
     for _ in range(4):
         leader.wait(0.06).sync(1)
-    assert leader.adoption.unfinished(RESEARCH) != ""
+    assert leader.member_labels.unfinished(RESEARCH) != ""
 
 
 def test_a_member_that_is_deleted_just_after_our_write_is_waited_for_no_more(leader: Leader) -> None:
@@ -709,7 +711,7 @@ def test_a_member_that_is_deleted_just_after_our_write_is_waited_for_no_more(lea
     assert leader.obstacle(since=200) is not None
     leader.sync(2)
     assert leader.obstacle(since=200) is None
-    assert leader.adoption.unfinished(RESEARCH) == ""
+    assert leader.member_labels.unfinished(RESEARCH) == ""
 
 
 @pytest.mark.parametrize("label", ["other", ""])
@@ -717,7 +719,7 @@ def test_a_member_that_got_another_label_gets_its_own_again(leader: Leader, labe
     leader.settle()
     leader.server.has(labelled(), unbound(labels={QUEUE: label}, annotations={QUEUE: label}, version=150))
     assert leader.obstacle() is not None
-    assert leader.adoption.is_restoring("uid-work"), "no gate of it is lifted for the other queue"
+    assert leader.member_labels.is_restoring("uid-work"), "no gate of it is lifted for the other queue"
     leader.sync()
     assert leader.labels() == {"work": "research"}
     assert 'label sluice.dev/queue was changed; it names queue "research" again' in leader.events[0]
@@ -744,7 +746,7 @@ def test_a_war_over_a_label_does_not_run_hot(leader: Leader) -> None:
 def test_a_war_over_the_labels_of_more_pods_than_are_remembered_does_not_run_hot(
     leader: Leader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.pods.adoption.MAX_RESTORED", 8)
+    monkeypatch.setattr("controller.pods.member_labels.MAX_RESTORED", 8)
     leader.settle()
     pods = [f"work-{number}" for number in range(9)]
     leader.server.has(*map(labelled, pods))
@@ -771,11 +773,11 @@ def test_the_annotation_of_a_queue_that_exists_only_now_is_mended_then(leader: L
     name = "q" * 80
     leader.settle()
     leader.server.has(unbound(labels={QUEUE: label_value(name)}, annotations={}))
-    leader.adoption.mend_all()
+    leader.member_labels.mend_all()
     leader.sync()
     assert leader.api.patches == [], "no queue has this label yet"
     leader.server.has(queue(name))
-    leader.adoption.mend_all()
+    leader.member_labels.mend_all()
     leader.sync()
     assert leader.api.patches[0][1]["annotations"] == {QUEUE: name}
 
@@ -795,7 +797,7 @@ def test_a_list_that_was_begun_before_a_member_left_does_not_show_that_it_is_gon
     running = labelled(nodeName="node-1")
     leader.server.has(running)
     leader.wait(FULL_SECONDS)
-    leader.adoption.step()  # the list is begun, and shows no unlabelled pod
+    leader.member_labels.step()  # the list is begun, and shows no unlabelled pod
     leader.wait(0.1)
     leader.server.lacks(labelled(version=150, nodeName="node-1"))
     leader.api.version = 150
@@ -815,10 +817,10 @@ def test_a_stop_waits_for_a_list_that_shows_the_changes_that_were_too_many(
     leader.server.lacks(labelled("kept", version=150), labelled("dropped", version=151))
     leader.api.version = 160
     leader.api.waiting = [unbound("dropped", annotations={NAMED: "research"})]
-    obstacle = leader.adoption.obstacle(frozenset({"other"}), since=100)
+    obstacle = leader.member_labels.obstacle(frozenset({"other"}), since=100)
     assert obstacle is not None, "nobody knows whose members were not kept"
     leader.deliver()
-    assert leader.adoption.obstacle(frozenset({"other"}), since=100) is None
+    assert leader.member_labels.obstacle(frozenset({"other"}), since=100) is None
     assert leader.obstacle() is not None
     leader.sync()
     assert leader.labels() == {"dropped": "research"}
@@ -826,24 +828,24 @@ def test_a_stop_waits_for_a_list_that_shows_the_changes_that_were_too_many(
 
 def test_the_watches_must_have_the_labels_that_a_former_leader_wrote(leader: Leader) -> None:
     """It wrote one after the Leases were read, and before our first list, which does not have the pod."""
-    assert leader.adoption.version_since(RESEARCH, 90) == 90
+    assert leader.member_labels.version_since(RESEARCH, 90) == 90
     leader.obstacle(since=90)
     leader.deliver()
-    assert leader.adoption.version_since(RESEARCH, 90) == 100
+    assert leader.member_labels.version_since(RESEARCH, 90) == 100
     leader.api.version = 120
     leader.obstacle(since=120)
     leader.deliver()
-    assert leader.adoption.version_since(RESEARCH, 90) == 100, "the first list of the term counts"
-    leader.adoption.forget()
-    assert leader.adoption.version_since(RESEARCH, 90) == 90
+    assert leader.member_labels.version_since(RESEARCH, 90) == 100, "the first list of the term counts"
+    leader.member_labels.forget()
+    assert leader.member_labels.version_since(RESEARCH, 90) == 90
 
 
 def test_what_was_not_mended_by_a_former_leader_is_mended_by_us(leader: Leader) -> None:
     leader.server.has(unbound(labels={QUEUE: "research"}))
-    leader.adoption.forget()
+    leader.member_labels.forget()
     leader.settle()
     assert leader.labels() == {}
-    leader.adoption.mend_all()
+    leader.member_labels.mend_all()
     leader.sync()
     assert leader.api.patches[0][1]["annotations"] == {QUEUE: "research"}
 
@@ -881,22 +883,22 @@ def test_a_member_that_leaves_after_a_stop_waited_for_nothing_else_is_not_waited
     leader.server.lacks(labelled("first", version=150))
     assert leader.obstacle() is not None
     leader.server.lacks(labelled("second", version=151))
-    until = leader.adoption.departures_until(RESEARCH, since=100)
+    until = leader.member_labels.departures_until(RESEARCH, since=100)
     assert until == leader.server.clock.seconds, "the second left before this call, and counts too"
     leader.wait(0.1)
     leader.server.lacks(labelled("third", version=153))
     leader.api.version = 152
     leader.obstacle(since=152)
-    assert leader.adoption.departures_until(RESEARCH, since=152) == math.inf, "a list is waited for"
+    assert leader.member_labels.departures_until(RESEARCH, since=152) == math.inf, "a list is waited for"
     leader.deliver()
     assert leader.obstacle(since=152) == "pod team/third left the watch, and may still exist"
-    assert leader.adoption.obstacle(RESEARCH, since=152, until=until) is None
+    assert leader.member_labels.obstacle(RESEARCH, since=152, until=until) is None
     leader.api.version, leader.api.waiting = 160, [unbound("third", annotations={})]
     leader.obstacle(since=160)
     leader.lists.send()
     leader.context.work_queue.get([0.0], at_once=True)
-    assert leader.adoption.obstacle(RESEARCH, since=160, until=until) is not None, "it exists"
-    assert leader.adoption.departures_until(RESEARCH, since=160) == math.inf
+    assert leader.member_labels.obstacle(RESEARCH, since=160, until=until) is not None, "it exists"
+    assert leader.member_labels.departures_until(RESEARCH, since=160) == math.inf
 
 
 def test_members_that_leave_all_the_time_are_looked_for_all_the_same(leader: Leader) -> None:
