@@ -11,10 +11,10 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from datetime import datetime
 from sys import intern
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -177,41 +177,43 @@ class BindableCounts(msgspec.Struct, gc=False):
 
 
 K = TypeVar("K")
-MembershipOf = Callable[[Pod], Membership | None]
-#: Called with the former and the present state of a member; None if it does not exist.
-OnMemberChange = Callable[[Member | None, Member | None], None]
+
+
+class MemberEvents(Protocol):
+    """What the cache of members asks of the other caches, and what it tells them. The store implements it.
+
+    Called in the pod reflector's thread.
+    """
+
+    def pod_membership(self, pod: Pod) -> Membership | None:
+        """Return the membership of a stored pod; None if it is no member."""
+
+    def podgroup_uid(self, namespace: str, name: str) -> str:
+        """Return the UID of the PodGroup; "" if it does not exist."""
+
+    def member_arrived(self, admission: str) -> None:
+        """A new member is stored. `admission`: its admission request."""
+
+    def will_store_member(self, before: Member | None, after: Member | None) -> None:
+        """A pod that the watch has is about to be stored with another state; None: it is no member."""
+
+    def will_remove_member(self, member: Member, version: int) -> None:
+        """A member has left the watch, at this version, and is about to be removed; 0: a list lacks it."""
+
+    def member_changed(self, before: Member | None, after: Member | None) -> None:
+        """A member has another state than before; None: it does not exist."""
+
+    def unknown_pod_removed(self, pod: Pod) -> None:
+        """A pod that was no member was deleted."""
 
 
 class Members:
     """The member pods; the event handler of the pod reflector."""
 
-    def __init__(
-        self,
-        *,
-        membership: MembershipOf,
-        on_change: OnMemberChange,
-        arrived: Callable[[str], None] = lambda _admission: None,
-        group_uid: Callable[[str, str], str] = lambda _namespace, _name: "",
-        on_unknown_removed: Callable[[Pod], object] = lambda _pod: None,
-        on_left: Callable[[Member, int], object] = lambda _member, _version: None,
-        on_state: OnMemberChange = lambda _before, _after: None,
-        calling_schedulers: Container[str] = (),
-    ) -> None:
-        """`group_uid`: returns the UID of a PodGroup by namespace and name; "" if it does not exist.
-        `arrived`: called with the admission request of a new member.
-        `on_unknown_removed`: called for a deleted pod that was not a member. `on_left`: called with a member
-        before it is removed, and the version of that event; 0 if it was missing in a list. `on_state`: called
-        with the former and the new state before a new state is stored. `calling_schedulers`: those that call
-        the extender for each of their pods.
-        """
+    def __init__(self, events: MemberEvents, *, calling_schedulers: Container[str] = ()) -> None:
+        """`calling_schedulers`: those that call the extender for each of their pods."""
+        self._events = events
         self._calling_schedulers = calling_schedulers
-        self._on_left = on_left
-        self._on_state = on_state
-        self._on_unknown_removed = on_unknown_removed
-        self._membership = membership
-        self._on_change = on_change
-        self._arrived = arrived
-        self._group_uid = group_uid
         self._by_uid: dict[str, Member] = {}
         self._by_key: dict[tuple[str, str], Member] = {}
         self._by_queue: dict[str, dict[str, Member]] = {}
@@ -227,7 +229,7 @@ class Members:
     def replace(self, objects: list[Pod]) -> None:
         present = {pod.metadata.uid for pod in objects}
         for uid in [uid for uid in list(self._by_uid) if uid not in present]:
-            self._on_left(self._by_uid[uid], 0)
+            self._events.will_remove_member(self._by_uid[uid], 0)
             self._set(self._by_uid[uid], None)
         for pod in objects:
             self.upsert(pod)
@@ -236,25 +238,25 @@ class Members:
         before = self._by_uid.get(obj.metadata.uid)
         if before is not None and obj.metadata.version < before.version:
             return
-        membership = self._membership(obj)
+        membership = self._events.pod_membership(obj)
         after = (
             None
             if membership is None
             else _member(obj, membership, filtered=is_filtered(obj, self._calling_schedulers))
         )
         if before is not None or after is not None:
-            self._on_state(before, after)
+            self._events.will_store_member(before, after)
             self._set(before, after)
             if before is None:
-                self._arrived(admission_request(obj.metadata))
+                self._events.member_arrived(admission_request(obj.metadata))
 
     def remove(self, obj: Pod) -> None:
         before = self._by_uid.get(obj.metadata.uid)
         if before is not None:
-            self._on_left(before, obj.metadata.version)
+            self._events.will_remove_member(before, obj.metadata.version)
             self._set(before, None)
         else:
-            self._on_unknown_removed(obj)
+            self._events.unknown_pod_removed(obj)
 
     def _set(self, before: Member | None, after: Member | None) -> None:
         # This order lets a reader see the old or the new state, never neither; counts are never too low.
@@ -267,7 +269,7 @@ class Members:
             if counted:
                 self._count(before, -1)
             self._remove(before)
-        self._on_change(before, after)
+        self._events.member_changed(before, after)
 
     def _count(self, member: Member, by: int) -> None:
         self._counts.setdefault(member.queue, MemberCounts()).add(member, by)
@@ -304,12 +306,14 @@ class Members:
         _remove_state(in_group, member.uid, member)
         if in_group:
             return
-        uid = self._group_uid(*key)
+        uid = self._events.podgroup_uid(*key)
         if uid:
             self._left[key] = uid
         del self._by_podgroup[key]  # after that, so that a reader sees one of the two entries
         if len(self._left) >= self._forget_at:
-            self._left = {key: uid for key, uid in self._left.items() if self._group_uid(*key) == uid}
+            self._left = {
+                key: uid for key, uid in self._left.items() if self._events.podgroup_uid(*key) == uid
+            }
             self._forget_at = len(self._left) + MAX_LEFT_GROUPS
 
     # Readers

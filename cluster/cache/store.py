@@ -139,16 +139,7 @@ class Store:
         #: Owners of members that are in no watch, as far as is known.
         self.missing_owners = MissingOwners(clock=clock.monotonic)
         arrived = self.admissions.close
-        self.members = Members(
-            membership=self.pod_membership,
-            on_change=self._member_changed,
-            arrived=arrived,
-            group_uid=self._uid_of_podgroup,
-            on_unknown_removed=self._unknown_pod_removed,
-            on_left=self.label_changes.record_left,
-            on_state=self.label_changes.record_state,
-            calling_schedulers=membership_settings.calling_schedulers,
-        )
+        self.members = Members(self, calling_schedulers=membership_settings.calling_schedulers)
         self.podgroups = PodGroups(
             on_queue_change=self._podgroup_queue_changed,
             on_change=self._podgroup_changed,
@@ -491,7 +482,7 @@ class Store:
             self.workloads.live_by_namespace(queue),
         )
 
-    def _unknown_pod_removed(self, pod: Pod) -> None:
+    def unknown_pod_removed(self, pod: Pod) -> None:
         """Call the marker listeners: by a marker a replica asks the others to report their pods."""
         if (
             pod.metadata.name == MARKER
@@ -546,11 +537,20 @@ class Store:
         key = PodGroupKey(group.metadata.namespace, group.metadata.name)
         self.notify(queue_of_podgroup(group), PodGroupChange(key))
 
-    def _uid_of_podgroup(self, namespace: str, name: str) -> str:
+    def podgroup_uid(self, namespace: str, name: str) -> str:
         group = self.podgroups.get(namespace, name)
         return group.metadata.uid if group is not None else ""
 
-    def _member_changed(self, before: Member | None, after: Member | None) -> None:
+    def member_arrived(self, admission: str) -> None:
+        self.admissions.close(admission)
+
+    def will_store_member(self, before: Member | None, after: Member | None) -> None:
+        self.label_changes.record_state(before, after)
+
+    def will_remove_member(self, member: Member, version: int) -> None:
+        self.label_changes.record_left(member, version)
+
+    def member_changed(self, before: Member | None, after: Member | None) -> None:
         latest = after or before
         if latest is None:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from cluster.cache.members import (
     MemberCounts,
     Members,
 )
-from queues.membership import MembershipSettings, stored_pod_membership
+from cluster.objects import Pod
+from queues.membership import Membership, MembershipSettings, PodGroupQueueLookup, stored_pod_membership
+from tests.support.cluster.member_events import RecordedMemberEvents
 from tests.support.cluster.recounting import (
     GATE,
     MARKED,
@@ -40,18 +43,17 @@ from tests.support.rules.cases import MODEST
 STORE = Server().store
 
 
+def membership(one: Pod, *, podgroup: PodGroupQueueLookup = lambda *_: None) -> Membership | None:
+    return stored_pod_membership(STORE.pod_facts(one), rules=MembershipSettings(), podgroup=podgroup)
+
+
 class Held:
     """Members with an ear, and what it heard."""
 
     def __init__(self, *, calling_schedulers: Collection[str] = ()) -> None:
-        self.heard: list[tuple[Member | None, Member | None]] = []
-        self.members = Members(
-            membership=lambda one: stored_pod_membership(
-                STORE.pod_facts(one), rules=MembershipSettings(), podgroup=lambda *_: None
-            ),
-            on_change=lambda before, after: self.heard.append((before, after)),
-            calling_schedulers=calling_schedulers,
-        )
+        events = RecordedMemberEvents(membership)
+        self.heard = events.changes
+        self.members = Members(events, calling_schedulers=calling_schedulers)
 
     def tell(self, what: str, obj: Any) -> None:
         if what == "replace":
@@ -135,12 +137,7 @@ def test_a_list_that_is_of_the_past_for_one_pod_leaves_that_one() -> None:
 def test_the_same_version_again_is_judged_again() -> None:
     """A list may be asked for because what membership depends on has changed."""
     queue_of: dict[str, str] = {}
-    members = Members(
-        membership=lambda one: stored_pod_membership(
-            STORE.pod_facts(one), rules=MembershipSettings(), podgroup=lambda _, name: queue_of.get(name)
-        ),
-        on_change=lambda *_: None,
-    )
+    members = Members(RecordedMemberEvents(partial(membership, podgroup=lambda _, name: queue_of.get(name))))
     waiting = read_pod(pod(annotations={GROUP: "gang"}))
     members.upsert(waiting)
     assert [one.name for one in members.in_podgroup("team", "gang") if not one.queue] == ["work"]
@@ -153,13 +150,8 @@ def test_the_same_version_again_is_judged_again() -> None:
 def test_a_group_had_pods_while_it_is_the_very_group_that_they_left() -> None:
     """Made again under its name it has had none yet."""
     uids = {"gang": "first"}
-    members = Members(
-        membership=lambda one: stored_pod_membership(
-            STORE.pod_facts(one), rules=MembershipSettings(), podgroup=lambda *_: "research"
-        ),
-        on_change=lambda *_: None,
-        group_uid=lambda _, name: uids.get(name, ""),
-    )
+    grouped = partial(membership, podgroup=lambda *_: "research")
+    members = Members(RecordedMemberEvents(grouped, podgroup_uid=lambda name: uids.get(name, "")))
     came = read_pod(pod(annotations={GROUP: "gang"}))
     assert not members.had_podgroup("team", "gang", "first")
     members.upsert(came)
@@ -174,24 +166,19 @@ def test_a_group_had_pods_while_it_is_the_very_group_that_they_left() -> None:
 
 
 def test_of_groups_that_were_left_only_those_that_are_there_are_kept_in_mind() -> None:
-    present = {f"g-{number}" for number in (*range(0, 5000, 2), *range(5000, 8000))}
-    members = Members(
-        membership=lambda one: stored_pod_membership(
-            STORE.pod_facts(one), rules=MembershipSettings(), podgroup=lambda *_: "research"
-        ),
-        on_change=lambda *_: None,
-        group_uid=lambda _, name: name,
-    )
+    present, gone = {f"g-{number}" for number in range(8000)}, set[str]()
+    grouped = partial(membership, podgroup=lambda *_: "research")
+    members = Members(RecordedMemberEvents(grouped, podgroup_uid=lambda name: "" if name in gone else name))
     for number in range(5000):
         came = read_pod(pod(annotations={GROUP: f"g-{number}"}))
         members.upsert(came)
         members.remove(came)
-    vars(members)["_group_uid"] = lambda _, name: name if name in present else ""
+    gone |= {f"g-{number}" for number in range(1, 5000, 2)}
     for number in range(5000, 8000):
         came = read_pod(pod(annotations={GROUP: f"g-{number}"}))
         members.upsert(came)
         members.remove(came)
-    assert all(members.had_podgroup("team", name, name) for name in present)
+    assert all(members.had_podgroup("team", name, name) for name in present - gone)
     assert not members.had_podgroup("team", "g-1", "g-1")
 
 

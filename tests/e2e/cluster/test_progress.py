@@ -19,6 +19,7 @@ from cluster.informers.reflector import Reflector, ReflectorOptions
 from cluster.metrics import Metrics
 from cluster.objects import Pod
 from localcluster.cluster import LocalCluster
+from tests.support.cluster.member_events import RecordedMemberEvents
 from tests.support.cluster.notes import (
     Note,
     Notes,
@@ -309,7 +310,7 @@ def pods(client: Client, advanced: Callable[[str, int], object]) -> Reflector[Po
         kind="pods",
         path=PODS,
         decode=msgspec.json.Decoder(Pod).decode,
-        handler=Members(membership=lambda _pod: None, on_change=lambda _before, _after: None),
+        handler=Members(RecordedMemberEvents()),
         client=client,
         counters=Metrics(),
         options=ReflectorOptions(advanced=advanced),
