@@ -24,7 +24,7 @@ def set_gauges(store: Store, metrics: Metrics) -> None:
     )
     metrics.unmanaged.clear()
     for queue in members.queues():
-        if unmanaged := store.unmanaged_pods_of(queue):
+        if unmanaged := store.live_members.unmanaged_pods_of(queue):
             metrics.unmanaged.labels(queue).set(unmanaged)
     for kind, number in store.unreadable.counts().items():
         metrics.unreadable.labels(kind).set(number)

@@ -10,7 +10,7 @@ Invariants
 - For a pod that is known, what is known counts, whatever the call says of it; a call with another UID is not
   from the pod's scheduler. At most `MAX_UNKNOWN_PODS` pods that are not known yet have a pass at a time, and
   each such pass is dropped once the store has every pod that existed when it was recorded
-  (`Store.drop_settled_passes`).
+  (`SettlingBinds.drop_settled`).
 - No call moves the pass of a pod to another queue, or to another pod of the same name, or drops it for one.
   What a call says of an unknown pod's policy drops no pass either: another caller may have got it.
 - An answer has at most `ANSWER_BYTES` beside the names, which the size of the call limits.
@@ -72,7 +72,7 @@ def refusal(pod: Pod, *, store: Store) -> str | None:
         raise _Unknown(ANOTHER)
     queue = member.queue
     if not queue:  # it waited for its PodGroup, or does so still
-        membership = store.pod_membership(pod)
+        membership = store.memberships.of_pod(pod)
         if membership is None:
             return None
         if membership.queue is None:
@@ -91,7 +91,7 @@ def refusal(pod: Pod, *, store: Store) -> str | None:
 def _refusal_of_unknown(pod: Pod, *, store: Store) -> str | None:
     """The same for a pod that is not known, as the call describes it. Raises `_Unknown`."""
     meta, passes = pod.metadata, store.bind_passes
-    membership = store.pod_membership(pod)
+    membership = store.memberships.of_pod(pod)
     if membership is None:
         return None
     if membership.queue is None:

@@ -42,7 +42,7 @@ def preempt(args: PreemptArgs, *, store: Store) -> PreemptResult:
     """The answer to one preempt call; before the first sync no pod is evicted."""
     if not store.synced:
         return PreemptResult({})
-    membership = store.pod_membership(args.Pod)
+    membership = store.memberships.of_pod(args.Pod)
     if membership is None:
         return PreemptResult(args.victims())
     if membership.queue is None:

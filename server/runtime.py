@@ -175,7 +175,7 @@ class Runtime:
             report=self._report,
             relist_queues=self._informers.relist_queues,
             lingering=lambda: bool(self.store.admissions.queues()),
-            has_binds=self.store.has_unfiltered_binds,
+            has_binds=self.store.settling_binds.has_unfiltered,
             leads=lambda: self._elector.leading,
             renewed=self._lease_renewed,
             validity=self._readiness.lease,
@@ -290,7 +290,7 @@ class Runtime:
         )
 
     def _lease_renewed(self, began: float, version: int) -> None:
-        self.store.record_write(began, version)
+        self.store.own_writes.record(began, version)
         self._clock_watch.observe(self._lease_client.clock_skew)
 
     def _connect(self, url: str) -> Client:

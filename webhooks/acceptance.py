@@ -100,7 +100,7 @@ def _admission_id(submission: Submission, request: Request, *, store: Store) -> 
 def refusal_message(decision: QueueDecision, *, kind: str, store: Store) -> str:
     """Why the queue accepts nothing new, with the way out."""
     assert decision.refusal is not None  # noqa: S101 - it does not accept
-    live = store.live_members_below(decision.queue) > 0
+    live = store.live_members.below(decision.queue) > 0
     state = store.snapshot.verdict(decision.queue, live=live).state
     return refusal_text(decision.refusal, state=state, kind=kind)
 

@@ -75,7 +75,7 @@ def validate(request: Request, *, store: Store) -> Answer:
     )
     if is_managed or not was or after.deletion_timestamp is not None:
         return ALLOWED
-    warnings = remaining_warnings(after.name, store.live_pods_in(after.name))
+    warnings = remaining_warnings(after.name, store.live_members.pods_in(after.name))
     return Answer(warnings=tuple(map(truncate_warning, warnings)))
 
 

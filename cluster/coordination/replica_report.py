@@ -83,7 +83,7 @@ def report_of(store: Store) -> ReplicaReport:
     """Return what this replica has seen. Versions are read before the passes, which may only be newer."""
     seen = max(store.snapshot_version, store.watch_progress.applied("queues"))
     pods = store.watch_progress.applied("pods")
-    store.drop_settled_passes()
+    store.settling_binds.drop_settled()
     stopped = stopped_queues_with_passes(store)
     return ReplicaReport(
         seen,

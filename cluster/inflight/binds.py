@@ -19,7 +19,7 @@ so that the pod fits, else after five minutes.
 
 For a pod that no scheduler calls filter for, what such a replica let through is a bind that its guard let
 pass. Where a replica was killed, such a bind is assumed for each of these pods that could be bound
-(`assume_bind`). One that ends in order has waited for these binds (`Store.has_unfiltered_binds`).
+(`assume_bind`). One that ends in order has waited for these binds (`SettlingBinds.has_unfiltered`).
 
 Callers can name pods that do not exist. `drop_settled` drops the passes of pods that do not wait, once the
 store has every pod that could have been named (`cluster.cache.watch_progress`). At most `MAX_UNKNOWN_PODS`

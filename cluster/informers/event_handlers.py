@@ -41,7 +41,7 @@ class QueueEventHandler:
         if self._store.queue_cache.set(obj):
             self._notify_below(obj.metadata.name, spec_changed=self._store.snapshot is not before)
         if self._store.queue_cache.lending_changes != lent:
-            self._store.lending_changed()
+            self._store.refused_members.lending_changed()
 
     def remove(self, obj: QueueObject) -> None:
         stored = self._store.queues.get(obj.metadata.name)
@@ -69,7 +69,7 @@ class NamespaceEventHandler:
 
     def replace(self, objects: list[Namespace]) -> None:
         former = self._store.namespaces.objects
-        before = {name: self._store.judged_by(name) for name in former}
+        before = {name: self._store.memberships.judged_by(name) for name in former}
         self._store.namespaces.objects = {obj.metadata.name: obj for obj in objects}
         for name in self._store.namespaces.objects if former else ():
             self._notify_of_selection(name, _labels(former.get(name)))
@@ -90,7 +90,7 @@ class NamespaceEventHandler:
         stored = self._store.namespaces.objects.get(name)
         if stored is not None and obj.metadata.older_than(stored.metadata):
             return
-        before = self._store.judged_by(name) if stored is not None else None
+        before = self._store.memberships.judged_by(name) if stored is not None else None
         self._store.namespaces.objects[name] = obj
         self._notify_of_selection(name, _labels(stored))
         is_judged_anew = self._is_judged_anew(name, before)
@@ -104,10 +104,10 @@ class NamespaceEventHandler:
         """Return whether an object in the namespace may have been judged by another queue than the present,
         or by another answer to whether the namespace is managed.
 
-        `before`: what decided then (`Store.judged_by`); None if unknown. In a new namespace nothing has been
-        judged as a rule: the webhook writes the queue into what it admits.
+        `before`: what decided then (`Memberships.judged_by`); None if unknown. In a new namespace nothing
+        has been judged as a rule: the webhook writes the queue into what it admits.
         """
-        queue, is_managed = self._store.judged_by(name)
+        queue, is_managed = self._store.memberships.judged_by(name)
         if self._store.namespaces.take_early(name):
             has_selector = self._store.membership_settings.managed_namespaces is not None
             return bool(queue) or self._store.namespaces.pending.queue_of(name) != queue or has_selector
@@ -129,7 +129,7 @@ class NamespaceEventHandler:
             return
         changes = store.namespaces.selection_changes
         for queue in snapshot.restricted_queues:
-            if not store.is_used_by(queue, name):
+            if not store.live_members.are_in(name, queue=queue):
                 continue
             was_selected = decision_for_namespace(
                 snapshot.decision(queue), namespace=name, labels=before

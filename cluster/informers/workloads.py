@@ -191,7 +191,7 @@ class WorkloadEventHandler:
         if obj.metadata.uid in owners or obj.metadata.annotation(well_known.SUSPENDED):
             return True
         has_finished = self._kind.life is Life.UNTIL_FINISHED and not is_live(self._kind, obj)
-        return not has_finished and self._store.is_member_workload(self._kind, obj)
+        return not has_finished and self._store.memberships.is_member(self._kind, obj)
 
 
 def _is_labelled(obj: WorkloadObject) -> bool:

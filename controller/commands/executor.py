@@ -194,7 +194,7 @@ class CommandExecutor:
         return own_state(
             queue.desired_at(store.clock.now()),
             broken=tree.chain(queue.name).broken is not None,
-            live=store.live_members_below(queue.name, tree=tree) > 0,
+            live=store.live_members.below(queue.name, tree=tree) > 0,
         )
 
     def _delete(self, command: Command) -> None:

@@ -44,7 +44,7 @@ What a stop waits for (`obstacle`):
    the term, since a former leader may have written labels before it (`version_since`);
 4. what was let through before that is accounted for. A replica that did not know the pod as a member has
    recorded no pass of it. So for a pod that filter is called for a pass is assumed on the leader
-   (`Store.assume_bind_passes` says why that is enough), and for any other `BYPASS_SECONDS` must pass: by then
+   (`SettlingBinds.assume` says why that is enough), and for any other `BYPASS_SECONDS` must pass: by then
    its bind has been stored or meets a guard that knows it.
 
 A pod that cannot be labelled, since something refuses the write, is an obstacle of the stops of its own queue
@@ -110,7 +110,7 @@ class MemberLabels:
         selection = PodSelection(
             schedulers=settings.owned_schedulers,
             exempt=settings.exempt_namespaces,
-            is_member=lambda pod: context.store.pod_membership(pod) is not None,
+            is_member=lambda pod: context.store.memberships.of_pod(pod) is not None,
         )
         self._writes = LabelWrites(context, changed=changed)
         self._waiting = WaitingPodLists(context, selection, receive=self._receive_waiting)
@@ -369,7 +369,7 @@ class MemberLabels:
     def _mend(self, member: Member | None) -> None:
         if member is None or member.written or not member.live or member.uid in self._writes.members:
             return
-        queue = self._store.queue_of_label(member.queue)
+        queue = self._store.memberships.queue_of_label(member.queue)
         if "_" not in queue:  # no name has one: no queue with this label exists yet
             self._writes.add(unlabelled_member(member, Cause.MENDED, waits=False, queue=queue))
 
@@ -419,7 +419,7 @@ class MemberLabels:
         cached = self._store.members.by_uid(meta.uid)
         if cached is not None and cached.written and cached.version >= meta.version:
             return  # it has got the label since
-        membership = self._store.pod_membership(pod)
+        membership = self._store.memberships.of_pod(pod)
         if membership is None:
             return
         self._writes.add(

@@ -255,7 +255,7 @@ class Ungating:
         each_member(self._context, "assign_queue", members, self._assign_queue, queue="")
 
     def _assign_queue(self, member: Member) -> None:
-        queue = self._context.store.queue_of_podgroup(member.namespace, member.podgroup)
+        queue = self._context.store.podgroups.queue_of(member.namespace, member.podgroup)
         if queue is not None:
             self._send(member, "assign_queue", partial(self._write_assignment, member, queue))
 

@@ -145,7 +145,7 @@ class ClosingChecks:
         store = self._context.store
 
         def is_counted(meta: Metadata, kind: WorkloadKind | None) -> bool:
-            if kind is not None and store.is_managed(meta.namespace) is False:
+            if kind is not None and store.memberships.is_managed(meta.namespace) is False:
                 return False
             queue = queues.get(meta.label(well_known.QUEUE))
             return queue is None or store.decisions.selects(queue, meta.namespace)
@@ -224,9 +224,10 @@ def occupied_by_unlabelled(context: ControllerContext, queues: frozenset[str]) -
             continue
         for raw in list_objects(context.list_client, kind.path, selector=f"!{well_known.QUEUE}"):
             obj, _ = _workload(raw)
-            is_counted = is_live(kind, obj) and store.is_managed(obj.metadata.namespace) is not False
-            queue = store.queue_of_workload(kind, obj) if is_counted else ""
-            if queue in queues and store.decisions.selects(queue, obj.metadata.namespace):
+            namespace = obj.metadata.namespace
+            is_counted = is_live(kind, obj) and store.memberships.is_managed(namespace) is not False
+            queue = store.memberships.queue_of_workload(kind, obj) if is_counted else ""
+            if queue in queues and store.decisions.selects(queue, namespace):
                 yield queue
 
 
@@ -245,7 +246,7 @@ def closing_status(store: Store, verdict: Verdict) -> ClosingStatus | None:
                 namespace=meta.namespace,
                 name=meta.name,
                 queue=queue,
-                others=max(0, store.live_members_of(queue) - 1),
+                others=max(0, store.live_members.of(queue) - 1),
                 unreadable=store.unreadable.fault_of(meta.uid),
             )
     return ClosingStatus()

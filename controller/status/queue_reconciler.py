@@ -180,7 +180,7 @@ class QueueReconciler:
         return Counted(
             pods=self._store.members.counts(queue),
             groups=self._store.podgroups.counts(queue).by_phase(),
-            not_selected=self._store.pods_not_selected_of(queue),
+            not_selected=self._store.live_members.pods_not_selected_of(queue),
             recreating=self._recreation.remaining(queue),
         )
 
@@ -208,7 +208,7 @@ class QueueReconciler:
         already and the API server has not answered yet.
         """
         store, queue = self._store, obj.metadata.name
-        verdict = store.snapshot.verdict(queue, live=store.live_members_below(queue) > 0)
+        verdict = store.snapshot.verdict(queue, live=store.live_members.below(queue) > 0)
         if verdict.state is not State.CLOSED:
             self._closing.forget(queue)
             return verdict, None

@@ -6,7 +6,7 @@
 | how new the pods are              | `Store.watch_progress`: the watches of all replicas catch up          |
 | which members could be bound      | the store's members, and the guard (`bind_guard`)                     |
 | which passes of ours are open     | the store's passes, settled by the pods that are known                |
-| which passes lost replicas had    | assumed for each pod (`Store.assume_bind_passes`)                     |
+| which passes lost replicas had    | assumed for each pod (`SettlingBinds.assume`)                         |
 | which members have no label       | lists of such pods (`controller.pods.member_labels`)                  |
 
 The passes of a lost replica are assumed once the pods are known as of a moment after the loss. None are
@@ -160,7 +160,7 @@ class StopAcknowledgement:
         by_queue = self._open_passes()
         passes = [bind_pass for name in below & by_queue.keys() for bind_pass in by_queue[name]]
         if passes:
-            self._progress.demand(PODS, self._store.last_write)
+            self._progress.demand(PODS, self._store.own_writes.last)
         read_volumes = len(passes) <= MAX_VOLUME_READS
         evidence = Evidence(
             queues=below,
@@ -331,7 +331,7 @@ class StopAcknowledgement:
         """
         if self._passes is None or self._passes_assumed != self._member_labels.passes_assumed:
             self._passes_assumed = self._member_labels.passes_assumed
-            self._store.drop_settled_passes()
+            self._store.settling_binds.drop_settled()
             self._passes = {}
             for bind_pass in self._store.bind_passes.open_passes():
                 self._passes.setdefault(bind_pass.queue, []).append(bind_pass)
@@ -388,7 +388,7 @@ class StopAcknowledgement:
         """Assume the passes that lost replicas may have given, once all pods of that moment are known."""
         lost = self._lost
         if lost is not None and self._progress.demand(PODS, lost.version):
-            self._store.assume_bind_passes(
+            self._store.settling_binds.assume(
                 lambda queue: self._all_had_stopped(queue, lost.reports), binds=lost.expired
             )
             self._lost = None

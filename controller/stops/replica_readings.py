@@ -11,7 +11,7 @@ Invariants
 - When it shows a replica that the newest reading does not have, the Leases are read at once. One that has
   gone before any reading had it could not be missed.
 - The store learns of each replica that has come to answer by other policies, or is there again
-  (`Store.replica_reported_policies`): what it denied before may be retried.
+  (`RefusedMembers.replica_reported`): what it denied before may be retried.
 - Pods that are newer than a list of Leases which was read later show that two etcds keep them. Then the
   versions of both cannot be compared, and the reading is dropped.
 """
@@ -167,7 +167,7 @@ class ReplicaReadings:
 
     def _note_policies(self, name: str, report: ReplicaReport) -> None:
         if report.policies is not None and self._policies.get(name) != report.policies:
-            self._context.store.replica_reported_policies(report.policies)
+            self._context.store.refused_members.replica_reported(report.policies)
         self._policies[name] = report.policies
 
     def _add_waiting(self) -> None:

@@ -222,7 +222,7 @@ def test_a_group_that_the_definition_lets_in_is_named_where_it_keeps_its_queue(
     assert "podgroup team/odd (it cannot be read in full: status.running)" in accepting["message"]
     done = podgroup("odd", queue="a", version=2, status={"running": "x", "phase": "Completed"})
     harness.receive_events(done, event="MODIFIED")
-    assert harness.store.live_members_below("a") == 0
+    assert harness.store.live_members.below("a") == 0
     harness.receive_events(podgroup("odd", queue="a", version=3), event="MODIFIED")
     assert harness.store.unreadable.all() == []
 

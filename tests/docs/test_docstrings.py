@@ -276,7 +276,7 @@ def test_each_name_in_backticks_exists(package: str) -> None:
     "name",
     [
         "queues.tree",
-        "labels.QUEUE",
+        "well_known.QUEUE",
         "Store.members",
         "QueueDecision.schedules",
         "spec.drain.keep",
@@ -285,7 +285,7 @@ def test_each_name_in_backticks_exists(package: str) -> None:
     ],
 )
 def test_what_is_there_is_known(name: str) -> None:
-    assert index().knows(name, index().by_dotted["cluster.cache.store"])
+    assert index().knows(name, index().by_dotted["cluster.cache.memberships"])
 
 
 @pytest.mark.parametrize(

@@ -77,5 +77,5 @@ def test_a_replicaset_of_another_kind_keeps_its_template(server: Server) -> None
 def test_a_podgroup_of_an_exempt_namespace_is_left_alone(server: Server) -> None:
     """It keeps no queue from Closed, and is counted in none."""
     server.has(podgroup("gang", namespace="kube-system", queue="closed"))
-    assert server.store.live_members_below("closed") == 0
+    assert server.store.live_members.below("closed") == 0
     assert server.store.podgroups.in_queue("closed") == []

@@ -436,9 +436,9 @@ def test_the_guard_refuses_the_bind_of_a_pod_whose_namespace_is_not_selected(ser
 def test_what_is_not_selected_is_not_live_in_its_queue(server: Server, stranger: Wire) -> None:
     """So the queue becomes Closed, is deleted and gets children as if it were empty; also those above."""
     server.has(stranger)
-    assert [server.store.live_members_below(name) for name in ("vision", "root")] == [0, 0]
+    assert [server.store.live_members.below(name) for name in ("vision", "root")] == [0, 0]
     relabelled(server, {"team": "a"})
-    assert [server.store.live_members_below(name) for name in ("vision", "root")] == [1, 1]
+    assert [server.store.live_members.below(name) for name in ("vision", "root")] == [1, 1]
 
 
 def test_pods_of_strangers_keep_no_queue_from_children(server: Server) -> None:

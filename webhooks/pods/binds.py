@@ -48,7 +48,7 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
     member = store.members.get(namespace, name)
     if member is not None and not member.queue:
         return deny(store.decisions.of_member(member).text)
-    queue = store.queue_of_pod(namespace, name)
+    queue = store.settling_binds.queue_of(namespace, name)
     if not queue:
         return ALLOWED
     if request.dry_run:

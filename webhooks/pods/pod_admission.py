@@ -68,9 +68,9 @@ class _Admission(msgspec.Struct, frozen=True, kw_only=True):
 def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE."""
     pod = decode_object(request.object, _pods)
-    facts = store.pod_facts(pod, namespace=request.namespace)
+    facts = store.memberships.pod_facts(pod, namespace=request.namespace)
     membership = submitted_pod_membership(
-        facts, rules=store.membership_settings, podgroup=store.queue_of_podgroup
+        facts, rules=store.membership_settings, podgroup=store.podgroups.queue_of
     )
     admission = _accept(pod, membership, request, store=store, settings=settings)
     if isinstance(admission, Answer):

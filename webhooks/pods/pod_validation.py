@@ -74,9 +74,9 @@ def _deny_unlabelled(pod: Pod, request: Request, *, store: Store) -> Answer | No
     """Without the label no replica sees a member until the leader finds it: its queue's stops miss it."""
     if pod.metadata.annotation(well_known.QUEUE):
         return _deny_changed(f"metadata.labels[{well_known.QUEUE}]", "removed this label")
-    facts = store.pod_facts(pod, namespace=request.namespace)
+    facts = store.memberships.pod_facts(pod, namespace=request.namespace)
     membership = submitted_pod_membership(
-        facts, rules=store.membership_settings, podgroup=store.queue_of_podgroup
+        facts, rules=store.membership_settings, podgroup=store.podgroups.queue_of
     )
     if membership is not None and not _is_new_member(membership, request.namespace, store=store):
         way_out = "or name the queue in the pod"
@@ -133,7 +133,7 @@ def _deny_renamed(before: Pod, after: Pod, *, store: Store) -> Answer | None:
     """No queue is written down on a pod that waits for its PodGroup: the keys that name its queue stay."""
     if before.metadata.label(well_known.QUEUE) or _naming_values(before) == _naming_values(after):
         return None
-    if store.pod_membership(before) is None and store.pod_membership(after) is None:
+    if store.memberships.of_pod(before) is None and store.memberships.of_pod(after) is None:
         return None
     return deny(
         "metadata: what names a pod's PodGroup or queue cannot be changed under it; "
@@ -148,7 +148,7 @@ def _naming_values(pod: Pod) -> list[str]:
 
 
 def _validate_ungating(pod: Pod, *, store: Store) -> Answer:
-    membership = store.pod_membership(pod)
+    membership = store.memberships.of_pod(pod)
     if membership is None:
         return ALLOWED
     start = store.decisions.of_place(

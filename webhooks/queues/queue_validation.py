@@ -173,7 +173,7 @@ def _parent(
         return None
     parent = wanted.parent or ROOT
     return parent_refusal(wanted, tree=tree, depth_limit=settings.depth_limit) or parent_pods_refusal(
-        parent, pods=store.live_pods_of(parent)
+        parent, pods=store.live_members.pods_of(parent)
     )
 
 
@@ -210,7 +210,7 @@ def _state(was: Queue, wanted: Queue, *, store: Store, tree: Tree) -> str | None
     own = own_state(
         was.desired,
         broken=around.chain(was.name).broken is not None,
-        live=store.live_members_below(was.name, tree=around) > 0,
+        live=store.live_members.below(was.name, tree=around) > 0,
     )
     return edit_refusal(was, wanted, own=own)
 
@@ -248,7 +248,7 @@ def _observed(queue: SubmittedQueue, *, store: Store) -> bool:
 def _deletion(obj: QueueObject | None, *, store: Store, settled: bool) -> Answer:
     queue = queue_from_object(obj) if obj else Queue(name="")
     tree = _admitted_queues(store).tree.with_queue(queue)
-    live = store.live_members_below(queue.name, tree=tree) > 0
+    live = store.live_members.below(queue.name, tree=tree) > 0
     result = verdict(queue.name, tree=tree, live=live, now=store.clock.now())
     refusal = deletion_refusal(result, children=tree.children(queue.name), settled=settled)
     return deny(refusal) if refusal else ALLOWED

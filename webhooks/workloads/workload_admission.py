@@ -105,7 +105,7 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
 def _create(
     kind: WorkloadKind, obj: WorkloadObject, request: Request, *, store: Store, settings: AdmissionSettings
 ) -> Answer:
-    membership = store.workload_membership(kind, obj, namespace=request.namespace)
+    membership = store.memberships.of_workload(kind, obj, namespace=request.namespace)
     by_controller = _has_owner(kind, obj) and settings.is_controller(request.user_info.username)
     if isinstance(membership, QueueConflict):
         return _deny_conflict(membership)
@@ -183,7 +183,7 @@ def _update(
     by_maker = _has_owner(kind, after) and settings.is_controller(request.user_info.username)
     if request.sub_resource or after.metadata.deletion_timestamp is not None or by_maker:
         return ALLOWED
-    was = store.workload_membership(kind, before, namespace=request.namespace)
+    was = store.memberships.of_workload(kind, before, namespace=request.namespace)
     now = _membership_after(kind, before, after, request.namespace, store=store)
     revived = is_live(kind, after) and not is_live(kind, before)
     if isinstance(now, QueueConflict):
@@ -271,7 +271,7 @@ def _membership_after(
         kind, after, namespace=namespace, namespace_queue=store.namespaces.queue_of(namespace)
     )
     facts = replace(facts, templates=submitted_names(before, after), owned=_has_owner(kind, before))
-    return workload_membership(facts, rules=store.membership_settings, podgroup=store.queue_of_podgroup)
+    return workload_membership(facts, rules=store.membership_settings, podgroup=store.podgroups.queue_of)
 
 
 def _has_owner(kind: WorkloadKind, obj: WorkloadObject) -> bool:

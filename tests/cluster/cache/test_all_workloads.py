@@ -89,7 +89,7 @@ def test_what_is_live(resource: str, more: Wire, live: bool) -> None:
     obj = workload(resource, **more)
     assert is_live(KEYS[resource], read(obj)) is live
     server = Server().has(queue("research"), workload(resource, "x", template({NAMED: "research"}), **more))
-    assert server.store.live_members_below("research") == live
+    assert server.store.live_members.below("research") == live
     assert [one.name for one in server.store.workloads.live_in("research")] == ["x"] * live
 
 
@@ -182,8 +182,8 @@ def test_those_of_every_kind_are_counted_together() -> None:
         member("a", queue="labs"),
     )
     assert server.store.workloads.live(["research"]) == len(WORKLOADS) - 2, "a CronJob and a DaemonSet never"
-    assert server.store.live_members_below("research") == len(WORKLOADS) - 2
-    assert server.store.live_members_below("labs") == len(WORKLOADS)
+    assert server.store.live_members.below("research") == len(WORKLOADS) - 2
+    assert server.store.live_members.below("labs") == len(WORKLOADS)
 
 
 # Owners

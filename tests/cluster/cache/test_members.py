@@ -44,7 +44,9 @@ STORE = Server().store
 
 
 def membership(one: Pod, *, podgroup: PodGroupQueueLookup = lambda *_: None) -> Membership | None:
-    return stored_pod_membership(STORE.pod_facts(one), rules=MembershipSettings(), podgroup=podgroup)
+    return stored_pod_membership(
+        STORE.memberships.pod_facts(one), rules=MembershipSettings(), podgroup=podgroup
+    )
 
 
 class Held:

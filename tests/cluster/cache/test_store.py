@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cluster.cache import queues
 from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
+from cluster.cache.live_members import LiveMembers
 from cluster.cache.namespaces import MAX_EARLY_NAMESPACES, Namespaces
 from cluster.cache.podgroups import PodGroupKey
 from cluster.cache.queues import QueueCache, queue_from_object
@@ -446,11 +447,11 @@ def test_names_of_namespaces_that_never_come_are_not_kept_for_ever() -> None:
 def test_a_pod_is_found_by_name_where_it_is_held_and_else_where_it_was_let_through() -> None:
     server = Server()
     store = server.store
-    assert store.queue_of_pod("team", "work") is None
+    assert store.settling_binds.queue_of("team", "work") is None
     store.bind_passes.record_filter_pass(namespace="team", name="work", queue="a")
-    assert store.queue_of_pod("team", "work") == "a"
+    assert store.settling_binds.queue_of("team", "work") == "a"
     server.has(member(queue="b"))
-    assert store.queue_of_pod("team", "work") == "b"
+    assert store.settling_binds.queue_of("team", "work") == "b"
 
 
 def test_the_stopped_queues_that_have_passes_open_are_named() -> None:
@@ -472,7 +473,7 @@ def test_each_member_that_could_be_bound_and_is_asked_about_is_assumed_to_have_b
         member("bound", queue="a", resources=marked, nodeName="node-1"),
         member("done", queue="a", resources=marked, status={"phase": "Failed"}),
     )
-    server.store.assume_bind_passes(binds=False)
+    server.store.settling_binds.assume(binds=False)
     assert [(one.name, one.queue, one.bind) for one in server.store.bind_passes.open_passes()] == [
         ("waiting", "a", False)
     ]
@@ -491,7 +492,7 @@ def test_a_bind_is_assumed_of_each_member_that_could_be_bound_and_that_no_schedu
         member("bound", queue="a", nodeName="node-1"),
         member("done", queue="a", status={"phase": "Failed"}),
     )
-    server.store.assume_bind_passes(lambda name: name == "b")
+    server.store.settling_binds.assume(lambda name: name == "b")
     assert sorted((one.name, one.queue, one.bind) for one in server.store.bind_passes.open_passes()) == [
         ("marked", "a", False),
         ("unmarked", "a", True),
@@ -519,7 +520,7 @@ def test_an_open_bind_of_a_pod_that_no_scheduler_calls_filter_for_is_known_here_
     else:
         passes.record_filter_pass(namespace="team", name="work", queue="a")
         passes.record_bind_pass(request="r", namespace="team", name="work", queue="a", by_scheduler=True)
-    assert server.store.has_unfiltered_binds() is expected
+    assert server.store.settling_binds.has_unfiltered() is expected
 
 
 def test_a_pod_that_waits_for_its_group_is_a_member_of_none_until_it_comes() -> None:
@@ -641,7 +642,7 @@ def test_the_labels_that_the_server_writes_are_none_that_matter(
 ) -> None:
     """Each stop gives many namespaces the guard's label and takes it away: no queue is looked at."""
     selective.has(member(queue="vision"))
-    monkeypatch.setattr(Store, "is_used_by", None)
+    monkeypatch.setattr(LiveMembers, "are_in", None)
     told = heard(selective)
     selective.has(
         namespace("team", labels={"sluice.dev/guard": "on"}, version=2), namespace("team", version=3)
@@ -678,7 +679,7 @@ def test_where_no_selector_is_set_nobody_is_asked_for_labels(
     store = selective.store
     assert store.decisions.of_queue("free", namespace="team") is store.snapshot.decision("free")
     assert store.decisions.of_queue("absent", namespace="team").selected
-    assert store.live_members_of("free") == 0
+    assert store.live_members.of("free") == 0
 
 
 def test_the_pods_that_are_not_selected_are_counted(selective: Server) -> None:
@@ -689,9 +690,9 @@ def test_the_pods_that_are_not_selected_are_counted(selective: Server) -> None:
         member("c", queue="lab"),
         member("d", queue="free"),
     )
-    store = selective.store
-    assert [store.pods_not_selected_of(name) for name in ("vision", "lab", "free", "root")] == [1, 1, 0, 0]
-    assert [store.live_pods_of(name) for name in ("vision", "lab", "free")] == [0, 0, 1]
+    live = selective.store.live_members
+    assert [live.pods_not_selected_of(name) for name in ("vision", "lab", "free", "root")] == [1, 1, 0, 0]
+    assert [live.pods_of(name) for name in ("vision", "lab", "free")] == [0, 0, 1]
 
 
 def test_what_is_remembered_of_namespaces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,7 +147,7 @@ def test_the_live_members_of_a_queue_are_pods_and_jobs_here_and_below() -> None:
         job("train", queue="labs"),
         job("old", queue="labs", done="Complete"),
     )
-    assert server.store.live_members_below("labs") == 2
-    assert server.store.live_members_below("research") == 1
-    assert server.store.live_members_below("root") == 2
-    assert server.store.live_members_below("absent") == 0
+    assert server.store.live_members.below("labs") == 2
+    assert server.store.live_members.below("research") == 1
+    assert server.store.live_members.below("root") == 2
+    assert server.store.live_members.below("absent") == 0

@@ -48,13 +48,13 @@ class Settling:
 
     def write(self, version: int) -> None:
         """One of ours, begun now; a moment goes by."""
-        self.store.record_write(self.server.clock.seconds, version)
+        self.store.own_writes.record(self.server.clock.seconds, version)
         self.server.clock.seconds += 1
 
     def settled(self, *, pods: int) -> list[str]:
         """Whose passes are left once the pods are known up to that version."""
         self.pods.applied = pods
-        self.store.drop_settled_passes()
+        self.store.settling_binds.drop_settled()
         return sorted(each.name for each in self.store.bind_passes.open_passes())
 
 
@@ -97,9 +97,9 @@ def test_the_latest_write_up_to_which_the_pods_are_known_counts(settling: Settli
 
 def test_writes_of_several_threads_are_recorded_in_any_order(settling: Settling) -> None:
     settling.filtered("nobody")
-    settling.server.store.record_write(settling.server.clock.seconds + 1, 9)
-    settling.server.store.record_write(settling.server.clock.seconds - 1, 7)
-    assert settling.store.last_write == 9
+    settling.server.store.own_writes.record(settling.server.clock.seconds + 1, 9)
+    settling.server.store.own_writes.record(settling.server.clock.seconds - 1, 7)
+    assert settling.store.own_writes.last == 9
     assert settling.settled(pods=9) == []
 
 
@@ -140,7 +140,7 @@ def test_the_passes_of_binds_end_likewise(settling: Settling) -> None:
 def test_the_writes_that_are_remembered_are_bounded(settling: Settling) -> None:
     for version in range(1, 3 * MAX_WRITES):
         settling.write(version)
-    assert len(settling.store._writes) == MAX_WRITES
+    assert len(settling.store.own_writes._writes) == MAX_WRITES
     settling.filtered("nobody")
     settling.write(3 * MAX_WRITES)
     assert settling.settled(pods=3 * MAX_WRITES) == []

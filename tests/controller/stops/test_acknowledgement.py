@@ -354,7 +354,7 @@ def test_a_stop_that_waits_for_the_pass_of_an_unknown_pod_makes_the_pods_catch_u
     store, written = leader.server.store, leader.version + 50
     store.bind_passes.record_filter_pass(namespace="team", name="nobody", queue=QUEUE, uid="uid-nobody")
     leader.clock.seconds += 1.0
-    store.record_write(leader.clock.seconds, written)
+    store.own_writes.record(leader.clock.seconds, written)
     demanded: list[tuple[str, int]] = []
     demand = store.watch_progress.demand
 
