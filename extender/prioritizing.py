@@ -103,7 +103,7 @@ def _policy_of_unknown(meta: Metadata, *, store: Store) -> Policy | None:
     if (passed is not None and passed.uid != meta.uid) or store.members.by_uid(meta.uid) is not None:
         return None
     queue = passed.queue if passed is not None else _queue_written_on(meta)
-    if not queue or not store.decisions.of_queue(queue, namespace=meta.namespace).schedules:
+    if not queue or not store.decisions.of_place(queue, namespace=meta.namespace).may_start:
         return None
     return store.pod_policies.of_pod(queue, namespace=meta.namespace, annotations=meta.annotations).policy
 

@@ -1,7 +1,8 @@
-"""Clears `nominatedNodeName` of pods of a stopped queue, so that kube-scheduler gives the room to others.
+"""Clears `nominatedNodeName` of pods that may not start, so that kube-scheduler gives the room to others.
 
 kube-scheduler nominates a pod to a node when it has evicted others for it. Until the pod is bound, no pod of
-lower priority gets that room. Once the queue is stopped, the pod may never be bound.
+lower priority gets that room. Once something keeps the gate of such pods (`queues.start_decision`), the pod
+may never be bound.
 
 (An Inqueue PodGroup, Volcano's reservation, goes back to Pending: `queues.status.podgroup_phases`.)
 """
@@ -30,23 +31,18 @@ class Nominations:
         self._context = context
 
     def cancel(self, queue: str, members: Iterable[Member]) -> None:
-        """Clear the nominations of these members if their queue does not schedule."""
-        decision = self._context.store.snapshot.decision(queue)
-        if decision.schedules and not decision.restricted:
-            return
-        nominated = [
-            member for member in members if holds_reservation(member) and not self._schedules(member)
-        ]
+        """Clear the nominations of those of these members that may not start."""
+        nominated = [member for member in members if holds_reservation(member) and self._is_kept(member)]
         each_member(self._context, "nomination", nominated, self._cancel, queue=queue)
 
-    def _schedules(self, member: Member) -> bool:
-        return self._context.store.decisions.of_queue(member.queue, namespace=member.namespace).schedules
+    def _is_kept(self, member: Member) -> bool:
+        return self._context.store.decisions.of_member(member).keeps_gate
 
     def _cancel(self, member: Member) -> None:
         body = {"metadata": {"uid": member.uid}, "status": {"nominatedNodeName": None}}
 
         def write() -> object:
-            if self._schedules(member):
+            if not self._is_kept(member):
                 return None
             return self._context.client.patch(f"{pod_path(member)}/status", body)
 

@@ -73,13 +73,9 @@ def lacks_room(member: Member) -> bool:
     return member.bindable and bool(member.condition) and member.refusal is None
 
 
-def any_lacks_room(
-    members: Iterable[Member], *, decision: QueueDecision, selects: Callable[[str], bool]
-) -> bool:
-    """Whether a member that its queue lets pass now lacks room. `selects`: is given the namespace."""
-    return decision.schedules and any(
-        lacks_room(member) and (not decision.restricted or selects(member.namespace)) for member in members
-    )
+def any_lacks_room(members: Iterable[Member], *, is_kept: Callable[[Member], bool]) -> bool:
+    """Whether a member that is not kept lacks room. `is_kept`: asked only of those that lack room."""
+    return any(lacks_room(member) and not is_kept(member) for member in members)
 
 
 class AllAnswerAlike(Protocol):
@@ -136,15 +132,17 @@ class PreemptionRetry:
             self._retries.pop(queue, None)
             return False
         retries = self._retries_after(self._resume(decision), queue)
-        if retries.done or not any_lacks_room(
-            members, decision=decision, selects=partial(store.decisions.selects, queue)
-        ):
+        if retries.done or not any_lacks_room(members, is_kept=self._is_kept):
             return False
         if not may_retry():
             return True
         self._retries[queue] = retries
         self._retry_or_wait(queue, retries, all_answer_alike)
         return False
+
+    def _is_kept(self, member: Member) -> bool:
+        """Whether more than its scheduling policy, which is told of each change itself, stops it."""
+        return self._context.store.decisions.of_member(member).keeps_gate
 
     def _retries_after(self, resume: Resume, queue: str) -> LateRetries:
         retries = self._retries.get(queue)

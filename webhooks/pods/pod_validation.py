@@ -94,8 +94,10 @@ def _is_new_member(membership: Membership, namespace: str, *, store: Store) -> b
     """
     if membership.source is not Source.NAMESPACE or membership.queue is None:
         return False
-    decision = store.decisions.of_queue(membership.queue, namespace=namespace)
-    return decision.schedules and decision.accepts and store.label_changes.is_recent(namespace)
+    decisions, queue = store.decisions, membership.queue
+    accepts = decisions.of_queue(queue, namespace=namespace).accepts
+    may_start = decisions.of_place(queue, namespace=namespace).may_start
+    return accepts and may_start and store.label_changes.is_recent(namespace)
 
 
 def _deny_changed(place: str, what: str, *, way_out: str = "") -> Answer:

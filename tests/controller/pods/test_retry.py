@@ -47,7 +47,6 @@ SNAPSHOT = QueueSnapshot(
     now=NOW,
 )
 SCHEDULES, STOPPED = SNAPSHOT.decision("research"), SNAPSHOT.decision("suspended")
-SELECTIVE = SNAPSHOT.decision("selective")
 
 
 @pytest.mark.parametrize(
@@ -89,41 +88,31 @@ def test_no_more_events_are_made_for_a_pod_that_no_event_retries() -> None:
         assert needs_event(parked(member(), message=message), requested_for=MARKED_SECONDS) is expected
 
 
-def everywhere(_: str) -> bool:
-    return True
-
-
-def nowhere(_: str) -> bool:
-    return False
-
-
 @pytest.mark.parametrize(
-    ("decision", "selects", "messages", "expected"),
+    ("messages", "is_kept", "expected"),
     [
-        (SCHEDULES, nowhere, [NO_ROOM], True),
-        (SCHEDULES, nowhere, [REFUSED, NO_ROOM], True),
-        (SCHEDULES, everywhere, [REFUSED], False),
-        (SCHEDULES, everywhere, [], False),
-        (STOPPED, everywhere, [NO_ROOM], False),
-        (SELECTIVE, everywhere, [NO_ROOM], True),
-        (SELECTIVE, nowhere, [NO_ROOM], False),
+        ([NO_ROOM], [False], True),
+        ([REFUSED, NO_ROOM], [False, False], True),
+        ([NO_ROOM, NO_ROOM], [True, False], True),
+        ([NO_ROOM, NO_ROOM], [True, True], False),
+        ([REFUSED], [False], False),
+        ([], [], False),
     ],
     ids=[
         "a pod lacks room",
         "one of two lacks room",
+        "one of two is kept",
+        "both are kept",
         "refused by filter",
         "no pods",
-        "the queue is stopped",
-        "the queue selects the namespace",
-        "the queue does not select the namespace",
     ],
 )
-def test_a_retry_is_triggered_if_a_pod_that_may_go_lacks_room(
-    decision: QueueDecision, selects: Callable[[str], bool], messages: list[str], expected: bool
+def test_a_retry_is_triggered_if_a_pod_that_is_not_kept_lacks_room(
+    messages: list[str], is_kept: list[bool], expected: bool
 ) -> None:
-    """A queue without a selector is not asked which namespaces it selects."""
-    members = [parked(member(), message=message) for message in messages]
-    assert any_lacks_room(members, decision=decision, selects=selects) is expected
+    members = [parked(member(f"pod-{index}"), message=message) for index, message in enumerate(messages)]
+    kept = {one.name: it for one, it in zip(members, is_kept, strict=True)}
+    assert any_lacks_room(members, is_kept=lambda one: kept[one.name]) is expected
 
 
 @pytest.mark.parametrize(
