@@ -1,7 +1,8 @@
 """Writes on members, in the order of reading.
 
 - `member_labels`: gives members without our label the label; `unlabelled_lists` says when such pods are
-  listed, `unlabelled_pods` how, `label_writes` in which order they are written.
+  listed, `unlabelled_pods` how, `unlabelled_members` what is known of each, `label_writes` writes them;
+  `label_backoff` when a label that is changed each time is written again.
 - `pod_conditions`: writes on each gated pod why it waits.
 - `ungating`: removes our gate, and makes kube-scheduler retry pods that filter refused, once their queue
   schedules.

@@ -63,19 +63,13 @@ import math
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from cluster.backoff import Backoff
 from cluster.cache.label_changes import Departure
 from cluster.cache.members import Member
 from cluster.objects import Pod
 from controller.context import ControllerContext
-from controller.pods.label_writes import (
-    Cause,
-    LabelWrites,
-    UnlabelledMember,
-    lacks_label,
-    unlabelled_member,
-)
+from controller.pods.label_writes import LabelWrites
 from controller.pods.unlabelled_lists import AllPodLists, Listing, WaitingPodLists
+from controller.pods.unlabelled_members import Cause, UnlabelledMember, UnlabelledMembers
 from controller.pods.unlabelled_pods import PodSelection, UnlabelledPods, WaitingPods
 from queues.status.acknowledgement import Obstacle, ObstacleReason
 
@@ -85,16 +79,12 @@ STOPPED_SECONDS = 5.0
 NAMESPACE_SECONDS = 2.0
 #: Members that leave the watch are looked for together.
 DEPARTURE_SECONDS = 0.25
-#: After a label that was changed again soon.
-RESTORE = Backoff(0.5, 30.0)
 #: While more labels than this are to be written, no further page of all pods is read. Those whose write was
 #: refused do not count: they would keep the list from its end.
 MAX_OPEN = 2000
 #: A bind by a scheduler that does not call the extender is stored within this time of its admission.
 BYPASS_SECONDS = 2.0
 NAMESPACES = "namespaces"
-#: Pods whose label was restored and that are remembered, so that a war over labels does not run hot.
-MAX_RESTORED = 1000
 
 
 class MemberLabels:
@@ -112,18 +102,17 @@ class MemberLabels:
             exempt=settings.exempt_namespaces,
             is_member=lambda pod: context.store.memberships.of_pod(pod) is not None,
         )
-        self._writes = LabelWrites(context, changed=changed)
+        self._members = UnlabelledMembers()
+        self._writes = LabelWrites(context, self._members, changed=changed)
         self._waiting = WaitingPodLists(context, selection, receive=self._receive_waiting)
         self._all = AllPodLists(
             context,
             selection,
             receive=partial(self._record_listed, waits=False),
-            end=self._close_departed,
-            has_room=lambda: self._writes.pending < MAX_OPEN,
+            end=self._record_all,
+            has_room=lambda: self._members.pending < MAX_OPEN,
         )
         self._changes = context.store.label_changes
-        #: UIDs restored lately: how often, and until when they are left alone.
-        self._restored: dict[str, tuple[int, float]] = {}
         #: How many passes were assumed, so that passes that were gathered before are gathered again.
         self.passes_assumed = 0
         self.forget()
@@ -131,6 +120,7 @@ class MemberLabels:
     def forget(self) -> None:
         """Forget everything: a term begins, or another replica leads."""
         self._changes.take()
+        self._members.forget()
         self._writes.forget()
         self._waiting.forget()
         self._all.forget()
@@ -154,9 +144,9 @@ class MemberLabels:
         """
         applied = self._progress.applied("pods")
         self._take_changes()  # all up to this version, our own writes too: before these members are closed
-        for member in self._writes.written(queues, applied):
+        for member in self._members.written(queues, applied):
             if self._is_accounted_for(member):
-                self._writes.close(member)
+                self._members.close(member)
 
     def obstacle(self, queues: frozenset[str], *, since: int, until: float = math.inf) -> Obstacle | None:
         """What keeps a stop of these queues from being acknowledged; None if no member of them that could be
@@ -177,7 +167,7 @@ class MemberLabels:
             return None
         if not first.is_found:
             self._waiting.start()
-        return Obstacle(ObstacleReason.UNLABELLED, lacks_label(first))
+        return Obstacle(ObstacleReason.UNLABELLED, first.obstacle)
 
     def begin_list(self, version: int) -> None:
         """Begin the list that a stop waits for (1), if there is none of this version or later."""
@@ -216,7 +206,7 @@ class MemberLabels:
 
     def is_restoring(self, uid: str) -> bool:
         """Whether another queue was written on the pod: the writes of that queue are not for it."""
-        member = self._writes.members.get(uid)
+        member = self._members.get(uid)
         return member is not None and member.cause is Cause.MOVED
 
     def version_since(self, queues: frozenset[str], version: int) -> int:
@@ -225,10 +215,7 @@ class MemberLabels:
         What a former leader wrote is not known. A pod that the first list of this term does not have got its
         label before that list's version.
         """
-        version = max(version, self._term_version)
-        if not self._writes.versions:
-            return version
-        return max(version, *(self._writes.versions.get(queue, 0) for queue in queues))
+        return max(version, self._term_version, self._members.version(queues))
 
     def unfinished(self, queues: frozenset[str], *, since: float = -math.inf) -> str:
         """What of the members of these queues is not known yet, on nodes or not; "" if nothing is.
@@ -243,8 +230,8 @@ class MemberLabels:
             return "pods without a label are looked for"
         if namespace := self._all.namespace_of(queues):
             return f"pods without a label are looked for in namespace {namespace}"
-        first = next(iter(self._writes.of(queues)), None)
-        return lacks_label(first) if first is not None else ""
+        first = next(self._members.of(queues), None)
+        return first.obstacle if first is not None else ""
 
     @property
     def due(self) -> float:
@@ -267,7 +254,7 @@ class MemberLabels:
     def step(self) -> None:
         """Take what the watches showed, and begin the lists and writes that are due."""
         now = self._now()
-        self.settle(self._writes.queues)
+        self.settle(self._members.queues)
         if next(self._store.snapshot.stopped_queues(), None) is None:
             self._stopped_scan_at = -math.inf
         elif self._stopped_scan_at == -math.inf:  # a stop has begun, which has these pods listed by itself
@@ -301,77 +288,29 @@ class MemberLabels:
 
     def _restore(self, member: Member, now: float) -> None:
         """Another queue was written on the member, or none."""
-        stored, known = self._store.members.by_uid(member.uid), self._writes.members.get(member.uid)
+        stored, known = self._store.members.by_uid(member.uid), self._members.get(member.uid)
         if stored is not None and stored.written and stored.queue == (known or member).queue:
             return  # our own write, or it was changed back
-        retry_at = self._restore_at(member.uid, now)
-        if known is not None:
-            known.written, known.retry_at = 0, retry_at
-            self._writes.enqueue(known)
-            return
-        self._writes.add(unlabelled_member(member, Cause.MOVED, waits=member.waiting, retry_at=retry_at))
-
-    def _restore_at(self, uid: str, now: float) -> float:
-        """When the label may be written again: at once, but later and later if it is changed each time."""
-        times, until = self._restored.get(uid, (0, 0.0))
-        times = times + 1 if now < until + RESTORE.seconds(times + 1) else 1
-        if uid not in self._restored and len(self._restored) >= MAX_RESTORED:
-            self._restored = {
-                each: (count, at)
-                for each, (count, at) in self._restored.items()
-                if now < at + RESTORE.seconds(count + 1)
-            }
-            if len(self._restored) >= MAX_RESTORED:
-                self._restored.popitem()  # the newest: pods that take turns do not push each other out
-        retry_at = now if times == 1 else now + RESTORE.seconds(times - 1)
-        self._restored[uid] = (times, retry_at)
-        return retry_at
-
-    def _write_again(self, known: UnlabelledMember, departure: Departure, now: float) -> None:
-        """A member that we write left the watch. The write shows whether it still exists."""
-        member, version = departure.member, departure.version
-        if version and version <= known.written:
-            return  # our write came later
-        known.waits = known.waits or member.may_be_bound
-        if self._writes.is_to_be_written(known.uid):
-            self._writes.enqueue(known)
-        known.seen_at, known.since, known.is_gone = max(known.seen_at, version), now, False
-        if not version:
-            known.scan = self._waiting.request_consistent()
-        if known.written or known.is_writing:  # else it is written soon
-            known.written, known.retry_at = 0, self._restore_at(known.uid, now)
-            if known.cause is not Cause.MOVED:
-                known.cause = Cause.LOST
-            self._writes.enqueue(known)
+        self._members.record_moved(member, now=now)
 
     def _look_for(self, departure: Departure, now: float) -> None:
         """The member left the watch, and may still exist."""
-        member, version = departure.member, departure.version
-        known = self._writes.members.get(member.uid)
-        if known is not None and known.is_found:
-            self._write_again(known, departure, now)
+        scan = 0 if departure.version else self._waiting.request_consistent()
+        lost = self._members.record_left(departure, now=now, scan=scan)
+        if lost is None:
             return
-        if known is not None:
-            self._writes.close(known)  # it was in the watch again: older lists say nothing of it
-        lost = unlabelled_member(
-            member, Cause.LOST, waits=member.may_be_bound, is_found=False, seen_at=version
-        )
-        lost.since = now
-        if not version:
-            lost.scan = self._waiting.request_consistent()
-        self._writes.add(lost, write=False)
         if lost.waits:
             # Begun from now on: a list of a later version may have been read already.
-            self._waiting.request(version, delay=DEPARTURE_SECONDS)
+            self._waiting.request(departure.version, delay=DEPARTURE_SECONDS)
         else:
-            self._all.request(member.namespace, delay=DEPARTURE_SECONDS)
+            self._all.request(lost.namespace, delay=DEPARTURE_SECONDS)
 
     def _mend(self, member: Member | None) -> None:
-        if member is None or member.written or not member.live or member.uid in self._writes.members:
+        if member is None or member.written or not member.live or member.uid in self._members:
             return
         queue = self._store.memberships.queue_of_label(member.queue)
         if "_" not in queue:  # no name has one: no queue with this label exists yet
-            self._writes.add(unlabelled_member(member, Cause.MENDED, waits=False, queue=queue))
+            self._members.record_unfitting(member, queue)
 
     def mend_all(self) -> None:
         """Mend the members whose annotation was lost before we led, or before their queue came to exist."""
@@ -379,9 +318,7 @@ class MemberLabels:
         for name in members.queues():
             for member in members.in_queue(name):
                 self._mend(member)
-        tree = self._store.snapshot.tree
-        versions = self._writes.versions
-        self._writes.versions = {queue: version for queue, version in versions.items() if queue in tree}
+        self._members.forget_versions_but(self._store.snapshot.tree)
 
     # Members without their label
 
@@ -392,25 +329,13 @@ class MemberLabels:
         return stored is None or stored.waiting
 
     def _bindable(self, queues: Iterable[str]) -> Iterable[UnlabelledMember]:
-        return (member for member in self._writes.of(queues) if self._may_be_bound(member))
+        return (member for member in self._members.of(queues) if self._may_be_bound(member))
 
     def _record_listed(self, pods: UnlabelledPods, *, waits: bool, version: int = 0) -> None:
-        """Record listed pods without the label, on no node at `version` if they wait.
-
-        A member that lost its label may also have lost what named its queue: the UID is enough.
-        """
-        for uid in self._writes.members.keys() & pods.uids:
-            known = self._writes.members[uid]
-            known.waits, known.seen_at, known.is_gone = (
-                known.waits or waits,
-                max(version, known.seen_at),
-                False,
-            )
-            if not known.is_found or self._writes.is_to_be_written(uid):
-                known.is_found = True
-                self._writes.enqueue(known)
+        """Record listed pods without the label, on no node at `version` if they wait."""
+        self._members.record_listed(pods.uids, waits=waits, version=version)
         for pod in pods.members:
-            if pod.metadata.uid not in self._writes.members:
+            if pod.metadata.uid not in self._members:
                 self._add_found(pod, waits=waits, version=version)
 
     def _add_found(self, pod: Pod, *, waits: bool, version: int) -> None:
@@ -422,7 +347,7 @@ class MemberLabels:
         membership = self._store.memberships.of_pod(pod)
         if membership is None:
             return
-        self._writes.add(
+        self._members.add(
             UnlabelledMember(
                 uid=meta.uid,
                 namespace=meta.namespace,
@@ -446,7 +371,7 @@ class MemberLabels:
                 namespace=stored.namespace, name=stored.name, queue=stored.queue, uid=stored.uid
             )
             return True
-        member.waits = True
+        self._members.record_bindable(member)
         return self._now() >= member.written_at + BYPASS_SECONDS
 
     # Lists
@@ -457,42 +382,15 @@ class MemberLabels:
         self._term_version = self._term_version or waiting.version
         if waiting.version >= self._waiting.version:
             self._are_unlabelled = bool(waiting.pods.uids)
-        listed = waiting.pods.uids
         self._record_listed(waiting.pods, waits=True, version=waiting.version)
-        for member in list(self._writes.members.values()):
-            if member.waits and not member.written and not member.is_writing and member.uid not in listed:
-                self._not_waiting(member, number, waiting.version)
+        departed = self._members.record_waiting(waiting.pods.uids, number=number, version=waiting.version)
+        for namespace in departed:
+            self._all.request(namespace, delay=DEPARTURE_SECONDS)
         self._writes.send(self._now())
         self._changed()
 
-    def _not_waiting(self, member: UnlabelledMember, number: int, version: int) -> None:
-        """The list does not have this pod: it is gone, or on a node, unless it is newer than the list."""
-        if member.cause is Cause.MOVED or member.cause is Cause.MENDED:
-            return  # it has a label
-        if version < member.seen_at or number < member.scan:
-            return
-        member.waits = False
-        if self._writes.is_to_be_written(member.uid):
-            self._writes.enqueue(member)
-        if not member.is_found:
-            self._all.request(member.namespace, delay=DEPARTURE_SECONDS)
-
-    def _close_departed(self, listing: Listing) -> None:
-        """Close the members known before this list was begun that it does not have: they are gone, or have
-        finished. One whose label was written is closed when the watch shows that.
-        """
-        for member in list(self._writes.members.values()):
-            if (
-                member.cause in (Cause.LOST, Cause.UNLABELLED)
-                and not (member.waits or member.written)
-                and member.since <= listing.began
-                and member.namespace == (listing.namespace or member.namespace)
-                and member.uid not in listing.seen
-            ):
-                if member.is_writing:
-                    member.is_gone = True  # or it has just got its label: the result says which
-                else:
-                    self._writes.close(member)
+    def _record_all(self, listing: Listing) -> None:
+        self._members.record_all(listing.seen, namespace=listing.namespace, began=listing.began)
 
     def _now(self) -> float:
         return self._store.clock.monotonic()

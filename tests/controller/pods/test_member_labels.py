@@ -746,7 +746,7 @@ def test_a_war_over_a_label_does_not_run_hot(leader: Leader) -> None:
 def test_a_war_over_the_labels_of_more_pods_than_are_remembered_does_not_run_hot(
     leader: Leader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.pods.member_labels.MAX_RESTORED", 8)
+    monkeypatch.setattr("controller.pods.label_backoff.MAX_RESTORED", 8)
     leader.settle()
     pods = [f"work-{number}" for number in range(9)]
     leader.server.has(*map(labelled, pods))
