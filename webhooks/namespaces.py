@@ -15,7 +15,7 @@ removed with the annotation.
 
 A namespace whose labels change later keeps its annotation: what it submits is answered by itself.
 
-The queue of a new namespace is recorded until the watch delivers the namespace: its pods may come sooner.
+The queue that a namespace comes to name is recorded until the watch delivers that: its pods may come sooner.
 
 With setting `managed_namespaces` the validating webhook is called for each change of labels by somebody else.
 It denies nothing. Who takes a namespace out of what is managed is warned of the members that stay
@@ -54,15 +54,30 @@ def mutate(request: Request, *, store: Store) -> Answer:
     names_queue = bool(queue) and meta.name not in store.membership_settings.exempt_namespaces
     wanted = {well_known.MEMBER_NAMESPACE: "true" if names_queue else None}
     patch = tuple(patch_map("/metadata/labels", meta.labels, wanted))
-    if not names_queue:
-        return Answer(patch=patch)
     labels = {NAME_LABEL: meta.name, **(meta.labels or {})}
+    if not names_queue:
+        _record(request, meta, "", labels, store=store)
+        return Answer(patch=patch)
     refusal = _refusal(request, meta, labels, store=store)
     if refusal:
         return deny(refusal)
-    if not request.dry_run:
-        store.namespaces.pending.record(meta.name, queue, labels)
+    _record(request, meta, queue, labels, store=store)
     return Answer(patch=patch, warnings=_warnings(request, meta, labels, store=store))
+
+
+def _record(request: Request, meta: Metadata, queue: str, labels: Mapping[str, str], *, store: Store) -> None:
+    """Pods may come before the watch brings the namespace, or this edit of it."""
+    if request.dry_run:
+        return
+    before = _before(request)
+    store.namespaces.pending.record(meta.name, queue, labels, base=before.version if before else 0)
+
+
+def _before(request: Request) -> Metadata | None:
+    """What is edited; None for a new namespace."""
+    if request.operation == "CREATE":
+        return None
+    return decode_object(request.old_object, _namespaces, where="oldObject").metadata
 
 
 def validate(request: Request, *, store: Store) -> Answer:
@@ -106,7 +121,5 @@ def _comes_to_name_it(request: Request, meta: Metadata) -> bool:
     """Whether this request makes the namespace name its queue."""
     if meta.deletion_timestamp is not None:
         return False
-    if request.operation == "CREATE":
-        return True
-    before = decode_object(request.old_object, _namespaces, where="oldObject").metadata
-    return before.annotation(VOLCANO_ANNOTATION) != meta.annotation(VOLCANO_ANNOTATION)
+    before = _before(request)
+    return before is None or before.annotation(VOLCANO_ANNOTATION) != meta.annotation(VOLCANO_ANNOTATION)

@@ -6,6 +6,7 @@
 | `/validate/queues`   | queues                       | `queues.queue_validation`      |
 | `/mutate/pods`       | pods, CREATE                 | `pods.pod_admission`           |
 | `/validate/pods`     | pods, CREATE, UPDATE         | `pods.pod_validation`          |
+| `/validate/unlabelled` | pods, CREATE               | `pods.pod_validation`          |
 | `/mutate/workloads`  | the kinds with pod templates | `workloads.workload_admission` |
 | `/validate/scales`   | their `scale`                | `workloads.scaling`            |
 | `/mutate/podgroups`  | podgroups, CREATE, UPDATE    | `podgroups`                    |
@@ -52,6 +53,7 @@ def handlers(store: Store, settings: AdmissionSettings) -> Mapping[str, Handler]
         "/validate/queues": with_settings(queue_validation.validate),
         "/mutate/pods": with_settings(pod_admission.mutate),
         "/validate/pods": with_settings(pod_validation.validate),
+        "/validate/unlabelled": with_settings(pod_validation.validate_unlabelled),
         "/mutate/workloads": with_settings(workload_admission.mutate),
         "/validate/scales": with_settings(scaling.validate),
         "/mutate/podgroups": with_settings(podgroups.mutate),

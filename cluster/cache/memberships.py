@@ -54,18 +54,19 @@ class Memberships:
             queue_of_label=self.queue_of_label,
         )
 
-    def pod_facts(self, pod: Pod, *, namespace: str = "") -> PodFacts:
+    def pod_facts(self, pod: Pod, *, submitted_to: str = "") -> PodFacts:
         """Return the facts from which the membership of a pod is decided.
 
-        `namespace`: used if the pod's metadata does not have one yet.
+        `submitted_to`: the namespace of a pod that is not stored yet, whose metadata may lack it.
         """
-        where = pod.metadata.namespace or namespace
+        where = pod.metadata.namespace or submitted_to
+        names = self._namespaces.queue_for_submission if submitted_to else self._namespaces.queue_of
         return PodFacts(
             namespace=where,
             labels=pod.metadata.labels or {},
             annotations=pod.metadata.annotations or {},
             scheduler=pod.spec.scheduler_name,
-            namespace_queue=self._namespaces.queue_of(where),
+            namespace_queue=names(where),
             managed=bool(self.is_managed(where)),
         )
 

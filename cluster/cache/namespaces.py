@@ -2,7 +2,8 @@
 
 Invariants
 - A namespace that was admitted and that the watch has not brought yet counts with what was admitted
-  (`cluster.inflight.queue_edits.PendingNamespaces`).
+  (`cluster.inflight.queue_edits.PendingNamespaces`). So does an admitted edit, for what is submitted to the
+  namespace: it may never be stored, and what is stored is not judged again then.
 - An object that names no queue itself is judged by its namespace. Where that was not known, `take_early` says
   so once it is: such objects have to be judged again.
 
@@ -50,6 +51,12 @@ class Namespaces:
         """Return the queue that the namespace names; empty if none, or if that is not known."""
         namespace = self.objects.get(name)
         return namespace.metadata.annotation(VOLCANO_ANNOTATION) if namespace else self.pending.queue_of(name)
+
+    def queue_for_submission(self, name: str) -> str:
+        """Return the queue that it names for what is submitted to it now; empty if none, or if unknown."""
+        namespace = self.objects.get(name)
+        edited = self.pending.queue_after(name, namespace.metadata.version) if namespace else None
+        return self.queue_of(name) if edited is None else edited
 
     def labels_of(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of a namespace; None if they are not known."""

@@ -9,8 +9,8 @@ Invariants
 - An edit is kept until the store shows its outcome. That is exact: the API server stores the edit on top of
   the version that was judged, or calls us again. An edit that is never stored, because another webhook denied
   it, is forgotten after `SECONDS`.
-- A namespace is kept for `SECONDS`, with its labels. If the store has the namespace, the store is used
-  instead.
+- A namespace is kept for `SECONDS`, with its labels. Once the store has a newer version than was edited, the
+  store is used instead; for what is stored already, once the store has any version of it.
 - At most `REMEMBERED` edits and `REMEMBERED_NAMESPACES` are kept; beyond, the oldest are dropped.
 - A dry run is never recorded.
 
@@ -92,30 +92,48 @@ class PendingQueueEdits:
         )
 
 
+class _PendingNamespace(msgspec.Struct, frozen=True):
+    """`base`: the version that was edited; 0 for a new namespace. `at`: monotonic seconds."""
+
+    queue: str
+    base: int
+    labels: Mapping[str, str]
+    at: float
+
+
 class PendingNamespaces:
     """The queue and the labels of each admitted namespace, before the watch brings it."""
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._pending: dict[str, tuple[str, float, Mapping[str, str]]] = {}
+        self._pending: dict[str, _PendingNamespace] = {}
 
-    def record(self, namespace: str, queue: str, labels: Mapping[str, str] = NO_LABELS) -> None:
-        """Record that a namespace that names this queue is about to be stored."""
+    def record(
+        self, namespace: str, queue: str, labels: Mapping[str, str] = NO_LABELS, *, base: int = 0
+    ) -> None:
+        """Record that a namespace is about to be stored that names this queue, or none. `base`: over what."""
         self._pending.pop(namespace, None)
-        self._pending[namespace] = (queue, self._clock(), labels)
+        self._pending[namespace] = _PendingNamespace(queue, base, labels, self._clock())
         while len(self._pending) > REMEMBERED_NAMESPACES:
             self._pending.pop(next(iter(self._pending)), None)
 
     def queue_of(self, namespace: str) -> str:
         """Return the queue that the namespace names; empty if unknown."""
         known = self._known(namespace)
-        return known[0] if known is not None else ""
+        return known.queue if known is not None else ""
+
+    def queue_after(self, namespace: str, stored: int) -> str | None:
+        """Return the queue that the namespace names once an edit of this version of it, or of a later one, is
+        stored, "" for none; None if no such edit is known.
+        """
+        known = self._known(namespace)
+        return known.queue if known is not None and known.base >= stored else None
 
     def labels_of(self, namespace: str) -> Mapping[str, str] | None:
         """Return the labels of the namespace; None if unknown."""
         known = self._known(namespace)
-        return known[2] if known is not None else None
+        return known.labels if known is not None else None
 
-    def _known(self, namespace: str) -> tuple[str, float, Mapping[str, str]] | None:
+    def _known(self, namespace: str) -> _PendingNamespace | None:
         known = self._pending.get(namespace)
-        return known if known is not None and self._clock() < known[1] + SECONDS else None
+        return known if known is not None and self._clock() < known.at + SECONDS else None

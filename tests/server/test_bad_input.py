@@ -92,6 +92,7 @@ BODIES: dict[str, Wire] = {
     "/validate/queues": review(QUEUE, old=queue("research"), operation="UPDATE"),
     "/mutate/pods": review(POD),
     "/validate/pods": review(POD, old=POD, operation="UPDATE"),
+    "/validate/unlabelled": review(POD),
     "/validate/binds": review(binding()),
     "/mutate/workloads": review(WORK, old=WORK, operation="UPDATE", resource="jobs.batch.volcano.sh"),
     "/mutate/podgroups": review(GANG, old=podgroup("gang", queue="research"), operation="UPDATE"),

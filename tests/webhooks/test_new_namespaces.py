@@ -65,6 +65,49 @@ def test_a_dry_run_brings_no_namespace(server: Server) -> None:
     assert not server.ask("/mutate/pods", pod(), namespace="new").allowed
 
 
+def edited(server: Server, before: dict[str, object], *, names: str, **request: object) -> Said:
+    after = namespace("team", version=1, queue=names)
+    return server.ask("/mutate/namespaces", after, old=before, operation="UPDATE", namespace="", **request)
+
+
+def queue_of_new_pod(server: Server) -> str | None:
+    made = pod()
+    answer = server.ask("/mutate/pods", made)
+    assert answer.allowed
+    queue: str | None = (applied(answer.patch, made)["metadata"].get("annotations") or {}).get(QUEUE)
+    return queue
+
+
+def test_an_admitted_edit_counts_at_once_until_the_watch_has_it_or_a_later_one(server: Server) -> None:
+    before = namespace("team", version=1)
+    assert edited(server, before, names="research").allowed
+    assert queue_of_new_pod(server) == "research"
+    server.has(namespace("team", version=1))
+    assert queue_of_new_pod(server) == "research"
+    server.has(namespace("team", version=2))
+    assert queue_of_new_pod(server) is None
+
+
+def test_an_admitted_edit_ends_what_the_namespace_named(server: Server) -> None:
+    server.has(namespace("team", version=2, queue="research"))
+    edited(server, namespace("team", version=2, queue="research"), names="")
+    assert queue_of_new_pod(server) is None
+
+
+def test_an_edit_that_is_never_stored_is_forgotten_and_a_dry_run_is_none(server: Server) -> None:
+    edited(server, namespace("team", version=1), names="research", dry_run=True)
+    assert queue_of_new_pod(server) is None
+    edited(server, namespace("team", version=1), names="research")
+    server.clock.seconds += SECONDS
+    assert queue_of_new_pod(server) is None
+
+
+def test_what_is_stored_is_not_judged_by_an_edit_that_may_never_be(server: Server) -> None:
+    """Nothing would judge it again."""
+    edited(server, namespace("team", version=1), names="research")
+    assert server.store.namespaces.queue_of("team") == ""
+
+
 def test_what_the_watch_tells_goes_before(server: Server) -> None:
     """It names another queue by now, or none."""
     created(server, "new")

@@ -68,7 +68,7 @@ class _Admission(msgspec.Struct, frozen=True, kw_only=True):
 def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE."""
     pod = decode_object(request.object, _pods)
-    facts = store.memberships.pod_facts(pod, namespace=request.namespace)
+    facts = store.memberships.pod_facts(pod, submitted_to=request.namespace)
     membership = submitted_pod_membership(
         facts, rules=store.membership_settings, podgroup=store.podgroups.queue_of
     )

@@ -9,7 +9,11 @@ another webhook changed it afterwards:
 | ""        | it has a node's name, such an annotation, or not our gate                           |
 | absent    | what it names makes it a member, or it has our annotation or gate; its namespace    |
 |           | alone makes it one, and does so for longer than a moment (`LabelChanges.is_recent`) |
-|           | or of a queue that is stopped or takes nothing new                                  |
+|           | or, for now, of a queue that is stopped or takes nothing new                        |
+
+The entry for pods without the label in namespaces that name a queue has a path of its own: by it the API
+server says that the namespace names one, whatever else is on the pod. A replica that knows of none is late,
+and denies such a pod for now (`validate_unlabelled`).
 
 On UPDATE of a member, the queue that was written down stays, and so does our gate while
 `queues.start_decision` says so. What the controller itself writes is always allowed.
@@ -31,6 +35,7 @@ from queues.membership import (
     fits_label,
     submitted_pod_membership,
 )
+from queues.text import quoted
 from webhooks.pods.pod_patch import has_gate
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
@@ -51,6 +56,25 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
         or _deny_renamed(before, after, store=store)
         or (_validate_ungating(before, store=store) if has_gate(before) and not has_gate(after) else ALLOWED)
     )
+
+
+def validate_unlabelled(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+    """The answer to the validating webhook for pods without the label, in namespaces that name a queue."""
+    answer = validate(request, store=store, settings=settings)
+    return _deny_early(request) if answer.allowed and _is_late(request.namespace, store=store) else answer
+
+
+def _is_late(namespace: str, *, store: Store) -> bool:
+    """Whether we do not know yet which queue the namespace names.
+
+    Not so where no namespace's queue counts: in one that is exempt, or not managed as far as we know.
+    """
+    if (
+        namespace in store.membership_settings.exempt_namespaces
+        or store.memberships.is_managed(namespace) is False
+    ):
+        return False
+    return not store.namespaces.queue_for_submission(namespace)
 
 
 def _validate_create(request: Request, *, store: Store) -> Answer:
@@ -74,30 +98,40 @@ def _deny_unlabelled(pod: Pod, request: Request, *, store: Store) -> Answer | No
     """Without the label no replica sees a member until the leader finds it: its queue's stops miss it."""
     if pod.metadata.annotation(well_known.QUEUE):
         return _deny_changed(f"metadata.labels[{well_known.QUEUE}]", "removed this label")
-    facts = store.memberships.pod_facts(pod, namespace=request.namespace)
+    facts = store.memberships.pod_facts(pod, submitted_to=request.namespace)
     membership = submitted_pod_membership(
         facts, rules=store.membership_settings, podgroup=store.podgroups.queue_of
     )
-    if membership is not None and not _is_new_member(membership, request.namespace, store=store):
-        way_out = "or name the queue in the pod"
-        return _deny_changed(membership.source, "made this pod a member", way_out=way_out)
+    if membership is not None:
+        if not (membership.source is Source.NAMESPACE and store.label_changes.is_recent(request.namespace)):
+            way_out = "or name the queue in the pod"
+            return _deny_changed(membership.source, "made this pod a member", way_out=way_out)
+        if not _is_found_in_time(membership, request.namespace, store=store):
+            return _deny_early(request)
     if has_gate(pod):
         return _deny_changed("spec.schedulingGates", f'put "{well_known.GATE}" on this pod')
     return None
 
 
-def _is_new_member(membership: Membership, namespace: str, *, store: Store) -> bool:
-    """Whether its namespace has just come to name the queue, which takes new work and stops none.
+def _is_found_in_time(membership: Membership, namespace: str, *, store: Store) -> bool:
+    """Whether it does no harm that the pod is a member without the label until the leader finds it.
 
-    The mutating webhook may not have known that, and the leader lists the pods of such a namespace. In a
-    queue that is stopped the pod could be bound before.
+    Its namespace has just come to name the queue: the mutating webhook may not have known that, and the
+    leader lists the pods of such a namespace. In a queue that is stopped the pod could be bound before.
     """
-    if membership.source is not Source.NAMESPACE or membership.queue is None:
+    if membership.queue is None:
         return False
     decisions, queue = store.decisions, membership.queue
     accepts = decisions.of_queue(queue, namespace=namespace).accepts
-    may_start = decisions.of_place(queue, namespace=namespace).may_start
-    return accepts and may_start and store.label_changes.is_recent(namespace)
+    return accepts and decisions.of_place(queue, namespace=namespace).may_start
+
+
+def _deny_early(request: Request) -> Answer:
+    """A replica that was asked about the pod did not know what its namespace names."""
+    namespace = quoted(request.namespace, limit=80)
+    return deny(
+        f"the queue that namespace {namespace} names is not known to all of sluice yet; try again", code=503
+    )
 
 
 def _deny_changed(place: str, what: str, *, way_out: str = "") -> Answer:

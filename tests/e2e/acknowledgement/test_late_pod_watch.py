@@ -12,9 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.e2e.api_requests import Answer
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import (
+    GATE,
     NAMED_BY,
+    gates,
     is_decided,
     is_stopped,
     on_a_node,
@@ -127,6 +130,32 @@ def test_pods_of_a_namespace_that_comes_to_name_the_queue_before_the_stop(
         own_sandbox.queue_that(queue, "be acknowledged", is_stopped)
         own_sandbox.bind("early-0").must_refuse(queue)
     assert not on_a_node(own_sandbox.read_pod("early-0"))
+
+
+def test_pods_of_a_namespace_that_comes_to_name_a_stopped_queue(own_sandbox: Sandbox, pair: Fleet) -> None:
+    """The late replica takes none for a pod of no queue: the API server asks about it since their namespace
+    names one."""
+    queue = own_sandbox.queue()
+    own_sandbox.suspend(queue)
+    with leader_late(pair, NAMESPACES) as catch_up:
+        own_sandbox.api.patch(own_sandbox.home, {"metadata": {"annotations": {NAMED_BY: queue}}}).must()
+        until(lambda: is_gated(own_sandbox, "in-time"), "the API server and the other replica to know it")
+        pair.only(LEADER)
+        late = until(lambda: decided(own_sandbox.pod("late")), "the late replica to answer", share=0)
+        assert (late.status, late.message.endswith("try again")) == (503, True), late
+        catch_up()
+        until(lambda: is_gated(own_sandbox, "late"), "the late replica to know it", share=0)
+
+
+def decided(answer: Answer) -> Answer | None:
+    """None where the API server could not ask: its connection was cut."""
+    return None if answer.status == 500 else answer
+
+
+def is_gated(own_sandbox: Sandbox, pod: str) -> bool:
+    """Whether such a pod would be; nothing is stored."""
+    answer = own_sandbox.pod(pod, dry=True)
+    return answer.status == 201 and gates(answer.body) == [GATE]
 
 
 def test_what_a_lost_replica_let_through_is_waited_for(

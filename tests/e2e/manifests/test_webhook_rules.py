@@ -28,7 +28,7 @@ NAMESPACE = ["namespaces.pods.sluice.dev/mutate/pods"]
 POD = ["pods.sluice.dev/validate/pods"]
 #: The recorder answers no pod, so who names a queue looks as if we had not been asked.
 UNASKED = ["unasked.pods.sluice.dev/validate/pods"]
-UNLABELLED = ["unlabelled.pods.sluice.dev/validate/pods"]
+UNLABELLED = ["unlabelled.pods.sluice.dev/validate/unlabelled"]
 BIND = ["binds.sluice.dev/validate/binds"]
 MIRROR = {"kubernetes.io/config.mirror": "x"}
 

@@ -8,7 +8,8 @@ import pytest
 
 from cluster.cache.label_changes import RECENT_SECONDS
 from controller.pods.member_labels import NAMESPACE_SECONDS
-from queues.membership import MIRROR_ANNOTATION, label_value
+from queues.managed_namespaces import read_selector
+from queues.membership import MIRROR_ANNOTATION, MembershipSettings, label_value
 from tests.support.http.asking import (
     OWN,
     Said,
@@ -206,7 +207,34 @@ def test_a_namespace_that_has_just_come_to_name_a_stopped_queue_denies_what_is_n
     """The pod could be bound before the leader has found it."""
     server.has(queue("stopped", version=90, **fields))
     server.has(namespace("team", version=100), namespace("team", version=101, queue="stopped"))
-    assert not server.ask("/validate/pods", pod()).allowed
+    answer = server.ask("/validate/unlabelled", pod())
+    assert (answer.allowed, answer.code) == (False, 503)
+
+
+def test_a_replica_that_knows_no_queue_of_a_namespace_is_late_and_lets_no_pod_of_it_pass(
+    server: Server,
+) -> None:
+    """The API server says by the path that the namespace names one."""
+    assert server.ask("/validate/pods", pod()).allowed
+    answer = server.ask("/validate/unlabelled", pod())
+    assert (answer.allowed, answer.code) == (False, 503)
+    assert answer.message == (
+        'the queue that namespace "team" names is not known to all of sluice yet; try again'
+    )
+    server.has(namespace("team", version=101, queue="research"))
+    assert server.ask("/validate/unlabelled", pod()).allowed
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        MembershipSettings(exempt_namespaces=frozenset({"team"})),
+        MembershipSettings(managed_namespaces=read_selector("sluice.dev/managed=true")),
+    ],
+    ids=["exempt", "unmanaged"],
+)
+def test_where_no_queue_of_a_namespace_counts_none_is_waited_for(rules: MembershipSettings) -> None:
+    assert Server(rules=rules).ask("/validate/unlabelled", pod()).allowed
 
 
 def test_the_leader_lists_a_namespace_again_after_all_replicas_have_heard_of_it() -> None:
