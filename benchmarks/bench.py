@@ -89,8 +89,11 @@ class Bench:
 
     # What is set up
 
-    def install(self) -> None:
-        """Everything of ours, as `make up` has it."""
+    def install(self, *, managed: bool = False) -> None:
+        """Everything of ours, as `make up` has it; `managed`: with HOME a namespace that is not managed."""
+        if managed is not self.cluster.layout.managed.exists():
+            self.remove()
+            self.cluster.set_managed(managed)
         if not self._serves:
             self.cluster.start_components("server")
             self._serves = self._is_registered = True
