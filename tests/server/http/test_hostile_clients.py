@@ -1,11 +1,12 @@
 """Clients that only keep connections open keep nobody else from being answered."""
 
 import os
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,23 @@ def test_a_crowd_larger_than_the_table_pushes_out_itself(certificate: tuple[Path
                 assert kept.ask(body=BODY)[0] == 200
                 with server.caller() as newcomer:
                     assert newcomer.ask()[0] == 200
+
+
+def test_a_worker_without_file_descriptors_closes_an_idle_connection_for_a_new_one(
+    certificate: tuple[Path, Path],
+) -> None:
+    """The table has room, the process has none: accepting fails until a connection is closed."""
+    with served(certificate) as server, ExitStack() as crowd:
+        worker = worker_of(server)
+        callers = [crowd.enter_context(server.caller())]
+        assert callers[0].ask()[0] == 200
+        in_use = len(list(Path(f"/proc/{worker}/fd").iterdir()))
+        _, hard = resource.prlimit(worker, resource.RLIMIT_NOFILE)
+        resource.prlimit(worker, resource.RLIMIT_NOFILE, (in_use + 4, hard))
+        for _ in range(10):
+            callers.append(crowd.enter_context(server.caller()))
+            assert callers[-1].ask()[0] == 200
+        assert callers[0].at_end()
 
 
 def test_a_request_sent_byte_by_byte_is_answered_408(certificate: tuple[Path, Path]) -> None:
