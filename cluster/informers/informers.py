@@ -7,11 +7,11 @@ watched like every other kind; nothing counts as in sync while one of them lacks
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,7 +35,7 @@ from cluster.informers.crd_fields import (
 from cluster.informers.dispatch import EventHandler
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.informers.reflector import SHORT_WATCH_SECONDS, Reflector, ReflectorOptions
-from cluster.informers.workloads import RELIST_SECONDS, WorkloadEventHandler, WorkloadLookups
+from cluster.informers.workloads import WorkloadEventHandler, WorkloadLookups
 from cluster.metrics import Metrics
 from cluster.objects import Command, Namespace, Pod, PodGroup, WorkloadObject
 from cluster.on_demand_reflectors import OnDemandReflectors
@@ -198,7 +198,16 @@ class Informers:
 
     def _workload_reflector(self, kind: WorkloadKind, store: Store) -> Reflector[WorkloadObject]:
         handler = WorkloadEventHandler(kind, store, find=self._lookups.find, relist=self._lookups.relist)
-        return self._reflector(kind.key, kind.path, _WORKLOAD, handler, optional=kind.optional)
+        options = self._options(kind.key, _WORKLOAD)
+        return Reflector(
+            kind=kind.key,
+            path=kind.path,
+            decode=_WORKLOAD.decode,
+            handler=handler,
+            client=self._client,
+            counters=self._metrics,
+            options=replace(options, optional=kind.optional, selection=handler),
+        )
 
     def _relist_members(self) -> Callable[[], bool]:
         """Start listing every kind that may have members; return a function that says whether it is done."""
@@ -214,10 +223,8 @@ class Informers:
         *,
         selector: str = "",
         labels: str = "",
-        optional: bool = False,
         synced: threading.Event | None = None,
     ) -> Reflector[Any]:
-        workloads = handler if isinstance(handler, WorkloadEventHandler) else None
         return Reflector(
             kind=kind,
             path=path,
@@ -225,21 +232,28 @@ class Informers:
             handler=handler,
             client=self._client,
             counters=self._metrics,
-            options=ReflectorOptions(
-                selector=selector,
-                labels=labels,
-                optional=optional,
-                watch_seconds=SHORT_WATCH_SECONDS if kind in SHORT_WATCH_KINDS else None,
-                advanced=self._progress.advanced,
-                answered=self._retry_all_now,
-                backoff=self._backoff,
-                lenient=decoder.lenient,
-                unreadable=self._unreadable,
-                synced=synced or self._readiness.kinds[kind],
-                new_filter=workloads.new_filter if workloads is not None else None,
-                watch_labels=(lambda: workloads.watch_labels) if workloads is not None else None,
-                relist_seconds=RELIST_SECONDS if workloads is not None else math.inf,
-            ),
+            options=self._options(kind, decoder, selector=selector, labels=labels, synced=synced),
+        )
+
+    def _options(
+        self,
+        kind: str,
+        decoder: ObjectDecoder,
+        *,
+        selector: str = "",
+        labels: str = "",
+        synced: threading.Event | None = None,
+    ) -> ReflectorOptions[Any]:
+        return ReflectorOptions(
+            selector=selector,
+            labels=labels,
+            watch_seconds=SHORT_WATCH_SECONDS if kind in SHORT_WATCH_KINDS else None,
+            advanced=self._progress.advanced,
+            answered=self._retry_all_now,
+            backoff=self._backoff,
+            lenient=decoder.lenient,
+            unreadable=self._unreadable,
+            synced=synced or self._readiness.kinds[kind],
         )
 
     def _new_scoring(self) -> NodeScoring:

@@ -105,6 +105,7 @@ _STATUS = msgspec.json.Decoder(StatusObject)
 
 
 T = TypeVar("T", bound=ApiObject)
+Kept_contra = TypeVar("Kept_contra", bound=ApiObject, contravariant=True)
 
 
 class Trouble(Enum):
@@ -122,6 +123,24 @@ class Counters(Protocol):
         """`what` is list, event, error, or unreadable."""
 
 
+class Selection(Protocol[Kept_contra]):
+    """Which objects of a kind are kept and watched, where a label selector alone does not say it.
+
+    Called from the reflector's thread. `relist_seconds`: how often the kind is listed although no watch
+    failed.
+    """
+
+    @property
+    def relist_seconds(self) -> float: ...
+
+    def new_filter(self) -> Callable[[Kept_contra], bool]:
+        """Return what says of each object of a list that begins now whether it is kept."""
+
+    @property
+    def watch_labels(self) -> str:
+        """The label selector of the watches until the next list; asked for after each list."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReflectorOptions(Generic[T]):
     """How a reflector reads its kind, and who learns of it.
@@ -132,9 +151,7 @@ class ReflectorOptions(Generic[T]):
     first answer after no answer, and after the first good answer after failures. `backoff`: remembers the
     objects that the handler failed for. `lenient`: reads an object that `decode` cannot read. `unreadable`:
     records those objects. `synced`: set while the kind has been listed and is watched.
-    `new_filter`: called when a list begins; says of each object of it whether it is kept. `watch_labels`:
-    called after each list; the label selector of the watches until the next one. `relist_seconds`: how often
-    the kind is listed although no watch failed.
+    `selection`: which objects are kept and watched; None: all that the selectors select.
     """
 
     selector: str = ""
@@ -147,9 +164,7 @@ class ReflectorOptions(Generic[T]):
     lenient: Callable[[msgspec.Raw | bytes], tuple[T, list[str]]] | None = None
     unreadable: UnreadableObjects = field(default_factory=UnreadableObjects)
     synced: threading.Event = field(default_factory=threading.Event)
-    new_filter: Callable[[], Callable[[T], bool]] | None = None
-    watch_labels: Callable[[], str] | None = None
-    relist_seconds: float = math.inf
+    selection: Selection[T] | None = None
 
 
 class Reflector(Generic[T]):
@@ -172,11 +187,9 @@ class Reflector(Generic[T]):
         self.path = path
         selectors = {"fieldSelector": options.selector, "labelSelector": options.labels}
         self._selected: dict[str, str | int] = {key: text for key, text in selectors.items() if text}
-        self._new_filter = options.new_filter
-        self._watch_labels = options.watch_labels
+        self._selection = options.selection
         #: What the watches of the present list select besides.
         self._watched: dict[str, str | int] = {}
-        self._relist_seconds = options.relist_seconds
         self._relist_at = math.inf
         self._decode = decode
         self._shared_client = client
@@ -405,7 +418,8 @@ class Reflector(Generic[T]):
 
     def _list_all(self, number: int) -> None:
         objects: list[T] = []
-        is_kept = self._new_filter() if self._new_filter is not None else None
+        selection = self._selection
+        is_kept = selection.new_filter() if selection is not None else None
         for page in self._pages.read(self._client, self.path, query=self._selected, seen=self._accept):
             read = (obj for raw in page.items or () if (obj := self._read(raw)) is not None)
             objects.extend(filter(is_kept, read) if is_kept is not None else read)
@@ -414,9 +428,10 @@ class Reflector(Generic[T]):
                 return
         self._unreadable.keep_only(self.kind, {obj.metadata.uid for obj in objects})
         self._handler.replace(objects)
-        labels = self._watch_labels() if self._watch_labels is not None else ""
-        self._watched = {"labelSelector": labels} if labels else {}
-        self._relist_at = time.monotonic() + self._random.uniform(0.9, 1.1) * self._relist_seconds
+        if selection is not None:
+            labels = selection.watch_labels
+            self._watched = {"labelSelector": labels} if labels else {}
+            self._relist_at = time.monotonic() + self._random.uniform(0.9, 1.1) * selection.relist_seconds
         self._advance(version)
         self._counters.reflected(self.kind, "list")
         self.completed = number

@@ -101,7 +101,11 @@ def find_by_name(client: Client, kind: WorkloadKind, *, namespace: str, name: st
 
 
 class WorkloadEventHandler:
-    """Passes what a reflector reads to the cache of its kind, and decides what is kept and watched."""
+    """Passes what a reflector reads to the cache of its kind, and decides what is kept and watched: both the
+    reflector's event handler and its selection.
+    """
+
+    relist_seconds = RELIST_SECONDS
 
     def __init__(
         self,
