@@ -17,7 +17,8 @@ server does not answer, the server starts and waits for it.
 A definition that changes later is noticed by its watch (`cluster.informers.crd_fields`), and a clock that
 goes wrong later when our Lease is renewed (`ClockWatch`).
 
-One difference of a version is said in the log and ends nothing: see `RETRIES_FOR_NODES`.
+Two things are said in the log and end nothing: a difference of a version (`RETRIES_FOR_NODES`), and selectors
+of namespaces that differ (`server.managed_selectors`).
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from cluster.api.client import Client, decode_response
 from cluster.exceptions import ClusterError, Refused, Unreachable
 from cluster.informers.crd_fields import current_faults
 from queues.mode import Mode
+from server.managed_selectors import selector_differences
 from server.rights import rights_faults
 from server.settings import Settings
 
@@ -63,6 +65,8 @@ def check(client: Client, settings: Settings) -> None:
         faults += _clock_faults(client)
         faults += rights_faults(client, settings)
         faults += _definition_faults(client)
+        for difference in selector_differences(client, settings.membership_settings.managed_namespaces):
+            log.error("%s", difference)
     except Unreachable as exc:
         if _DATES.search(str(exc)):
             raise PreflightFailed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ import pytest
 import yaml
 from msgspec import structs
 
-from cluster.exceptions import Overloaded, Refused, Unreachable
+from cluster.exceptions import NotFound, Overloaded, Refused, Unreachable
 from cluster.informers.crd_fields import PATH, REQUIRED
 from queues.mode import Mode
 from server import rights
+from server.managed_selectors import BINDINGS, CONFIGURATIONS
 from server.preflight import ClockWatch, PreflightFailed, check
 from server.rights import Right, needed_rights, scheduler_rights
 from server.settings import Settings
@@ -28,6 +29,8 @@ OPTIONAL = {
     ("get", "", "persistentvolumeclaims"),
     *((verb, "batch.volcano.sh", "jobs") for verb in ("get", "list", "watch", "patch")),
     *((verb, "jobset.x-k8s.io", "jobsets") for verb in ("get", "list", "watch", "patch")),
+    *(("get", "admissionregistration.k8s.io", kind) for kind in rights._WEBHOOKS),
+    ("list", "admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
 }
 
 
@@ -70,7 +73,8 @@ DEFINITIONS = read_definitions()
 class ApiServer:
     """An API server of that version, by whose clock ours is that far behind; it allows some rights.
 
-    `definitions`: those of our kinds, by name; None if they may not be read.
+    `definitions`: those of our kinds, by name; None if they may not be read. `hooks`: the entries of the
+    mutating webhook configuration; None if no configuration may be read.
     """
 
     def __init__(
@@ -80,7 +84,9 @@ class ApiServer:
         skew: float = 0.0,
         may: Callable[[dict[str, Any]], bool] = lambda _: True,
         definitions: Mapping[str, dict[str, Any]] | None = DEFINITIONS,
+        hooks: Sequence[dict[str, Any]] | None = (),
     ) -> None:
+        self._hooks = hooks
         self.clock_skew = skew
         self._definitions = definitions
         self._version = version
@@ -93,6 +99,14 @@ class ApiServer:
                 raise Refused(403, "Forbidden", "not yours")
             name = fieldSelector.removeprefix("metadata.name=")
             return msgspec.json.encode({"items": [d for n, d in self._definitions.items() if n == name]})
+        if path == BINDINGS:
+            return b'{"items": []}'
+        if path in CONFIGURATIONS:
+            if self._hooks is None:
+                raise Refused(403, "Forbidden", "not yours")
+            if path != CONFIGURATIONS[0]:
+                raise NotFound(404, "NotFound", "not there yet")
+            return msgspec.json.encode({"webhooks": self._hooks})
         assert path == "/version"
         return msgspec.json.encode({"gitVersion": self._version})
 
@@ -239,6 +253,21 @@ def test_a_definition_of_an_older_version_is_named_with_its_missing_field(path: 
         f"lacks {'.'.join(path)}; apply ours again with: "
         "kubectl apply --server-side --force-conflicts -k manifests/crds"
     )
+
+
+def test_webhooks_that_select_other_namespaces_are_named_and_end_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    narrowed = {"name": "pods.sluice.dev", "namespaceSelector": {"matchLabels": {"team": "a"}}}
+    check(ApiServer(version="v1.36.0", hooks=[narrowed]), SETTINGS)  # type: ignore[arg-type]
+    [record] = caplog.records
+    assert record.levelno == logging.ERROR
+    assert record.getMessage().startswith("pods.sluice.dev of the webhooks: namespaces with team in (a); ")
+
+
+def test_webhooks_that_may_not_be_read_are_not_compared(caplog: pytest.LogCaptureFixture) -> None:
+    check(ApiServer(version="v1.36.0", hooks=None), SETTINGS)  # type: ignore[arg-type]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
 def test_definitions_that_are_not_there_are_named() -> None:

@@ -45,7 +45,11 @@ def why(sandbox: Sandbox, pod: str) -> str:
 
 
 def test_in_a_namespace_without_the_label_nothing_is_ours(sandbox: Sandbox) -> None:
-    """Its pods run in a stopped queue that they name, and nobody can make one look like a member."""
+    """Its pods run in a stopped queue that they name, and nobody can make one look like a member.
+
+    The server found at its start that the webhooks and the policy select the same namespaces.
+    """
+    assert "managed_namespaces" not in sandbox.cluster.layout.log("server").read_text()
     queue = sandbox.queue()
     sandbox.suspend(queue)
     pod = sandbox.pod("other", queue).must(201)

@@ -15,6 +15,7 @@ from queues.namespace_selectors import NAME_LABEL, compile_selector
 from release.chart.chart import KEEP, ROOT, write_chart
 from release.chart.kustomize import Manifest, build, build_with, identity
 from release.chart.values import OPTIONS, VALUES
+from server.managed_selectors import differences
 from server.settings import Settings
 from tests.support.helm import Helm, by_identity, flags
 
@@ -249,13 +250,14 @@ def test_another_selector_of_managed_namespaces_is_the_servers_the_webhooks_and_
     assert hooks["pods.sluice.dev"]["matchLabels"] == {"team": "a"}
     assert hooks["pods.sluice.dev"]["matchExpressions"][1:] == [tier, gone]
     assert "matchLabels" not in hooks["binds.sluice.dev"]
-    bindings = [
-        each["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+    bound = [
+        each["spec"]["matchResources"]["namespaceSelector"]
         for (kind, _, name), each in objects.items()
         if kind == "ValidatingAdmissionPolicyBinding" and name.startswith("sluice-unmanaged")
     ]
+    assert list(differences(compile_selector(selector), entries=hooks, bindings=bound)) == []
     spared = {"key": NAME_LABEL, "operator": "NotIn", "values": ["kube-system", "sluice-system"]}
-    assert bindings == [
+    assert [each["matchExpressions"] for each in bound] == [
         [{"key": "team", "operator": "NotIn", "values": ["a"]}, spared],
         [{"key": "tier", "operator": "In", "values": ["system"]}, spared],
         [{"key": "opted-out", "operator": "Exists"}, spared],
