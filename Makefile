@@ -1,5 +1,5 @@
 # One way to do each everyday thing. LOCAL=dir make up: a cluster in another folder; NODES=n: its nodes; VERSION=1.30: its Kubernetes;
-# MODE=extender|scheduler|gate: how its scheduler asks the server (docs/ways.md); MANAGED=true: manifests/managed-namespaces.
+# MODE=extender|scheduler|gate: how its scheduler asks the server (docs/concepts/modes.md); MANAGED=true: manifests/managed-namespaces.
 PYTHON ?= python3
 RUN := .venv/bin/python -m
 UV := $(shell sed -n 's/.*"\(uv==[^"]*\)".*/\1/p' pyproject.toml)

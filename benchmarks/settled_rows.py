@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 SETTLED: Mapping[str, str] = {
     "api-writes": (
-        "the server's own HTTP client is kept ([decision](../docs/decisions/api-client.md)); "
+        "the server's own HTTP client is kept ([decision](../docs/contributing/decisions/api-client.md)); "
         "`make bench ROW=requests` shows what it sends"
     ),
     "http2": (
-        "h2 with our bounds around it is kept ([decision](../docs/decisions/worker.md)); "
+        "h2 with our bounds around it is kept ([decision](../docs/contributing/decisions/worker.md)); "
         "`make bench ROW=filter` and `ROW=creations` measure the server as callers see it"
     ),
     "scoring-memory": (

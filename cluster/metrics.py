@@ -1,7 +1,7 @@
 """The metrics of everything below the server.
 
-Every metric is made here, once, so that one list can be checked against `docs/reference.md`. Each `Metrics`
-has its own registry, so that two servers in one process (tests) do not mix.
+Every metric is made here, once, so that one list can be checked against `docs/reference/metrics.md`.
+Each `Metrics` has its own registry, so that two servers in one process (tests) do not mix.
 """
 
 from __future__ import annotations

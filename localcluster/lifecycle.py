@@ -114,9 +114,10 @@ def start_components(layout: Layout, names: Sequence[str], *, say: Say) -> None:
 
 
 def change_mode(layout: Layout, mode: Mode, *, say: Say) -> None:
-    """Change the mode of a cluster that runs, as docs/ways.md says, and keep the way of the former mode:
+    """Change the mode of a cluster that runs, as docs/operating/change-the-mode.md says.
 
-    the configuration of kube-scheduler stays as it is, and our own kube-scheduler goes on running.
+    The way of the former mode is kept: the configuration of kube-scheduler stays as it is, and our own
+    kube-scheduler goes on running.
     """
     with locked(layout, say=say), stopping_on_failure(layout):
         ports = load_ports(layout.ports)

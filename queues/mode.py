@@ -57,7 +57,7 @@ Changing from one mode to another:
 | running                                    | nothing; what replaces them is of the new mode         |
 
 So the way of the new mode is set up first, then the mode is changed, and the old way is taken away once no
-pod waits that needs it (docs/ways.md).
+pod waits that needs it (docs/concepts/modes.md).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `Desired` is what an operator wants, and all that is ever edited. `State` is derived; what each allows follows
 from `queues.verdict`. `ACTIONS` says which desired state an action sets. For users both tables are in
-docs/states.md.
+docs/concepts/states.md.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Both have `queues` and `kubectl_queue` and depend on two packages; the server's 
 krew puts one executable on PATH and runs nothing else. So an archive for a platform has, beside our code, the
 compiled packages for each Python that we support, and `kubectl-queue`, a shell script that starts the
 `python3` on PATH with them. Completion is a second executable, which krew cannot install:
-`kubectl_complete-queue` lies beside the first, to be linked to by hand (docs/plugin.md).
+`kubectl_complete-queue` lies beside the first, to be linked to by hand (docs/reference/plugin.md).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def build_wheel(root: Path, dist: Path, *, uv: Uv) -> Path:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(root / package, folder / package, ignore=ignored)
         shutil.copy(root / "LICENSE", folder)
-        shutil.copy(root / "docs" / "plugin.md", folder / "README.md")
+        shutil.copy(root / "docs" / "reference" / "plugin.md", folder / "README.md")
         (folder / "pyproject.toml").write_text(_pyproject(root, project))
         uv("build", "--quiet", "--wheel", "--no-build-isolation", "--out-dir", str(dist), str(folder))
     (wheel,) = dist.glob("kubectl_queue-*.whl")

@@ -48,8 +48,8 @@ NOT_NARROWED = frozenset(
     for name in ("queues", "namespaces", "labels.namespaces", "commands", "policies", "binds")
 )
 WAY_OUT = (
-    "give webhooks, policy and setting the same selector, or none of them one, as docs/operating.md says "
-    "under Some namespaces only, and restart the server"
+    "give webhooks, policy and setting the same selector, or none of them one, as "
+    "docs/operating/managed-namespaces.md says, and restart the server"
 )
 #: How many names or requirements are shown.
 SHOWN = 12

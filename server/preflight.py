@@ -101,7 +101,7 @@ def _version_faults(client: Client, settings: Settings) -> Iterator[str]:
         log.warning(
             "kube-scheduler of Kubernetes %s retries a member that fits no node up to five minutes after a"
             " node is added or changed; start it with --pod-max-in-unschedulable-pods-duration=30s, or use"
-            " mode scheduler (docs/operating.md, Installing)",
+            " mode scheduler (docs/operating/versions.md)",
             version,
         )
 

@@ -1,6 +1,6 @@
 """Builds everything that runs beside the app in one process, and starts and stops it in order.
 
-docs/architecture.md#threads says what each thread does and how it stops.
+docs/contributing/architecture.md#threads says what each thread does and how it stops.
 
 Nothing waits for the API server at the start: the reflectors are started in a thread of their own once our
 Lease is held, and until they have read the whole cluster the server answers "not ready".

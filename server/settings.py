@@ -4,7 +4,7 @@ Each setting is a field of `Settings`: `bind` is `--bind`, `SLUICE_BIND`, and `b
 `--config` names. An invalid setting ends the start with an error that names it (`SettingsError`).
 
 A setting has its field and check in `Settings`, its line of `--help` in `_HELP` and its row in
-docs/reference.md. `server.runtime` hands it to those who read it:
+docs/reference/settings.md. `server.runtime` hands it to those who read it:
 
 | read by                        | as                                                               |
 |--------------------------------|------------------------------------------------------------------|
@@ -275,7 +275,7 @@ _HELP: Mapping[str, str] = {
     "namespace": "our own namespace, which never holds members",
     "service": "the Service in front of us",
     "webhook_url": "where the API server reaches us, if not by the Service",
-    "mode": "how schedulers ask us about members (docs/ways.md)",
+    "mode": "how schedulers ask us about members (docs/concepts/modes.md)",
     "schedulers": "schedulers whose members get what the mode says; in mode extender those that call us",
     "scheduler_name": "the scheduler name of our own kube-scheduler, which members get in mode scheduler",
     "scheduler_config": "configuration file of our own kube-scheduler, to be checked at the start",

@@ -1,4 +1,4 @@
-"""`make versions`: the core of the end-to-end tests on each Kubernetes version, as docs/operating.md has it.
+"""`make versions`: the core of the end-to-end tests on each Kubernetes (docs/operating/versions.md).
 
 `VERSIONS="1.30 1.36" make versions` runs some. A version whose programs cannot be built has a row that says
 so, and the others are run. A test that is skipped on a version has its reason in that version's row. Exit

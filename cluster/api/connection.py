@@ -1,7 +1,7 @@
 """One connection to the API server: HTTP/1.1 on a socket of our own, parsed by llhttp.
 
-A resume or a drain sends many small writes. `docs/decisions/api-client.md` compares the cost of one write
-with other clients.
+A resume or a drain sends many small writes. `docs/contributing/decisions/api-client.md` compares the cost
+of one write with other clients.
 
 Invariants
 - One request at a time. A connection is reused only after an answer that was read to its end and did not

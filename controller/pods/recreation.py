@@ -3,7 +3,7 @@ Recreate: they are deleted, or their Job is suspended until the queue schedules.
 
 kube-scheduler retries each pod that an extender refuses whenever any pod is bound or deleted, and looks at
 each pod that waits without a gate at every change of any pod. A gated pod costs it next to nothing. The API
-server lets nobody add a gate to a pod (docs/decisions/parked-by-filter.md).
+server lets nobody add a gate to a pod (docs/contributing/decisions/parked-by-filter.md).
 
 A pod is deleted only if
 

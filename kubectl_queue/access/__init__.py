@@ -7,5 +7,5 @@ Read in this order
 - `client`: requests of any kind, and those about queues.
 - `queue_reader`, `object_reader`: all queues or the chain of one; single objects of any type.
 
-Why kubectl and not a library: `docs/decisions/plugin-access.md`.
+Why kubectl and not a library: `docs/contributing/decisions/plugin-access.md`.
 """

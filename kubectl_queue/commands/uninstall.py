@@ -105,7 +105,7 @@ VERBS = (
             "--yes it only prints what it would do. -n names the server's namespace, if it is not "
             "sluice-system. kube-scheduler's configuration is yours to change: before, set ignorable: true "
             "in the extender entries; afterwards, once no pod waits that requests sluice.dev/member, take "
-            "them out (docs/operating.md, Removing it)."
+            "them out (docs/operating/uninstall.md)."
         ),
         examples=(
             f"{_COMMAND} --dry-run=client",

@@ -188,7 +188,9 @@ def chart_yaml(root: Path) -> str:
     return yaml.safe_dump(content, sort_keys=False)
 
 
-_SETTINGS_HELP = "Other settings of the server by their names (docs/reference.md), e.g. drain_rate: 50."
+_SETTINGS_HELP = (
+    "Other settings of the server (docs/reference/settings.md), by their names, e.g. drain_rate: 50."
+)
 
 
 def values_yaml(defaults: Mapping[str, Any]) -> str:

@@ -251,7 +251,7 @@ VALUES: tuple[Value, ...] = (
         name="mode",
         help="extender: the scheduler that you have asks the server, by an entry in its configuration.\n"
         "scheduler: a kube-scheduler of our own in the same pods takes the members, for clusters whose\n"
-        "scheduler cannot be configured. gate: nothing in the scheduling path. See docs/ways.md.",
+        "scheduler cannot be configured. gate: nothing in the scheduling path. See docs/concepts/modes.md.",
         schema={"enum": ["extender", "scheduler", "gate"]},
         default="extender",
     ),

@@ -23,7 +23,7 @@ from benchmarks.resume_times import Times
 from benchmarks.rows.trees import levels
 from tests.support.paths import ROOT
 
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "contributing" / "benchmarks.md"
 
 
 def test_an_unknown_row_is_refused_with_the_names_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:

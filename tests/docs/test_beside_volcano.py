@@ -13,7 +13,7 @@ from controller.status.status_conflicts import (
 )
 from tests.support.paths import ROOT
 
-PAGE = (ROOT / "docs" / "beside-volcano.md").read_text()
+PAGE = (ROOT / "docs" / "operating" / "beside-volcano.md").read_text()
 
 
 def test_the_version_of_vcctl_is_the_one_that_is_pinned() -> None:

@@ -1,4 +1,4 @@
-"""The reference page says what the code does, line by line."""
+"""The reference says what the code does, line by line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from queues.namespace_selectors import (
 )
 from queues.policies.policy_set import GLOBAL_KEY, read_policies
 from queues.policies.resolution import resolve_policy
-from queues.states import ACTIONS, Action, State
+from queues.states import Action, State
 from queues.status.acknowledgement import ObstacleReason
 from queues.status.conditions import not_acknowledged_condition
 from queues.status.policy_condition import POLICY_RESOLVED, policy_condition
@@ -39,36 +39,20 @@ from queues.tree import Tree
 from queues.verdict import verdict
 from server.app import create_app
 from server.settings import RANGES, Settings
+from tests.support.docs.pages import DOCS, section_of, text_of
 from tests.support.paths import ROOT
-from tests.support.rules.abilities import abilities
 
-PAGE = (ROOT / "docs" / "reference.md").read_text()
+PAGE = text_of(*(f"reference/{page.name}" for page in sorted((DOCS / "reference").glob("*.md"))))
 
 
 def rows(section: str) -> list[list[str]]:
     """The cells of a section's table, without its head."""
-    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
-    lines = [line for line in text.splitlines() if line.startswith("|")]
+    lines = [line for line in section_of(PAGE, section).splitlines() if line.startswith("|")]
     return [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
 def words(section: str) -> set[str]:
     return {row[0] for row in rows(section)}
-
-
-def test_each_state_has_its_row_of_abilities() -> None:
-    """The table of states is the code's."""
-    told = {row[0]: [cell == "yes" for cell in row[1:]] for row in rows("States")}
-    assert told == {state.value: list(abilities(state)) for state in State}
-
-
-def test_each_action_has_its_row() -> None:
-    """The table of actions is the code's, cell by cell."""
-    told = {row[0]: row[1:] for row in rows("Actions")}
-    wanted = {
-        action.value: [str(ACTIONS[action][state] or "nothing") for state in State] for action in Action
-    }
-    assert told == wanted
 
 
 def test_each_field_of_a_queue_has_its_row() -> None:
@@ -167,7 +151,7 @@ def test_evictions_are_counted_in_the_words_of_the_page() -> None:
 
 def test_each_metric_is_of_the_kind_that_is_told() -> None:
     """Gauges and histograms by name; all others are counters, which are scraped by another name."""
-    text = PAGE.split("\n## Metrics\n")[1].split("\n| metric")[0]
+    text = section_of(PAGE, "Metrics").split("\n| metric")[0]
     gauges, histograms, _ = (
         set(re.findall(r"`(sluice_\w+)`", part)) for part in re.split("gauges|histograms", text)
     )

@@ -1,4 +1,4 @@
-"""docs/security.md: every field that is read has its line, and every test that it names is there."""
+"""docs/operating/security.md: each field that is read has its line, and each test that it names exists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.docs.pages import (
 )
 
 TESTS = DOCS.parent / "tests"
-PAGE = (DOCS / "security.md").read_text()
+PAGE = (DOCS / "operating" / "security.md").read_text()
 #: The lines that say what is read, what it could do, what stops it and which test shows that.
 ROWS = [row for table in read(PAGE) for row in table if len(row) == 4]
 
@@ -73,4 +73,4 @@ def test_every_name_of_ours_that_stands_on_objects_has_its_line() -> None:
 
 def test_the_page_is_in_the_map_of_the_documentation() -> None:
     readme = (DOCS.parent / "README.md").read_text()
-    assert "docs/security.md" in readme
+    assert "docs/operating/security.md" in readme

@@ -12,7 +12,7 @@ from queues.why.explanation import Outcome
 from tests.support.paths import ROOT
 from tests.support.plugin.harness import NOW
 
-PAGE = (ROOT / "docs" / "plugin.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "plugin.md").read_text()
 
 
 def rows(section: str) -> list[list[str]]:

@@ -64,7 +64,7 @@ def test_the_newest_is_the_one_in_go_mod() -> None:
 
 def test_the_page_has_the_row_of_each_that_make_versions_wrote() -> None:
     """In the words of `tests.kubernetes_versions`. Those between the oldest and the newest may be not run."""
-    page = (ROOT / "docs" / "operating.md").read_text()
+    page = (ROOT / "docs" / "operating" / "versions.md").read_text()
     rows = re.findall(r"^\| (1\.\d+\.\d+) \| (.+) \| ((?:\d{4}-\d\d-\d\d)?) ?\|$", page, re.MULTILINE)
     assert [f"v{release}" for release, _, _ in rows] == list(versions.RELEASES.values())
     for minor, (_, result, date) in zip(versions.RELEASES, rows, strict=True):

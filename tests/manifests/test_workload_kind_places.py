@@ -74,14 +74,14 @@ def missing_places(kind: WorkloadKind) -> Iterator[str]:
 
 
 def missing_documents(kind: WorkloadKind) -> Iterator[str]:
-    if f"| {kind.kind} | {kind.group} |" not in read("docs/states.md"):
-        yield "docs/states.md: a row of the kinds' table under Members"
+    if f"| {kind.kind} | {kind.group} |" not in read("docs/concepts/members.md"):
+        yield "docs/concepts/members.md: a row of the kinds' table"
     if not re.search(rf"\b{kind.kind}\b", read("README.md")):
         yield "README.md: the kind in the list of workloads that name a queue"
     if kind.suspension is None:
         return
-    if not re.search(rf"\b{kind.kind}\b", read("docs/draining.md")):
-        yield "docs/draining.md: the kind among the workloads that are suspended"
+    if not re.search(rf"\b{kind.kind}\b", read("docs/concepts/draining.md")):
+        yield "docs/concepts/draining.md: the kind among the workloads that are suspended"
 
 
 def needed_verbs(kind: WorkloadKind) -> set[str]:
@@ -163,9 +163,9 @@ def test_a_new_row_is_missed_in_each_manifest_and_document() -> None:
             "(path /mutate/workloads) in namespaces that name no queue",
             "manifests/webhooks/mutating.yaml: a rule for CREATE and UPDATE of rayjobs.ray.io "
             "(path /mutate/workloads) in namespaces that name a queue",
-            "docs/states.md: a row of the kinds' table under Members",
+            "docs/concepts/members.md: a row of the kinds' table",
             "README.md: the kind in the list of workloads that name a queue",
-            "docs/draining.md: the kind among the workloads that are suspended",
+            "docs/concepts/draining.md: the kind among the workloads that are suspended",
         )
     ]
 

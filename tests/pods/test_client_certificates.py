@@ -22,7 +22,7 @@ QUEUE = "scheduling.volcano.sh/queue-name"
 
 @pytest.fixture
 def asking(pods_cluster: LocalCluster, tmp_path: Path) -> Iterator[LocalCluster]:
-    """The server asks for certificates, as docs/operating.md says; afterwards it does not any more."""
+    """The server asks for certificates, as docs/operating/client-certificates.md says, for one test."""
     authorities = pods_cluster.layout.caller_authorities
     name, file = (
         ("configmap", "sluice-callers", f"--namespace={NAMESPACE}"),

@@ -1,4 +1,4 @@
-"""docs/openapi.yaml against the app: random requests that fit it and random ones that do not, in process."""
+"""docs/reference/openapi.yaml against the app: random requests that fit it, and others, in process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.http.asking import Server
 from tests.support.http.wire_objects import queue
 from tests.support.paths import ROOT
 
-PAGE = ROOT / "docs" / "openapi.yaml"
+PAGE = ROOT / "docs" / "reference" / "openapi.yaml"
 SERVER = Server().has(queue("research"), queue("held", stopPolicy="Hold"))
 
 document = yaml.safe_load(PAGE.read_text())

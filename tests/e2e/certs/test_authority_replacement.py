@@ -131,7 +131,7 @@ def _written(path: Path, content: bytes) -> Path:
 
 
 def _ask(api: Api, step: str) -> None:
-    """As docs/operating.md says."""
+    """As docs/operating/replace-the-authority.md says."""
     api.patch(SECRET, {"metadata": {"annotations": {"sluice.dev/ca-rotation": step}}}).must()
 
 

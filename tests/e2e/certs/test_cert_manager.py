@@ -246,7 +246,7 @@ def test_a_certificate_is_issued_registered_and_renewed_without_a_failed_call(
 def test_the_authority_is_replaced_with_the_overlap_of_the_documentation(
     own_sandbox: Sandbox, served: Served
 ) -> None:
-    """docs/operating.md, With cert-manager: an authority with another key."""
+    """docs/operating/cert-manager.md: an authority with another key."""
     cluster, api = own_sandbox.cluster, own_sandbox.api
     before = secret(api)
     old = before["ca.crt"]

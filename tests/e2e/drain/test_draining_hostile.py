@@ -190,7 +190,7 @@ def test_a_webhook_that_denies_evictions_with_429_blocks_its_own_pods_only(
 
 
 def test_a_user_may_name_a_system_priority_class_and_so_keep_a_pod(sandbox: Sandbox, queue: str) -> None:
-    """Where no ResourceQuota keeps him from it; it is counted as kept, as docs/draining.md says."""
+    """Where no ResourceQuota keeps him from it; it is counted as kept, as docs/concepts/draining.md says."""
     user = sandbox.user(f"{sandbox.namespace}-tenant", "edit")
     assert user.exists()
     name = f"{sandbox.namespace}-tenant"

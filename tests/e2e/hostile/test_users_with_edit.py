@@ -1,6 +1,6 @@
 """A user with `edit` in one namespace: nothing that they write takes a pod past a stop, or holds up others.
 
-The list of all that can be written, with what stops it, is docs/security.md.
+The list of all that can be written, with what stops it, is docs/operating/security.md.
 """
 
 from __future__ import annotations

@@ -100,8 +100,8 @@ def test_a_secret_that_holds_another_authority_is_named(cluster: LocalCluster, t
 
 
 def test_the_page_s_check_of_a_cluster_ip_names_the_range(cluster: LocalCluster) -> None:
-    """As docs/operating.md has it, with an address outside of the range and with one inside."""
-    page = (ROOT / "docs" / "operating.md").read_text()
+    """As docs/operating/install.md has it, with an address outside of the range and with one inside."""
+    page = (ROOT / "docs" / "operating" / "install.md").read_text()
     (command,) = re.findall(r"`kubectl (create service clusterip [^`]+)`", page)
     outside = try_kubectl(cluster.layout, *command.split())
     assert outside.returncode

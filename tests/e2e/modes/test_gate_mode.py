@@ -98,7 +98,7 @@ def test_with_parked_recreate_pods_whose_bind_was_refused_come_back_gated(sandbo
 
 
 def test_a_pod_that_was_pending_before_a_stop_may_evict_others(sandbox: Sandbox) -> None:
-    """What docs/ways.md says is weaker in this mode: nobody asks us about victims."""
+    """What docs/concepts/modes.md says is weaker in this mode: nobody asks us about victims."""
     important = pending_before_a_stop(sandbox, sandbox.queue())
     victims = fill_nodes(sandbox)
     sandbox.ungate([important])

@@ -31,7 +31,7 @@ from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import DEPLOYMENT, JOB, work_body
 from tests.support.paths import ROOT
 
-PAGE = (ROOT / "docs" / "operating.md").read_text().split("\n## Removing it\n")[1]
+PAGE = (ROOT / "docs" / "operating" / "uninstall.md").read_text()
 COMMANDS = re.findall(r"^ +\$ (.+)$", PAGE, re.MULTILINE)
 DRY_RUN, REMOVE, REMOVE_DEFINITIONS = COMMANDS
 #: Clients that create members side by side.

@@ -115,7 +115,7 @@ def test_another_namespace_is_named_wherever_the_default_one_was(helm: Helm, cha
 def test_without_helm_another_namespace_is_a_substitution_in_what_kustomize_prints(
     kubectl: Path, helm: Helm, chart: Path, mode: str
 ) -> None:
-    """As docs/operating.md has it. The chart, whose values know each place, gives the same objects."""
+    """As docs/operating/kustomize.md has it. The chart, whose values know each place, gives the same."""
     folder = ROOT / "manifests" / ("." if mode == "extender" else "ways/scheduler")
     printed = subprocess.run(
         [kubectl, "kustomize", folder], check=True, capture_output=True, text=True
@@ -399,7 +399,7 @@ def test_each_value_is_described_in_values_yaml(helm: Helm, chart: Path) -> None
 def test_the_kustomization_of_the_page_gives_what_the_chart_gives(
     helm: Helm, chart: Path, kubectl: Path, tmp_path: Path
 ) -> None:
-    page = (ROOT / "docs" / "operating.md").read_text().split("\n## With kustomize\n")[1]
+    page = (ROOT / "docs" / "operating" / "kustomize.md").read_text()
     text = page.split("```yaml\n")[1].split("```")[0]
     (tmp_path / "sluice").mkdir()
     shutil.copytree(ROOT / "manifests", tmp_path / "sluice" / "manifests")
@@ -424,7 +424,7 @@ def test_the_kustomization_of_the_page_gives_what_the_chart_gives(
 def test_one_entry_of_images_in_a_kustomization_sets_the_image(
     kubectl: Path, tmp_path: Path, folder: str
 ) -> None:
-    """As docs/operating.md has it, whichever folder it builds upon."""
+    """As docs/operating/kustomize.md has it, whichever folder it builds upon."""
     (tmp_path / "sluice").mkdir()
     shutil.copytree(ROOT / "manifests", tmp_path / "sluice" / "manifests")
     image = {"name": "sluice", "newName": "registry.example.com/sluice", "newTag": "9"}

@@ -24,9 +24,9 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import DEPLOYMENT, work_body
 
-#: As docs/operating.md says it: definitions and roles before the replicas, policies and webhooks after
-#: them; and the other way round on the way back. So no replica meets a definition that is older than
-#: itself, nor a webhook that is newer.
+#: As docs/operating/upgrade.md says it: definitions and roles before the replicas, policies and webhooks
+#: after them; and the other way round on the way back. So no replica meets a definition that is older
+#: than itself, nor a webhook that is newer.
 FIRST = ("crds", "rbac")
 LAST = ("policies", "webhooks")
 

@@ -67,7 +67,7 @@ def test_work_in_the_queue_that_its_namespace_named_before_is_moved_alike() -> N
 
 @pytest.mark.parametrize("kind", sorted({row.kind for row in KINDS.values()}))
 def test_each_kind_of_workload_says_whether_it_can_be_moved(kind: str) -> None:
-    """As the table in docs/states.md."""
+    """As the table in docs/concepts/states.md."""
     [note] = notes(ObjectRef(kind=kind, name="x", namespace="ns"), origin=ANNOTATION)
     immutable = any(row.immutable for row in KINDS.values() if row.kind == kind)
     start = f"{kind} ns/x cannot be moved" if immutable else "to move it: kubectl annotate"

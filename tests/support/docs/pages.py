@@ -26,9 +26,23 @@ def _bare(cell: str) -> str:
     return cell[1:-1] if cell.startswith("`") and cell.find("`", 1) == len(cell) - 1 else cell
 
 
-def tables_of(page: str, section: str) -> list[list[Row]]:
-    """The tables of one section of a page."""
-    return read(page.split(f"\n## {section}\n")[1].split("\n## ", maxsplit=1)[0])
+def text_of(*names: str) -> str:
+    """These pages one after another, by their paths below `docs/`."""
+    return "\n".join((DOCS / name).read_text() for name in names)
+
+
+def section_of(text: str, title: str) -> str:
+    """What is below this heading of the first or second level, up to the next of either."""
+    _, _, rest = f"\n{text}".partition(f"\n## {title}\n")
+    if not rest:
+        _, found, rest = f"\n{text}".partition(f"\n# {title}\n")
+        assert found, f"no heading {title}"
+    return re.split(r"^##? ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def tables_of(text: str, title: str) -> list[list[Row]]:
+    """The tables of one section."""
+    return read(section_of(text, title))
 
 
 def yes(flag: bool) -> str:

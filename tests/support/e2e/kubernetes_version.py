@@ -1,4 +1,4 @@
-"""What the chosen Kubernetes version (VERSION) lacks, for tests that ask for it (docs/operating.md)."""
+"""What the chosen Kubernetes version (VERSION) lacks, for tests that ask (docs/operating/versions.md)."""
 
 from __future__ import annotations
 

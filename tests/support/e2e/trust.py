@@ -47,7 +47,7 @@ def trusted_by_webhooks(api: Api) -> list[tuple[str, ...]]:
 
 
 def fetch_bundle(cluster: LocalCluster) -> bytes:
-    """As docs/operating.md has it done on a scheduler's host, with the scheduler's own rights; or nothing."""
+    """As docs/operating/certificates.md does it on a scheduler's host, with its rights; or nothing."""
     return try_kubectl(
         cluster.layout,
         *("get", "configmap", "sluice-ca", "-n", "sluice-system", "-o", r"jsonpath={.data.ca\.crt}"),

@@ -14,16 +14,20 @@ from localcluster.components import NAMESPACE
 from queues.mode import Mode
 from tests.support.paths import ROOT
 
-WITH_CERTIFICATES = (ROOT / "docs" / "ways.md").read_text().split("\n### With client certificates\n")[1]
+WITH_CERTIFICATES = (
+    (ROOT / "docs" / "operating" / "mode-scheduler.md")
+    .read_text()
+    .split("\n## With client certificates\n")[1]
+)
 
 
 def kustomization(folder: Path, mode: Mode, *, replicas: int) -> Path:
-    """As docs/operating.md has it, in a new folder."""
+    """As docs/operating/kustomize.md has it, in a new folder."""
     return _write(folder, manifests.folder(mode), replicas)
 
 
 def with_certificates(folder: Path, cluster: LocalCluster, *, replicas: int) -> Path:
-    """Mode `scheduler`, and callers have to show a certificate: what docs/ways.md says, in a new folder."""
+    """Mode `scheduler` with client certificates, as docs/operating/mode-scheduler.md, in a new folder."""
     namespace, layout = f"--namespace={NAMESPACE}", cluster.layout
     authority = f"--from-file=ca.crt={layout.caller_authorities}"
     cluster.kubectl("create", "configmap", "sluice-callers", namespace, authority)
