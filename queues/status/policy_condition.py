@@ -14,6 +14,9 @@ absent            there is no global policy, and nobody names one
 
 from __future__ import annotations
 
+import msgspec
+
+from queues.policies.policy_set import GLOBAL_KEY
 from queues.policies.resolution import PolicySource, Problem, Resolution
 from queues.status.conditions import DerivedCondition
 from queues.text import join_limited, quoted, truncated
@@ -64,6 +67,20 @@ def problems_text(queue: str, resolution: Resolution, *, limit: int = MESSAGE_LI
     problems = [_problem_text(queue, problem) for problem in resolution.problems]
     text = join_limited(problems, limit=PROBLEMS_LIMIT, joined="; ")
     return truncated(text, limit=max(limit - len(then), limit // 2)) + then
+
+
+def admission_text(queue: str, resolution: Resolution, *, limit: int) -> str:
+    """The same for whoever submits the queue: a replica may not know yet what another admitted a moment ago.
+
+    The global policy is no policy that can be named.
+    """
+    problems = (
+        msgspec.structs.replace(problem, text=f"no policy {quoted(problem.name)} is known yet")
+        if problem.missing and problem.name != GLOBAL_KEY
+        else problem
+        for problem in resolution.problems
+    )
+    return problems_text(queue, msgspec.structs.replace(resolution, problems=tuple(problems)), limit=limit)
 
 
 def _problem_text(queue: str, problem: Problem) -> str:

@@ -127,7 +127,7 @@ def test_a_queue_that_names_a_policy_that_is_there_is_not_warned() -> None:
 def test_a_queue_that_names_a_policy_that_is_not_there_is_warned_which_counts() -> None:
     server = Server()
     named = queue("research", schedulerPolicy="packed")
-    nothing = 'spec.schedulerPolicy: there is no policy "packed"; '
+    nothing = 'spec.schedulerPolicy: no policy "packed" is known yet; '
     assert warned(server, named) == [nothing + "no policy counts" + WAY_OUT]
     server.has(policies(common=GOOD, spread=GOOD))
     assert warned(server, named) == [nothing + 'the global policy "volcano-scheduler.conf" counts' + WAY_OUT]
@@ -152,7 +152,7 @@ def test_a_queue_of_the_same_manifest_as_its_policy_is_not_warned() -> None:
     """It comes a few milliseconds after the ConfigMap, and maybe before the watch has brought that."""
     assert warned(admitted(), NAMED) == []
     [other] = warned(admitted(), queue("research", schedulerPolicy="spread"))
-    assert 'there is no policy "spread"' in other
+    assert 'no policy "spread" is known yet' in other
 
 
 def test_a_queue_that_names_the_global_policy_is_warned_at_any_time() -> None:

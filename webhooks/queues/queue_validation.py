@@ -40,7 +40,7 @@ from queues.apimachinery.conversion import Converter
 from queues.policies.resolution import resolve_policy
 from queues.queue import ROOT, Queue
 from queues.states import State, StopPolicy, own_state
-from queues.status.policy_condition import problems_text
+from queues.status.policy_condition import admission_text
 from queues.tree import Tree
 from queues.verdict import verdict
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
@@ -228,7 +228,7 @@ def _policy_warnings(before: QueueObject | None, after: QueueObject, *, store: S
     own = next((problem for problem in resolution.problems if problem.queue == wanted.name), None)
     if own is None or (own.missing and store.pending_policies.is_coming(own.name, changes=changes)):
         return ()
-    text = problems_text(wanted.name, resolution, limit=POLICY_WARNING_LENGTH)
+    text = admission_text(wanted.name, resolution, limit=POLICY_WARNING_LENGTH)
     return (f"spec.schedulerPolicy: {text}",)
 
 

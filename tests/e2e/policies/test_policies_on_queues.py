@@ -123,7 +123,7 @@ def test_a_queue_says_which_policy_counts_as_policies_come_and_go(config_map: Po
     below, named = sandbox.queue("below", parent=team), sandbox.named("named")
     answer = sandbox.api.create(QUEUES, queue_body(named, schedulerPolicy="packed")).must(201)
     sandbox.queue_names.append(named)
-    text = 'there is no policy "packed"; no policy counts; see: kubectl queue policy list'
+    text = 'no policy "packed" is known yet; no policy counts; see: kubectl queue policy list'
     assert answer.warnings == (f"spec.schedulerPolicy: {text}",)
     assert "no policy counts" in config_map.resolved(named, "False", "NotFound")["message"]
     assert "PolicyResolvedFalse" in sandbox.event(named, "Warning", "PolicyResolved", namespace="default")

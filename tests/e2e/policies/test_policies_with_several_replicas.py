@@ -137,7 +137,7 @@ def test_a_queue_is_not_warned_of_a_policy_that_was_admitted_and_is_not_seen(
             QUEUES, queue_body(own_sandbox.named("typo"), schedulerPolicy="comming")
         )
         [warning] = told.must(201).warnings
-        assert 'there is no policy "comming"' in warning
+        assert 'no policy "comming" is known yet' in warning
 
 
 @contextmanager

@@ -6,7 +6,12 @@ import pytest
 
 from queues.policies.policy_set import GLOBAL_KEY, NO_POLICIES, PolicySet, read_policies
 from queues.policies.resolution import resolve_policy
-from queues.status.policy_condition import MESSAGE_LIMIT, policy_condition, problems_text
+from queues.status.policy_condition import (
+    MESSAGE_LIMIT,
+    admission_text,
+    policy_condition,
+    problems_text,
+)
 
 PLAIN = "actions: allocate, backfill"
 BAD = "actions: allocate\ntiers: x"
@@ -98,3 +103,17 @@ def test_the_message_is_bounded_and_always_says_what_counts() -> None:
     counts = 'policy "pack" counts, which the ancestor "root" names'
     assert text.endswith(f"{counts}; see: kubectl queue policy list")
     assert len(problems_text("q", resolution, limit=200)) <= 200
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("none", 'no policy "none" is known yet; no policy counts; see: kubectl queue policy list'),
+        (GLOBAL_KEY, f'there is no policy "{GLOBAL_KEY}"; no policy counts; see: kubectl queue policy list'),
+        ("bad", f'policy "bad", {WRONG}; no policy counts'),
+    ],
+)
+def test_who_submits_a_queue_is_told_that_its_policy_may_be_on_its_way(name: str, text: str) -> None:
+    """Another replica may have admitted it; that of the global name nobody can."""
+    resolution = resolve_policy(NO_GLOBAL, chain=[("a", name)])
+    assert admission_text("a", resolution, limit=MESSAGE_LIMIT) == text
