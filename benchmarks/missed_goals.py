@@ -45,7 +45,8 @@ WHY: Mapping[str, str] = {
         "`unasked.pods`, 28 KiB and 0.05 ms each, of which nearly all is to turn the pod into maps for CEL. "
         "Annotations name queues and no selector reads those, so the first has to look at each pod; a "
         "mutating webhook that is called later can write them, so the second has to look once more. The API "
-        "server shares no such maps, neither between entries nor with admission policies."
+        "server shares no such maps, neither between entries nor with admission policies. Where only some "
+        "namespaces are managed, pods of the others pay for neither (`managed_namespaces`)."
     ),
     "parked-1000": (
         "Nothing was found that they cost. Measured by component in a run of its own, 1,000 binds beside "
