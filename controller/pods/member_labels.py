@@ -29,7 +29,7 @@ waits for a PodGroup that does not exist,  as the others                        
 and has no label                                                                    its queue (`ungating`)
 ========================================  ========================================  ========================
 
-What a stop waits for (`obstacle`):
+What a stop waits for (`look_for` begins it; `queues.status.acknowledgement` has the rule):
 
 1. the list of the pods on no node that lack the label, as of the version of pods that the stop needs
    (`StopAcknowledgement`), has been read; and one that was begun after each change of what a namespace names,
@@ -38,8 +38,7 @@ What a stop waits for (`obstacle`):
    namespaces is made to catch up with that version (`cluster.cache.watch_progress`): a namespace that it is
    late to show could make members of them;
 2. each member in it of the stopped queues, and each that lost or changed its label while it was on no node,
-   has its label again. One that left the watch when the stop waited for nothing else is not waited for
-   (`departures_until`);
+   has its label again;
 3. the watches of all replicas have that label: they are to be as new as the write, and as the first list of
    the term, since a former leader may have written labels before it (`version_since`);
 4. what was let through before that is accounted for. A replica that did not know the pod as a member has
@@ -71,7 +70,7 @@ from controller.pods.label_writes import LabelWrites
 from controller.pods.unlabelled_lists import AllPodLists, Listing, WaitingPodLists
 from controller.pods.unlabelled_members import Cause, UnlabelledMember, UnlabelledMembers
 from controller.pods.unlabelled_pods import PodSelection, UnlabelledPods, WaitingPods
-from queues.status.acknowledgement import Obstacle, ObstacleReason
+from queues.status.acknowledgement import UnlabelledView
 
 #: How often the pods on no node are listed while some queue does not schedule.
 STOPPED_SECONDS = 5.0
@@ -148,41 +147,38 @@ class MemberLabels:
             if self._is_accounted_for(member):
                 self._members.close(member)
 
-    def obstacle(self, queues: frozenset[str], *, since: int, until: float = math.inf) -> Obstacle | None:
-        """What keeps a stop of these queues from being acknowledged; None if no member of them that could be
-        bound lacks its label. `since`: the version that the pods must have. `until`: a member that left the
-        watch later, and may have been deleted, is not waited for (`departures_until`). Closes no member, so
-        that no pass is assumed after the passes were gathered: `settle` does.
+    def look_for(self, queues: frozenset[str], *, since: int) -> UnlabelledView:
+        """Take what the watches showed, begin the lists that stops of these queues need, and return what is
+        known. `since`: the version that the pods must have.
+
+        Call it after the other evidence was gathered: a member that left the watch before that is in what it
+        takes. It closes no member, so that no pass is assumed after the passes were gathered: `settle` does.
         """
         is_late = self._take_changes_up_to(since)
-        if not self._has_listed(since):
-            failure = f": {self._waiting.failure}" if self._waiting.failure else ""
-            return Obstacle(ObstacleReason.UNLABELLED, f"pods without a label are looked for{failure}")
+        at = self._now()
+        if not self._demand_lists(since):
+            return UnlabelledView(at=at, listed=False, failure=self._waiting.failure)
         if is_late and self._progress.demand(NAMESPACES, since):
             self._changed()  # they have come since, and no listener is called
-        first = next((each for each in self._bindable(queues) if each.is_found or each.since <= until), None)
-        if first is None and is_late:
-            return Obstacle(ObstacleReason.UNLABELLED, "what namespaces name is known as of before the stop")
-        if first is None:
-            return None
-        if not first.is_found:
+        bindable = list(self._bindable(queues))
+        found = next((member for member in bindable if member.is_found), None)
+        departed = min(
+            (member for member in bindable if not member.is_found), key=lambda each: each.since, default=None
+        )
+        if departed is not None:
             self._waiting.start()
-        return Obstacle(ObstacleReason.UNLABELLED, first.obstacle)
+        return UnlabelledView(
+            at=at,
+            listed=True,
+            member="" if found is None else found.obstacle,
+            departed="" if departed is None else departed.obstacle,
+            departed_at=math.inf if departed is None else departed.since,
+            namespaces_late=is_late,
+        )
 
     def begin_list(self, version: int) -> None:
         """Begin the list that a stop waits for (1), if there is none of this version or later."""
         self._waiting.demand(version)
-
-    def departures_until(self, queues: frozenset[str], *, since: int) -> float:
-        """The time up to which members that left the watch count for a stop of these queues that waits for
-        nothing else; infinity if it waits for a member that exists, for a list, or for namespaces.
-
-        Call it after the evidence was gathered. A member that leaves later was in that evidence: it is as
-        if it left after the acknowledgement. Members that leave all the time put off no stop for good.
-        """
-        is_late = self._take_changes_up_to(since)
-        exists = any(member.is_found for member in self._bindable(queues))
-        return math.inf if exists or is_late or not self._has_listed(since) else self._now()
 
     def _take_changes_up_to(self, version: int) -> bool:
         """Take the changes. Return whether a namespace that changed before this version may be missing in
@@ -192,7 +188,7 @@ class MemberLabels:
         self._take_changes()
         return self._are_unlabelled and not are_namespaces_known
 
-    def _has_listed(self, version: int) -> bool:
+    def _demand_lists(self, version: int) -> bool:
         """Whether the waiting pods have been listed as of this version, and after changes that were not kept,
         and those of namespaces up to this version; else a list is begun.
         """

@@ -262,7 +262,7 @@ class QueueReconciler:
         if stop.acknowledged:
             return True
         now = self._store.clock.monotonic()
-        obstacle = self._acknowledgement.obstacle(queue, since=stop.version, at=stop.at)
+        obstacle = self._acknowledgement.advance(queue, since=stop.version, at=stop.at)
         if obstacle is not None:
             if now >= stop.pending_since + WAITING_SECONDS:
                 _report_obstacle(queue, stop, obstacle)

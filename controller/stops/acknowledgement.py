@@ -1,4 +1,5 @@
-"""Whether a stop is known to hold: gathers the evidence for the rule in `queues.status.acknowledgement`.
+"""Brings stops towards their acknowledgement, and gathers the evidence for the rule in
+`queues.status.acknowledgement`.
 
 | evidence                          | where it comes from                                                   |
 |-----------------------------------|-----------------------------------------------------------------------|
@@ -8,6 +9,13 @@
 | which passes of ours are open     | the store's passes, settled by the pods that are known                |
 | which passes lost replicas had    | assumed for each pod (`SettlingBinds.assume`)                         |
 | which members have no label       | lists of such pods (`controller.pods.member_labels`)                  |
+
+Invariants of `advance`
+- It acts first: it has read, known, labelled and retried what the stop waits for. Then the rule answers from
+  the evidence that there is: asking the rule does nothing, and what was demanded is not taken as come.
+- Members that have their label are closed before the passes are gathered: passes may be assumed for them.
+- Members and passes are gathered before the changes of labels are taken. So a member that leaves the watch
+  is in one of both at least, and perhaps in both; in the other order it could be in neither.
 
 The passes of a lost replica are assumed once the pods are known as of a moment after the loss. None are
 assumed for a queue of which its last report said that it is stopped and that no pass of it is open. Where its
@@ -56,6 +64,7 @@ from queues.status.acknowledgement import (
     Obstacle,
     PodPass,
     ReplicaView,
+    departures_until,
     obstacles,
     replicas_have_seen,
 )
@@ -123,7 +132,7 @@ class StopAcknowledgement:
         self._pods_since: dict[str, tuple[int, int]] = {}
         #: The latest of the times since when stops are known here that a marker was prompted for.
         self._prompted_at = -math.inf
-        #: By queue: its stop's version, the passes assumed then, and `MemberLabels.departures_until`.
+        #: By queue: its stop's version, the passes assumed then, and the time up to which departures count.
         self._departures_until: dict[str, tuple[tuple[int, int], float]] = {}
         self._lost: LostReplicas | None = None
 
@@ -146,60 +155,74 @@ class StopAcknowledgement:
     def forget_absent_queues(self) -> None:
         self._specs = {queue: specs for queue, specs in self._specs.items() if queue in self._store.queues}
 
-    def obstacle(self, queue: str, *, since: int, at: float) -> Obstacle | None:
-        """The first thing that the stop in the queues of version `since` waits for; None if it holds.
+    def advance(self, queue: str, *, since: int, at: float) -> Obstacle | None:
+        """Take the next steps towards acknowledging the stop that the queues have since version `since`.
+        Return the first thing that it still waits for, by the evidence that there is then; None if it holds.
 
         `at`: since when the stop is known here, in monotonic seconds.
         """
-        reading = self._readings.latest(since=at)
+        below, reading = self._store.snapshot.tree.subtree(queue), self._readings.latest(since=at)
         self._prompt_pods(at)
         views = None if reading is None else tuple(view.to_view(name) for name, view in reading.views.items())
-        below = self._store.snapshot.tree.subtree(queue)
-        version = self._version_of_pods(queue, reading, views, since=since, at=at)
+        pods_since = self._demand_pods(queue, reading, views, since=since, at=at)
         self._member_labels.settle(below)
-        by_queue = self._open_passes()
-        passes = [bind_pass for name in below & by_queue.keys() for bind_pass in by_queue[name]]
-        if passes:
-            self._progress.demand(PODS, self._store.own_writes.last)
-        read_volumes = len(passes) <= MAX_VOLUME_READS
-        evidence = Evidence(
-            queues=below,
+        passes = self._gather_passes(below)
+        self._read_volumes(passes, views)
+        pods = self._version_of_known_pods(queue, since=since)  # before the members are looked at
+        evidence = self._evidence(below, views, passes, since=since, pods_since=pods_since, pods=pods)
+        if pods_since is not None:  # pods without a label are looked for while all else is waited for
+            evidence = self._look_for_unlabelled(queue, evidence)
+        first = next(obstacles(evidence), None)
+        if first is None:
+            self._version_of_all = max(self._version_of_all, since)
+            return None
+        if reading is None or reading.views:  # else no other replica has anything to report later
+            self._readings.request(queue, QueueChange.STATUS, since=at)
+        assumed = (bind_pass for bind_pass in passes if bind_pass.assumed and not bind_pass.bind)
+        self._bind_pass_retry.retry_pods(bind_pass.key for bind_pass in assumed)
+        return first
+
+    def _evidence(
+        self,
+        queues: frozenset[str],
+        views: tuple[ReplicaView, ...] | None,
+        passes: list[BindPass],
+        *,
+        since: int,
+        pods_since: int | None,
+        pods: int,
+    ) -> Evidence:
+        """What is known now, but for members without their label. Asks for nothing."""
+        return Evidence(
+            queues=queues,
             since=since,
-            pods_since=version,
-            pods=self._version_of_known_pods(queue, since=since),
-            replica_views=tuple(map(self._with_volume_waits, views)) if views and read_volumes else views,
+            pods_since=pods_since,
+            pods=pods,
+            replica_views=None if views is None else tuple(map(self._with_volume_waits, views)),
             unaccounted=self._lost is not None,
-            bindable_namespaces=self._bindable_namespaces(below),
+            bindable_namespaces=self._bindable_namespaces(queues),
             guards=self._guards.on,
-            passes=tuple(self._pod_pass(bind_pass, read_volumes=read_volumes) for bind_pass in passes),
+            passes=tuple(map(self._pod_pass, passes)),
+            unlabelled=None,
+            departures_until=math.inf,
             now=self._store.clock.monotonic(),
             request_seconds=self._store.bind_passes.request_seconds,
             bypass_seconds=BYPASS_SECONDS,
         )
-        first = next(obstacles(evidence), None)
-        if version is not None:  # the list of pods without a label is read while all else is waited for
-            unlabelled = self._unlabelled(queue, below, since=since, is_only=first is None)
-            first = first or unlabelled
-        if first is None:
-            self._version_of_all = max(self._version_of_all, since)
-        else:
-            if reading is None or reading.views:  # else no other replica has anything to report later
-                self._readings.request(queue, QueueChange.STATUS, since=at)
-            assumed = (bind_pass for bind_pass in passes if bind_pass.assumed and not bind_pass.bind)
-            self._bind_pass_retry.retry_pods(bind_pass.key for bind_pass in assumed)
-        return first
 
-    def _unlabelled(self, queue: str, below: frozenset[str], *, since: int, is_only: bool) -> Obstacle | None:
-        """The first member without its label that the stop waits for. `is_only`: it waits for no more."""
-        labels, pods_since = self._member_labels, self._pods_since[queue][1]
-        stop = (since, labels.passes_assumed)  # the pass of a pod that leaves the watch is open no more
+    def _look_for_unlabelled(self, queue: str, evidence: Evidence) -> Evidence:
+        """Return the evidence with what is known of members without their label, which are looked for."""
+        labels = self._member_labels
+        unlabelled = labels.look_for(evidence.queues, since=self._pods_since[queue][1])
+        # What is assumed to have passed counts anew: the pass of a pod that leaves the watch is open no more.
+        stop = (evidence.since, labels.passes_assumed)
         known, until = self._departures_until.get(queue, (stop, math.inf))
         if known != stop:
             until = math.inf
-        unlabelled = labels.obstacle(below, since=pods_since, until=until)
-        if is_only and unlabelled is not None and until == math.inf:
-            self._departures_until[queue] = stop, labels.departures_until(below, since=pods_since)
-        return unlabelled
+        evidence = msgspec.structs.replace(evidence, unlabelled=unlabelled, departures_until=until)
+        if until == math.inf and unlabelled.departed:
+            self._departures_until[queue] = stop, departures_until(evidence)
+        return evidence
 
     def specs_seen(self, queue: str) -> SpecsSeen:
         """The specs on the queue's chain, a version that has them, and since when they are known here."""
@@ -274,7 +297,7 @@ class StopAcknowledgement:
         self._readings.request(queue, QueueChange.STATUS)
         return None if reading is None else False
 
-    def _version_of_pods(
+    def _demand_pods(
         self,
         queue: str,
         reading: ReplicaReading | None,
@@ -324,6 +347,14 @@ class StopAcknowledgement:
                 namespaces.append(BindableNamespace(queue, namespace, namespace in unfiltered))
         return tuple(namespaces)
 
+    def _gather_passes(self, queues: frozenset[str]) -> list[BindPass]:
+        """The open passes of these queues; the pods are made to catch up with what may have settled them."""
+        by_queue = self._open_passes()
+        passes = [bind_pass for queue in queues & by_queue.keys() for bind_pass in by_queue[queue]]
+        if passes:
+            self._progress.demand(PODS, self._store.own_writes.last)
+        return passes
+
     def _open_passes(self) -> dict[str, list[BindPass]]:
         """The open passes of this replica by queue, computed once in a sync, and again if some were assumed.
 
@@ -337,11 +368,22 @@ class StopAcknowledgement:
                 self._passes.setdefault(bind_pass.queue, []).append(bind_pass)
         return self._passes
 
-    def _pod_pass(self, bind_pass: BindPass, *, read_volumes: bool) -> PodPass:
-        """`read_volumes`: whether to find out if the pod of an old pass waits for a volume."""
+    def _read_volumes(self, passes: list[BindPass], views: tuple[ReplicaView, ...] | None) -> None:
+        """Find out which pods of old passes wait for a volume, unless too many passes are open."""
+        if len(passes) > MAX_VOLUME_READS:
+            return
+        now = self._store.clock.monotonic()
+        for bind_pass in passes:
+            if not bind_pass.bind and bind_pass.at <= now - VOLUME_SECONDS:
+                self._volumes.read(bind_pass.namespace, bind_pass.name)
+        for view in views or ():
+            for pod_pass in view.passes or ():
+                self._volumes.read(pod_pass.namespace, pod_pass.name)
+
+    def _pod_pass(self, bind_pass: BindPass) -> PodPass:
         now = self._store.clock.monotonic()
         unsent_at = None
-        if read_volumes and not bind_pass.bind and bind_pass.at <= now - VOLUME_SECONDS:
+        if not bind_pass.bind:
             unsent_at = self._volumes.waiting_since(bind_pass.namespace, bind_pass.name)
         is_bind = bind_pass.bind or may_be_a_bind(
             bind_pass,

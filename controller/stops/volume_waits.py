@@ -94,10 +94,11 @@ class VolumeWaits:
         self._read_at: dict[Key, float] = {}
 
     def waiting_since(self, namespace: str, name: str) -> float | None:
-        """A time, in monotonic seconds, at which no bind of the pod had been sent; None if none is known.
+        """A time, in monotonic seconds, at which no bind of the pod had been sent; None if none is known."""
+        return self._waiting_since.get((namespace, name))
 
-        Submits a read of the pod unless it was read lately; the answer counts for a later call.
-        """
+    def read(self, namespace: str, name: str) -> None:
+        """Have the pod read, unless it was lately."""
         key, now = (namespace, name), self._context.store.clock.monotonic()
         if now >= self._read_at.get(key, float("-inf")) + AGAIN_SECONDS:
             if len(self._read_at) >= MAX_REMEMBERED:
@@ -110,7 +111,6 @@ class VolumeWaits:
                 partial(self._receive, key),
                 rank=(5,),
             )
-        return self._waiting_since.get(key)
 
     def _forget_old(self, now: float) -> None:
         self._read_at = {key: at for key, at in self._read_at.items() if now < at + AGAIN_SECONDS}

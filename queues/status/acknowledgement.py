@@ -21,7 +21,12 @@ Invariants. A stop that the queues have since version `since` is acknowledged on
    guard has been on for longer than the API server lets a request take, or the bind had not been sent when
    the guard was on already (`unsent_at`). A bind that the guard itself let pass is stored within the time of
    a request, whichever replica answered it, and however long the guard has been on;
-6. what a replica does not say counts as not known: an older version says less.
+6. each member that could be bound has its label, so every replica has it in its cache: all pods without the
+   label are known as of (2), by what namespaces named then, and none of them is such a member. One that left
+   the watch may exist without its label, and counts until a list shows that it is gone; but if it left only
+   after the stop had waited for nothing else (`departures_until`), it was in that evidence as a member, and
+   is as one that left after the acknowledgement: members that leave all the time put off no stop for good;
+7. what a replica does not say counts as not known: an older version says less.
 
 ====================================================  ==============================================
 what is known                                          what is missing (`Obstacle.reason`)
@@ -33,13 +38,14 @@ a replica is gone, its passes are not counted yet      ReplicaLost
 a namespace with a bindable member, guard not on       Unguarded
 the same, on, but not for long enough (no filter)      GuardTooNew
 a pass that may still lead to a bind                   PassOpen
-a member that could be bound has no label, or pods     Unlabelled
-have not been listed (`controller.pods.member_labels`)
+pods without a label have not been listed, or a member Unlabelled
+is or may be among them; then, namespaces are late
 ====================================================  ==============================================
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
@@ -107,6 +113,24 @@ class BindableNamespace(msgspec.Struct, frozen=True):
     bypasses_filter: bool = False
 
 
+class UnlabelledView(msgspec.Struct, frozen=True, kw_only=True):
+    """What the leader knows of members of the queues that could be bound and lack their label.
+
+    `at`: when. `listed`: the pods on no node without the label are known as of `pods_since`; if a list of
+    them failed, `failure` says why. `member`: what such a member waits for; "" if none is known to exist.
+    `departed`: the same of the member that left the watch first, at `departed_at`, and may still exist.
+    `namespaces_late`: a namespace that is not known as of `pods_since` could make a listed pod a member.
+    """
+
+    at: float
+    listed: bool
+    failure: str = ""
+    member: str = ""
+    departed: str = ""
+    departed_at: float = math.inf
+    namespaces_late: bool = False
+
+
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """All that the leader knows when it decides. Times are its monotonic seconds.
 
@@ -115,7 +139,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     they have. `pods`: the version up to which the leader knows the pods. `replica_views`: those of the other
     live replicas; None if they cannot be read. `unaccounted`: a replica is gone, and its passes are not among
     `passes` yet. `guards`: since when binds in a namespace are known to be guarded. `passes`: the leader's
-    own, and those that a replica which is gone is assumed to have let through.
+    own, and those that a replica which is gone is assumed to have let through. `unlabelled`: gathered after
+    all the others, so that a member that leaves the watch is in one of them; None before `pods_since` is
+    known. `departures_until`: members that left the watch later are not waited for.
     """
 
     queues: frozenset[str]
@@ -127,6 +153,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     bindable_namespaces: tuple[BindableNamespace, ...]
     guards: Mapping[str, float]
     passes: tuple[PodPass, ...]
+    unlabelled: UnlabelledView | None
+    departures_until: float
     now: float
     request_seconds: float
     bypass_seconds: float
@@ -135,6 +163,15 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 def may_acknowledge(evidence: Evidence) -> bool:
     """Whether the stop may be acknowledged."""
     return next(obstacles(evidence), None) is None
+
+
+def departures_until(evidence: Evidence) -> float:
+    """The time up to which members that left the watch count for the stop: that of this evidence if the stop
+    waits for nothing else; else infinity.
+    """
+    unlabelled = evidence.unlabelled
+    without = msgspec.structs.replace(evidence, departures_until=-math.inf)
+    return unlabelled.at if unlabelled is not None and may_acknowledge(without) else math.inf
 
 
 def replicas_have_seen(views: tuple[ReplicaView, ...] | None, *, since: int) -> bool:
@@ -162,6 +199,24 @@ def obstacles(evidence: Evidence) -> Iterator[Obstacle]:
         )
     yield from _unguarded(evidence)
     yield from _open_passes(evidence, evidence.replica_views)
+    texts = unlabelled_texts(evidence.unlabelled, departures_until=evidence.departures_until)
+    yield from (Obstacle(ObstacleReason.UNLABELLED, text) for text in texts)
+
+
+def unlabelled_texts(
+    unlabelled: UnlabelledView | None, *, departures_until: float = math.inf
+) -> Iterator[str]:
+    """What of the labels of members is not as (6) wants it."""
+    if unlabelled is None or not unlabelled.listed:
+        failure = "" if unlabelled is None or not unlabelled.failure else f": {unlabelled.failure}"
+        yield f"pods without a label are looked for{failure}"
+        return
+    if unlabelled.member:
+        yield unlabelled.member
+    if unlabelled.departed and unlabelled.departed_at <= departures_until:
+        yield unlabelled.departed
+    if unlabelled.namespaces_late:
+        yield "what namespaces name is known as of before the stop"
 
 
 def _pods_behind(evidence: Evidence, views: tuple[ReplicaView, ...], *, since: int) -> Iterator[Obstacle]:

@@ -23,7 +23,7 @@ from controller.pods.member_labels import (
 )
 from controller.pods.unlabelled_lists import FULL_SECONDS, FULL_WAIT_SECONDS
 from queues.membership import label_value
-from queues.status.acknowledgement import ObstacleReason
+from queues.status.acknowledgement import unlabelled_texts
 from queues.well_known import QUEUE
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
@@ -147,7 +147,7 @@ class Leader:
     def settle(self) -> Leader:
         """Both lists have been read."""
         self.sync(20)
-        self.member_labels.obstacle(RESEARCH, since=100)
+        self.member_labels.look_for(RESEARCH, since=100)
         return self.sync(1)
 
     def deliver(self) -> None:
@@ -157,11 +157,14 @@ class Leader:
 
     def obstacle(self, since: int = 100) -> str | None:
         self.member_labels.settle(RESEARCH)
-        first = self.member_labels.obstacle(RESEARCH, since=since)
-        if first is None:
-            return None
-        assert first.reason is ObstacleReason.UNLABELLED
-        return first.text
+        return self.waits_for(since=since)
+
+    def waits_for(
+        self, queues: frozenset[str] = RESEARCH, *, since: int = 100, until: float = math.inf
+    ) -> str | None:
+        """The same without the labels that the watch shows by now."""
+        unlabelled = self.member_labels.look_for(queues, since=since)
+        return next(unlabelled_texts(unlabelled, departures_until=until), None)
 
     def labels(self) -> dict[str, str]:
         """The labels that were written, by pod."""
@@ -224,17 +227,6 @@ def test_a_stop_waits_for_what_namespaces_named_then(leader: Leader) -> None:
     assert leader.obstacle() == "pods without a label are looked for", "a list that is judged by it"
     leader.deliver()
     assert "pod team/work had no label" in (leader.obstacle() or "")
-
-
-def test_while_namespaces_are_late_members_that_leave_the_watch_are_waited_for(leader: Leader) -> None:
-    """The stop is not as good as acknowledged then: what they are bound by meanwhile counts."""
-    leader.api.waiting = [unbound(annotations={})]
-    leader.settle()
-    leader.watched_namespaces.applied = 99
-    assert leader.obstacle() == NAMESPACES_LATE
-    assert leader.member_labels.departures_until(RESEARCH, since=100) == math.inf
-    leader.watched_namespaces.applied = 100
-    assert leader.member_labels.departures_until(RESEARCH, since=100) == leader.server.clock.seconds
 
 
 def test_a_namespace_that_names_a_queue_after_the_stop_is_not_waited_for(leader: Leader) -> None:
@@ -303,7 +295,7 @@ def test_a_stop_waits_until_a_member_that_could_be_bound_has_its_label_everywher
     leader.api.waiting = []
     leader.watch_shows_written()
     assert leader.obstacle() is not None, "no filter is called for it: a bind may be under way"
-    assert leader.member_labels.obstacle(frozenset({"other"}), since=100) is None
+    assert leader.waits_for(frozenset({"other"})) is None
     leader.wait(BYPASS_SECONDS)
     assert leader.obstacle() is None
 
@@ -328,7 +320,7 @@ def test_no_pass_is_assumed_after_the_passes_were_gathered(leader: Leader) -> No
     leader.sync(1)
     leader.server.has(labelled(resources={"requests": {"sluice.dev/member": "1"}}, version=900))
     leader.watched.applied = leader.api.version
-    assert leader.member_labels.obstacle(RESEARCH, since=100) is not None
+    assert leader.waits_for() is not None
     assert not list(leader.store.bind_passes.open_passes())
     assert leader.member_labels.passes_assumed == 0
     leader.member_labels.settle(RESEARCH)
@@ -340,7 +332,7 @@ def test_a_pod_that_cannot_be_labelled_holds_up_its_own_queue_alone_until_it_is_
     leader.api.fails = lambda path: Refused(422, "Invalid", "frozen by a policy") if path != PODS else None
     leader.settle()
     assert leader.obstacle() == "pod team/work cannot be given its label: 422 Invalid: frozen by a policy"
-    assert leader.member_labels.obstacle(frozenset({"other"}), since=100) is None
+    assert leader.waits_for(frozenset({"other"})) is None
     leader.api.waiting = []
     leader.api.version = 300
     leader.obstacle(since=300)
@@ -817,10 +809,10 @@ def test_a_stop_waits_for_a_list_that_shows_the_changes_that_were_too_many(
     leader.server.lacks(labelled("kept", version=150), labelled("dropped", version=151))
     leader.api.version = 160
     leader.api.waiting = [unbound("dropped", annotations={NAMED: "research"})]
-    obstacle = leader.member_labels.obstacle(frozenset({"other"}), since=100)
+    obstacle = leader.waits_for(frozenset({"other"}))
     assert obstacle is not None, "nobody knows whose members were not kept"
     leader.deliver()
-    assert leader.member_labels.obstacle(frozenset({"other"}), since=100) is None
+    assert leader.waits_for(frozenset({"other"})) is None
     assert leader.obstacle() is not None
     leader.sync()
     assert leader.labels() == {"dropped": "research"}
@@ -883,22 +875,20 @@ def test_a_member_that_leaves_after_a_stop_waited_for_nothing_else_is_not_waited
     leader.server.lacks(labelled("first", version=150))
     assert leader.obstacle() is not None
     leader.server.lacks(labelled("second", version=151))
-    until = leader.member_labels.departures_until(RESEARCH, since=100)
-    assert until == leader.server.clock.seconds, "the second left before this call, and counts too"
+    seen = leader.member_labels.look_for(RESEARCH, since=100)
+    assert seen.at == leader.server.clock.seconds, "the second left before this call, and counts too"
     leader.wait(0.1)
     leader.server.lacks(labelled("third", version=153))
     leader.api.version = 152
-    leader.obstacle(since=152)
-    assert leader.member_labels.departures_until(RESEARCH, since=152) == math.inf, "a list is waited for"
+    assert leader.waits_for(since=152, until=seen.at) is not None, "a list is waited for"
     leader.deliver()
-    assert leader.obstacle(since=152) == "pod team/third left the watch, and may still exist"
-    assert leader.member_labels.obstacle(RESEARCH, since=152, until=until) is None
+    assert leader.waits_for(since=152) == "pod team/third left the watch, and may still exist"
+    assert leader.waits_for(since=152, until=seen.at) is None
     leader.api.version, leader.api.waiting = 160, [unbound("third", annotations={})]
     leader.obstacle(since=160)
     leader.lists.send()
     leader.context.work_queue.get([0.0], at_once=True)
-    assert leader.member_labels.obstacle(RESEARCH, since=160, until=until) is not None, "it exists"
-    assert leader.member_labels.departures_until(RESEARCH, since=160) == math.inf
+    assert leader.waits_for(since=160, until=seen.at) is not None, "it exists"
 
 
 def test_members_that_leave_all_the_time_are_looked_for_all_the_same(leader: Leader) -> None:

@@ -77,14 +77,14 @@ def test_evidence_for_a_stop_begins_anew_only_where_other_queues_are_below(
     the specs that there are now in any case.
     """
     stops: set[int] = set()
-    obstacle = StopAcknowledgement.obstacle
+    advance = StopAcknowledgement.advance
 
     def follow(self: StopAcknowledgement, queue: str, *, since: int, at: float) -> Obstacle | None:
         if queue == "above":
             stops.add(since)
-        return obstacle(self, queue, since=since, at=at)
+        return advance(self, queue, since=since, at=at)
 
-    monkeypatch.setattr(StopAcknowledgement, "obstacle", follow)
+    monkeypatch.setattr(StopAcknowledgement, "advance", follow)
     server = ControllerHarness()
     server.receive_events(namespace("team"), queue("root", parent=""), queue("above", state="Suspended"))
     server.receive_events(below(4), *([member("work", "below")] if is_pending else []))
@@ -142,7 +142,7 @@ def test_what_a_new_leader_waits_for_is_not_written_while_the_former_ones_acknow
     assert status["stop"]["scope"]
 
     obstacle = Obstacle(ObstacleReason.PODS_BEHIND, "the leader's view of the pods is older than the stop")
-    monkeypatch.setattr(StopAcknowledgement, "obstacle", lambda *_, **__: obstacle)
+    monkeypatch.setattr(StopAcknowledgement, "advance", lambda *_, **__: obstacle)
     server = ControllerHarness()
     server.receive_events(namespace("team"), queue("root", parent=""), {**stopped, "status": status})
     server.sync(rounds=10, seconds=0.3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
@@ -18,9 +19,10 @@ from controller.pods.retry import BindPassRetry
 from controller.stops.acknowledgement import StopAcknowledgement, may_be_a_bind
 from controller.stops.bind_guard import BindGuards
 from controller.stops.replica_readings import AGAIN_SECONDS
-from queues.status.acknowledgement import Obstacle, ObstacleReason
+from queues.status.acknowledgement import ObstacleReason, UnlabelledView
 from tests.support.cluster.recounting import MARKED
 from tests.support.controller.leases import Surroundings, lease
+from tests.support.http.asking import SetClock
 from tests.support.http.wire_objects import member, queue
 
 REQUEST_SECONDS = 60.0
@@ -66,14 +68,16 @@ SEEN = ReplicaReport(seen=STOP, open=(), admitting=(), pods=200, passes=(), bind
 
 class Labels:
     """Every member has its label. `assume`: assumes the passes of those that got it lately. `left`: when
-    members left the watch, of which no list was read since.
+    members left the watch, of which no list was read since. `taken`: called as changes of labels are taken.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: SetClock) -> None:
         self.passes_assumed = 0
         self.left: list[float] = []
         self.begun: list[int] = []
         self.assume: Callable[[], object] | None = None
+        self.taken: Callable[[], object] = lambda: None
+        self.clock = clock
 
     def settle(self, _queues: frozenset[str]) -> None:
         if self.assume is not None:
@@ -81,14 +85,15 @@ class Labels:
             self.assume()
             self.assume = None
 
-    def obstacle(self, _queues: frozenset[str], *, since: int, until: float) -> Obstacle | None:
+    def look_for(self, _queues: frozenset[str], *, since: int) -> UnlabelledView:
         assert since
-        left = any(at <= until for at in self.left)
-        return Obstacle(ObstacleReason.UNLABELLED, "a member left the watch") if left else None
-
-    def departures_until(self, _queues: frozenset[str], *, since: int) -> float:
-        assert since
-        return max(self.left)
+        self.taken()
+        return UnlabelledView(
+            at=self.clock.monotonic(),
+            listed=True,
+            departed="a member left the watch" if self.left else "",
+            departed_at=min(self.left, default=math.inf),
+        )
 
     def begin_list(self, version: int) -> None:
         self.begun.append(version)
@@ -111,7 +116,7 @@ class Leader(Surroundings):
         self.server.has(
             queue("root"), queue(PARENT), queue(QUEUE, parent=PARENT, version=STOP, state="Suspended")
         )
-        self.member_labels = Labels()
+        self.member_labels = Labels(self.clock)
         self.acknowledgement = StopAcknowledgement(
             self.context,
             guards=cast(BindGuards, guards),
@@ -122,7 +127,7 @@ class Leader(Surroundings):
 
     def waits_for(self) -> ObstacleReason | None:
         """By what is known in this sync."""
-        first = self.acknowledgement.obstacle(QUEUE, since=STOP, at=self.stopped_at)
+        first = self.acknowledgement.advance(QUEUE, since=STOP, at=self.stopped_at)
         return None if first is None else first.reason
 
     def sync(self) -> ObstacleReason | None:
@@ -386,12 +391,13 @@ def test_a_pass_that_is_assumed_for_a_pod_that_got_its_label_counts_at_once(lead
 def test_members_that_leave_all_the_time_do_not_put_off_a_stop_for_good(leader: Leader) -> None:
     """Those count that left until the stop waited for nothing else."""
     left = leader.member_labels.left
-    left.append(1.0)
+    left.append(leader.clock.seconds)
     leader.guarded["team"] = leader.clock.seconds - 3600.0
     leader.sync()
     bindable_pod(leader)
     assert leader.waits_for() is ObstacleReason.UNLABELLED
-    left.append(2.0)
+    leader.clock.seconds += 0.1
+    left.append(leader.clock.seconds)
     assert leader.waits_for() is ObstacleReason.UNLABELLED
     del left[0]
     assert leader.waits_for() is None
@@ -400,14 +406,26 @@ def test_members_that_leave_all_the_time_do_not_put_off_a_stop_for_good(leader: 
 
 
 def test_members_that_leave_count_while_a_stop_waits_for_something_else(leader: Leader) -> None:
-    leader.member_labels.left.append(1.0)
+    leader.member_labels.left.append(leader.clock.seconds)
     leader.sync()
     leader.acknowledgement.forget(QUEUE)
     bindable_pod(leader)  # the guard is not on
     assert leader.sync() is ObstacleReason.UNGUARDED
-    leader.member_labels.left[:] = [2.0]
+    leader.clock.seconds += 0.1
+    leader.member_labels.left[:] = [leader.clock.seconds]
     leader.guarded["team"] = leader.clock.seconds - 3600.0
     assert leader.waits_for() is ObstacleReason.UNLABELLED
+
+
+def test_a_member_that_leaves_the_watch_as_changes_of_labels_are_taken_is_in_the_evidence(
+    leader: Leader,
+) -> None:
+    """It may have lost its label. Were members gathered later, it would be neither one nor such a change."""
+    leader.sync()
+    bindable_pod(leader)  # the guard is not on
+    leader.member_labels.taken = lambda: leader.server.lacks(member("work", queue=QUEUE, version=150))
+    assert leader.waits_for() is ObstacleReason.UNGUARDED
+    assert leader.waits_for() is None
 
 
 def test_all_have_seen_a_version_once_a_reading_that_began_after_it_says_so(leader: Leader) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from queues.status.acknowledgement import (
@@ -10,6 +12,7 @@ from queues.status.acknowledgement import (
     ObstacleReason,
     PodPass,
     ReplicaView,
+    UnlabelledView,
     obstacles,
 )
 
@@ -30,6 +33,8 @@ def evidence(view: ReplicaView, *, guarded_at: float = 0.0) -> Evidence:
         bindable_namespaces=(BindableNamespace("research", "team"),),
         guards={"team": guarded_at},
         passes=(),
+        unlabelled=UnlabelledView(at=1000.0, listed=True),
+        departures_until=math.inf,
         now=1000.0,
         request_seconds=60.0,
         bypass_seconds=2.0,

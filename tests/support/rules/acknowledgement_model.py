@@ -29,6 +29,7 @@ when a pod is bound although somebody who read the queue was told that its stop 
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ from queues.status.acknowledgement import (
     Evidence,
     PodPass,
     ReplicaView,
+    UnlabelledView,
     may_acknowledge,
     replicas_have_seen,
 )
@@ -675,6 +677,8 @@ class Cluster:
             bindable_namespaces=(place,) if here else (),
             guards=self.guards,
             passes=tuple(map(self.leader_pass, self.leader.passes.open_passes_of(queues))),
+            unlabelled=UnlabelledView(at=self.now, listed=True),
+            departures_until=math.inf,
             now=self.now,
             request_seconds=REQUEST,
             bypass_seconds=BYPASS,
