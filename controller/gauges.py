@@ -23,9 +23,8 @@ def set_gauges(store: Store, metrics: Metrics) -> None:
         sum(len(members.in_queue(queue)) for queue in members.queues() if _is_absent(store, queue))
     )
     metrics.unmanaged.clear()
-    for queue in members.queues():
-        if unmanaged := store.live_members.unmanaged_pods_of(queue):
-            metrics.unmanaged.labels(queue).set(unmanaged)
+    for queue, unmanaged in store.live_members.unmanaged_pods().items():
+        metrics.unmanaged.labels(queue).set(unmanaged)
     for kind, number in store.unreadable.counts().items():
         metrics.unreadable.labels(kind).set(number)
     metrics.queues.clear()

@@ -31,7 +31,8 @@ member and all else is not; it is judged again once they are.
 |                               | stop waits for that                                                        |
 | it is managed no more         | who changes the labels is warned of the members that stay, with their      |
 |                               | number; metric `sluice_unmanaged_members` counts them by queue             |
-| the setting                   | the same for each namespace, from the restart on; nobody is warned         |
+| the setting                   | the same for each namespace, from the restart on; the log of each replica  |
+|                               | says then how many members stay                                            |
 
 Invariants
 - In a namespace that is not managed members only become fewer.
@@ -106,13 +107,21 @@ def remaining_warnings(namespace: str, members: Mapping[str, int]) -> Iterable[s
     """The admission warnings for a namespace that is managed no more. `members`: its live pods by queue."""
     name = quoted(namespace, limit=30)
     yield f"namespace {name} is no longer managed by sluice: its new pods are in no queue"
-    if not members:
-        return
+    if members:
+        yield _who_stays(members)
+
+
+def staying_text(members: Mapping[str, int]) -> str:
+    """What the log says at a start: the setting may be new. `members`: the live pods there, by queue."""
+    return f"namespaces that are not managed: {_who_stays(members)}"
+
+
+def _who_stays(members: Mapping[str, int]) -> str:
     total, queues = sum(members.values()), sorted(members)
     pods = "1 pod stays" if total == 1 else f"{total} pods stay"
     more = f" and {len(queues) - 1} more" if len(queues) > 1 else ""
     queue = quoted(queues[0], limit=40)
-    yield f"{pods} in queue {queue}{more} until gone; stops hold for them, and them alone"
+    return f"{pods} in queue {queue}{more} until gone; stops hold for them, and them alone"
 
 
 def _unmanaged(namespace: str, selector: NamespaceSelector, labels: Mapping[str, str]) -> str:

@@ -44,6 +44,7 @@ from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
 from controller.controller import QueueController
 from controller.workqueue import WorkQueue
+from queues.managed_namespaces import staying_text
 from server.preflight import ClockWatch
 from server.settings import Settings
 
@@ -315,6 +316,8 @@ class Runtime:
         try:
             if self._await_cluster():
                 self._on_ready()
+                if staying := self.store.live_members.unmanaged_pods():
+                    log.warning("%s", staying_text(staying))
             self._started = True
         except Exception:
             log.exception("thread starting ended")

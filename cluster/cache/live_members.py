@@ -61,10 +61,14 @@ class LiveMembers:
         counts = {queue: self._members.counts(queue).live_by_namespace for queue in self._members.queues()}
         return {queue: count[namespace] for queue, count in counts.items() if namespace in count}
 
-    def unmanaged_pods_of(self, queue: str) -> int:
-        """Return the live pods of a queue alone, in namespaces that are not managed."""
+    def unmanaged_pods(self) -> dict[str, int]:
+        """Return the live pods in namespaces that are not managed, by queue; a queue without has no entry."""
         if self._memberships.settings.managed_namespaces is None:
-            return 0
+            return {}
+        found = {queue: self._unmanaged_pods_of(queue) for queue in self._members.queues()}
+        return {queue: number for queue, number in found.items() if number}
+
+    def _unmanaged_pods_of(self, queue: str) -> int:
         counts = list(self._members.counts(queue).live_by_namespace.items())
         return sum(number for name, number in counts if self._memberships.is_managed(name) is False)
 

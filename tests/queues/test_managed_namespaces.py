@@ -10,6 +10,7 @@ from queues.managed_namespaces import (
     no_effect_warning,
     read_selector,
     remaining_warnings,
+    staying_text,
     unmanaged_text,
 )
 from queues.messages import WARNING_LIMIT
@@ -78,3 +79,10 @@ def test_the_members_that_stay_are_counted_and_a_queue_is_named() -> None:
     first, second = remaining_warnings("n" * 63, {"q" * 253: 120_000, "b": 1, "c": 2})
     assert second.startswith('120003 pods stay in queue "b" and 2 more until gone; ')
     assert max(len(first), len(second)) <= WARNING_LIMIT
+
+
+def test_a_start_says_how_many_members_are_left_where_the_setting_selects_nothing() -> None:
+    assert staying_text({"b": 2, "a": 1}) == (
+        'namespaces that are not managed: 3 pods stay in queue "a" and 1 more until gone; '
+        "stops hold for them, and them alone"
+    )

@@ -9,6 +9,7 @@ import pytest
 from localcluster.cluster import LocalCluster
 from queues.membership import VOLCANO_ANNOTATION
 from queues.well_known import QUEUE
+from server.managed_selectors import WAY_OUT
 from tests.support.e2e.api_requests import Answer
 from tests.support.e2e.objects import GATE, gates, suspended_text
 from tests.support.e2e.sandbox import Sandbox
@@ -49,7 +50,7 @@ def test_in_a_namespace_without_the_label_nothing_is_ours(sandbox: Sandbox) -> N
 
     The server found at its start that the webhooks and the policy select the same namespaces.
     """
-    assert "managed_namespaces" not in sandbox.cluster.layout.log("server").read_text()
+    assert WAY_OUT not in sandbox.cluster.layout.log("server").read_text()
     queue = sandbox.queue()
     sandbox.suspend(queue)
     pod = sandbox.pod("other", queue).must(201)
@@ -64,7 +65,9 @@ def test_in_a_namespace_without_the_label_nothing_is_ours(sandbox: Sandbox) -> N
 
 
 def test_members_of_a_namespace_that_loses_its_label_are_held_and_given_back(sandbox: Sandbox) -> None:
-    """Who takes the label off is told of them; new pods are in no queue; a resume lets the members go."""
+    """Who takes the label off is told of them, and so is the log at the next start, for which the setting may
+    be new; new pods are in no queue; a resume lets the members go.
+    """
     label(sandbox, "true")
     queue = sandbox.queue()
     sandbox.suspend(queue)
@@ -72,6 +75,11 @@ def test_members_of_a_namespace_that_loses_its_label_are_held_and_given_back(san
     sandbox.reason_on("held", suspended_text(queue))  # so the server knows it
     told = label(sandbox, None)
     assert any(f'stays in queue "{queue}"' in warning for warning in told.warnings)
+    sandbox.cluster.stop_components("server")
+    sandbox.cluster.start_components("server")
+    log = sandbox.cluster.layout.log("server")
+    stays = f'1 pod stays in queue "{queue}"'
+    until(lambda: stays in log.read_text(), "the log to say so")
     path = f"{sandbox.pods_path}/held"
     sandbox.api.patch(path, {"spec": {"schedulingGates": []}}).must_refuse("is not managed by sluice")
     sandbox.api.patch(path, {"metadata": {"labels": {QUEUE: None}}}).must_refuse("sluice")
