@@ -29,6 +29,8 @@ from tests.support.examples import DEFAULT, examples
 
 #: A test that asks for one of these needs the control plane, and is marked so.
 FIXTURES = {"cluster", "module_cluster", "configured_cluster", "new_cluster", "bare", "small_limits"}
+#: Of these, those whose control plane the next module can have.
+HANDED_ON = {"cluster", "module_cluster"}
 
 # The plugin reaches the API server through kubectl: the one that was built here goes before the machine's.
 os.environ["PATH"] = os.pathsep.join((str(cache()), os.environ.get("PATH", "")))
@@ -118,16 +120,14 @@ def _is_missed(item: pytest.Item) -> bool:
 
 
 def _turn(item: pytest.Item, fixtures: set[str]) -> int:
-    """When a file's tests are due, by their fixtures: those with a control plane of their own come first, and
-    of these the ones that hand it on.
-
-    The one that a worker's tests share is started after them, and so does not idle beside theirs.
+    """When a file's tests are due, by their fixtures: first those that have a control plane for themselves,
+    then those that hand theirs on. The tests of a worker that share one come last, on the one that is left.
     """
-    if "cluster" in fixtures:
-        return 2
-    if fixtures & FIXTURES:
-        return 0 if hands_on(getattr(item, "module", None)) else 1
-    return 3
+    if not fixtures & FIXTURES:
+        return 3
+    if not fixtures & HANDED_ON or keeps_cluster(getattr(item, "module", None)):
+        return 0
+    return 2 if "cluster" in fixtures else 1
 
 
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
@@ -177,7 +177,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def handed_on() -> Iterator[list[LocalCluster]]:
-    """Clusters that a module has left to the next one."""
+    """Clusters without the server that a module has left to the next one."""
     left: list[LocalCluster] = []
     yield left
     end_all(left)
@@ -188,12 +188,11 @@ def cluster(
     tmp_path_factory: pytest.TempPathFactory, handed_on: list[LocalCluster]
 ) -> Iterator[LocalCluster]:
     """A ready cluster with the server, shared by all tests of this worker: leave it as you found it."""
-    end_abandoned()
-    while handed_on:  # no other module wants it: those come first
-        end(handed_on.pop())
-    started = start(tmp_path_factory.mktemp(folder_name(), numbered=True))
-    yield started
-    end(started)
+    given = _handed_on_or_new(tmp_path_factory, handed_on)
+    with ExitStack() as ending:
+        ending.callback(end, given)
+        given.start_components("server")
+        yield given
 
 
 @pytest.fixture(scope="module")
@@ -202,21 +201,26 @@ def module_cluster(
     tmp_path_factory: pytest.TempPathFactory,
     handed_on: list[LocalCluster],
 ) -> Iterator[LocalCluster]:
-    """One for the tests of a module that change it in ways that others would notice.
+    """One for the tests of a module that change it in ways that others would notice. The server does not run
+    at first: replicas of the tests' own take its place, or see `served_cluster`.
 
-    A module whose tests bring their own replicas may leave it to the next such module (`HANDS_ON`).
+    It is left to the next module, unless this one spoils it (`KEEPS_CLUSTER`).
     """
-    end_abandoned()
-    if hands_on(request.module) and handed_on:
-        given = handed_on.pop()
-    else:
-        given = start(tmp_path_factory.mktemp(folder_name(), numbered=True))
-    yield given
+    kept = keeps_cluster(request.module)
+    given = _handed_on_or_new(tmp_path_factory, [] if kept else handed_on)
     with ExitStack() as ending:  # also if it cannot be cleaned
         ending.callback(end, given)
-        if hands_on(request.module) and _is_cleaned(given):
+        yield given
+        if not kept and _is_cleaned(given):
             ending.pop_all()
             handed_on.append(given)
+
+
+@pytest.fixture(scope="module")
+def served_cluster(module_cluster: LocalCluster) -> LocalCluster:
+    """The same, with the server."""
+    module_cluster.start_components("server")
+    return module_cluster
 
 
 @pytest.fixture(scope="module")
@@ -235,15 +239,23 @@ def started_and_ended(tmp_path_factory: pytest.TempPathFactory, **options: Any) 
     end(started)
 
 
+def _handed_on_or_new(factory: pytest.TempPathFactory, handed_on: list[LocalCluster]) -> LocalCluster:
+    """Without the server."""
+    end_abandoned()
+    if handed_on:
+        return handed_on.pop()
+    return start(factory.mktemp(folder_name(), numbered=True), server=False)
+
+
 def _is_cleaned(cluster: LocalCluster) -> bool:
     from tests.support.e2e.handing_on import is_cleaned  # noqa: PLC0415 - not for test-fast
 
     return is_cleaned(cluster)
 
 
-def hands_on(module: ModuleType | None) -> bool:
-    """Whether its tests leave their cluster such that the next module can have it."""
-    return bool(getattr(module, "HANDS_ON", False))
+def keeps_cluster(module: ModuleType | None) -> bool:
+    """Whether its tests begin with a new cluster, and leave it such that no other module can have it."""
+    return bool(getattr(module, "KEEPS_CLUSTER", False))
 
 
 @pytest.fixture

@@ -92,14 +92,14 @@ def own_sandbox(module_cluster: LocalCluster) -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def own_restored_sandbox(module_cluster: LocalCluster) -> Iterator[Sandbox]:
-    """As `own_sandbox`, for tests that may stop the server; it is started again afterwards."""
-    made = Sandbox(module_cluster)
+def own_restored_sandbox(served_cluster: LocalCluster) -> Iterator[Sandbox]:
+    """The same with the server, for tests that may stop it; it is started again afterwards."""
+    made = Sandbox(served_cluster)
     made.first_wishes()
     yield made
     made.close()
-    if "server" not in module_cluster.pids:
-        module_cluster.start_components("server")
+    if "server" not in served_cluster.pids:
+        served_cluster.start_components("server")
 
 
 @pytest.fixture

@@ -27,9 +27,6 @@ from tests.support.faults.faulty_proxy import Silence, expired_event
 from tests.support.faults.intercepting import Asked, Interceptor
 from tests.support.faults.slow_webhook import SlowWebhook
 
-#: The next module of its kind may have the cluster.
-HANDS_ON = True
-
 LEADER, OTHER = "server-1", "server-2"
 #: Bytes of an answer that come: its head, and no object.
 HEAD = 300

@@ -25,9 +25,6 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.faults.slow_webhook import SlowWebhook
 
-#: The next module of its kind may have the cluster.
-HANDS_ON = True
-
 
 @pytest.fixture
 def own_sandbox(module_cluster: LocalCluster, fleet: Fleet) -> Iterator[Sandbox]:

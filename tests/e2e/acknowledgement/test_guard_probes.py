@@ -49,9 +49,9 @@ Step = dict[str, object]
 
 
 @pytest.fixture
-def sandboxes(module_cluster: LocalCluster) -> Iterator[list[Sandbox]]:
+def sandboxes(served_cluster: LocalCluster) -> Iterator[list[Sandbox]]:
     """Namespaces. The guard's webhook is called for the last one only."""
-    made = [Sandbox(module_cluster) for _ in range(MANY + 1)]
+    made = [Sandbox(served_cluster) for _ in range(MANY + 1)]
     yield made
     for each in made:
         each.close()

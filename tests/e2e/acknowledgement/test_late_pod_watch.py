@@ -31,9 +31,6 @@ from tests.support.faults.faulty_proxy import Silence
 from tests.support.faults.intercepting import Asked
 from tests.support.faults.slow_webhook import SlowWebhook
 
-#: The next module of its kind may have the cluster.
-HANDS_ON = True
-
 LEADER, OTHER = "server-1", "server-2"
 PODS, NAMESPACES = "/api/v1/pods", "/api/v1/namespaces"
 #: Bytes of an answer that come: its head, and no object.

@@ -22,9 +22,6 @@ from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
 from tests.support.faults.intercepting import Asked, Kept
 
-#: The next module of its kind may have the cluster.
-HANDS_ON = True
-
 FORMER, NEXT = "server-1", "server-2"
 #: No scheduler asks us about such a pod: the guard alone keeps it from being bound.
 BY_HAND = "by-hand"

@@ -7,9 +7,6 @@ from tests.support.e2e.objects import on_a_node
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 
-#: The next module of its kind may have the cluster.
-HANDS_ON = True
-
 LABEL = "tests.sluice.dev-team"
 LATE = "server-2"
 

@@ -34,6 +34,8 @@ SECRET = f"{SECRETS}/sluice-ca"
 NAMES = ("server-1", "server-2", "server-3")
 #: Of so many creations one is stored and scheduled; the others are dry runs, which call the webhooks as well.
 STORED = 8
+#: Its callers are given other settings, and another authority.
+KEEPS_CLUSTER = True
 
 
 @pytest.fixture

@@ -53,6 +53,8 @@ OWN_AUTHORITY = (
 )
 #: Of so many creations one is stored and scheduled; the others are dry runs, which call the webhooks as well.
 STORED = 8
+#: With definitions and webhooks of cert-manager, which stay.
+KEEPS_CLUSTER = True
 
 
 class Volume:

@@ -24,9 +24,6 @@ from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
 from tests.support.faults.slow_webhook import SlowWebhook
 
-#: The next module of its kind may have the cluster.
-HANDS_ON = True
-
 ROUNDS = 3
 COMERS = 3
 SECONDS = 0.7

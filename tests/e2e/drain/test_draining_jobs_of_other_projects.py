@@ -42,6 +42,8 @@ from tests.support.e2e.workloads import (
 )
 
 SUSPENDED = "sluice.dev/suspended"
+#: Definitions of other projects, which stay.
+KEEPS_CLUSTER = True
 
 
 def is_served(api: Api, path: str) -> bool:
@@ -56,7 +58,7 @@ def defined(module_cluster: LocalCluster) -> LocalCluster:
             api.create(DEFINITIONS, definition(made)).must(201)
             path = f"/apis/{made.group}/{made.resource}"
             until(partial(is_served, api, path), f"{made.kind} to be served")
-    module_cluster.restart_components("server")
+    module_cluster.start_components("server")
     return module_cluster
 
 

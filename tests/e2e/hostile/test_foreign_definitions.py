@@ -27,6 +27,8 @@ from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import settled, until
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/queues.scheduling.volcano.sh"
+#: Its definition of queues is replaced and mended.
+KEEPS_CLUSTER = True
 #: What a definition of queues has without us, as far as it matters here.
 FOREIGN_SCHEMA: Object = {
     "type": "object",
@@ -52,9 +54,9 @@ FOREIGN_SCHEMA: Object = {
 
 
 @pytest.fixture
-def sandbox(module_cluster: LocalCluster) -> Iterator[Sandbox]:
+def sandbox(served_cluster: LocalCluster) -> Iterator[Sandbox]:
     """A sandbox on a cluster whose definition of queues is ours again after the test."""
-    made = Sandbox(module_cluster)
+    made = Sandbox(served_cluster)
     yield made
     mend(made)
     until_mended(made)

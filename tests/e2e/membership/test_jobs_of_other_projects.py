@@ -31,6 +31,8 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 VOLCANO_JOB = WorkloadKind("Job", "batch.volcano.sh/v1alpha1", "jobs")
 JOB_SET = WorkloadKind("JobSet", "jobset.x-k8s.io/v1alpha2", "jobsets")
 BOTH = pytest.mark.parametrize("made", [VOLCANO_JOB, JOB_SET], ids=["Volcano's Job", "JobSet"])
+#: Definitions of other projects, which stay.
+KEEPS_CLUSTER = True
 
 
 def definition(made: WorkloadKind) -> Object:
@@ -63,9 +65,9 @@ def is_served(sandbox: Sandbox, made: WorkloadKind) -> bool:
 
 
 @pytest.fixture(scope="module")
-def own_sandbox(module_cluster: LocalCluster) -> Iterator[Sandbox]:
+def own_sandbox(served_cluster: LocalCluster) -> Iterator[Sandbox]:
     """A cluster with both definitions, installed while the server runs."""
-    sandbox = Sandbox(module_cluster)
+    sandbox = Sandbox(served_cluster)
     for made in (VOLCANO_JOB, JOB_SET):
         sandbox.api.create(DEFINITIONS, definition(made)).must(201)
         until(partial(is_served, sandbox, made), f"{made.kind} to be served")

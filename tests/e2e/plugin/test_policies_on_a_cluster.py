@@ -19,10 +19,10 @@ BROKEN = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: binpak\n'
 
 
 @pytest.fixture(scope="module")
-def example(module_cluster: LocalCluster) -> LocalCluster:
+def example(served_cluster: LocalCluster) -> LocalCluster:
     """A cluster with the example applied."""
-    module_cluster.kubectl("apply", "-f", EXAMPLE)
-    return module_cluster
+    served_cluster.kubectl("apply", "-f", EXAMPLE)
+    return served_cluster
 
 
 @pytest.fixture

@@ -23,6 +23,8 @@ from tests.support.paths import ROOT
 
 #: Seconds in which the cluster comes to the state that README shows.
 PATIENCE = 60
+#: What README prints is that of a new one.
+KEEPS_CLUSTER = True
 REPLACED = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
     (r"\b(eval|late|packed|spread)-[0-9a-z]+-[0-9a-z]+\b", r"\1-POD"),
@@ -65,13 +67,13 @@ def wait_for_members_of(cluster: LocalCluster, namespace: str) -> None:
         until(is_member, f"pods of namespace {namespace} to be members")
 
 
-def test_the_tour_prints_what_it_says(module_cluster: LocalCluster, tmp_path: Path) -> None:
+def test_the_tour_prints_what_it_says(served_cluster: LocalCluster, tmp_path: Path) -> None:
     """A `get`, `tree` or `why` is repeated until the cluster is as far; every other command runs once."""
     environ = {
-        "PATH": f"{module_cluster.layout.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{served_cluster.layout.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "HOME": str(tmp_path),
         "LANG": "C.UTF-8",
-        "KUBECONFIG": str(module_cluster.client_kubeconfig),
+        "KUBECONFIG": str(served_cluster.client_kubeconfig),
     }
 
     def run(command: str) -> list[str]:
@@ -96,4 +98,4 @@ def test_the_tour_prints_what_it_says(module_cluster: LocalCluster, tmp_path: Pa
             printed = run(command)
         assert printed == wanted, command
         if annotated := re.match(r"kubectl annotate namespace (\S+) ", command):
-            wait_for_members_of(module_cluster, annotated[1])
+            wait_for_members_of(served_cluster, annotated[1])

@@ -69,8 +69,8 @@ def _resolution(queue: Object) -> tuple[str, str]:
 
 
 @pytest.fixture
-def config_map(module_cluster: LocalCluster) -> Iterator[PolicyConfigMap]:
-    sandbox = Sandbox(module_cluster)
+def config_map(served_cluster: LocalCluster) -> Iterator[PolicyConfigMap]:
+    sandbox = Sandbox(served_cluster)
     made = PolicyConfigMap(sandbox)
     yield made
     made.delete().must(200, 404)

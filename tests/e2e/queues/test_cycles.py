@@ -17,9 +17,6 @@ from tests.support.e2e.objects import queue_body
 from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
 
-#: The next module of its kind may have the cluster.
-HANDS_ON = True
-
 REPLICAS = ("server-1", "server-2", "server-3")
 #: How late the replicas hear of each other's edits while these race, in seconds.
 LATE = 1.0

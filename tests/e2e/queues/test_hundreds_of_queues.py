@@ -37,7 +37,7 @@ def forest(module_cluster: LocalCluster) -> Iterator[Sandbox]:
     """The cluster with the depth setting raised, and the queues."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLUICE_DEPTH_LIMIT", str(LEVELS))
-        module_cluster.restart_components("server")
+        module_cluster.start_components("server")
     sandbox = Sandbox(module_cluster)
     started = time.monotonic()
     for level in range(LEVELS):

@@ -138,14 +138,14 @@ def test_who_reads_probes_and_metrics_learns_no_queue_and_no_pod(sandbox: Sandbo
 
 
 def test_certificates_and_their_authority_are_replaced_without_a_restart(
-    module_cluster: LocalCluster, tmp_path: Path
+    served_cluster: LocalCluster, tmp_path: Path
 ) -> None:
     """Members are created all the while. At the end only the new authority counts, and a member is bound.
 
     No call is refused. kube-apiserver closes its connections when it finds the new certificate, with the call
     that is under way on one of them.
     """
-    cluster, layout = module_cluster, module_cluster.layout
+    cluster, layout = served_cluster, served_cluster.layout
     old, new = authority.load(layout.callers), authority.create(name="next", now=datetime.now(UTC))
     processes, sandbox = cluster.pids, Sandbox(cluster)
     sandbox.first_wishes()

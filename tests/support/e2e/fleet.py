@@ -10,13 +10,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from localcluster import apiserver, processes
+from localcluster import apiserver, manifests, processes
 from localcluster.cluster import LocalCluster
 from localcluster.components import BY_NAME, NAMESPACE
 from localcluster.lifecycle import STOP_SECONDS
 from localcluster.ports import LOOPBACK, spare_port
 from tests.support.e2e.api_requests import Api
-from tests.support.e2e.unregistered import REGISTRATIONS
 from tests.support.e2e.wait import until
 from tests.support.faults.forwarding import Forwarder
 from tests.support.faults.intercepting import Interceptor
@@ -25,7 +24,7 @@ LEADER_LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/slui
 
 
 class Fleet:
-    """Replicas of a cluster that was started with one server; they take that server's place."""
+    """Replicas of a cluster; they take the place of its server."""
 
     def __init__(self, cluster: LocalCluster, folder: Path) -> None:
         self._cluster = cluster
@@ -35,7 +34,7 @@ class Fleet:
         self.ways: dict[str, Forwarder] = {}
         self.interceptors: dict[str, Interceptor] = {}
         cluster.stop_components("server")
-        call_by_address(cluster)
+        register_by_address(cluster)
         self._front = Forwarder([], port=cluster.ports.server)
 
     def close(self) -> None:
@@ -62,6 +61,9 @@ class Fleet:
         if is_first:
             until(self.leader, f"{name} to lead")
         self.share()
+        if is_first:
+            layout, ports = self._cluster.layout, self._cluster.ports
+            until(lambda: manifests.are_called(layout, ports), "the webhooks to be called")
 
     def _forwarded(self, name: str) -> str:
         if name not in self.ways:
@@ -160,16 +162,12 @@ class Fleet:
             return False
 
 
-def call_by_address(cluster: LocalCluster) -> None:
+def register_by_address(cluster: LocalCluster) -> None:
     """Have the webhooks called over HTTP/1.1, whose connections are many and come to every replica.
 
     Over HTTP/2 one API server keeps one connection, and so asks one replica; a cluster of several API servers
     asks several.
     """
-    with Api(cluster) as api:
-        for path in REGISTRATIONS:
-            hooks = api.get(path).must().body["webhooks"]
-            for hook in hooks:
-                client = hook["clientConfig"]
-                client["url"] = client["url"].replace(cluster.ports.webhook_url, cluster.ports.server_url)
-            api.patch(path, {"webhooks": hooks}).must()
+    layout, ports = cluster.layout, cluster.ports
+    localised = manifests.localised(manifests.rendered(layout), server_url=ports.server_url, webhooks=True)
+    manifests.apply(layout, ports, [each for each in localised if each["kind"] in manifests.WEBHOOKS])

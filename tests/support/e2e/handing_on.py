@@ -1,45 +1,70 @@
-"""A control plane that the tests of one module leave to those of the next: nothing is at work there any more.
-
-For modules that bring their own replicas (`Fleet`), which end with the module. Their queues stay, without
-members, since nobody is there who could be asked about them; no other test names these.
-"""
+"""A control plane that the tests of one module leave to those of the next: as it was after its start."""
 
 from __future__ import annotations
 
+import signal
+
+from certs.ca_bundle import ADMISSION, KINDS, NAME
+from localcluster import manifests, scheduler_config
 from localcluster.cluster import LocalCluster
 from localcluster.components import NAMESPACE
 from localcluster.layout import COMPONENTS
 from queues.queue import BUILT_IN
 from tests.support.e2e.api_requests import Api, Object
-from tests.support.e2e.sandbox import MAKERS, METADATA, QUEUES
+from tests.support.e2e.policies import PATH as POLICIES
+from tests.support.e2e.sandbox import MAKERS, METADATA, QUEUES, RBAC
 from tests.support.e2e.wait import until
 
 PREFIX = "tests-"
-REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+GROUP = "/apis/scheduling.volcano.sh/v1beta1"
+COMMANDS = "/apis/bus.volcano.sh/v1alpha1"
+CLUSTER_WIDE = (
+    f"{RBAC}/clusterrolebindings",
+    f"{RBAC}/clusterroles",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+)
 #: Seconds until pods that were deleted are gone; those with a finalizer stay.
 PATIENCE = 10.0
 
 
 def is_cleaned(cluster: LocalCluster) -> bool:
-    """Delete what is at work in the namespaces of tests, and the replicas' Leases. Returns whether the next
-    module can have the cluster.
+    """End the server and its registrations, and delete what tests have made, but for empty namespaces.
+
+    Returns whether the next module can have the cluster.
     """
+    if "server" in cluster.pids:
+        cluster.signal_component("server", signal.SIGKILL)
+        until(lambda: "server" not in cluster.pids, "the server to end")
     if set(cluster.pids) != set(COMPONENTS) - {"server"}:
         return False
     with Api(cluster) as api:
-        if not _is_open(api) or _others_decide(api):
+        if not _has_our_definitions(cluster, api) or not _asks_for_nothing(api):
             return False
-        namespaces = [name for name in _names(api, "/api/v1/namespaces") if name.startswith(PREFIX)]
-        for namespace in namespaces:
+        _unregister(api)  # nobody is there who could be asked about what goes
+        for namespace in (name for name in _names(api, "/api/v1/namespaces") if name.startswith(PREFIX)):
             for made in MAKERS:
                 api.delete(f"{made.path(namespace)}?propagationPolicy=Background").must()
-            api.delete(f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0", accept=METADATA).must()
-        api.delete(LEASES).must()
+            for path in (
+                f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0",
+                f"{GROUP}/namespaces/{namespace}/podgroups",
+                f"{COMMANDS}/namespaces/{namespace}/commands",
+            ):
+                api.delete(path, accept=METADATA).must()
+        for path in CLUSTER_WIDE:
+            for name in (name for name in _names(api, path) if name.startswith(PREFIX)):
+                api.delete(f"{path}/{name}").must()
+        selector = ",".join(f"metadata.name!={name}" for name in BUILT_IN)
+        for path in (f"{QUEUES}?fieldSelector={selector}", POLICIES, LEASES):
+            api.delete(path, accept=METADATA).must()
+        if _others_decide(api):
+            return False
         try:
             until(lambda: not _members(api), "the pods to go", seconds=PATIENCE)
         except AssertionError:
             return False
+    _configure_scheduler(cluster)
     return True
 
 
@@ -56,17 +81,41 @@ def _metadata(api: Api, path: str) -> list[Object]:
     return [each["metadata"] for each in api.get(path, accept=METADATA).must().body["items"] or ()]
 
 
-def _is_open(api: Api) -> bool:
-    """Whether the queues that always are there ask for nothing."""
+def _has_our_definitions(cluster: LocalCluster, api: Api) -> bool:
+    """Whether there are those of our manifests, each as it was applied, and no others."""
+    ours = {
+        each["metadata"]["name"]
+        for each in manifests.rendered(cluster.layout)
+        if each["kind"] == "CustomResourceDefinition"
+    }
+    found = {each["metadata"]["name"]: each for each in api.get(DEFINITIONS).must().body["items"]}
+    return found.keys() == ours and all(each["metadata"]["generation"] == 1 for each in found.values())
+
+
+def _asks_for_nothing(api: Api) -> bool:
+    """Whether the queues that always are there are Open."""
     queues = {each["metadata"]["name"]: each["spec"] for each in api.get(QUEUES).must().body["items"]}
-    return all(name in queues and _asks_for_nothing(queues[name]) for name in BUILT_IN)
+    wishes = [
+        (spec.get("state", "Open"), spec.get("stopPolicy", "None"))
+        for name, spec in queues.items()
+        if name in BUILT_IN
+    ]
+    return wishes == [("Open", "None")] * len(BUILT_IN)
 
 
-def _asks_for_nothing(spec: Object) -> bool:
-    return (spec.get("state", "Open"), spec.get("stopPolicy", "None")) == ("Open", "None")
+def _unregister(api: Api) -> None:
+    for kind in KINDS:
+        api.delete(f"{ADMISSION}/{kind}/{NAME}").must(200, 404)
 
 
 def _others_decide(api: Api) -> bool:
     """Whether webhooks of a test are registered."""
-    kinds = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
-    return any(_names(api, f"{REGISTRATIONS}/{kind}") != ["sluice"] for kind in kinds)
+    return any(_names(api, f"{ADMISSION}/{kind}") for kind in KINDS)
+
+
+def _configure_scheduler(cluster: LocalCluster) -> None:
+    """As at its start; a scheduler that runs otherwise is started anew."""
+    before = cluster.layout.scheduler_config.read_bytes()
+    scheduler_config.configure(cluster.layout, cluster.ports)
+    if cluster.layout.scheduler_config.read_bytes() != before:
+        cluster.restart_components("kube-scheduler")
