@@ -1,22 +1,17 @@
-"""Every combination of what a queue and its parent ask for, and every change between the policies.
+"""What a queue and its parent ask for, every two of their wishes together, and changes between the policies.
 
-One queue and its parent are walked through all of them, a field at a time. What is expected stands in the
-tables below, one for each rule; none of them is asked of the code.
+One queue and its parent are walked through them. What is expected stands in the tables of
+`tests/support/rules/stop_tables.py`, none of which is asked of the code. All 81 combinations are tried as
+values, in `tests/queues/status/test_stop_policy_table.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import pairwise
-from typing import NamedTuple
 
 from tests.support.drain.draining import (
-    DRAIN,
-    HOLD,
-    NONE,
     SLOW,
     drained_reason,
     evicted_so_far,
@@ -33,81 +28,27 @@ from tests.support.e2e.objects import (
 )
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
+from tests.support.rules.stop_tables import (
+    ABOVE,
+    CLOSED,
+    DRAIN,
+    HOLD,
+    NONE,
+    OPEN,
+    OWN,
+    PAIRWISE,
+    POLICY,
+    STATE,
+    Told,
+    Wishes,
+    wanted,
+)
 
-OPEN, SUSPENDED, CLOSED, CLOSING = "Open", "Suspended", "Closed", "Closing"
-#: In this order each may be asked for after the one before, there and back; Closed to Suspended is refused.
-STATES = (SUSPENDED, OPEN, CLOSED)
-POLICIES = (NONE, HOLD, DRAIN)
 #: From None: each change between two policies once.
 ROUND = (HOLD, NONE, DRAIN, HOLD, DRAIN, NONE)
-OWN, ABOVE = "own", "above"
 KEPT = {"matchLabels": {"stays": "yes"}}
 #: One for each combination that drains, or for each change to one that does; and some that are left.
-PODS, SLOW_PODS = 48, 24
-
-#: By the desired state of the queue and of its parent: the state while a member is live, and when none is;
-#: who suspends it, and who keeps it from taking anything new. The nearest is named.
-STATE = {
-    (OPEN, OPEN): (OPEN, OPEN, "", ""),
-    (OPEN, SUSPENDED): (SUSPENDED, SUSPENDED, ABOVE, ""),
-    (OPEN, CLOSED): (CLOSING, CLOSED, "", ABOVE),
-    (SUSPENDED, OPEN): (SUSPENDED, SUSPENDED, OWN, ""),
-    (SUSPENDED, SUSPENDED): (SUSPENDED, SUSPENDED, OWN, ""),
-    (SUSPENDED, CLOSED): (SUSPENDED, CLOSED, OWN, ABOVE),
-    (CLOSED, OPEN): (CLOSING, CLOSED, "", OWN),
-    (CLOSED, SUSPENDED): (SUSPENDED, CLOSED, ABOVE, OWN),
-    (CLOSED, CLOSED): (CLOSING, CLOSED, "", OWN),
-}
-#: By the stop policy of the queue and of its parent: the one that counts, and whose it is.
-POLICY = {
-    (NONE, NONE): (NONE, ""),
-    (NONE, HOLD): (HOLD, ABOVE),
-    (NONE, DRAIN): (DRAIN, ABOVE),
-    (HOLD, NONE): (HOLD, OWN),
-    (HOLD, HOLD): (HOLD, OWN),
-    (HOLD, DRAIN): (DRAIN, ABOVE),
-    (DRAIN, NONE): (DRAIN, OWN),
-    (DRAIN, HOLD): (DRAIN, OWN),
-    (DRAIN, DRAIN): (DRAIN, OWN),
-}
-
-
-class Wishes(NamedTuple):
-    """What the queue and its parent ask for."""
-
-    state: str = OPEN
-    policy: str = NONE
-    state_above: str = OPEN
-    policy_above: str = NONE
-
-    @property
-    def states(self) -> tuple[str, str]:
-        return self.state, self.state_above
-
-    @property
-    def policies(self) -> tuple[str, str]:
-        return self.policy, self.policy_above
-
-    @property
-    def drains(self) -> bool:
-        return POLICY[self.policies][0] == DRAIN
-
-    @property
-    def of_the_parent(self) -> Wishes:
-        """Its own, as those of a queue under `root`."""
-        return Wishes(*self[2:])
-
-
-class Told(NamedTuple):
-    """What a queue tells: `active` and `drained` as status, reason and, of the first, the message.
-
-    `closed_by`: the queue to be reopened, where condition Accepting is False.
-    """
-
-    state: str
-    active: tuple[str, str, str]
-    closed_by: str
-    drained: tuple[str, str]
+PODS, SLOW_PODS = 8, 10
 
 
 def told_by(queue: Object) -> Told:
@@ -180,59 +121,16 @@ class Pair:
             assert answer.warnings[0].endswith(f"kubectl queue resume {names[stopped_by]}")
 
 
-def wanted(wishes: Wishes, names: dict[str, str], *, live: bool) -> Told:
-    """What the tables say. `names`: of the queue and its parent."""
-    policy, policy_by = POLICY[wishes.policies]
-    while_live, when_empty, suspended_by, closed_by = STATE[wishes.states]
-    return Told(
-        state=while_live if live else when_empty,
-        active=active(names, suspended_by, policy, policy_by),
-        closed_by=names[closed_by],
-        drained=("True", "Drained") if policy == DRAIN else ("", ""),
-    )
-
-
-def active(names: dict[str, str], suspended_by: str, policy: str, policy_by: str) -> tuple[str, str, str]:
-    """Condition Active: a suspension before a policy, each with the queue that set it and the way out."""
-    queue = f'queue "{names[OWN]}"'
-    if not suspended_by and not policy_by:
-        return "True", "Ready", f"{queue} schedules its pods"
-    by = suspended_by or policy_by
-    ancestor = f' its ancestor "{names[by]}"' if by == ABOVE else ""
-    way_out = f"resume it with: kubectl queue resume {names[by]}"
-    if suspended_by:
-        return "False", SUSPENDED, f"{queue} is Suspended{' by' if ancestor else ''}{ancestor}; {way_out}"
-    of = " of" if ancestor else ""
-    return "False", "Stopped", f"{queue} is stopped by stopPolicy {policy}{of}{ancestor}; {way_out}"
-
-
-def winding(*axes: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """All combinations, each differing from the one before in one place, by one step of that axis."""
-    if not axes:
-        yield ()
-        return
-    rest = list(winding(*axes[1:]))
-    for value in axes[0]:
-        yield from ((value, *each) for each in rest)
-        rest.reverse()
-
-
-def every_combination() -> list[Wishes]:
-    found = [Wishes(*each) for each in winding(STATES, POLICIES, STATES, POLICIES)]
-    assert len(set(found)) == len(found) == 81
-    return found
-
-
-def test_every_combination_of_an_empty_queue(sandbox: Sandbox) -> None:
-    """What queue and parent tell, and whether a pod would be taken, in each of 81."""
+def test_every_two_wishes_of_an_empty_queue_and_its_parent(sandbox: Sandbox) -> None:
+    """What queue and parent tell, and whether a pod would be taken."""
     pair = Pair(sandbox)
-    for wishes in every_combination():
+    for wishes in PAIRWISE:
         pair.ask(wishes)
         pair.tells_what_the_tables_say(live=False)
         pair.takes_what_the_tables_say()
 
 
-def test_every_combination_of_a_queue_that_runs_something(sandbox: Sandbox) -> None:
+def test_every_two_wishes_of_a_queue_that_runs_something_and_its_parent(sandbox: Sandbox) -> None:
     """The same, and what runs goes on, unless the strictest policy of the two drains.
 
     All pods but one bear a label that keeps them. The one goes in each combination that drains, and the label
@@ -242,7 +140,7 @@ def test_every_combination_of_a_queue_that_runs_something(sandbox: Sandbox) -> N
     pods = sandbox.pods("member", PODS, pair.own, labels=KEPT["matchLabels"])
     wait_for_running(sandbox, PODS)
     unkept = ""
-    for wishes in every_combination():
+    for wishes in PAIRWISE:
         pair.ask(wishes)
         pair.is_answered()  # else the drain before might still take the next
         unkept = unkept or let_one_go(sandbox, pods)
@@ -266,20 +164,18 @@ def let_one_go(sandbox: Sandbox, pods: list[str]) -> str:
     return name
 
 
-def every_change() -> list[Wishes]:
-    """From None and None, a policy at a time, through every change of the one beside every other."""
-    found = [
-        Wishes(policy=own, policy_above=above)
-        for fixed in POLICIES
-        for own, above in [(fixed, NONE), *((fixed, each) for each in ROUND)]
+def changes() -> list[Wishes]:
+    """From None and None, a policy at a time: each change of the queue's own; each of its parent's while the
+    queue is held; and two of its own while its parent drains.
+    """
+    return [
+        *(Wishes(policy=each) for each in ROUND),
+        *(Wishes(policy=HOLD, policy_above=each) for each in (NONE, *ROUND)),
+        *(Wishes(policy=each, policy_above=DRAIN) for each in (HOLD, NONE)),
     ]
-    found += [Wishes(policy=each.policy_above, policy_above=each.policy) for each in found]
-    changes = {pair for pair in pairwise(found) if pair[0] != pair[1]}
-    assert len(changes) == 36
-    return found
 
 
-def test_every_change_of_a_policy_in_mid_drain(sandbox: Sandbox) -> None:
+def test_a_policy_is_changed_in_mid_drain(sandbox: Sandbox) -> None:
     """What drains goes on, with one pod more; what does not stops at once, with the one that was on its way.
 
     One pod may be on its way at a time, and leaves only when the test says so: so each change is made in the
@@ -290,7 +186,7 @@ def test_every_change_of_a_policy_in_mid_drain(sandbox: Sandbox) -> None:
     wait_for_running(sandbox, SLOW_PODS)
     before, gone = evicted_so_far(sandbox), 0
     try:
-        for wishes in every_change():
+        for wishes in changes():
             on_their_way = leaving(sandbox)
             pair.ask(wishes)
             pair.is_answered()
