@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python -m
 UV := $(shell sed -n 's/.*"\(uv==[^"]*\)".*/\1/p' pyproject.toml)
 
-.PHONY: up down status pods pods-down test test-fast test-core test-pods test-cert-manager versions pythons lint bench soak docs chart image release
+.PHONY: up down status pods pods-down test test-fast test-long test-core test-pods test-cert-manager versions pythons lint bench soak docs chart image release
 
 up: .venv/.stamp
 	@$(RUN) localcluster up
@@ -34,6 +34,10 @@ test: .venv/.stamp # the build first, where its progress can be seen; without it
 
 test-fast: .venv/.stamp # without the control plane, and without the few files that take long by themselves
 	HYPOTHESIS_PROFILE=fast $(PYTEST) -p no:schemathesis -n 4 -m "not cluster and not slow"
+
+test-long: .venv/.stamp # what takes long and few changes concern: upgrades, thousands of queues, objects of megabytes
+	@$(RUN) localcluster build
+	$(ROOMY) $(PYTEST) -n 4 -m long tests/e2e
 
 test-core: .venv/.stamp # what is run on every Kubernetes version (tests/core.py), on the one that VERSION names
 	@$(RUN) localcluster build && $(RUN) localcluster.external_tools

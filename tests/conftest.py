@@ -93,10 +93,11 @@ def pytest_collection() -> Iterator[None]:
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that choose by marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for table in (weights, core):
         if missing := table.missing():
             raise pytest.UsageError(f"{table.__file__} has files that are not there: {', '.join(missing)}")
+    _leave_long_ones_out(config, items)
     fixtures: defaultdict[Path, set[str]] = defaultdict(set)
     for item in items:
         names = set(getattr(item, "fixturenames", ()))
@@ -110,6 +111,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if core.is_core(item.path):
             item.add_marker(pytest.mark.core)
     items.sort(key=lambda item: (_turn(item, fixtures[item.path]), -weights.seconds(item.path)))
+
+
+def _leave_long_ones_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`make test-long` asks for them by their mark; and they run where their file is named."""
+    if "long" in config.option.markexpr or any(".py" in word for word in config.args):
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
 
 
 def _is_missed(item: pytest.Item) -> bool:

@@ -22,6 +22,8 @@ from tests.support.e2e.workloads import (
     work_body,
 )
 
+pytestmark = pytest.mark.long
+
 MEBI = 1024 * 1024
 #: Of what one object may have: etcd takes 1.5 MiB.
 LARGEST = 14 * MEBI // 10

@@ -185,6 +185,7 @@ def _counts(sandbox: Sandbox) -> tuple[float, float]:
     return good, broken
 
 
+@pytest.mark.long
 def test_a_change_shows_on_a_thousand_queues_and_delays_no_stop(config_map: PolicyConfigMap) -> None:
     sandbox = config_map.sandbox
     names = [sandbox.named(f"many-{number}") for number in range(MANY)]

@@ -24,6 +24,8 @@ from tests.support.e2e.objects import (
 from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
 
+pytestmark = pytest.mark.long
+
 LEVELS, WIDTH = 10, 30
 #: The children of a queue that has some.
 CHILDREN = 3

@@ -30,6 +30,8 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled
 from tests.support.faults.faulty_proxy import Closing, FaultyProxy
 
+pytestmark = pytest.mark.long
+
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 OLD = "older"
 LEASE_SECONDS = 6

@@ -24,6 +24,8 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import DEPLOYMENT, work_body
 
+pytestmark = pytest.mark.long
+
 #: As docs/operating/upgrade.md says it: definitions and roles before the replicas, policies and webhooks
 #: after them; and the other way round on the way back. So no replica meets a definition that is older
 #: than itself, nor a webhook that is newer.
