@@ -67,7 +67,7 @@ OURS = [
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
-    return [each for each in yaml.safe_load_all(path.read_text()) if each]
+    return [each for each in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if each]
 
 
 def everything() -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ PATH = ROOT / "manifests" / "crds" / "queues.yaml"
 
 def of(part: str) -> dict[str, Any]:
     """The properties of `spec`, or of `status`."""
-    definition = yaml.safe_load(PATH.read_text())
+    definition = yaml.load(PATH.read_text(), Loader=yaml.CSafeLoader)
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     properties: dict[str, Any] = schema["properties"][part]["properties"]
     return properties

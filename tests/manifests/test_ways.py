@@ -19,7 +19,7 @@ OTHER_MODES = [mode for mode in Mode if mode is not Mode.EXTENDER]
 
 
 def document(path: str) -> Any:
-    return yaml.safe_load((MANIFESTS / path).read_text())
+    return yaml.load((MANIFESTS / path).read_text(), Loader=yaml.CSafeLoader)
 
 
 def patches(mode: Mode) -> dict[str, dict[str, Any]]:

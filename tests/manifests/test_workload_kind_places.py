@@ -50,7 +50,7 @@ def read(path: str) -> str:
 
 
 def documents(path: str) -> list[Any]:
-    return list(yaml.safe_load_all(read(path)))
+    return list(yaml.load_all(read(path), Loader=yaml.CSafeLoader))
 
 
 def missing_places(kind: WorkloadKind) -> Iterator[str]:
