@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -212,6 +213,7 @@ def until_answered(condition: Callable[[], bool]) -> None:
     deadline = datetime.now(UTC) + timedelta(seconds=WAIT)
     while not condition():
         assert datetime.now(UTC) < deadline
+        time.sleep(0.05)
 
 
 def refused(clients: Clients, server: Served, stem: str) -> bool:
