@@ -35,8 +35,8 @@ test: .venv/.stamp # the build first, where its progress can be seen; without it
 test-fast: .venv/.stamp # without the control plane, and without the few files that take long by themselves
 	HYPOTHESIS_PROFILE=fast $(PYTEST) -p no:schemathesis -n auto --maxprocesses 8 -m "not cluster and not slow"
 
-test-long: .venv/.stamp # what takes long and few changes concern: upgrades, thousands of queues, objects of megabytes
-	@$(RUN) localcluster build
+test-long: .venv/.stamp # what takes long and few changes concern: upgrades, removal, thousands of queues, objects of megabytes
+	@$(RUN) localcluster build && $(RUN) localcluster.external_tools helm
 	$(ROOMY) $(PYTEST) -n 4 -m long tests/e2e
 
 test-core: .venv/.stamp # what is run on every Kubernetes version (tests/core.py), on the one that VERSION names

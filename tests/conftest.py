@@ -114,8 +114,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _leave_long_ones_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`make test-long` asks for them by their mark; and they run where their file is named."""
-    if "long" in config.option.markexpr or any(".py" in word for word in config.args):
+    """They run where `make test-long` or `make test-core` asks for them, or their file is named."""
+    if {"long", "core"} & set(config.option.markexpr.split()) or any(".py" in word for word in config.args):
         return
     long = [item for item in items if item.get_closest_marker("long")]
     if long:

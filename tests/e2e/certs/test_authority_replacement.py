@@ -29,6 +29,8 @@ from tests.support.e2e.trust import (
 )
 from tests.support.e2e.wait import until
 
+pytestmark = pytest.mark.long
+
 SECRETS = "/api/v1/namespaces/sluice-system/secrets"
 SECRET = f"{SECRETS}/sluice-ca"
 NAMES = ("server-1", "server-2", "server-3")

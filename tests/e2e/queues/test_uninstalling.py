@@ -31,6 +31,8 @@ from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import DEPLOYMENT, JOB, work_body
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.long
+
 PAGE = (ROOT / "docs" / "operating" / "uninstall.md").read_text()
 COMMANDS = re.findall(r"^ +\$ (.+)$", PAGE, re.MULTILINE)
 DRY_RUN, REMOVE, REMOVE_DEFINITIONS = COMMANDS

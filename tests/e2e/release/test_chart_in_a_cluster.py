@@ -20,7 +20,7 @@ from release.chart.chart import KEEP
 from tests.support.e2e.wait import until
 from tests.support.helm import Helm, flags
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 #: Helm waits for objects; a loaded machine is slow.
 WAIT = ("--wait", "--timeout", "300s")
