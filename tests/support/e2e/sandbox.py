@@ -53,7 +53,9 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 #: Names and little more: a list of a thousand pods is polled in some tests.
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-WRITERS = 4
+#: Over how many connections many objects are written, and how many writes one is made for: each is a TLS
+#: handshake.
+WRITERS, WRITES = 4, 4
 #: What makes pods; those on top before those that they make.
 MAKERS = (CRON_JOB, DEPLOYMENT, STATEFUL_SET, DAEMON_SET, REPLICA_SET, JOB)
 
@@ -222,14 +224,15 @@ class Sandbox:
 
     def _by_many(self, write: Callable[[Api, T], object], each: Iterable[T]) -> None:
         share = list(each)
+        writers = min(WRITERS, -(-len(share) // WRITES)) or 1
 
         def work(start: int) -> None:
             with Api(self.cluster) as api:
-                for one in share[start::WRITERS]:
+                for one in share[start::writers]:
                     write(api, one)
 
-        with ThreadPoolExecutor(WRITERS) as pool:
-            list(pool.map(work, range(WRITERS)))
+        with ThreadPoolExecutor(writers) as pool:
+            list(pool.map(work, range(writers)))
 
     def patch_pod(self, name: str, body: Object, *, kind: str = MERGE, user: str = "") -> Answer:
         return self.api.patch(f"{self.pods_path}/{name}", body, kind=kind, user=user)
