@@ -10,7 +10,7 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.ungating_order import assert_ungated_in_order, pods_version
 from tests.support.e2e.wait import until
 
-PODS = 50
+PODS = 20
 
 
 def test_a_resume_lets_gated_and_refused_pods_go(sandbox: Sandbox) -> None:
