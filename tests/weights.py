@@ -113,7 +113,6 @@ SECONDS: Mapping[str, int] = {
     "e2e/drain/test_draining.py": 8,
     "e2e/stops/test_parked_pods.py": 8,
     "queues/drain/test_drain_plan_anywhere.py": 8,
-    "manifests/test_manifest_files.py": 18,
     "queues/test_verdict_anywhere.py": 7,
     "e2e/acknowledgement/test_ways_around_a_stop.py": 6,
     "queues/test_snapshot.py": 6,
