@@ -6,16 +6,16 @@ what the stop is now: one whose `resumeAt` has passed is over, and ending it end
 An edit goes from one stop to another: `state`, `stopPolicy`, its end (`resumeAt`) and its reason. Each row
 that holds says its sentence, in this order:
 
-| `Effect`       | the edit                                          | says                              | asks |
-|----------------|---------------------------------------------------|-----------------------------------|------|
-| `REOPENS`      | ends a close, another's or by another stop        | who closed it, and why; that it   | [1]  |
-|                |                                                   | takes work, and when it is Open   |      |
-| `ENDS`         | ends another's suspension, hold or drain          | who made it, when, why, until when| no   |
-| `KEEPS_OPEN`   | makes a queue Closed that is held                 | that it is not Closed before      | yes  |
-| `RELEASES`     | makes a suspended queue Closed that nothing holds | that what waits in it will run    | no   |
-| `LOSES_END`    | leaves a stop without its end                     | the end that it had               | [2]  |
-| `LOSES_REASON` | leaves a stop without its reason                  | the reason that it had            | no   |
-| `SOONER`       | ends another's stop sooner                        | both times, and who made it       | no   |
+| `Effect`       | the edit                                   | says                            | asks |
+|----------------|--------------------------------------------|---------------------------------|------|
+| `REOPENS`      | ends a close, another's or by another stop | who closed it, and why; that it | [1]  |
+|                |                                            | takes work, and when it is Open |      |
+| `ENDS`         | ends another's suspension, hold or drain   | who made it, when, why, until   | no   |
+| `KEEPS_OPEN`   | makes a queue Closed that is held          | that it is not Closed before    | yes  |
+| `RELEASES`     | makes a suspended, unheld queue Closed     | that what waits in it will run  | no   |
+| `LOSES_END`    | leaves a stop without its end              | the end that it had             | [2]  |
+| `LOSES_REASON` | leaves a stop without its reason           | the reason that it had          | no   |
+| `SOONER`       | ends another's stop sooner                 | both times, and who made it     | no   |
 
 [1] where a suspension takes the place of the close: whoever opens a queue means it.
 [2] where it is made Closed; else the plugin's own flags say what becomes of the end.
@@ -162,7 +162,7 @@ class _Edit:
             yield _said(
                 Effect.KEEPS_OPEN,
                 f"queue {self._name} stays held (stopPolicy {self._will.policy}): what waits in it waits "
-                "until somebody resumes it, and it is not Closed before; spec.stopPolicy None lets it run out",
+                "until somebody resumes it, and it is not Closed before; stopPolicy None lets it run out",
                 asks=True,
             )
         elif self._was.desired is Desired.SUSPENDED:
