@@ -17,11 +17,13 @@ Every verb goes this way
 | policy                              | `commands.policy`, `policies.config_map`, `policies.manifest_check`, |
 |                                     | `policies.explainer`                                                 |
 | history, create, delete, version    | the file of its name in `commands/`                                  |
+| move                                | `commands.move`, `edit.move_operation`, `edit.editor`                |
 | open, close, suspend, resume        | `commands.actions`, `edit.action_operation`, `edit.editor`           |
 | hold                                | `commands.actions`, `edit.stop_policy_operation`, `edit.editor`      |
 | drain, stop                         | `commands.drain`, `drain.spec_flags`, `edit.stop_policy_operation`,  |
 |                                     | `edit.editor`; --dry-run: `drain.inventory`, `views.drain_preview`   |
 | uninstall                           | `commands.uninstall`, `removal.inventory`, `removal.remover`         |
+| what an edit asks and warns of      | `edit.consequences`                                                  |
 | --wait of any of them               | `edit.wait`, `views.acknowledgement`, `views.drain_status`           |
 
 Of the project it imports `queues` alone.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kubectl_queue.access.queue_reader import read_queues
 from kubectl_queue.cli.flag_values import NONE, future_fault, parse_bool, parse_time
-from kubectl_queue.cli.flags import Flag, Flags, duration_with_unit_flag, read_choice, selected
+from kubectl_queue.cli.flags import Flag, Flags, bool_flag, duration_with_unit_flag, read_choice, selected
 from kubectl_queue.cli.options import (
     ALL,
     COMMAND,
@@ -17,14 +17,16 @@ from kubectl_queue.cli.options import (
     OUTPUT,
     SELECTOR,
     TIMEOUT,
+    DryRun,
 )
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.edit.action_operation import ActionOperation
+from kubectl_queue.edit.consequences import asked_texts
 from kubectl_queue.edit.editor import QueueEditor
 from kubectl_queue.edit.operation import Operation, StopFields
 from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.edit.wait import PollTimer
-from kubectl_queue.errors import UsageError
+from kubectl_queue.errors import QueueError, UsageError
 from kubectl_queue.objects.fields import name_of
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.session import Session
@@ -56,7 +58,26 @@ def run_hold(verb: str, session: Session, flags: Flags) -> int:
 
 def _edit(session: Session, flags: Flags, request: EditRequest, operation: Operation) -> int:
     editor = new_editor(session, request, operation)
-    return finish(editor, flags, failed=editor.edit_all(chosen_names(session, flags, request)))
+    names = chosen_names(session, flags, request)
+    if session.dry_run is DryRun.NONE and not flags.on("yes"):
+        confirm_losses(session, operation, request.queues, names=names)
+    return finish(editor, flags, failed=editor.edit_all(names))
+
+
+def confirm_losses(
+    session: Session, operation: Operation, queues: QueueObjects, *, names: Sequence[str]
+) -> None:
+    """Raises QueueError unless nothing is lost that the user hardly means, or the user agrees."""
+    texts = list(asked_texts(operation, names, queues))
+    if not texts:
+        return
+    for text in texts:
+        session.console.warn(text)
+    answer = session.console.ask("Do it all the same?")
+    if answer is None:
+        raise QueueError("nothing was changed, since this is no terminal to ask at; do it with --yes")
+    if not answer:
+        raise QueueError("nothing was changed")
 
 
 class EditRequest(NamedTuple):
@@ -177,6 +198,7 @@ STOP_FLAGS = (
 )
 #: Of each command that edits queues.
 EDIT_FLAGS = (ALL, SELECTOR, TIMEOUT, DRY_RUN, OUTPUT)
+YES = bool_flag("yes", "Do not ask before something of a stop is lost.", short="y")
 _WAIT = wait_flag(
     "Wait until the controller has acknowledged it, for the specs of the queue and of those above it."
 )
@@ -220,7 +242,7 @@ VERBS = (
             "kubectl queue close team-a --reason 'moved to team-b'",
             "kubectl queue close team-a --wait=closed",
         ),
-        flags=(_REASON, _WAIT_CLOSED),
+        flags=(_REASON, YES, _WAIT_CLOSED),
     ),
     _action_verb(
         Action.SUSPEND,
@@ -233,7 +255,7 @@ VERBS = (
             "kubectl queue suspend research --for 30m --reason 'quota change'",
             "kubectl queue suspend research team-a --until 18:30 --wait",
         ),
-        flags=(*STOP_FLAGS, _WAIT),
+        flags=(*STOP_FLAGS, YES, _WAIT),
     ),
     _action_verb(
         Action.RESUME,

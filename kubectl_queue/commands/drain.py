@@ -27,6 +27,7 @@ from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.drain.inventory import InventoryReader
 from kubectl_queue.drain.spec_flags import FLAGS, drain_fields
 from kubectl_queue.edit.editor import QueueEditor
+from kubectl_queue.edit.operation import Operation
 from kubectl_queue.edit.preview import edited
 from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
@@ -65,7 +66,7 @@ def run_drain(verb: str, session: Session, flags: Flags) -> int:
     names = chosen_names(session, flags, request)
     is_dry_run = session.dry_run is not DryRun.NONE
     if not is_dry_run and not flags.on("yes"):
-        _confirm_bare_pods(session, operation, request.queues, names=names)
+        confirm_bare_pods(session, operation, request.queues, names=names)
     failed = editor.edit_all(names)
     if is_dry_run:
         failed += _print_preview(session, editor)
@@ -78,8 +79,8 @@ def _check_no_drain_flags(flags: Flags, *, command: str) -> None:
         raise UsageError(f"{given[0]} and --{_HOLD_ONLY} exclude each other", see=command)
 
 
-def _confirm_bare_pods(
-    session: Session, operation: StopPolicyOperation, queues: QueueObjects, *, names: Sequence[str]
+def confirm_bare_pods(
+    session: Session, operation: Operation, queues: QueueObjects, *, names: Sequence[str]
 ) -> None:
     """Raises QueueError unless no bare pod would be evicted, or the user agrees."""
     after = edited(operation, names, queues)
@@ -93,11 +94,11 @@ def _confirm_bare_pods(
     if not text:
         return
     session.console.note(text)
-    answer = session.console.ask("Drain all the same?")
+    answer = session.console.ask("Do it all the same?")
     if answer is None:
         raise QueueError(
             "nothing was changed, since this is no terminal to ask at; evict them with --yes, keep such pods "
-            "with --keep-bare-pods, or see what would go with --dry-run=client"
+            "with `drain --keep-bare-pods`, or see what would go with --dry-run=client"
         )
     if not answer:
         raise QueueError("nothing was changed")

@@ -53,6 +53,7 @@ TABLE: Mapping[str, Row] = {
     "drain": Row("Let queues schedule nothing new, and evict what runs.", "drain"),
     "stop": Row("Drain queues, or hold them with --keep-already-running, as kueuectl does.", "drain"),
     "resume": Row("Undo a suspension and a stop policy.", "actions"),
+    "move": Row("Put queues under another parent.", "move"),
     "delete": Row("Delete queues.", "delete"),
     "policy": Row("Show, check and explain scheduling policies.", "policy"),
     "uninstall": Row("Take Sluice off the cluster: gates, labels, webhooks, server.", "uninstall"),

@@ -24,7 +24,7 @@ from kubectl_queue.edit.operation import (
     parent_verdict,
     ungated_warnings,
 )
-from kubectl_queue.objects.fields import Object, name_of, spec_of, status_of
+from kubectl_queue.objects.fields import Object, name_of, spec_of
 from kubectl_queue.objects.queues import QueueObjects, may_be_live
 from kubectl_queue.views.acknowledgement import WaitCondition, acknowledgement_wait, live_count
 from queues.admission.command_validation import action_refusal
@@ -94,12 +94,9 @@ class ActionOperation:
         return "resumed (stopPolicy None)" if self.action is Action.RESUME else f"edited ({', '.join(patch)})"
 
     def warnings(self, name: str, *, before: QueueObjects, after: QueueObjects) -> list[str]:
-        """What else stops the queue, what ends at the same time, which pods a close releases, what pods
-        without the gate cost.
-        """
+        """What else stops the queue, what ends at the same time, what pods without the gate cost."""
         return [
             *self._other_stops(name, after),
-            *self._released(name, before=before, after=after),
             *(ungated_warnings(name, after=after) if self.action is Action.SUSPEND else ()),
         ]
 
@@ -112,19 +109,6 @@ class ActionOperation:
         if self.stop.resume_at is not None and _has_stop_policy(queue):
             texts.append(f'stopPolicy {queue.stop_policy} of queue "{name}" ends at the same time')
         return texts
-
-    def _released(self, name: str, *, before: QueueObjects, after: QueueObjects) -> list[str]:
-        """Closed schedules: the pods that the queue's own suspension parked will run."""
-        if self.action is not Action.CLOSE or before.own_state(name) is not State.SUSPENDED:
-            return []
-        if after.decisions.decision(name).stop is not None:
-            return []
-        parked = sum(map(_parked_pods, (item for item in before.branch(name) if _schedules(item, after))))
-        pods = f"the {parked} pods that are" if parked > 1 else "the pod that is" if parked else "whatever is"
-        return [
-            f'queue "{name}" was Suspended, and Closed schedules: {pods} parked in it will run; '
-            f"to keep that waiting: kubectl queue hold {name}"
-        ]
 
     def wait_condition(self, verdict: Verdict) -> WaitCondition:
         return acknowledgement_wait(self.action, verdict, state=self.wait_for)
@@ -163,11 +147,3 @@ def _stop_texts(judged: Verdict, *, name: str, state: State, action: Action) -> 
         # A broken chain neither schedules nor accepts: one text is enough.
         texts += [] if judged.broken and texts else [text]
     return texts
-
-
-def _schedules(item: Object, queues: QueueObjects) -> bool:
-    return queues.decisions.decision(name_of(item)).schedules
-
-
-def _parked_pods(item: Object) -> int:
-    return int((status_of(item).get("pods") or {}).get("parked") or 0)

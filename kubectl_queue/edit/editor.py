@@ -15,6 +15,7 @@ from functools import partial
 from kubectl_queue.access.queue_reader import read_generations, read_queues
 from kubectl_queue.cli.options import DryRun
 from kubectl_queue.cli.suggestions import with_suggestions
+from kubectl_queue.edit.consequences import all_texts
 from kubectl_queue.edit.operation import Decision, Operation, apply_patch
 from kubectl_queue.edit.wait import PollTimer, wait
 from kubectl_queue.errors import ConflictError, QueueError
@@ -75,7 +76,8 @@ class QueueEditor:
         self.reporter.keep(self.queues.items[name])
         self.edited.append(name)
         before = self._before.get(name, self.queues)
-        for text in self._operation.warnings(name, before=before, after=self.queues):
+        told = all_texts(name, before=before, after=self.queues) if self._dry_run is DryRun.CLIENT else ()
+        for text in (*told, *self._operation.warnings(name, before=before, after=self.queues)):
             self._session.console.warn(text)
 
     def _decide_and_patch(self, name: str) -> Decision:

@@ -92,7 +92,7 @@ class StopPolicyOperation:
         queue = after.tree.queues[name]
         return [
             *_stops_of_ancestors(queue, after, policy=self.policy),
-            *_resume_times(self, before.tree.queues.get(name, queue), queue),
+            *_resume_times(self, queue),
             *(_old_settings(self, after.items[name]) if self.policy is StopPolicy.HOLD_AND_DRAIN else ()),
             *ungated_warnings(name, after=after),
         ]
@@ -142,15 +142,10 @@ def _stops_of_ancestors(queue: Queue, after: QueueObjects, *, policy: StopPolicy
         )
 
 
-def _resume_times(operation: StopPolicyOperation, before: Queue, after: Queue) -> Iterator[str]:
+def _resume_times(operation: StopPolicyOperation, after: Queue) -> Iterator[str]:
     suspended = after.desired is Desired.SUSPENDED
     if suspended and operation.stop.resume_at is not None:
         yield f'the suspension of queue "{after.name}" ends at the same time'
-    elif suspended and before.resume_time is not None and after.resume_time is None:
-        yield (
-            f'queue "{after.name}" is Suspended too, and no longer until {rfc3339(before.resume_time)}: that '
-            "time belonged to the stop before; set one with --until"
-        )
 
 
 def _old_settings(operation: StopPolicyOperation, item: Object) -> Iterator[str]:

@@ -26,6 +26,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from queues import well_known
+from queues.apimachinery.timestamps import rfc3339
 from queues.causes import CauseKind
 from queues.fields.table import FIELDS
 from queues.membership import label_value, valid_name
@@ -78,6 +79,23 @@ def deadline_refusal(
     return (
         f'spec.drain.deadline: "{after.isoformat()}" is in the past, it is '
         f"{now.isoformat(timespec='seconds')}; set a time to come, or remove it"
+    )
+
+
+def resume_time_refusal(before: Queue | None, after: Queue, *, now: datetime) -> str | None:
+    """A `spec.resumeAt` in the past is refused where it is set, and with a stop that begins.
+
+    Such a stop would be over before it began. One that has passed since may stay.
+    """
+    at = after.resume_time
+    if at is None or at > now:
+        return None
+    begins = before is not None and is_stop_changed(before, after) and has_stop(after)
+    if before is not None and before.resume_time == at and not begins:
+        return None
+    return (
+        f'spec.resumeAt: "{rfc3339(at)}" is in the past, it is {rfc3339(now)}, so nothing would be stopped; '
+        "set a time to come, or remove spec.resumeAt"
     )
 
 
@@ -166,11 +184,6 @@ def is_stop_changed(before: Queue, after: Queue) -> bool:
 def has_stop(queue: Queue) -> bool:
     """Whether the queue's own spec stops or closes it."""
     return queue.desired is not Desired.OPEN or queue.stop_policy is not StopPolicy.NONE
-
-
-def replaces_stop(before: Queue, after: Queue) -> bool:
-    """Whether one stop replaces another."""
-    return is_stop_changed(before, after) and has_stop(before) and has_stop(after)
 
 
 def fields_to_clear(

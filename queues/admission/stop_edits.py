@@ -10,8 +10,8 @@ that holds says its sentence, in this order:
 |----------------|--------------------------------------------|---------------------------------|------|
 | `REOPENS`      | ends a close, another's or by another stop | who closed it, and why; that it | [1]  |
 |                |                                            | takes work, and when it is Open |      |
-| `ENDS`         | ends another's suspension, hold or drain   | who made it, when, why, until   | no   |
-| `KEEPS_OPEN`   | makes a queue Closed that is held          | that it is not Closed before    | yes  |
+| `ENDS`         | ends another's drain, or all that stops it | who made it, when, why, until   | no   |
+| `KEEPS_OPEN`   | makes a queue both Closed and held         | that it is not Closed before    | [3]  |
 | `RELEASES`     | makes a suspended, unheld queue Closed     | that what waits in it will run  | no   |
 | `LOSES_END`    | leaves a stop without its end              | the end that it had             | [2]  |
 | `LOSES_REASON` | leaves a stop without its reason           | the reason that it had          | no   |
@@ -19,6 +19,7 @@ that holds says its sentence, in this order:
 
 [1] where a suspension takes the place of the close: whoever opens a queue means it.
 [2] where it is made Closed; else the plugin's own flags say what becomes of the end.
+[3] where it is made Closed: whoever holds a Closing queue means it.
 
 Invariants
 - A function of values; the same edit twice says nothing the second time.
@@ -128,12 +129,8 @@ class _Edit:
         was, will = self._was, self._will
         if was.desired is Desired.CLOSED and will.desired is not Desired.CLOSED:
             yield from self._reopens()
-        if was.desired is Desired.SUSPENDED and will.desired is Desired.OPEN:
-            yield from self._ends("suspension", self._made("state", was.desired))
-        if was.policy.strictness > will.policy.strictness:
-            what = "drain" if was.policy is StopPolicy.HOLD_AND_DRAIN else "hold"
-            yield from self._ends(what, self._made("stopPolicy", was.policy))
-        if will.desired is Desired.CLOSED and was.desired is not Desired.CLOSED:
+        yield from self._ends()
+        if self._releases or (_is_closed_and_held(will) and not _is_closed_and_held(was)):
             yield from self._closes()
         if was.any and will.any:
             yield from self._lost()
@@ -150,12 +147,25 @@ class _Edit:
             Effect.REOPENS, f"this undoes the close of queue {self._name}{closed}: {then}", asks=stops
         )
 
-    def _ends(self, what: str, made: Change | None) -> Iterator[Consequence]:
+    def _ends(self) -> Iterator[Consequence]:
+        """A suspension that a hold takes the place of keeps nothing from waiting, and ends nothing."""
+        was, will = self._was, self._will
+        drained = was.policy is StopPolicy.HOLD_AND_DRAIN and will.policy is not StopPolicy.HOLD_AND_DRAIN
+        resumed = not was.schedules and will.schedules and not self._releases
+        if not drained and not resumed:
+            return
+        what, made = self._made_stop()
         if not self._of_another(made):
             return
-        until = f"; it was until {rfc3339(self._was.end)}" if self._was.end is not None else ""
-        done = _who(made, what="made", reason=self._was.reason)
+        until = f"; it was until {rfc3339(was.end)}" if was.end is not None else ""
+        done = _who(made, what="made", reason=was.reason)
         yield _said(Effect.ENDS, f"this ends the {what} of queue {self._name}{done}{until}")
+
+    @property
+    def _releases(self) -> bool:
+        was, will = self._was, self._will
+        closes = was.desired is Desired.SUSPENDED and will.desired is Desired.CLOSED
+        return closes and was.policy is StopPolicy.NONE and will.policy is StopPolicy.NONE
 
     def _closes(self) -> Iterator[Consequence]:
         if self._will.policy is not StopPolicy.NONE:
@@ -163,9 +173,9 @@ class _Edit:
                 Effect.KEEPS_OPEN,
                 f"queue {self._name} stays held (stopPolicy {self._will.policy}): what waits in it waits "
                 "until somebody resumes it, and it is not Closed before; stopPolicy None lets it run out",
-                asks=True,
+                asks=self._was.desired is not Desired.CLOSED,
             )
-        elif self._was.desired is Desired.SUSPENDED:
+        else:
             pods = f"the {self._waiting} pods that wait" if self._waiting > 1 else "what waits"
             yield _said(
                 Effect.RELEASES,
@@ -190,8 +200,7 @@ class _Edit:
                 "stop before; to keep it, set spec.reason again",
             )
         sooner = was.end is not None and will.end is not None and will.end < was.end
-        field, value = ("state", was.desired) if was.policy is StopPolicy.NONE else ("stopPolicy", was.policy)
-        made = self._made(field, value)
+        _, made = self._made_stop()
         if sooner and will.end is not None and was.end is not None and self._of_another(made):
             done = _who(made, what="made", reason="")
             yield _said(
@@ -199,6 +208,14 @@ class _Edit:
                 f"the stop of queue {self._name}{done} ends at {rfc3339(will.end)}, it was until "
                 f"{rfc3339(was.end)}",
             )
+
+    def _made_stop(self) -> tuple[str, Change | None]:
+        """The strictest part of the stop by its name, and the change that made it."""
+        policy = self._was.policy
+        if policy is StopPolicy.NONE:
+            return "suspension", self._made("state", Desired.SUSPENDED)
+        what = "drain" if policy is StopPolicy.HOLD_AND_DRAIN else "hold"
+        return what, self._made("stopPolicy", policy)
 
     def _made(self, field: str, value: str) -> Change | None:
         """The change that made this part of the stop; None where the history does not have it."""
@@ -208,6 +225,10 @@ class _Edit:
 
     def _of_another(self, made: Change | None) -> bool:
         return made is None or made.by != self._by
+
+
+def _is_closed_and_held(stop: _Stop) -> bool:
+    return stop.desired is Desired.CLOSED and stop.policy is not StopPolicy.NONE
 
 
 def _who(made: Change | None, *, what: str, reason: str) -> str:

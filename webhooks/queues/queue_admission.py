@@ -4,7 +4,8 @@
   `vcctl queue create -S Closed` creates a closed queue.
 - `SchedulerPolicy` is copied to `schedulerPolicy`.
 - A change of state or stopPolicy removes the `resumeAt` and the `reason` of the stop before, unless the
-  request sets them (`queues.admission.queue_edits`). Where one stop replaces another, a warning says so.
+  request sets them (`queues.admission.queue_edits`).
+- Warnings say what an edit loses of a stop, ends or lets run (`queues.admission.stop_edits`).
 - Each change is added to the annotation `sluice.dev/changes`, with the author of the request, whatever the
   user wrote there. The controller shows it as `status.changes`.
 
@@ -13,7 +14,8 @@ The validating webhook: `webhooks.queues.queue_validation`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,6 +26,8 @@ from cluster.exceptions import Unreadable
 from cluster.objects import Metadata, QueueObject
 from queues import well_known
 from queues.admission import queue_edits
+from queues.admission.stop_edits import consequences
+from queues.admission.tree_edits import released_pods
 from queues.apimachinery.conversion import Converter
 from queues.queue import ROOT, Queue
 from queues.states import Desired, StopPolicy
@@ -37,6 +41,7 @@ from queues.text import quoted
 from webhooks.json_patch import PatchStep, patch_map
 from webhooks.queues.queue_validation import (
     SubmittedQueue,
+    pod_numbers,
     stored_queue,
     submitted_queue_decoder,
 )
@@ -75,23 +80,34 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
         set_anew=_set_anew(request, before, submitted.metadata, spec, settings=settings) if same else (),
         now=store.clock.now(),
     )
-    warnings = _clearing_warnings(cleared) if queue_edits.replaces_stop(was, after) else ()
     steps += [{"op": "remove", "path": f"/spec/{key}"} for key in cleared]
     reason = "" if queue_edits.REASON in cleared and queue_edits.REASON in same else after.reason
     after = _value(submitted.metadata, {key: value for key, value in spec.items() if key not in cleared})
-    lines = changes_between(
-        was, after, by=_author(request, submitted, settings=settings), reason=reason, at=store.clock.now()
-    )
+    now, author = store.clock.now(), _author(request, submitted, settings=settings)
+    lines = changes_between(was, after, by=author, reason=reason, at=now)
+    history = parse_history(before.metadata.annotation(well_known.CHANGES))
     own = request.user_info.username == settings.own_user
     kept = {} if own else {key: before.metadata.annotation(key) or None for key in CARRIED_OUT}
+    told = consequences(
+        was, after, now=now, by=author, history=history, waiting=_released(was, after, store=store)
+    )
     return Answer(
-        patch=(
-            *steps,
-            *_history_steps(
-                submitted, [*parse_history(before.metadata.annotation(well_known.CHANGES)), *lines], kept
-            ),
-        ),
-        warnings=warnings,
+        patch=(*steps, *_history_steps(submitted, [*history, *lines], kept)),
+        warnings=() if own else tuple(one.text for one in told),
+    )
+
+
+def _released(was: Queue, wanted: Queue, *, store: Store) -> int:
+    """The pods that wait in the queue and below it, and that a close would let run."""
+    if was.desired is not Desired.SUSPENDED or wanted.desired is not Desired.CLOSED:
+        return 0
+    tree = store.snapshot.tree
+    return released_pods(
+        was.name,
+        before=tree.with_queue(was),
+        after=tree.with_queue(wanted),
+        pods=partial(pod_numbers, store),
+        now=store.clock.now(),
     )
 
 
@@ -139,13 +155,6 @@ def _set_anew(
     return requested_fields(
         request, before=(before.metadata, before.spec or {}), after=(meta, spec), settings=settings
     )
-
-
-def _clearing_warnings(cleared: Sequence[str]) -> tuple[str, ...]:
-    if not cleared:
-        return ()
-    fields = " and ".join(f"spec.{key}" for key in cleared)
-    return (f"{fields} went with the stop before; if this stop is to have the same, set it again",)
 
 
 def _author(request: Request, submitted: SubmittedQueue, *, settings: AdmissionSettings) -> str:

@@ -1,9 +1,10 @@
 """The validating webhook for Queues, on CREATE, UPDATE and DELETE: which edits are allowed.
 
 The checks, in this order: each field by itself (`queues.admission.field_validation`); the deadline of a
-drain, the spec and the parent (`queues.admission.queue_edits`); the resources
+drain, the spec, the end of the stop and the parent (`queues.admission.queue_edits`); the resources
 (`queues.admission.resource_validation`); the table of actions (`queues.states`). A queue that names a
-scheduling policy which is not there is admitted, with a warning that says which one counts.
+scheduling policy which is not there is admitted, with a warning that says which one counts. So is a move, or
+a drain, with warnings that say what it does to pods (`queues.admission.tree_edits`).
 
 Every edit is checked among the queues as they will be: those in the store, and those that were admitted a
 moment ago (`cluster.inflight.queue_edits`).
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -28,6 +30,7 @@ from queues.admission.queue_edits import (
     edit_refusal,
     parent_pods_refusal,
     parent_refusal,
+    resume_time_refusal,
     spec_refusal,
 )
 from queues.admission.resource_validation import (
@@ -36,6 +39,7 @@ from queues.admission.resource_validation import (
     quota_of,
     quota_refusal,
 )
+from queues.admission.tree_edits import PodNumbers, tree_consequences
 from queues.apimachinery.conversion import Converter
 from queues.policies.resolution import resolve_policy
 from queues.queue import ROOT, Queue
@@ -122,7 +126,11 @@ def _validate(
     refusal = _root(before, after) or _edit(before, after, store=store, settings=settings)
     if refusal:
         return deny(refusal, code=422), before, after
-    return Answer(warnings=_policy_warnings(before, after, store=store)), before, after
+    warnings = (
+        *_policy_warnings(before, after, store=store),
+        *(_tree_warnings(before, after, store=store) if before is not None else ()),
+    )
+    return Answer(warnings=warnings), before, after
 
 
 def _drains(spec: Mapping[str, Any]) -> bool:
@@ -147,6 +155,7 @@ def _edit(
     was, wanted = queue_from_object(before) if before else None, queue_from_object(after)
     return (
         _spec(was, wanted)
+        or resume_time_refusal(was, wanted, now=store.clock.now())
         or _parent(was, wanted, store=store, settings=settings, tree=queues.tree)
         or _quota_among(before, after, queues=queues)
         or (_state(was, wanted, store=store, tree=queues.tree) if was else None)
@@ -230,6 +239,27 @@ def _policy_warnings(before: QueueObject | None, after: QueueObject, *, store: S
         return ()
     text = admission_text(wanted.name, resolution, limit=POLICY_WARNING_LENGTH)
     return (f"spec.schedulerPolicy: {text}",)
+
+
+def _tree_warnings(before: QueueObject, after: QueueObject, *, store: Store) -> tuple[str, ...]:
+    """What a move, or a drain, does to the pods of the queue and of those below it."""
+    was, wanted = queue_from_object(before), queue_from_object(after)
+    if was.parent == wanted.parent and wanted.stop_policy is not StopPolicy.HOLD_AND_DRAIN:
+        return ()
+    tree = _admitted_queues(store).tree
+    return tree_consequences(
+        wanted.name,
+        before=tree.with_queue(was),
+        after=tree.with_queue(wanted),
+        pods=partial(pod_numbers, store),
+        now=store.clock.now(),
+    )
+
+
+def pod_numbers(store: Store, queue: str) -> PodNumbers:
+    """How many pods of a queue alone run and wait."""
+    counts = store.members.counts(queue)
+    return PodNumbers(running=counts.running, waiting=counts.pending)
 
 
 def _observed(queue: SubmittedQueue, *, store: Store) -> bool:

@@ -13,7 +13,7 @@ from tests.support.e2e.sandbox import QUEUES, Sandbox
 LATER = "2099-06-01T00:00:00Z"
 SUSPENDED = {"state": "Suspended", "resumeAt": LATER, "reason": "disks"}
 HELD = {**SUSPENDED, "state": "Open", "stopPolicy": "Hold"}
-WARNING = "spec.resumeAt and spec.reason went with the stop before"
+WARNING = "to keep that, set spec.resumeAt again"
 
 
 def manifest(name: str, spec: Object) -> str:

@@ -63,12 +63,14 @@ def expected(before: Queue, after: Queue, *, same_author: bool) -> set[Effect]:
     """The table once more, by rows in place of by edits."""
     was, will = before.desired_at(NOW), after.desired_at(NOW)
     held, holds = before.stop_policy_at(NOW), after.stop_policy_at(NOW)
+    released = (was, held) == (SUSPENDED, NONE) and (will, holds) == (CLOSED, NONE)
     rows = {
         Effect.REOPENS: was is CLOSED and (will is SUSPENDED or (will is OPEN and not same_author)),
         Effect.ENDS: not same_author
-        and ((was is SUSPENDED and will is OPEN) or held.strictness > holds.strictness),
-        Effect.KEEPS_OPEN: was is not CLOSED and will is CLOSED and holds is not NONE,
-        Effect.RELEASES: was is SUSPENDED and will is CLOSED and holds is NONE,
+        and ((stops(before) and not stops(after) and not released) or (held is DRAIN and holds is not DRAIN)),
+        Effect.KEEPS_OPEN: (will is CLOSED and holds is not NONE)
+        and not (was is CLOSED and held is not NONE),
+        Effect.RELEASES: released,
         Effect.LOSES_END: end(before) is not None and end(after) is None and stops(after),
         Effect.LOSES_REASON: bool(reason(before))
         and not reason(after)

@@ -142,11 +142,46 @@ def test_no_time_reopens_a_closed_queue(creating: bool) -> None:
     refused(answer, by="spec.resumeAt: ", way_out="remove spec.resumeAt")
 
 
-@pytest.mark.parametrize("when", ["2031-01-01T00:00:00Z", "2020-01-01T00:00:00+05:30"])
-def test_any_other_stop_may_have_a_time(when: str) -> None:
-    server = Server()
-    assert create(server, queue("a", state="Suspended", resumeAt=when)).allowed
-    assert create(server, queue("a", stopPolicy="Hold", resumeAt=when)).allowed
+def test_a_move_and_a_drain_say_what_they_do_to_pods() -> None:
+    server, before = Server(), queue("team")
+    bound = {"nodeName": "node-1"}
+    server.has(before, queue("below", parent="team"), queue("off", stopPolicy="HoldAndDrain"))
+    server.has(member("a", "team", **bound), member("b", "below", **bound), member("c", "below"))
+    drains = 'drains queue "team": the 2 pods that run will be evicted'
+    move = edit(server, before, with_spec(before, parent="off"))
+    assert [text.partition(drains)[1] for text in move.warnings] == [drains, ""]
+    assert move.warnings[1].endswith("the pod that waits goes on waiting")
+    assert drains in edit(server, before, with_spec(before, stopPolicy="HoldAndDrain")).warnings[0]
+    assert edit(server, before, with_spec(before, stopPolicy="Hold")).warnings == []
+
+
+STOPS = [{"state": "Suspended"}, {"stopPolicy": "Hold"}, {"stopPolicy": "HoldAndDrain"}]
+
+
+@pytest.mark.parametrize("stop", STOPS, ids=str)
+def test_any_other_stop_may_have_a_time_to_come(stop: Wire) -> None:
+    assert create(Server(), queue("a", **stop, resumeAt="2031-01-01T00:00:00+05:30")).allowed
+
+
+@pytest.mark.parametrize("stop", [*STOPS, {}], ids=str)
+def test_a_time_in_the_past_is_refused_where_it_is_set(stop: Wire) -> None:
+    """A manifest applied again after its stop has ended would stop nothing, and not say so."""
+    server, past = Server(), "2020-01-01T00:00:00+05:30"
+    refused(
+        create(server, queue("a", **stop, resumeAt=past)), by="spec.resumeAt: ", way_out="set a time to come"
+    )
+    answer = edit(server, queue("a"), queue("a", **stop, resumeAt=past))
+    refused(answer, by="spec.resumeAt: ", way_out="set a time to come")
+    assert '"2019-12-31T18:30:00Z" is in the past' in answer.message
+
+
+@pytest.mark.parametrize("stop", STOPS, ids=str)
+def test_a_time_that_has_passed_since_may_stay_and_be_taken_away(stop: Wire) -> None:
+    server, before = Server(), queue("a", **stop, resumeAt="2020-01-01T00:00:00Z")
+    assert edit(server, before, with_spec(before, weight=2)).allowed
+    assert edit(server, before, queue("a")).allowed
+    other = {"stopPolicy": "None", "state": "Suspended"} if "stopPolicy" in stop else {"stopPolicy": "Hold"}
+    refused(edit(server, before, with_spec(before, **other)), by="spec.resumeAt: ", way_out="remove")
 
 
 @pytest.mark.parametrize("state", ["Open", "Suspended", "Closed"])

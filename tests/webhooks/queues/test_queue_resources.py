@@ -12,6 +12,7 @@ from tests.support.http.wire_objects import (
     member,
     queue,
 )
+from tests.support.webhooks.json_patch import applied
 from tests.webhooks.queues.test_queue_edits import (
     STANDINGS,
     create,
@@ -47,7 +48,9 @@ def test_every_field_can_be_edited_in_every_state(standing: str) -> None:
     before, others = STANDINGS[standing]
     for field, value in EDITS.items():
         server = Server().has(queue("labs"), before, *others)
-        answer = edit(server, before, with_spec(before, **{field: value}))
+        after = with_spec(before, **{field: value})
+        mutation = server.ask("/mutate/queues", after, old=before, operation="UPDATE")
+        answer = edit(server, before, applied(mutation.patch, after))
         assert answer.allowed, (field, answer.message)
 
 

@@ -1,0 +1,69 @@
+"""What an edit loses, ends, stops or lets run (`queues.admission`), before it is made.
+
+The server says it to whoever makes the edit, and knows who that is. Here it is for dry runs and questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from kubectl_queue.edit.operation import Operation
+from kubectl_queue.edit.preview import preview_edit
+from kubectl_queue.errors import QueueError
+from kubectl_queue.objects.fields import status_of
+from kubectl_queue.objects.queues import QueueObjects, changes_of
+from queues.admission.stop_edits import Consequence, consequences
+from queues.admission.tree_edits import PodNumbers, released_pods, tree_consequences
+
+
+def stop_consequences(
+    name: str, *, before: QueueObjects, after: QueueObjects, by: str = ""
+) -> tuple[Consequence, ...]:
+    """Those of the queue's own stop. `by`: who makes the edit, where that is known."""
+    return consequences(
+        before.tree.queues[name],
+        after.tree.queues[name],
+        now=before.now,
+        by=by,
+        history=changes_of(before.items[name]),
+        waiting=released_pods(
+            name, before=before.tree, after=after.tree, pods=_pods(before), now=before.now
+        ),
+    )
+
+
+def all_texts(name: str, *, before: QueueObjects, after: QueueObjects) -> tuple[str, ...]:
+    """Everything that the server would warn of."""
+    return (
+        *(one.text for one in stop_consequences(name, before=before, after=after)),
+        *tree_consequences(
+            name,
+            before=before.tree,
+            after=after.tree,
+            pods=_pods(before),
+            now=before.now,
+        ),
+    )
+
+
+def asked_texts(operation: Operation, names: Iterable[str], queues: QueueObjects) -> Iterator[str]:
+    """What a user who edits these queues should be asked about before."""
+    for name in names:
+        if name not in queues.items:
+            continue
+        try:
+            after = preview_edit(operation, name, queues).after
+        except QueueError:  # it says so when its turn comes
+            continue
+        told = stop_consequences(name, before=queues, after=after)
+        yield from (one.text for one in told if one.asks)
+
+
+def _pods(queues: QueueObjects) -> Callable[[str], PodNumbers]:
+    """The pods of a queue alone, by its status."""
+    counts = {name: status_of(item).get("pods") or {} for name, item in queues.items.items()}
+    numbers = {
+        name: PodNumbers(running=int(each.get("running") or 0), waiting=int(each.get("pending") or 0))
+        for name, each in counts.items()
+    }
+    return lambda name: numbers.get(name, PodNumbers())

@@ -1,0 +1,64 @@
+"""What a user is asked about before an edit, and what a dry run says of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from kubectl_queue.edit.action_operation import ActionOperation
+from kubectl_queue.edit.consequences import all_texts, asked_texts
+from kubectl_queue.edit.operation import Operation, StopFields
+from kubectl_queue.edit.preview import preview_edit
+from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
+from queues.apimachinery.timestamps import rfc3339
+from queues.states import Action, StopPolicy
+from tests.support.plugin.harness import NOW, item, snapshot
+
+LATER = rfc3339(NOW + timedelta(hours=1))
+CLOSE, SUSPEND = ActionOperation(action=Action.CLOSE), ActionOperation(action=Action.SUSPEND)
+HOLD = StopPolicyOperation(policy=StopPolicy.HOLD)
+TIMED = ActionOperation(action=Action.SUSPEND, stop=StopFields(resume_at=NOW + timedelta(hours=1)))
+HELD = item("b", stopPolicy="Hold", resumeAt=LATER, reason="audit")
+CLOSING = item("b", state="Closed", status={"state": "Closing", "closing": {"name": "x"}})
+
+
+@pytest.mark.parametrize(
+    ("operation", "before", "asked"),
+    [
+        (CLOSE, item("b"), []),
+        (CLOSE, item("b", state="Suspended"), []),
+        (CLOSE, HELD, ["stays held", "stopped without an end now"]),
+        (SUSPEND, CLOSING, ["undoes the close"]),
+        (TIMED, CLOSING, [f"and is Open at {LATER}"]),
+        (HOLD, CLOSING, []),
+        (SUSPEND, HELD, []),
+        (ActionOperation(action=Action.OPEN), CLOSING, []),
+    ],
+    ids=["open", "suspended", "held", "undone", "undone-for-a-time", "hold", "suspend", "reopen"],
+)
+def test_a_user_is_asked_where_the_edit_does_what_they_hardly_mean(
+    operation: Operation, before: dict[str, object], asked: list[str]
+) -> None:
+    texts = list(asked_texts(operation, ["b", "absent"], snapshot(before)))
+    assert len(texts) == len(asked)
+    for text, part in zip(texts, asked, strict=True):
+        assert part in text
+
+
+def test_a_dry_run_says_how_many_pods_a_close_lets_run() -> None:
+    """Those of the queue and of the ones below it that nothing else stops."""
+    queues = snapshot(
+        item("b", state="Suspended", status={"pods": {"pending": 2}}),
+        item("c", parent="b", status={"pods": {"pending": 1}}),
+        item("d", parent="b", stopPolicy="Hold", status={"pods": {"pending": 8}}),
+    )
+    [text] = all_texts("b", before=queues, after=preview_edit(CLOSE, "b", queues).after)
+    assert "Closed schedules: the 3 pods that wait in it will run" in text
+
+
+def test_a_dry_run_says_how_many_pods_a_drain_evicts() -> None:
+    queues = snapshot(item("b", status={"pods": {"running": 5}}), item("c", parent="b", status={}))
+    operation = StopPolicyOperation(policy=StopPolicy.HOLD_AND_DRAIN)
+    [text] = all_texts("b", before=queues, after=preview_edit(operation, "b", queues).after)
+    assert "the 5 pods that run will be evicted" in text
