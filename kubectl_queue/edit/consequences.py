@@ -26,9 +26,7 @@ def stop_consequences(
         now=before.now,
         by=by,
         history=changes_of(before.items[name]),
-        waiting=released_pods(
-            name, before=before.tree, after=after.tree, pods=_pods(before), now=before.now
-        ),
+        waiting=released_pods(name, before=before.tree, after=after.tree, pods=_pods(before), now=before.now),
     )
 
 

@@ -32,10 +32,11 @@ def age(created: str, *, now: datetime) -> str:
 
 
 def with_time_left(at: datetime, *, now: datetime) -> str:
-    """A time and how far away it is; a time in the past is shown as due. One without a zone is UTC."""
+    """A time and how far away it is: due for a minute, then expired. One without a zone is UTC."""
     there = at if at.tzinfo else at.replace(tzinfo=UTC)
     left = (there - now).total_seconds()
-    return f"{rfc3339(there)} ({f'in {human_duration(left)}' if left > 0 else 'due'})"
+    over = "due" if left > -_MINUTE else "expired"
+    return f"{rfc3339(there)} ({f'in {human_duration(left)}' if left > 0 else over})"
 
 
 def human_duration(span: float) -> str:

@@ -98,7 +98,7 @@ def _drained(changes: _Changes, pods: Callable[[str], PodNumbers]) -> str:
     by = quoted(changes.own[1].policy_by, limit=_NAME)
     return (
         f"stopPolicy {StopPolicy.HOLD_AND_DRAIN} of queue {by} drains queue {changes.name}: "
-        f"{_pods(number, 'that runs', 'that run')} will be evicted"
+        f"{_pods(number, 'that runs', 'that run')} will be evicted, as spec.drain says"
     )
 
 

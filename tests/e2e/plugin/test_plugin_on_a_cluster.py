@@ -373,3 +373,20 @@ def test_a_server_that_is_stopped_leaves_the_wait_to_its_time_out(
         cluster.signal_component("server", signal.SIGCONT)
     assert done.returncode == 1
     assert "acknowledged:" not in done.stdout
+
+
+def test_a_move_says_what_it_does_to_pods(sandbox: Sandbox, run: Run) -> None:
+    sandbox.queue("lab", stopPolicy="HoldAndDrain", drain={"barePods": "Keep"})
+    name = sandbox.queue("team")
+    names = sandbox.pods("running", 2, name)
+    sandbox.all_bound(names)
+    sandbox.queue_that(name, "count", lambda found: found["status"].get("pods", {}).get("running") == 2)
+    lab = sandbox.named("lab")
+    dry = run("move", name, "--parent", lab, "--dry-run=client")
+    assert dry.returncode == 0, dry.stderr
+    moved = run("move", name, "--parent", lab)
+    assert moved.returncode == 0, moved.stderr
+    assert f'moved under "{lab}"' in moved.stdout
+    for told in (dry.stderr, moved.stderr):
+        assert f'stopPolicy HoldAndDrain of queue "{lab}" drains queue "{name}": the 2 pods that run' in told
+        assert f'queue "{lab}" stops queue "{name}" there' in told

@@ -80,7 +80,7 @@ def test_a_time_that_is_past_is_due() -> None:
     """The controller has yet to write that it came."""
     late = item("late", state="Suspended", resumeAt="2030-01-01T11:00:00Z")
     (line,) = Table(headings=False).lines([late], now=NOW)
-    assert line.endswith("2030-01-01T11:00:00Z (due)")
+    assert line.endswith("2030-01-01T11:00:00Z (expired)")
 
 
 def test_the_tree_counts_the_pods_of_a_branch() -> None:

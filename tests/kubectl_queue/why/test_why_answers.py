@@ -344,4 +344,4 @@ def test_times_are_shown_with_their_distance() -> None:
             ),
         ),
     )
-    assert lines(told, now=NOW)[1].endswith("until 2030-01-01T11:00:00Z (due)")
+    assert lines(told, now=NOW)[1].endswith("until 2030-01-01T11:00:00Z (expired)")

@@ -67,7 +67,7 @@ def moved(parent: str) -> Queue:
             "drained",
             [
                 'stopPolicy HoldAndDrain of queue "drained" drains queue "team": '
-                "the 111 pods that run will be evicted",
+                "the 111 pods that run will be evicted, as spec.drain says",
                 'queue "drained" stops queue "team" there: the 22 pods that wait go on waiting',
             ],
         ),
@@ -95,7 +95,8 @@ def test_a_move_under_a_parent_that_exists_says_what_it_lets_run() -> None:
 
 def test_a_drain_by_hand_says_how_many_pods_go() -> None:
     assert told(replace(TEAM, stop_policy=StopPolicy.HOLD_AND_DRAIN)) == [
-        'stopPolicy HoldAndDrain of queue "team" drains queue "team": the 111 pods that run will be evicted'
+        'stopPolicy HoldAndDrain of queue "team" drains queue "team": the 111 pods that run will be evicted, '
+        "as spec.drain says"
     ]
 
 
@@ -107,7 +108,7 @@ def test_a_stop_that_is_asked_for_by_name_says_nothing(stop: dict[str, object]) 
 def test_one_pod_and_none() -> None:
     one = {"team": PodNumbers(running=1, waiting=1)}
     assert [text.partition(": ")[2] for text in told(moved("drained"), pods=one)] == [
-        "the pod that runs will be evicted",
+        "the pod that runs will be evicted, as spec.drain says",
         "the pod that waits goes on waiting",
     ]
     assert told(moved("drained"), pods={}) == ['queue "drained" stops queue "team" there: nothing new runs']
