@@ -27,7 +27,9 @@ def test_a_manifest_whose_stop_has_ended_is_refused(sandbox: Sandbox) -> None:
     sandbox.patch_queue(name, **stop).must()
     sandbox.queue_that(name, "resume", lambda found: "resumeAt" not in found["spec"])
     head = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
-    again = sandbox.kubectl("apply", "--server-side", "-f", "-", given=json.dumps({**head, "spec": stop}))
+    again = sandbox.kubectl(
+        "apply", "--server-side", "--force-conflicts", "-f", "-", given=json.dumps({**head, "spec": stop})
+    )
     assert again.returncode == 1
     assert f'spec.resumeAt: "{soon}" is in the past' in again.stderr
     assert sandbox.read_queue(name)["spec"]["state"] == "Open"
@@ -43,6 +45,7 @@ def test_a_stop_that_another_ends_is_named_to_them(sandbox: Sandbox) -> None:
 
 def test_a_close_that_keeps_a_hold_and_an_edit_that_undoes_it_say_so(sandbox: Sandbox) -> None:
     name = sandbox.queue(stopPolicy="Hold", resumeAt=LATER, reason="audit")
+    sandbox.pods("waits", 1, name)
     told = sandbox.patch_queue(name, state="Closed").must().warnings
     assert told[0].startswith(f'queue "{name}" stays held (stopPolicy Hold)')
     assert told[1].startswith(f'queue "{name}" is stopped without an end now, it was until {LATER}')
