@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python -m
 UV := $(shell sed -n 's/.*"\(uv==[^"]*\)".*/\1/p' pyproject.toml)
 
-.PHONY: up down status pods pods-down test test-fast test-long test-core test-pods test-cert-manager versions pythons lint bench soak docs chart image release
+.PHONY: up down status pods pods-down test test-fast test-long test-core test-pods test-cert-manager versions pythons lint bench soak docs site pictures chart image release
 
 up: .venv/.stamp
 	@$(RUN) localcluster up
@@ -71,6 +71,13 @@ soak: .venv/.stamp # twenty minutes; MINUTES=1 make soak: a trial
 
 docs: .venv/.stamp
 	$(RUN) pytest tests/docs
+
+site: .venv/.stamp # the documentation as a site, in dist/site; strict about links
+	.venv/bin/uv sync --quiet --frozen --inexact --group site
+	@$(RUN) release.site
+
+pictures: .venv/.stamp # docs/pictures/*.svg, from the texts beside them
+	@$(RUN) release.pictures
 
 image: .venv/.stamp # sluice:VERSION, from this checkout, by docker, podman or buildah
 	@$(RUN) release image

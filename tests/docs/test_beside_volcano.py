@@ -11,6 +11,7 @@ from controller.status.status_conflicts import (
     QUIET_SECONDS,
     REWRITE,
 )
+from tests.support.docs.pages import words_of
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "operating" / "beside-volcano.md").read_text()
@@ -20,7 +21,7 @@ def test_the_version_of_vcctl_is_the_one_that_is_pinned() -> None:
     """The one that the tests run."""
     pinned = re.search(r"volcano\.sh/volcano (\S+)", (ROOT / "localcluster" / "vcctl" / "go.mod").read_text())
     assert pinned is not None
-    assert f"`vcctl` {pinned[1]} " in PAGE
+    assert f"`vcctl` {pinned[1]} " in words_of(PAGE)
 
 
 def test_the_definitions_that_are_watched_are_listed_with_the_way_out() -> None:

@@ -55,6 +55,7 @@ from tests.support.docs.pages import (
     ruled,
     tables_of,
     text_of,
+    words_of,
 )
 from tests.support.drain.drain_cases import (
     budget,
@@ -76,6 +77,7 @@ PAGE = text_of(
     "tasks/unblock-a-drain.md",
     "operating/keep-users-apart.md",
 )
+WORDS = words_of(PAGE)
 DEFINITION = ROOT / "manifests" / "crds" / "queues.yaml"
 SECOND = timedelta(seconds=1)
 
@@ -171,7 +173,7 @@ def test_a_workload_waits_for_all_its_pods_and_its_turn_and_a_gang_only_to_start
 def test_the_order_is_that_of_the_code() -> None:
     """Begun, priority, age, name."""
     order = "first units that have started; then the lowest priority, then the youngest, then by name"
-    assert order in PAGE
+    assert order in WORDS
     begun = pods(1, "begun", pod_group="g", priority=9)
     others = [pod("b"), pod("a"), pod("old", age=5), pod("high", priority=1)]
     found = planned([*others, *begun], started_gangs=[("lab", "g")])
@@ -236,9 +238,9 @@ def test_only_a_deadline_goes_past_a_budget(who: list[RunningPod], how: DrainAct
 def test_the_way_out_of_a_budget_is_the_plans() -> None:
     """The example shows the very words."""
     words = "PodDisruptionBudget team/web, 2 pods: keeps 2 pods for good: it wants 2 healthy, and"
-    assert words in PAGE
+    assert words in WORDS
     message = only_block(planned([pod()], KEEPS)).message
-    assert message.partition("; ")[2] in PAGE
+    assert message.partition("; ")[2] in WORDS
 
 
 def test_the_times_are_those_of_the_code() -> None:
@@ -262,7 +264,7 @@ def test_the_numbers_are_those_of_the_code() -> None:
         "16 of 40 writers",
         "twice as many at most",
     ):
-        assert words in PAGE
+        assert words in WORDS
 
 
 # Pods that do not end
@@ -294,7 +296,7 @@ def test_each_reason_of_the_condition_has_its_row() -> None:
     for row in rows:
         found = drained_condition("it", STANDING[DrainedReason(row[1])])
         assert [str(found.status), found.reason] == row[:2]
-    assert f"Condition `{DRAINED}`" in PAGE
+    assert f"Condition `{DRAINED}`" in WORDS
     assert all(f"`{event}`" in PAGE for event in DRAIN_EVENTS.values())
 
 
@@ -314,6 +316,6 @@ def test_each_count_of_the_status_has_its_row() -> None:
 
 def test_only_workloads_with_the_annotation_are_resumed() -> None:
     """Who can set and remove it: tests/webhooks/workloads/test_suspended_work.py."""
-    assert f"annotation `{well_known.SUSPENDED}`" in PAGE
+    assert f"annotation `{well_known.SUSPENDED}`" in WORDS
     for _, annotation, then in tables("Giving back")[0]:
         assert ("`GivenBack`" in then) is (annotation != "none")

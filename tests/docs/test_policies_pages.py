@@ -21,12 +21,13 @@ from queues.policies.scheduler_conf import (
     parse_policy,
 )
 from server.settings import Settings
-from tests.support.docs.pages import Row, tables_of, text_of
+from tests.support.docs.pages import Row, tables_of, text_of, words_of
 from tests.support.paths import ROOT
 
 PAGE = text_of(
     "concepts/scheduling-policies.md", "reference/scheduling-policies.md", "tasks/use-scheduling-policies.md"
 )
+WORDS = words_of(PAGE)
 EXAMPLE = (ROOT / "manifests" / "examples" / "policies" / "policies.yaml").read_text()
 SCHEDULER = (ROOT / "manifests" / "scheduler" / "scheduler-config.yaml").read_text()
 
@@ -65,7 +66,7 @@ def test_each_argument_has_its_default() -> None:
 def test_the_limits_are_those_of_the_code() -> None:
     limits = [int(value.replace(",", "")) for _, value in rows("Limits")]
     assert limits == [TEXT_LIMIT, VALUE_LIMIT, DEPTH_LIMIT, WEIGHT_LIMIT, KEYS_LIMIT]
-    assert f"{KNOWN_SECONDS:g} s at most ({UNKNOWN_SECONDS:g} s for" in PAGE
+    assert f"{KNOWN_SECONDS:g} s at most ({UNKNOWN_SECONDS:g} s for" in WORDS
 
 
 def test_names_are_those_of_the_code() -> None:
@@ -81,7 +82,7 @@ def test_the_weight_of_the_second_entry_outweighs_the_scheduler_as_the_page_comp
         for extender in yaml.safe_load(SCHEDULER)["extenders"]
         if "prioritizeVerb" in extender
     ]
-    found = re.search(r"The sum is (\d+) by default, and (\d+) with .*: (\d+) is enough", PAGE)
+    found = re.search(r"The sum is (\d+) by default, and (\d+) with .*: (\d+) is enough", WORDS)
     assert found is not None
     largest, enough = int(found[2]), int(found[3])
     assert 10 * (enough - 1) == 100 * largest

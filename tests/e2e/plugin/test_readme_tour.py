@@ -1,4 +1,4 @@
-"""README's tour, run whole on a new cluster, prints what README says.
+"""The tour of README and of the pages that go on from it, run whole on a new cluster, prints what they say.
 
 Times, ages and the generated parts of pod names differ from run to run. So do the progress of --wait, which
 shows how far the controller is, and the node that a packing policy fills.
@@ -16,20 +16,21 @@ from pathlib import Path
 
 from localcluster.cluster import LocalCluster
 from queues.well_known import QUEUE
+from tests.support.docs.pages import section_of, text_of
 from tests.support.e2e.api_requests import Api
 from tests.support.e2e.objects import pod_body
 from tests.support.e2e.wait import until
 from tests.support.paths import ROOT
 
-#: Seconds in which the cluster comes to the state that README shows.
+#: Seconds in which the cluster comes to the state that a page shows.
 PATIENCE = 60
 #: What README prints is that of a new one.
 KEEPS_CLUSTER = True
 REPLACED = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
     (r"\b(eval|late|packed|spread)-[0-9a-z]+-[0-9a-z]+\b", r"\1-POD"),
-    (r"\((in )?\d+[smh]( ago)?\)", "(AGE)"),
-    (r"\b\d+[smh]\b", "AGE"),
+    (r"\((in )?(\d+[smh]){1,2}( ago)?\)", "(AGE)"),
+    (r"\b(\d+[smh]){1,2}\b", "AGE"),
     (r" +", " "),
 )
 FILLED_NODE = re.compile(r"^(packed-POD) (node-\d)$")
@@ -38,10 +39,19 @@ PROGRESS = re.compile(
 )
 
 
-def steps(text: str) -> Iterator[tuple[str, str]]:
-    """Each command of the tour with what it prints."""
-    tour = text.partition("\n## A tour\n")[2].partition("\n## ")[0]
-    for block in re.findall(r"```console\n(.*?)```", tour, flags=re.DOTALL):
+#: Those that go on from README's tour, each up to its first heading of the second level.
+PAGES = ("stop-a-branch", "empty-a-queue", "close-a-queue", "use-scheduling-policies")
+
+
+def tour() -> Iterator[str]:
+    yield section_of((ROOT / "README.md").read_text(), "A tour")
+    for page in PAGES:
+        yield text_of(f"tasks/{page}.md").partition("\n## ")[0]
+
+
+def steps() -> Iterator[tuple[str, str]]:
+    """Each command with what it prints."""
+    for block in re.findall(r"```console\n(.*?)```", "\n".join(tour()), flags=re.DOTALL):
         for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = step.partition("\n")
             yield command, output
@@ -88,7 +98,7 @@ def test_the_tour_prints_what_it_says(served_cluster: LocalCluster, tmp_path: Pa
         )
         return comparable(done.stdout)
 
-    for command, output in steps((ROOT / "README.md").read_text()):
+    for command, output in steps():
         if command.startswith("export "):
             continue
         wanted, printed = comparable(output), run(command)

@@ -31,6 +31,11 @@ def text_of(*names: str) -> str:
     return "\n".join((DOCS / name).read_text() for name in names)
 
 
+def words_of(text: str) -> str:
+    """The same on one line, for phrases: a paragraph may be wrapped anywhere."""
+    return " ".join(text.split())
+
+
 def section_of(text: str, title: str) -> str:
     """What is below this heading of the first or second level, up to the next of either."""
     _, _, rest = f"\n{text}".partition(f"\n## {title}\n")
