@@ -38,7 +38,14 @@ from contextlib import nullcontext
 from functools import partial
 
 from cluster.background_thread import BackgroundThread
-from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
+from cluster.cache.changes import (
+    NO_QUEUE,
+    Change,
+    ClusterChange,
+    PodChange,
+    PodGroupChange,
+    QueueChange,
+)
 from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey
 from controller.commands.handler import CommandHandler
@@ -71,6 +78,8 @@ OBSERVE_SECONDS = 1.0
 
 #: The changes after which all of a queue is synced.
 _OF_ALL = frozenset({QueueChange.SPEC, QueueChange.RESYNC})
+#: After which of `NO_QUEUE` the labels of namespaces are looked at; a RESYNC comes after a back-off, too.
+_OF_NAMESPACES = frozenset[Change]({ClusterChange.NAMESPACES, QueueChange.RESYNC})
 
 
 class QueueController:
@@ -137,7 +146,7 @@ class QueueController:
 
     def elected(self) -> None:
         """Begin a sync, since this replica leads from now on. May be called from any thread."""
-        self._work_queue.add("", QueueChange.STATUS)
+        self._work_queue.wake()
 
     def _run(self) -> None:
         while not self._work_queue.stopped:
@@ -170,13 +179,14 @@ class QueueController:
 
     def _not_before(self, step: str, at: float) -> float:
         """When a step is due, if it does not back off until later."""
-        return max(at, self._store.clock.monotonic() + self._backoff.seconds_left(step, ""))
+        return max(at, self._store.clock.monotonic() + self._backoff.seconds_left(step, NO_QUEUE))
 
     def _sync(self, changes: Changes) -> None:
         """Do everything that follows from the changes."""
         if not self._store.synced:
             self._work_queue.requeue(changes)
             self._work_queue.pause(UNSYNCED_SECONDS)
+            self._work_queue.wake()
             return
         for queue in self._backoff.take_due_queues():
             changes.setdefault(queue, set()).add(QueueChange.RESYNC)
@@ -242,7 +252,7 @@ class QueueController:
     def _sync_cluster(self, changes: Changes) -> None:
         """Do what does not concern a single queue."""
         self._step("default queues", lambda: create_default_queues(self._context))
-        if "" in changes:
+        if not _OF_NAMESPACES.isdisjoint(changes.get(NO_QUEUE, ())):
             self._step("namespaces", lambda: label_namespaces(self._context))
         self._step("cycles", self._parent_cycles.record_events)
         self._step("member_labels", self._member_labels.step)
@@ -272,7 +282,7 @@ class QueueController:
         queues = {
             queue
             for queue, changes_of_queue in changes.items()
-            if queue
+            if queue != NO_QUEUE
             and _concern_all_members(changes_of_queue)
             and (self._ungating.is_resumed(queue) or queue in self._postponed)
         }
@@ -336,7 +346,7 @@ class QueueController:
     def _sync_commands_and_members(
         self, queue: str, changes_of_queue: set[Change], *, is_ungated: bool
     ) -> None:
-        if queue:
+        if queue != NO_QUEUE:
             self._step("commands", lambda: self._commands.execute(queue), queue=queue)
             if not is_ungated:
                 self._step("ungate", lambda: self._ungate(queue, changes_of_queue), queue=queue)
@@ -344,7 +354,7 @@ class QueueController:
 
     def _sync_members(self, queue: str, changes_of_queue: set[Change]) -> None:
         members = self._members(queue, changes_of_queue)
-        if queue:
+        if queue != NO_QUEUE:
             self._retry_preemptions(queue, members)
         else:
             self._ungating.assign_queues(members)
@@ -379,8 +389,9 @@ class QueueController:
                 members.append(member)
         if _concern_all_members(changes_of_queue):
             # Pods that run need something only while their queue is not written on them yet.
-            of_queue = self._store.members.waiting_in if queue else self._store.members.in_queue
-            members = of_queue(queue)
+            is_written = queue != NO_QUEUE
+            members_in = self._store.members.waiting_in if is_written else self._store.members.in_queue
+            members = members_in(queue)
         return [member for member in members if not self._member_labels.is_restoring(member.uid)]
 
     def _step_drains(self) -> set[str]:
@@ -398,7 +409,7 @@ class QueueController:
             if failure.subject is not None:
                 record_failure(self._context.recorder, failure, failure.subject)
 
-    def _step(self, name: str, work: Callable[[], object], *, queue: str = "") -> bool:
+    def _step(self, name: str, work: Callable[[], object], *, queue: str = NO_QUEUE) -> bool:
         """Do a step, of a queue or of none, unless it backs off; whether it succeeded."""
         return self._backoff.attempt(name, queue, work, version=self._specs(queue), queue=queue)
 
@@ -409,7 +420,7 @@ class QueueController:
 
     def _add_everything(self, changes: Changes) -> None:
         store = self._store
-        for queue in (*store.snapshot.tree, *store.members.queues(), *store.commands.queues(), ""):
+        for queue in (*store.snapshot.tree, *store.members.queues(), *store.commands.queues(), NO_QUEUE):
             changes.setdefault(queue, set()).add(QueueChange.RESYNC)
 
     def _forget_absent(self) -> None:

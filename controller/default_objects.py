@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
+from cluster.cache.changes import NO_QUEUE
 from cluster.object_reference import ObjectReference
 from cluster.objects import Namespace
 from controller.context import QUEUE_VERSION, QUEUES, ControllerContext
@@ -50,7 +51,7 @@ def label_namespaces(context: ControllerContext) -> None:
         correct_label,
         key=lambda namespace: namespace.metadata.name,
         version=lambda namespace: namespace.metadata.version,
-        queue="",
+        queue=NO_QUEUE,
         subject=_namespace_subject,
     )
 

@@ -28,15 +28,23 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
-from cluster.cache.changes import Change, QueueChange
+from cluster.cache.changes import Change, ClusterChange, QueueChange
 from cluster.key_backoff import KeyBackoff
 
 PACE_SECONDS = 0.02
 
 #: Of the changes that the store reports: many objects that change do not cause many of these.
-URGENT = frozenset({QueueChange.SPEC, QueueChange.RESYNC, QueueChange.MEMBERS, QueueChange.COMMANDS})
+URGENT = frozenset[Change](
+    {
+        QueueChange.SPEC,
+        QueueChange.RESYNC,
+        QueueChange.MEMBERS,
+        QueueChange.COMMANDS,
+        ClusterChange.NAMESPACES,
+    }
+)
 
-#: By queue.
+#: By queue; of `NO_QUEUE` too.
 Changes = dict[str, set[Change]]
 #: Passes a result on to the part that asked for it.
 Result = Callable[[], object]

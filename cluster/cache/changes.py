@@ -12,6 +12,7 @@ Changes are small values; two changes with the same meaning are equal:
 | `QueueChange.COMMANDS` | the Commands that name it                                                 |
 | `PodChange`            | one of its pods                                                           |
 | `PodGroupChange`       | one of its PodGroups, or the pods of one                                  |
+| `ClusterChange`        | something that concerns no single queue; it comes with `NO_QUEUE`         |
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ import msgspec
 
 from cluster.cache.podgroups import PodGroupKey
 
+#: Stands for the queue of members that have none, since their PodGroup does not exist yet, and of what
+#: concerns no single queue.
+NO_QUEUE = ""
+
 
 class QueueChange(Enum):
     """A change of the queue as a whole."""
@@ -31,6 +36,12 @@ class QueueChange(Enum):
     MEMBERS = auto()
     STATUS = auto()
     COMMANDS = auto()
+
+
+class ClusterChange(Enum):
+    """`NAMESPACES`: one of the namespaces, or all of them."""
+
+    NAMESPACES = auto()
 
 
 class PodChange(msgspec.Struct, frozen=True, gc=False):
@@ -45,4 +56,4 @@ class PodGroupChange(msgspec.Struct, frozen=True, gc=False):
     key: PodGroupKey
 
 
-Change = QueueChange | PodChange | PodGroupChange
+Change = QueueChange | ClusterChange | PodChange | PodGroupChange

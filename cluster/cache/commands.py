@@ -4,7 +4,7 @@ Invariants
 - Two threads write: the reflector's, and the controller's, which removes the Commands that it has deleted.
   Each change takes a lock. No request handler uses this cache.
 - A Command older than the stored one is dropped.
-- `for_queue(queue)` has exactly the stored Commands whose target is that queue. `for_queue(NO_QUEUE)` has
+- `for_queue(queue)` has exactly the stored Commands whose target is that queue. `for_queue(NO_TARGET)` has
   those that are ours to answer and name no valid target (`queues.admission.command_validation`).
 """
 
@@ -17,7 +17,7 @@ from cluster.objects import Command, OwnerReference
 from queues.admission.command_validation import is_ours, target_refusal
 
 #: Stands for the target of Commands that have no valid one; no queue has this name.
-NO_QUEUE = "?"
+NO_TARGET = "?"
 
 
 class Commands:
@@ -70,7 +70,7 @@ class Commands:
             return list(self._by_uid.values())
 
     def queues(self) -> list[str]:
-        """Return the queues that Commands target, `NO_QUEUE` and queues that do not exist included."""
+        """Return the queues that Commands target, `NO_TARGET` and queues that do not exist included."""
         with self._lock:
             return list(self._by_queue)
 
@@ -80,11 +80,11 @@ class Commands:
 
 
 def target_queue(command: Command) -> str:
-    """Return the target queue or `NO_QUEUE`; empty for a Command for another kind, which is not ours."""
+    """Return the target queue or `NO_TARGET`; empty for a Command for another kind, which is not ours."""
     target = command.target or OwnerReference()
     if not is_ours(target.kind):
         return ""
-    return NO_QUEUE if target_fault(command) else target.name
+    return NO_TARGET if target_fault(command) else target.name
 
 
 def target_fault(command: Command) -> str | None:

@@ -15,8 +15,8 @@ of their own beside this one: `memberships` (which queue is this in?), `decision
 `pod_policies` (which scheduling policy counts?), `live_members` (what does a close wait for?),
 `settling_binds` (may a bind still come?), `refused_members` (what may let a refused pod go?).
 
-`add_listener` adds a callback for changes. It gets the name of the queue concerned ("" for pods without a
-queue) and the change (`cluster.cache.changes`). It runs in a reflector's thread, so it must only record the
+`add_listener` adds a callback for changes. It gets the name of the queue concerned, or `NO_QUEUE`, and the
+change (`cluster.cache.changes`). It runs in a reflector's thread, so it must only record the
 change and return. An exception of one callback affects neither the other callbacks nor the changed object.
 """
 
@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
+from cluster.cache.changes import NO_QUEUE, Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.commands import Commands
 from cluster.cache.decisions import Decisions
 from cluster.cache.label_changes import LabelChanges
@@ -297,7 +297,7 @@ class Store:
         return self.memberships.may_have_members(group)
 
     def _podgroup_queue_changed(self) -> None:
-        self.notify("", QueueChange.MEMBERS)
+        self.notify(NO_QUEUE, QueueChange.MEMBERS)
 
     def _workloads_changed(self, queue: str) -> None:
         self.notify(queue, QueueChange.STATUS)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cluster.cache.changes import QueueChange
+from cluster.cache.changes import NO_QUEUE, ClusterChange, QueueChange
 from cluster.cache.store import Store
 from cluster.objects import Metadata, Namespace, QueueObject
 from queues import well_known
@@ -83,7 +83,7 @@ class NamespaceEventHandler:
             self._store.label_changes.record_namespace(obj.metadata.name)
         if changed:
             self._store.relist_members()
-        self._store.notify("", QueueChange.RESYNC)
+        self._store.notify(NO_QUEUE, ClusterChange.NAMESPACES)
 
     def upsert(self, obj: Namespace) -> None:
         name = obj.metadata.name
@@ -98,7 +98,7 @@ class NamespaceEventHandler:
             self._store.label_changes.record_namespace(name, obj.metadata.version)
         if is_judged_anew:
             self._store.relist_members(obj.metadata.version)
-        self._store.notify("", QueueChange.RESYNC)
+        self._store.notify(NO_QUEUE, ClusterChange.NAMESPACES)
 
     def _is_judged_anew(self, name: str, before: tuple[str, bool | None] | None) -> bool:
         """Return whether an object in the namespace may have been judged by another queue than the present,

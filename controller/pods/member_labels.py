@@ -67,7 +67,7 @@ from cluster.cache.members import Member
 from cluster.objects import Pod
 from controller.context import ControllerContext
 from controller.pods.label_writes import LabelWrites
-from controller.pods.unlabelled_lists import AllPodLists, Listing, WaitingPodLists
+from controller.pods.unlabelled_lists import ALL_NAMESPACES, AllPodLists, Listing, WaitingPodLists
 from controller.pods.unlabelled_members import Cause, UnlabelledMember, UnlabelledMembers
 from controller.pods.unlabelled_pods import PodSelection, UnlabelledPods, WaitingPods
 from queues.status.acknowledgement import UnlabelledView
@@ -241,7 +241,7 @@ class MemberLabels:
 
     def request_all(self) -> None:
         """Have all pods without the label listed soon: a replica is gone, or changes were missed."""
-        self._all.request()
+        self._all.request(ALL_NAMESPACES)
 
     def drop_changes(self) -> None:
         """Another replica leads, and sees to them."""

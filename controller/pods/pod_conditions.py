@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 
 from cluster.api.client import STRATEGIC_MERGE_PATCH
+from cluster.cache.changes import NO_QUEUE
 from cluster.cache.members import Member
 from controller.context import (
     ControllerContext,
@@ -67,7 +68,7 @@ class PodConditions:
 
         Returns whether members are deferred: call it again in a while.
         """
-        decision = self._context.store.snapshot.decision(queue) if queue else None
+        decision = self._context.store.snapshot.decision(queue) if queue != NO_QUEUE else None
         evictions_wait = decision is not None and decision.drains and len(self._context.drain_writers) > 0
         since = self._context.store.clock.now() - LATER
         deferred = self._deferred.get(queue, {})

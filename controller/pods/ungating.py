@@ -41,7 +41,7 @@ import msgspec
 
 from cluster.api.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from cluster.backoff import Backoff
-from cluster.cache.changes import QueueChange
+from cluster.cache.changes import NO_QUEUE, QueueChange
 from cluster.cache.members import Member
 from cluster.cache.store import Store
 from controller.context import (
@@ -252,7 +252,7 @@ class Ungating:
 
     def assign_queues(self, members: Iterable[Member]) -> None:
         """Write the queue of pods whose PodGroup did not exist when they were created."""
-        each_member(self._context, "assign_queue", members, self._assign_queue, queue="")
+        each_member(self._context, "assign_queue", members, self._assign_queue, queue=NO_QUEUE)
 
     def _assign_queue(self, member: Member) -> None:
         queue = self._context.store.podgroups.queue_of(member.namespace, member.podgroup)

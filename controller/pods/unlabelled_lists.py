@@ -31,6 +31,8 @@ from controller.pods.unlabelled_pods import (
 )
 from queues.text import truncated
 
+#: Stands for a namespace where the pods of all of them are meant.
+ALL_NAMESPACES = ""
 #: How often all pods without the label are listed.
 FULL_SECONDS = 600.0
 #: Between two pages of such a list, unless it is the first one of a term or something waits for it.
@@ -210,8 +212,8 @@ class AllPodLists:
     def forget(self) -> None:
         """Begin anew with a list of all pods of the cluster."""
         self._generation += 1
-        #: By namespace; "" for all of them.
-        self._listings: dict[str, Listing] = {"": Listing("", "", due=0.0)}
+        #: By namespace, or `ALL_NAMESPACES`.
+        self._listings: dict[str, Listing] = {ALL_NAMESPACES: Listing(ALL_NAMESPACES, "", due=0.0)}
         #: Whether all pods of the cluster have been listed.
         self.is_complete = False
         #: When the last list of all pods that has ended was begun, in monotonic seconds.
@@ -227,17 +229,19 @@ class AllPodLists:
     def namespace_of(self, queues: Collection[str]) -> str:
         """A namespace that names one of these queues and is being listed; "" if there is none."""
         listed = (
-            each.namespace for each in self._listings.values() if each.namespace and each.queue in queues
+            each.namespace
+            for each in self._listings.values()
+            if each.namespace != ALL_NAMESPACES and each.queue in queues
         )
         return next(listed, "")
 
-    def request(self, namespace: str = "", *, delay: float = 0.0) -> None:
-        """Have all pods of the namespace listed, or of the cluster; `delay`: not sooner."""
+    def request(self, namespace: str, *, delay: float = 0.0) -> None:
+        """Have all pods of the namespace, or of `ALL_NAMESPACES`, listed; `delay`: not sooner."""
         if namespace in self._store.membership_settings.exempt_namespaces:
             return
         at = self._now() + delay
         listing = self._listings.get(namespace)
-        queue = self._store.namespaces.queue_of(namespace) if namespace else ""
+        queue = self._store.namespaces.queue_of(namespace) if namespace != ALL_NAMESPACES else ""
         if listing is None:
             self._listings[namespace] = Listing(namespace, queue, due=at)
             return
@@ -255,11 +259,11 @@ class AllPodLists:
         if self._complete_since >= since:
             return True
         self._is_demanded = True
-        listing = self._listings[""]
+        listing = self._listings[ALL_NAMESPACES]
         if listing.pages is None:
             listing.due = listing.due if listing.failures else min(listing.due, self._now())
         elif listing.began < since:
-            self.request()
+            self.request(ALL_NAMESPACES)
         return False
 
     def read_due(self) -> None:
@@ -311,7 +315,7 @@ class AllPodLists:
         listing.failures = 0
         listing.seen |= pods.uids
         self._receive(pods)
-        is_awaited = listing.namespace or self._is_demanded or not self.is_complete
+        is_awaited = listing.namespace != ALL_NAMESPACES or self._is_demanded or not self.is_complete
         listing.due = now if is_awaited else now + PAGE_SECONDS
 
     def _end_listing(self, listing: Listing, now: float) -> None:
@@ -319,11 +323,11 @@ class AllPodLists:
         self._end(listing)
         if listing.again_at < math.inf:
             listing.due, listing.again_at = max(now, listing.again_at), math.inf
-        elif listing.namespace:
+        elif listing.namespace != ALL_NAMESPACES:
             del self._listings[listing.namespace]
         else:
             listing.due = now + FULL_SECONDS
-        if not listing.namespace:
+        if listing.namespace == ALL_NAMESPACES:
             self.is_complete, self._complete_since = True, listing.began
             self._is_demanded = self._is_demanded and listing.due <= now
         listing.seen.clear()

@@ -23,7 +23,7 @@ from cluster.cache.label_changes import Departure
 from cluster.cache.members import Member
 from cluster.object_reference import ObjectReference
 from controller.pods.label_backoff import LabelBackoff
-from controller.pods.unlabelled_lists import FAILURE_LIMIT
+from controller.pods.unlabelled_lists import ALL_NAMESPACES, FAILURE_LIMIT
 from queues import well_known
 from queues.membership import label_value
 from queues.text import truncated
@@ -279,7 +279,7 @@ class UnlabelledMembers:
         return namespaces
 
     def record_all(self, uids: Collection[str], *, namespace: str, began: float) -> None:
-        """Record that these are all pods without the label, of a namespace or ("") of the cluster.
+        """Record that these are all pods without the label, of a namespace or of `ALL_NAMESPACES`.
 
         `began`: when the list was begun. Any other member that was known then is gone, or has finished. One
         whose label was written is closed when the watch shows that.
@@ -289,7 +289,7 @@ class UnlabelledMembers:
                 not member.cause.has_label
                 and not (member.waits or member.written)
                 and member.since <= began
-                and member.namespace == (namespace or member.namespace)
+                and namespace in (member.namespace, ALL_NAMESPACES)
                 and member.uid not in uids
             ):
                 if member.is_writing:

@@ -242,9 +242,12 @@ class StopAcknowledgement:
         return self.all_have_version(self.specs_seen(queue).version, queue=queue, change=change)
 
     def all_have_version(
-        self, version: int, *, queue: str = "", change: QueueChange = QueueChange.STATUS
+        self, version: int, *, queue: str | None = None, change: QueueChange = QueueChange.STATUS
     ) -> bool:
-        """Whether every live replica has the queues of `version` or later; else as in `all_have_seen`."""
+        """Whether every live replica has the queues of `version` or later; else as in `all_have_seen`.
+
+        `queue`: None if nothing is to be added: a sync begins then.
+        """
         if version <= self._version_of_all:
             if self._store.clock.monotonic() >= self._readings.arrived_at + READ_SECONDS:
                 self._readings.refresh()

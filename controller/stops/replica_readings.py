@@ -58,7 +58,7 @@ class ReplicaReadings:
         #: Whether it arrived between the previous sync and this one; whether one has arrived in this one.
         self._is_new = self._has_arrived = False
         #: The changes that are added to the work queue when the next reading arrives.
-        self._waiting: set[tuple[str, Change]] = set()
+        self._waiting: set[tuple[str | None, Change]] = set()
         #: By replica: what the watch showed last, and its version.
         self._watched: dict[str, tuple[int, ReplicaReport]] = {}
         #: By replica: the version of the policies that it reported last.
@@ -73,8 +73,9 @@ class ReplicaReadings:
         """The newest reading, unless it began before `since`."""
         return self._newest if self._began >= since else None
 
-    def request(self, queue: str, change: Change, *, since: float = float("-inf")) -> None:
-        """Have the Leases read again, and this change added to the work queue then.
+    def request(self, queue: str | None, change: Change, *, since: float = float("-inf")) -> None:
+        """Have the Leases read again, and this change added to the work queue then; without a queue a
+        sync begins.
 
         If a reading that is new enough arrived just before this sync, a later sync requests one, unless the
         watch shows a report before.
@@ -173,7 +174,10 @@ class ReplicaReadings:
     def _add_waiting(self) -> None:
         waiting, self._waiting = self._waiting, set()
         for queue, change in waiting:
-            self._context.work_queue.add(queue, change)
+            if queue is None:
+                self._context.work_queue.wake()
+            else:
+                self._context.work_queue.add(queue, change)
 
 
 def _with_report(

@@ -8,6 +8,8 @@ from cluster.objects import Metadata, Namespace
 from controller.default_objects import default_queue, missing_label
 from queues.membership import VOLCANO_ANNOTATION
 from queues.well_known import MEMBER_NAMESPACE
+from tests.support.controller.controller_harness import ControllerHarness
+from tests.support.http import wire_objects
 
 
 @pytest.mark.parametrize(
@@ -42,6 +44,15 @@ def test_a_namespace_has_the_label_just_while_it_names_a_queue(
 @pytest.mark.parametrize(("label", "expected"), [("true", False), ("", None)])
 def test_a_namespace_that_is_exempt_has_no_label(label: str, expected: bool | None) -> None:
     assert missing_label(namespace("research", label), exempt={"team"}) is expected
+
+
+def test_a_namespace_that_comes_to_name_a_queue_is_labelled_in_the_next_sync() -> None:
+    harness = ControllerHarness()
+    harness.receive_events(wire_objects.namespace("team"))
+    harness.sync()
+    harness.receive_events(wire_objects.namespace("team", queue="research", version=2), event="MODIFIED")
+    harness.sync()
+    assert harness.bodies("/api/v1/namespaces/team") == [{"metadata": {"labels": {MEMBER_NAMESPACE: "true"}}}]
 
 
 def namespace(annotation: str | None, label: str) -> Namespace:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
+from cluster.cache.changes import Change, ClusterChange, PodChange, PodGroupChange, QueueChange
 from cluster.cache.podgroups import PodGroupKey
 from cluster.key_backoff import KeyBackoff
 from controller.workqueue import (
@@ -210,7 +210,7 @@ def test_an_urgent_change_ends_the_wait_for_the_pace(hurry: str) -> None:
     assert taken == [{"a": {POD_1}, "b": {SPEC if hurry == "add_change" else STATUS}}]
 
 
-@pytest.mark.parametrize("urgent", [SPEC, RESYNC, MEMBERS, COMMANDS])
+@pytest.mark.parametrize("urgent", [SPEC, RESYNC, MEMBERS, COMMANDS, ClusterChange.NAMESPACES])
 @pytest.mark.parametrize(
     "what", [STATUS, PodGroupChange(PodGroupKey("team", "pair")), PodChange("uid-of-a-pod")]
 )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.cache.commands import NO_QUEUE, Commands
+from cluster.cache.commands import NO_TARGET, Commands
 from cluster.objects import Command
 from tests.support.http.wire_objects import command
 from tests.support.rules.cases import MODEST
@@ -87,9 +87,9 @@ def test_one_that_names_no_queue_is_there_to_be_dropped(target: dict[str, str] |
     obj: dict[str, Any] = command("odd", target="a")
     obj["target"] = {**obj["target"], **target} if target is not None else None
     commands.upsert(msgspec.json.decode(json.dumps(obj), type=Command))
-    assert (told, len(commands.for_queue(NO_QUEUE)), commands.for_queue("a")) == ([NO_QUEUE], 1, [])
+    assert (told, len(commands.for_queue(NO_TARGET)), commands.for_queue("a")) == ([NO_TARGET], 1, [])
     commands.drop("uid-odd")
-    assert commands.for_queue(NO_QUEUE) == []
+    assert commands.for_queue(NO_TARGET) == []
 
 
 def test_one_for_another_kind_is_of_no_queue() -> None:
