@@ -124,7 +124,7 @@ def workload(**parts: Any) -> WorkloadObject:
 
 
 def kinds() -> Iterator[tuple[Row, WorkloadKind]]:
-    return zip(tables("Members")[1], KINDS.values(), strict=True)
+    return zip(tables("Kinds of workloads")[0], KINDS.values(), strict=True)
 
 
 def test_each_kind_of_workload_has_its_row() -> None:

@@ -75,7 +75,7 @@ def missing_places(kind: WorkloadKind) -> Iterator[str]:
 
 def missing_documents(kind: WorkloadKind) -> Iterator[str]:
     if f"| {kind.kind} | {kind.group} |" not in read("docs/concepts/members.md"):
-        yield "docs/concepts/members.md: a row of the kinds' table"
+        yield "docs/concepts/members.md: a row under Kinds of workloads"
     if not re.search(rf"\b{kind.kind}\b", read("README.md")):
         yield "README.md: the kind in the list of workloads that name a queue"
     if kind.suspension is None:
@@ -163,7 +163,7 @@ def test_a_new_row_is_missed_in_each_manifest_and_document() -> None:
             "(path /mutate/workloads) in namespaces that name no queue",
             "manifests/webhooks/mutating.yaml: a rule for CREATE and UPDATE of rayjobs.ray.io "
             "(path /mutate/workloads) in namespaces that name a queue",
-            "docs/concepts/members.md: a row of the kinds' table",
+            "docs/concepts/members.md: a row under Kinds of workloads",
             "README.md: the kind in the list of workloads that name a queue",
             "docs/concepts/draining.md: the kind among the workloads that are suspended",
         )
