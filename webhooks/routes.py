@@ -9,6 +9,7 @@
 | `/validate/unlabelled` | pods, CREATE               | `pods.pod_validation`          |
 | `/mutate/workloads`  | the kinds with pod templates | `workloads.workload_admission` |
 | `/validate/scales`   | their `scale`                | `workloads.scaling`            |
+| `/validate/rollouts` | workloads of queues, UPDATE  | `workloads.rollouts`           |
 | `/mutate/podgroups`  | podgroups, CREATE, UPDATE    | `podgroups`                    |
 | `/validate/binds`    | pods/binding, bindings       | `pods.binds`                   |
 | `/mutate/namespaces` | namespaces, CREATE, UPDATE   | `namespaces`                   |
@@ -32,7 +33,7 @@ from webhooks.pods import binds, pod_admission, pod_validation
 from webhooks.queues import queue_admission, queue_validation
 from webhooks.review import Answer, Request, decode_review, deny, encode_review
 from webhooks.settings import AdmissionSettings
-from webhooks.workloads import scaling, workload_admission
+from webhooks.workloads import rollouts, scaling, workload_admission
 
 #: From the bytes of a request to the bytes of its answer.
 #: Raises `cluster.exceptions.Unreadable` and `NotReady`.
@@ -56,6 +57,7 @@ def handlers(store: Store, settings: AdmissionSettings) -> Mapping[str, Handler]
         "/validate/unlabelled": with_settings(pod_validation.validate_unlabelled),
         "/mutate/workloads": with_settings(workload_admission.mutate),
         "/validate/scales": with_settings(scaling.validate),
+        "/validate/rollouts": partial(rollouts.validate, store=store),
         "/mutate/podgroups": with_settings(podgroups.mutate),
         GUARD: with_settings(binds.validate),
         "/mutate/namespaces": partial(namespaces.mutate, store=store),

@@ -166,13 +166,13 @@ def test_every_property_of_a_queue_is_described() -> None:
     assert undescribed(schema, "") == []
 
 
-def test_a_dead_server_blocks_all_it_is_asked_about_but_binds_scales_and_policies() -> None:
+def test_a_dead_server_blocks_all_it_is_asked_about_but_what_nothing_rests_on() -> None:
     ignored = [
         hook["name"]
         for hook in [*webhooks("Mutating"), *webhooks("Validating")]
         if hook["failurePolicy"] != "Fail"
     ]
-    assert ignored == ["scales.sluice.dev", "policies.sluice.dev", "binds.sluice.dev"]
+    assert ignored == ["scales.sluice.dev", "rollouts.sluice.dev", "policies.sluice.dev", "binds.sluice.dev"]
 
 
 def test_no_pod_of_kube_system_or_of_our_own_namespace_ever_depends_on_us() -> None:

@@ -103,6 +103,7 @@ BODIES: dict[str, Wire] = {
         resource="deployments.apps",
         name="train",
     ),
+    "/validate/rollouts": review(WORK, old=WORK, operation="UPDATE", resource="deployments.apps"),
     "/mutate/namespaces": review(namespace("team", queue="held")),
     "/validate/namespaces": review(namespace("team"), old=namespace("team"), operation="UPDATE"),
     "/mutate/commands": review(command()),
@@ -505,7 +506,9 @@ OBJECTS = st.fixed_dictionaries({"metadata": SHAPES}, optional={"spec": SHAPES, 
 
 @examples(200)
 @given(
-    path=st.sampled_from(["/mutate/workloads", "/mutate/podgroups", "/validate/scales"]),
+    path=st.sampled_from(
+        ["/mutate/workloads", "/mutate/podgroups", "/validate/scales", "/validate/rollouts"]
+    ),
     resource=st.sampled_from([*WORKLOADS, "podgroups.scheduling.volcano.sh"]),
     operation=st.sampled_from(["CREATE", "UPDATE", "DELETE"]),
     after=OBJECTS,

@@ -5,9 +5,12 @@ the replicas                 what happens
 ===========================  =================================================================
 from none to some            new work: denied unless the queue accepts; recorded as an
                              admission, so that a close waits for it
-more                         nothing
+more                         denied unless the queue accepts: replicas beyond those that it has
+                             are new work, whoever asks for them
 fewer, as many               nothing
 ===========================  =================================================================
+
+Replacements of the replicas that it has are no growth: their controllers create pods, and scale nothing here.
 
 Where the queue does not schedule, whatever grows is answered with a warning: the new pods wait. Controllers
 (the autoscaler) read no warnings and get none.
@@ -41,10 +44,12 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
     workload = store.workloads.of_kind[kind.key].by_name(request.namespace, request.name)
     if workload is None or not workload.queue:
         return ALLOWED
-    refusal = None if before else _accept_first_replicas(kind, workload.queue, request, store=store)
+    if before:
+        return answer_growth(kind, workload.queue, request, store=store, settings=settings, has=before)
+    refusal = _accept_first_replicas(kind, workload.queue, request, store=store)
     if refusal is not None:
         return refusal
-    return Answer(warnings=scale_up_warnings(workload.queue, request, store=store, settings=settings))
+    return Answer(warnings=_waiting_warnings(workload.queue, request, store=store, settings=settings))
 
 
 def _accept_first_replicas(
@@ -63,6 +68,29 @@ def _accept_first_replicas(
     return deny_scale_up(kind, decision, store=store)
 
 
+def answer_growth(
+    kind: WorkloadKind,
+    queue: str,
+    request: Request,
+    *,
+    store: Store,
+    settings: AdmissionSettings,
+    has: int,
+) -> Answer:
+    """The answer to more replicas than the workload of the queue `has`."""
+    decision = store.decisions.of_queue(queue, namespace=request.namespace)
+    if decision.undecided:
+        decision = store.snapshot.decision(queue)
+    if decision.accepts:
+        return Answer(warnings=_waiting_warnings(queue, request, store=store, settings=settings))
+    assert decision.refusal is not None  # noqa: S101 - it does not accept
+    beyond = f"replicas beyond the {has} that this {kind.kind} has are new"
+    if not decision.selected:
+        return deny(f"spec.replicas: {beyond}: {refusal_message(decision, kind=kind.resource, store=store)}")
+    way_out = way_out_text(decision.refusal)
+    return deny(f'spec.replicas: queue "{decision.queue}" takes no new work, and {beyond}; {way_out}')
+
+
 def deny_scale_up(kind: WorkloadKind, decision: QueueDecision, *, store: Store) -> Answer:
     """`decision`: of a queue that accepts nothing new of the namespace."""
     assert decision.refusal is not None  # noqa: S101 - it does not accept
@@ -75,7 +103,7 @@ def deny_scale_up(kind: WorkloadKind, decision: QueueDecision, *, store: Store) 
     )
 
 
-def scale_up_warnings(
+def _waiting_warnings(
     queue: str, request: Request, *, store: Store, settings: AdmissionSettings
 ) -> tuple[str, ...]:
     """For more replicas in a queue that does not schedule."""

@@ -24,7 +24,8 @@ On UPDATE:
 - It is a submission again if the workload comes to another queue, or wants replicas where it wanted none.
 - It comes to another queue only if what it says of itself does. Otherwise what was written down is the queue,
   whatever its namespace or PodGroup says now.
-- More replicas in a queue that does not schedule bring a warning.
+- More replicas are denied in a queue that takes no new work; in one that does not schedule they bring a
+  warning.
 - A workload that is being deleted is admitted as it is, and so is what controllers do to what they made.
 - Users can neither set nor change annotation `sluice.dev/suspended`, the mark of what a drain suspended.
 
@@ -64,7 +65,7 @@ from webhooks.acceptance import (
 from webhooks.json_patch import PatchStep, join_patches
 from webhooks.review import ALLOWED, FORBIDDEN, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
-from webhooks.workloads.scaling import deny_scale_up, scale_up_warnings
+from webhooks.workloads.scaling import answer_growth, deny_scale_up
 from webhooks.workloads.workload_patch import (
     naming_source,
     protect_suspend_mark,
@@ -195,7 +196,7 @@ def _update(
     moved = queue != old_queue
     if moved and (kind.immutable or _has_owner(kind, before)):
         return _deny_move(kind, old_queue, owned=_has_owner(kind, before))
-    admission, warnings = "", _podgroup_warnings(now) if moved else ()
+    accepted: Acceptance | Answer = Answer(warnings=_podgroup_warnings(now) if moved else ())
     if queue and (moved or revived):
         recorded = _new_admission(before, after)
         submission = Submission(queue=queue, kind=kind.resource, recorded_admission=recorded)
@@ -203,13 +204,13 @@ def _update(
         accepted = _accept_update(
             kind, submission, request, store=store, settings=settings, moved=moved, where=where
         )
-        if isinstance(accepted, Answer):
-            return accepted
-        admission, warnings = accepted.admission, accepted.warnings
     elif queue and _replicas(after) > _replicas(before):
-        warnings = scale_up_warnings(queue, request, store=store, settings=settings)
+        accepted = answer_growth(kind, queue, request, store=store, settings=settings, has=_replicas(before))
+    if isinstance(accepted, Answer) and not accepted.allowed:
+        return accepted
+    admission = accepted.admission if isinstance(accepted, Acceptance) else ""
     patch = _update_patch(kind, before, after, now, queue=queue, moved=moved, admission=admission)
-    return Answer(patch=patch, warnings=warnings)
+    return Answer(patch=patch, warnings=accepted.warnings)
 
 
 def _accept_update(

@@ -56,6 +56,7 @@ def test_a_deployments_pod_that_dies_is_replaced_while_closing(sandbox: Sandbox,
     """And keeps the queue from Closed until it is scaled down; from then on it cannot come back."""
     deployed(sandbox, queue)
     closed(sandbox, queue)
+    sandbox.scale("work", 20, refused="replicas beyond the 1 that this Deployment has are new")
     [pod] = sandbox.read_pods()
     sandbox.api.delete(f"{sandbox.pods_path}/{pod}").must()
     until(lambda: sandbox.read_pods().keys() - {pod} and not sandbox.waiting(), "its replacement to be bound")

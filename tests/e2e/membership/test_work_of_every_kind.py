@@ -168,3 +168,16 @@ def test_a_closing_queue_names_the_work_that_keeps_it(sandbox: Sandbox, queue: s
     sandbox.queue_that(
         queue, "name the Deployment", lambda found: kept in condition(found, "Accepting")["message"]
     )
+
+
+def test_a_roll_out_in_a_stopped_queue_says_that_its_pods_wait(sandbox: Sandbox, queue: str) -> None:
+    sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "work", queue)).must()
+    sandbox.make(JOB, work_body(JOB, "job", queue)).must()
+    sandbox.suspend(queue)
+    restarted = sandbox.kubectl("rollout", "restart", "deployment/work")
+    assert restarted.returncode == 0
+    assert f'queue "{queue}" is Suspended' in restarted.stderr
+    [told] = (
+        sandbox.api.patch(f"{JOB.path(sandbox.namespace)}/job", {"spec": {"parallelism": 5}}).must().warnings
+    )
+    assert f'queue "{queue}" is Suspended' in told

@@ -265,7 +265,14 @@ PLACES: dict[str, tuple[bytes, bytes, bytes]] = {
 }
 PATHS = [
     *("/mutate/queues", "/validate/queues", "/mutate/pods", "/validate/pods", "/mutate/workloads"),
-    *("/validate/scales", "/mutate/podgroups", "/validate/binds", "/mutate/namespaces", "/mutate/commands"),
+    *(
+        "/validate/scales",
+        "/validate/rollouts",
+        "/mutate/podgroups",
+        "/validate/binds",
+        "/mutate/namespaces",
+        "/mutate/commands",
+    ),
 ]
 POD = b'{"metadata":{"name":"a","namespace":"team","uid":"c"},"spec":{"containers":[{}]}}'
 EXTENDER: dict[str, tuple[str, bytes, bytes, bytes]] = {

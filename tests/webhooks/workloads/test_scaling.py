@@ -70,7 +70,23 @@ def test_what_had_no_replicas_gets_none_where_its_queue_takes_nothing_new(
 
 
 @SCALING
-@pytest.mark.parametrize(("was", "now"), [(3, 0), (3, 9), (9, 3), (0, 0), (None, None)])
+@REFUSING
+def test_what_has_replicas_gets_no_more_where_its_queue_takes_nothing_new(
+    server: Server, resource: str, name: str
+) -> None:
+    """Autoscalers neither; those that it has are replaced as ever."""
+    server.has(sleeping(resource, name, replicas=3))
+    for more in ({}, {"user": CONTROLLER}):
+        answer = scaled(server, resource, 3, 4, **more)
+        assert (answer.allowed, answer.code) == (False, 403)
+        assert answer.message.startswith(
+            f'spec.replicas: queue "{name}" takes no new work, and replicas beyond the 3 '
+        )
+        assert answer.message.endswith(("kubectl queue open closed", "kubectl edit queue lost"))
+
+
+@SCALING
+@pytest.mark.parametrize(("was", "now"), [(3, 0), (3, 3), (9, 3), (0, 0), (None, None)])
 def test_every_other_scale_is_allowed(
     server: Server, resource: str, was: int | None, now: int | None
 ) -> None:

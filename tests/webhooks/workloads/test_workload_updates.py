@@ -431,9 +431,9 @@ def test_more_replicas_where_the_queue_schedules_bring_no_warning(server: Server
 
 @SCALING
 @pytest.mark.parametrize(
-    ("was", "now", "taken"), [(0, 1, False), (0, None, False), (3, 0, True), (3, 9, True)]
+    ("was", "now", "taken"), [(0, 1, False), (0, None, False), (3, 0, True), (3, 9, False), (9, 3, True)]
 )
-def test_a_queue_that_does_not_accept_refuses_the_first_replicas(
+def test_a_queue_that_does_not_accept_refuses_the_first_replicas_and_more(
     server: Server, resource: str, was: int, now: int | None, taken: bool
 ) -> None:
     held = written(
@@ -444,8 +444,10 @@ def test_a_queue_that_does_not_accept_refuses_the_first_replicas(
         return
     answer = not_updated(server, held, changed(held, replicas=now))
     assert answer.code == 403
+    kind = held["kind"]
+    what = f"replicas beyond the 3 that this {kind} has are" if was else f"a {kind} that had no replicas is"
     assert answer.message == (
-        f'spec.replicas: queue "closed" takes no new work, and a {held["kind"]} that had no replicas is new; '
+        f'spec.replicas: queue "closed" takes no new work, and {what} new; '
         "reopen it with: kubectl queue open closed"
     )
     assert server.store.admissions.queues() == frozenset()

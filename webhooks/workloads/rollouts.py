@@ -1,0 +1,87 @@
+"""The validating webhook for workloads of a queue whose pods are replaced, or that want more at a time.
+
+A change of the pod template replaces pods: the old ones go, and the new ones wait where the queue does not
+schedule. Nothing is denied: `scale` and `rollout undo` are the way back.
+
+=========================================  ===========================================================
+the edit, in a queue that schedules not    the warning
+=========================================  ===========================================================
+another template                           its new pods wait
+the same, with strategy Recreate           and all its pods go first
+the same, where nothing is rolled out      none: it is paused, wants no replicas, or is replaced by hand
+                                           (`OnDelete`)
+a Job's larger `parallelism`               new pods wait
+=========================================  ===========================================================
+
+Controllers read no warnings, so they are not asked about (the matchConditions of the entry).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cluster.cache.store import Store
+from queues.messages import waiting_warning
+from queues.workload_kinds import KINDS, Life, WorkloadKind, find_kind
+from webhooks.review import ALLOWED, Answer, Request, decode_object
+
+RECREATED = "strategy Recreate: all its pods go before the new ones come, which wait"
+_JOBS = KINDS["jobs"]
+
+
+class _Strategy(msgspec.Struct, frozen=True):
+    type: str = ""
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    """`template`: the bytes that the API server writes, the same for the same template."""
+
+    template: msgspec.Raw = msgspec.Raw(b"null")
+    replicas: int | None = None
+    parallelism: int | None = None
+    paused: bool = False
+    strategy: _Strategy = _Strategy()
+    update_strategy: _Strategy = _Strategy()
+
+
+class _Workload(msgspec.Struct, frozen=True):
+    spec: _Spec = _Spec()
+
+
+_workloads = msgspec.json.Decoder(_Workload)
+
+
+def validate(request: Request, *, store: Store) -> Answer:
+    """The answer to the validating webhook on UPDATE."""
+    kind = find_kind(request.resource.group, request.resource.resource)
+    if kind is None:
+        return ALLOWED
+    before = decode_object(request.old_object, _workloads, where="oldObject").spec
+    after = decode_object(request.object, _workloads).spec
+    what = _what_waits(kind, before, after)
+    workload = store.workloads.of_kind[kind.key].by_name(request.namespace, request.name)
+    if not what or workload is None or not workload.queue:
+        return ALLOWED
+    decision = store.decisions.of_queue(workload.queue, namespace=request.namespace)
+    if decision.stop is None or decision.undecided:
+        return ALLOWED
+    recreated = (RECREATED,) if kind is not _JOBS and after.strategy.type == "Recreate" else ()
+    return Answer(warnings=(waiting_warning(decision.stop, what=what), *recreated))
+
+
+def _what_waits(kind: WorkloadKind, before: _Spec, after: _Spec) -> str:
+    if kind is _JOBS:
+        return "new pods wait" if _parallelism(after) > _parallelism(before) else ""
+    if bytes(before.template) == bytes(after.template) or not _is_rolled_out(kind, after):
+        return ""
+    return "its new pods wait"
+
+
+def _is_rolled_out(kind: WorkloadKind, spec: _Spec) -> bool:
+    wants_none = kind.life is Life.WHILE_SCALED and spec.replicas == 0
+    return not (wants_none or spec.paused or spec.update_strategy.type == "OnDelete")
+
+
+def _parallelism(spec: _Spec) -> int:
+    """The API server's default is 1."""
+    return 1 if spec.parallelism is None else spec.parallelism
