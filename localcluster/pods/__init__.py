@@ -22,7 +22,7 @@ Read in this order:
 | `sandbox`       | the namespaces; `init` and `relay` are programs that run in it               |
 | `control_plane` | what differs from a control plane without real nodes                         |
 | `node`          | the configuration and the programs of one node                               |
-| `installation`  | installs the server, as the README says                                      |
+| `installation`  | installs the server, as docs/operating/install.md says                       |
 | `lifecycle`     | starts and stops a cluster with all of the above                             |
 
 | case                                 | what happens                                                       |

@@ -1,4 +1,4 @@
-"""Installs the server as the README says for an existing cluster, with the manifests as they are.
+"""Installs the server as docs/operating/install.md says, with the manifests as they are.
 
 1. `kubectl apply --server-side -k` with the folder of the mode, and the Deployment becomes available.
 2. In mode `extender`, kube-scheduler gets the extender entry, with the Service's address and the authority's
