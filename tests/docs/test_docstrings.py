@@ -85,7 +85,6 @@ class Module:
     def __init__(self, path: Path) -> None:
         self.path = path.relative_to(ROOT)
         source = path.read_text()
-        self.tree = ast.parse(source)
         self.dotted = ".".join(self.path.with_suffix("").parts).removesuffix(".__init__")
         #: Classes with their members, those of `self` too, and with the names of their bases.
         self.members: dict[str, set[str]] = {}
@@ -94,11 +93,11 @@ class Module:
         self.words: set[str] = set()
         #: Imported modules by the name that the file uses.
         self.imports: dict[str, str] = {}
-        self._read()
+        self._read(ast.parse(source))  # not kept: four hundred thousand objects of all files
 
-    def _read(self) -> None:
+    def _read(self, tree: ast.Module) -> None:
         docstrings = set()
-        for node in ast.walk(self.tree):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 docstrings |= self._docstring(node)
             if isinstance(node, ast.ClassDef):
@@ -243,14 +242,6 @@ def api_fields() -> set[str]:
 @cache
 def index() -> Index:
     return Index()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _forget_the_index() -> Iterator[None]:
-    """Four hundred thousand objects: a later test that collects garbage would look at each of them."""
-    yield
-    index.cache_clear()
-    modules.cache_clear()
 
 
 def unknown_names(module: Module) -> Iterator[str]:
