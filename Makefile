@@ -32,8 +32,8 @@ test: .venv/.stamp # the build first, where its progress can be seen; without it
 	-@$(RUN) localcluster build
 	@$(RUN) localcluster.external_tools & $(ROOMY) $(PYTEST) -n 5; code=$$?; wait; exit $$code
 
-test-fast: .venv/.stamp # without the control plane, and without the few files that take long by themselves
-	HYPOTHESIS_PROFILE=fast $(PYTEST) -p no:schemathesis -n auto --maxprocesses 8 -m "not cluster and not slow"
+test-fast: .venv/.stamp # without the control plane and the files that take long; a worker more than cores, for some tests wait
+	HYPOTHESIS_PROFILE=fast $(PYTEST) -p no:schemathesis -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 8 -m "not cluster and not slow"
 
 test-long: .venv/.stamp # what takes long and few changes concern: upgrades, removal, thousands of queues, objects of megabytes
 	@$(RUN) localcluster build && $(RUN) localcluster.external_tools helm

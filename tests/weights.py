@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-#: Seconds, by file: all that take ten or more, and of those without the control plane, five or more.
+#: Seconds, by file: all that take ten or more, and of those without the control plane, two or more.
 SECONDS: Mapping[str, int] = {
     "pods/test_scheduler_mode.py": 120,
     "pods/test_helm_release.py": 130,
@@ -121,11 +121,16 @@ SECONDS: Mapping[str, int] = {
     "e2e/stops/test_many_parked_pods_say_why.py": 5,
     "queues/test_histories.py": 5,
     "server/test_openapi.py": 5,
+    "server/http/test_client_certificates.py": 4,
+    "release/test_slim.py": 3,
+    "localcluster/test_interrupting.py": 2,
+    "server/http/test_unread_responses.py": 2,
+    "server/http/http2/test_http2_session.py": 2,
 }
 #: From here on a file is `slow`.
-SLOW = 5
-#: How far a file may be from what the table says of it.
-FACTOR = 2.5
+SLOW = 2
+#: How far a file may be from what the table says of it, and from how many seconds on that matters.
+FACTOR, MATTERS = 2.5, 5
 
 
 @cache
@@ -148,8 +153,8 @@ def mistaken(measured: Mapping[str, float]) -> list[str]:
     lines = []
     for name, took in sorted(measured.items(), key=lambda item: -item[1]):
         said = SECONDS.get(name, 0)
-        too_long = took > FACTOR * max(said, SLOW)
-        too_short = said > FACTOR * max(took, SLOW)
+        too_long = took > FACTOR * max(said, MATTERS)
+        too_short = said > FACTOR * max(took, MATTERS)
         if too_long or too_short:
             lines.append(f'"{name}": {round(took)},  # the table says {said}')
     return lines
