@@ -1,7 +1,9 @@
 """Whether a pod may start now; if not: for which reason, who stops it, and what lets it go.
 
-Filter, the webhooks of pods, the controller and `kubectl queue why` ask this one function. What they make of
-the answer is in the last two columns.
+Filter, the webhooks of pods and the controller ask this one function, through `cluster.cache.decisions`,
+which gathers the values. `kubectl queue why` asks it of what its user may read: policies it does not read, so
+that a policy lacks an action is told by kube-scheduler's own words. What is made of the answer is in the last
+two columns.
 
 Invariants
 - It is a function of values: each replica gives the same answer to the same values, at any time.
@@ -25,11 +27,14 @@ reason            holds while                          who stops it (`cause`)   
                   for it                               policy, or the job
 ================  ===================================  ========================  =============  ============
 
-"The gate stays": a new pod gets our gate, the gate is not taken off, and the guard denies a bind. A policy
-alone does neither: it says who is scheduled next, and stops nobody.
+"The gate stays": a new pod gets our gate, the gate is not taken off, and the guard denies a bind where it is
+on. A policy alone does neither: it says who is scheduled next, and stops nobody.
 
 To add a reason: its row above, `StartReason`, its cause and its text (`queues.messages`, the parser beside it
-too), an argument of `start_decision`, and what gathers its value (`cluster.cache.decisions`).
+too), an argument of `start_decision`, and what gathers its value (`Decisions.by_queue`). Where it keeps the
+gate: the namespaces in which the guard is on for it (`controller.stops.bind_guard`), and who has its pods
+looked at when it ends (`controller.pods.ungating`, `cluster.cache.refused_members`). For `why`:
+`queues.why.explain`.
 """
 
 from __future__ import annotations

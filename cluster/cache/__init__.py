@@ -1,8 +1,15 @@
 """The cache of the cluster.
 
-Read `store` first: it holds the other parts, answers questions that need several of them, and passes
-`changes` to its listeners. There is one module for each kind: `queues` (with the snapshot of their
-decisions), `members` (pods), `podgroups`, `workloads`, `commands`. `pod_requests` and `trimming` say what is
-stored of an object. `unreadable_objects` has those that cannot be read in full. `watch_progress` says up to
-which version each kind is known and makes it catch up, with `marker_pods`.
+Read `store` first: it holds the other parts, and passes `changes` to its listeners.
+
+- One module for each kind: `queues` (with the snapshot of their decisions), `members` (pods), `podgroups`,
+  `workloads`, `commands`, `namespaces`, `scheduling_policies`, `system_pods`, `missing_owners`.
+- One for each question that several kinds answer: `memberships` (which queue is this in?), `decisions` (may
+  it start?), `pod_policies` (which scheduling policy counts?), `live_members` (what does a close wait for?),
+  `settling_binds` (which passes may still become binds, and which may a lost replica have given?),
+  `refused_members` (what may let a refused pod go?), `queue_shares` (what may be taken from whom?).
+- What is stored of an object: `pod_requests`, `trimming`; `unreadable_objects` has those that cannot be read
+  in full. `label_changes`: the labels of members that somebody changed.
+- How new all that is: `watch_progress` says up to which version each kind is known and makes it catch up,
+  with `marker_pods`; `own_writes` has the versions of our own writes.
 """

@@ -19,7 +19,7 @@ from cluster.cache.queues import NamespaceDecisions, QueueCache
 from cluster.objects import Pod
 from queues.causes import MissingAction
 from queues.snapshot import QueueDecision
-from queues.start_decision import MAY_START, StartDecision, start_decision
+from queues.start_decision import StartDecision, start_decision
 
 
 class Decisions:
@@ -69,9 +69,12 @@ class Decisions:
 
         `queue`: None while the PodGroup `podgroup` does not exist. `missing`: what the pod's policy lacks.
         """
-        if queue is None:
-            return start_decision(None, podgroup=podgroup)
-        decision = self.of_queue(queue, namespace=namespace)
-        if decision.schedules and missing is None:  # as a rule
-            return MAY_START
-        return start_decision(decision, missing=missing, text=self._queues.refusal_text(decision))
+        decision = self.of_queue(queue, namespace=namespace) if queue is not None else None
+        return self.by_queue(decision, podgroup=podgroup, missing=missing)
+
+    def by_queue(
+        self, decision: QueueDecision | None, *, podgroup: str = "", missing: MissingAction | None = None
+    ) -> StartDecision:
+        """The same where the decision of the queue for the namespace is known. The one place that asks."""
+        text = "" if decision is None or decision.schedules else self._queues.refusal_text(decision)
+        return start_decision(decision, podgroup=podgroup, missing=missing, text=text)

@@ -7,7 +7,7 @@
 | another queue lends what victims may be taken from | all |
 | a PodGroup names another policy | those of the PodGroup |
 
-Threads: those of the reflectors, and the leader's for reports. Nothing is stored here.
+Threads: those of the reflectors, and the controller's for reports. Only the number of these is written.
 """
 
 from __future__ import annotations

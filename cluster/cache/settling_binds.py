@@ -3,7 +3,7 @@
 A pass is open from the answer that lets a pod go until its bind is stored, or can no longer be. A stop is not
 acknowledged while one of its queue is open.
 
-Threads: any; no lock, no I/O.
+Threads: any; no I/O. The passes have a lock, which is held for moments (`cluster.inflight.binds`).
 """
 
 from __future__ import annotations

@@ -4,9 +4,11 @@ Invariants
 - Readers, request handlers above all, take no lock: `snapshot` is replaced by one assignment and never
   changed; other questions are single look-ups in dicts.
 - Each kind has one writer: the thread of its reflector. Commands alone have two, and a lock: the controller
-  removes those that it has deleted (`cluster.cache.commands`). Some changes touch several kinds, as when a
-  PodGroup or a namespace gives pods their queue. Then the pods are listed again, or the controller acts; no
-  thread writes what belongs to another one.
+  removes those that it has deleted (`cluster.cache.commands`). What requests leave behind (passes,
+  admissions, questions asked early) has owners and locks of its own (`cluster.inflight`,
+  `cluster.cache.namespaces`). Some changes touch several kinds, as when a PodGroup or a namespace gives pods
+  their queue. Then the pods are listed again, or the controller acts; no thread writes what belongs to
+  another one.
 - `synced` is True only while every kind has been listed and is being watched.
 - An object older than the stored one is dropped.
 
@@ -65,9 +67,6 @@ from queues.membership import Membership, MembershipSettings
 from queues.messages import has_retry_mark
 from queues.policies.policy_set import PolicySet
 from queues.snapshot import QueueSnapshot
-
-#: Writes of ours that are remembered. A Lease is renewed every second or two; a pod event arrives sooner.
-MAX_WRITES = 64
 
 Listener = Callable[[str, Change], None]
 

@@ -6,6 +6,7 @@
 - `pod_conditions`: writes on each gated pod why it waits.
 - `ungating`: removes our gate, and makes kube-scheduler retry pods that filter refused, once their queue
   schedules.
+- `refused_pods`: has the pods that filter refused retried after a resume; `retry_event` by one event for all.
 - `retry`: makes kube-scheduler retry pods whose preemption was denied, and pods whose last filter answer has
   an unknown outcome.
 - `recreation`: deletes pods that filter refuses, where their queue says so and their controllers create them

@@ -31,7 +31,7 @@ from controller.context import (
 )
 from queues.causes import Cause, CauseKind
 from queues.snapshot import QueueDecision
-from queues.start_decision import StartDecision, start_decision
+from queues.start_decision import StartDecision
 
 EVENT_REASONS = {
     CauseKind.SUSPENDED: "QueueSuspended",
@@ -80,7 +80,7 @@ class PodConditions:
             own = decision
             if decision is not None and decision.restricted:
                 own = self._context.store.decisions.of_queue(queue, namespace=member.namespace)
-            start = start_decision(own, podgroup=member.podgroup)
+            start = self._context.store.decisions.by_queue(own, podgroup=member.podgroup)
             is_told = own is not None and self._record_on_owner(member, own, start)
             if not member.gated:
                 return

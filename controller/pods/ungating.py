@@ -51,7 +51,8 @@ from controller.context import (
     pod_path,
     pod_subject,
 )
-from controller.pods.retry_event import RefusedPods, RetryEvents
+from controller.pods.refused_pods import RefusedPods
+from controller.pods.retry_event import RetryEvents
 from queues import well_known
 from queues.causes import StartReason
 from queues.membership import label_value

@@ -190,3 +190,24 @@ def _touch(one: str, other: str) -> bool:
 
 def test_there_are_four_flows() -> None:
     assert len(FLOWS) == 4
+
+
+@pytest.mark.parametrize(
+    "package", ["queues", "queues/admission", "cluster/cache", "controller/pods", "webhooks/workloads"]
+)
+def test_a_room_says_in_its_docstring_what_each_of_its_modules_is_for(package: str) -> None:
+    """The rooms that a newcomer has to choose a module in."""
+    told = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text())) or ""
+    modules = {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__"}
+    assert sorted(name for name in modules if f"`{name}`" not in told) == []
+
+
+def test_one_place_gathers_what_decides_whether_a_pod_may_start() -> None:
+    """Another one would not hear of a new reason. `why` has to go by what its user may read."""
+    asking = {
+        str(path.relative_to(ROOT))
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        if re.search(r"\bstart_decision\(", path.read_text())
+    }
+    assert asking == {"queues/start_decision.py", "cluster/cache/decisions.py", "queues/why/explain.py"}

@@ -33,7 +33,6 @@ from queues import well_known
 from queues.causes import no_podgroup
 from queues.membership import Membership, submitted_pod_membership, valid_name
 from queues.messages import truncate_warning, waiting_warning
-from queues.start_decision import start_decision
 from webhooks.acceptance import Submission, accept, deny_bad_name, deny_unknown_namespace
 from webhooks.json_patch import PatchStep, join_patches
 from webhooks.pods.pod_patch import (
@@ -98,7 +97,7 @@ def _accept(
     if membership is None:
         return _accept_without_queue(pod, request, store=store)
     if membership.queue is None:
-        return _accept_without_podgroup(pod, membership.podgroup)
+        return _accept_without_podgroup(pod, membership.podgroup, store=store)
     if not valid_name(membership.queue):
         return deny_bad_name(membership.queue, where=membership.source)
     return _accept_member(pod, membership, membership.queue, request, store=store, settings=settings)
@@ -123,7 +122,7 @@ def _accept_member(
     accepted = accept(submission, request, store=store, settings=settings)
     if isinstance(accepted, Answer):
         return accepted
-    start = start_decision(accepted.decision)
+    start = store.decisions.by_queue(accepted.decision)
     if not start.keeps_gate:
         return _Admission(member=True, queue=accepted.queue, admission=accepted.admission)
     if pod.spec.node_name:
@@ -153,9 +152,9 @@ def _accept_without_queue(pod: Pod, request: Request, *, store: Store) -> _Admis
     return _Admission(member=False)
 
 
-def _accept_without_podgroup(pod: Pod, podgroup: str) -> _Admission | Answer:
+def _accept_without_podgroup(pod: Pod, podgroup: str, *, store: Store) -> _Admission | Answer:
     if pod.spec.node_name:
-        return _deny_node_name(start_decision(None, podgroup=podgroup).text)
+        return _deny_node_name(store.decisions.by_queue(None, podgroup=podgroup).text)
     warning = truncate_warning(waiting_warning(no_podgroup(podgroup)))
     return _Admission(member=True, gated=True, warnings=(warning,))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.cache.store import MAX_WRITES
+from cluster.cache.own_writes import MAX_WRITES
 from cluster.coordination.replica_report import (
     list_open_passes,
     stopped_queues_with_binds,

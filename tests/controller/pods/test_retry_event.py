@@ -11,7 +11,8 @@ import pytest
 from cluster.api.client import Client
 from cluster.cache.changes import QueueChange
 from cluster.write_queue import Key, WriteQueue
-from controller.pods.retry_event import FEW, LONGEST_SECONDS, NO_NODE, STALL_SECONDS, RetryEvents
+from controller.pods.refused_pods import FEW, LONGEST_SECONDS, STALL_SECONDS
+from controller.pods.retry_event import NO_NODE, RetryEvents
 from controller.pods.ungating import Ungating
 from controller.workqueue import WorkQueue
 from tests.support.controller.contexts import context_with
