@@ -67,7 +67,7 @@ class Memberships:
             annotations=pod.metadata.annotations or {},
             scheduler=pod.spec.scheduler_name,
             namespace_queue=names(where),
-            managed=bool(self.is_managed(where)),
+            managed=self.settings.managed_namespaces is None or bool(self.is_managed(where)),
         )
 
     def queue_of_label(self, label: str) -> str:

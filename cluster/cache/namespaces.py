@@ -55,8 +55,10 @@ class Namespaces:
     def queue_for_submission(self, name: str) -> str:
         """Return the queue that it names for what is submitted to it now; empty if none, or if unknown."""
         namespace = self.objects.get(name)
-        edited = self.pending.queue_after(name, namespace.metadata.version) if namespace else None
-        return self.queue_of(name) if edited is None else edited
+        if namespace is None:
+            return self.pending.queue_of(name)
+        edited = self.pending.queue_after(name, namespace.metadata.version)
+        return namespace.metadata.annotation(VOLCANO_ANNOTATION) if edited is None else edited
 
     def labels_of(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of a namespace; None if they are not known."""
