@@ -1,7 +1,7 @@
 """The mutating webhook for Queues, on CREATE and UPDATE: defaults and history.
 
 - `status.state` of a new queue, which the API server drops, becomes `spec.state` where that is absent. So
-  `vcctl queue create -S Closed` creates a closed queue.
+  `vcctl queue create -S Closed` creates a closed queue. A word that is no state is refused.
 - `SchedulerPolicy` is copied to `schedulerPolicy`.
 - A change of state or stopPolicy removes the `resumeAt` and the `reason` of the stop before, unless the
   request sets them (`queues.admission.queue_edits`).
@@ -30,7 +30,7 @@ from queues.admission.stop_edits import consequences
 from queues.admission.tree_edits import released_pods
 from queues.apimachinery.conversion import Converter
 from queues.queue import ROOT, Queue
-from queues.states import Desired, StopPolicy
+from queues.states import Desired, State, StopPolicy
 from queues.status.changes import (
     HISTORY_LIMIT,
     Change,
@@ -49,7 +49,15 @@ from webhooks.queues.requested_fields import requested_fields
 from webhooks.review import Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
-_CLOSED_WORDS = {"Closed": "Closed", "Closing": "Closed", "Suspended": "Suspended"}
+#: What a new queue is to be, by the `status.state` that it comes with. That of a queue that is created again
+#: from a copy can be any; Unknown came from its chain, and it wanted to be Open.
+_DESIRED_BY_STATE = {
+    State.OPEN: Desired.OPEN,
+    State.CLOSED: Desired.CLOSED,
+    State.CLOSING: Desired.CLOSED,
+    State.SUSPENDED: Desired.SUSPENDED,
+    State.UNKNOWN: Desired.OPEN,
+}
 #: Other false values are of a wrong type; the validating webhook refuses them.
 _ABSENT = (None, "")
 #: What the controller has carried out. No other user writes or removes it, by a replace for example.
@@ -62,8 +70,8 @@ _queue = Converter[QueueObject](QueueObject)
 def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
     submitted = decode_object(request.object, submitted_queue_decoder)
-    steps, spec = _spec_steps(submitted, creating=request.operation == "CREATE")
     try:
+        steps, spec = _spec_steps(submitted, creating=request.operation == "CREATE")
         after = _value(submitted.metadata, spec)
     except Unreadable as exc:
         return deny(str(exc), code=422)
@@ -112,11 +120,11 @@ def _released(was: Queue, wanted: Queue, *, store: Store) -> int:
 
 
 def _spec_steps(queue: SubmittedQueue, *, creating: bool) -> tuple[list[PatchStep], dict[str, Any]]:
-    """The steps for what is missing or misspelt in `spec`, and the spec as it will be."""
-    submitted, status = queue.spec or {}, queue.status or {}
+    """The steps for what is missing or misspelt in `spec`, and the spec then. Raises `Unreadable`."""
+    submitted = queue.spec or {}
     wanted: dict[str, Any] = {}
     if creating and submitted.get("state") is None:
-        wanted["state"] = _CLOSED_WORDS.get(str(status.get("state")), "Open")
+        wanted["state"] = _requested_state((queue.status or {}).get("state"))
     if queue.metadata.name != ROOT and submitted.get("parent") in _ABSENT:
         wanted["parent"] = ROOT
     other = submitted.get("SchedulerPolicy")
@@ -126,6 +134,16 @@ def _spec_steps(queue: SubmittedQueue, *, creating: bool) -> tuple[list[PatchSte
     if not submitted:
         return [{"op": "add", "path": "/spec", "value": spec}], spec
     return [{"op": "add", "path": f"/spec/{key}", "value": value} for key, value in wanted.items()], spec
+
+
+def _requested_state(state: object) -> str:
+    """The `spec.state` for the `status.state` of a new queue. Raises `Unreadable` for what is no state."""
+    if state in _ABSENT:
+        return Desired.OPEN.value
+    if not isinstance(state, str) or state not in {known.value for known in State}:
+        shown = quoted(str(state), limit=80)
+        raise Unreadable(f"status.state: {shown} is not known; use one of {', '.join(Desired)}")
+    return _DESIRED_BY_STATE[State(state)].value
 
 
 def _policy_steps(after: dict[str, Any], before: dict[str, Any]) -> list[PatchStep]:

@@ -177,6 +177,17 @@ def test_a_command_for_a_queue_that_was_made_again_is_dropped(sandbox: Sandbox, 
     assert sandbox.read_queue(queue)["spec"]["state"] == "Open"
 
 
+@pytest.mark.parametrize("target", [{}, {"uid": ""}], ids=["absent", "empty"])
+def test_a_command_needs_no_uid(sandbox: Sandbox, queue: str, target: Object) -> None:
+    """A file that is kept for later knows none. Volcano's definition takes an empty one alone."""
+    body = sandbox.command_for(queue, "SuspendQueue")
+    del body["target"]["uid"]
+    body["target"] |= target
+    sandbox.api.create(sandbox.commands_path, body).must(201)
+    carried_out(sandbox)
+    assert sandbox.read_queue(queue)["spec"]["state"] == "Suspended"
+
+
 def test_a_command_is_recorded_and_then_deleted(sandbox: Sandbox, queue: str) -> None:
     """The write that acts also records the Command and its author."""
     made = sandbox.command(queue, "SuspendQueue").must(201).body

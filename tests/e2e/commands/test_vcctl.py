@@ -102,6 +102,14 @@ def test_create_closed_makes_a_closed_queue(sandbox: Sandbox, run: Run) -> None:
     sandbox.pod("late", name).must_refuse(f'queue "{name}" is Closed')
 
 
+def test_create_in_a_state_that_is_none_is_refused(sandbox: Sandbox, run: Run) -> None:
+    """It prints why, with the words that there are, and makes no queue."""
+    name = sandbox.named("made")
+    said = run("create", "-n", name, "-S", "wrong", refused=True).stdout
+    assert 'status.state: "wrong" is not known; use one of Open, Suspended, Closed' in said
+    assert name not in sandbox.wishes()
+
+
 def test_create_of_a_queue_that_is_there_is_refused(sandbox: Sandbox, run: Run, queue: str) -> None:
     """And nothing of it changes."""
     assert "already exists" in run("create", "-n", queue, "-w", "9", refused=True).stdout
