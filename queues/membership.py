@@ -84,6 +84,8 @@ class MembershipSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     `calling_schedulers`: schedulers that call the extender for each of their pods (`queues.mode`).
     `managed_namespaces`: the namespaces that are ours at all; None: every one.
+    `binding_namespaces`: whether a namespace without a word of its own is bound to the queue that it names
+    (`queues.namespace_binding`).
     """
 
     owned_schedulers: frozenset[str] = frozenset({"volcano"})
@@ -91,6 +93,7 @@ class MembershipSettings(msgspec.Struct, frozen=True, kw_only=True):
     kueue: bool = False
     exempt_namespaces: frozenset[str] = frozenset({"kube-system", "sluice-system"})
     managed_namespaces: NamespaceSelector | None = None
+    binding_namespaces: bool = False
 
 
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):

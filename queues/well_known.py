@@ -16,6 +16,7 @@ in their spec, and get the label alone). Templates are those workloads' pod temp
 | `sluice.dev/suspended`      | workloads  | controller | annotation: a drain, or a stop, suspended it   |
 | `sluice.dev/guard`          | namespaces | controller | label: binds here meet the guard               |
 | `sluice.dev/member-namespace` | namespaces | webhook  | label: the namespace names a queue             |
+| `sluice.dev/binding`        | namespaces | users      | annotation: whether its queue binds it         |
 | `sluice.dev/author`         | commands   | webhook    | annotation: who created it                     |
 | `sluice.dev/changes`        | queues     | webhook    | annotation: the last changes, as JSON          |
 | `sluice.dev/on-behalf-of`   | queues     | controller | annotation, never stored: for whom it writes   |
@@ -38,6 +39,7 @@ RETRIED_FOR = "sluice.dev/woken"
 SUSPENDED = "sluice.dev/suspended"
 GUARD = "sluice.dev/guard"
 MEMBER_NAMESPACE = "sluice.dev/member-namespace"
+BINDING = "sluice.dev/binding"
 #: On the server's own namespace: changed to cause an event on the watch of namespaces.
 WATCH_MARKER = "sluice.dev/watch-marker"
 AUTHOR = "sluice.dev/author"

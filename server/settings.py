@@ -114,6 +114,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     policies_name: str = "volcano-scheduler-configmap"
     kueue_label: bool = False
     managed_namespaces: str = ""
+    binding_namespaces: bool = False
     depth_limit: int = 5
     writers: int = 4
     request_timeout: int = 60
@@ -211,6 +212,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             kueue=self.kueue_label,
             exempt_namespaces=frozenset({"kube-system", self.namespace}),
             managed_namespaces=read_selector(self.managed_namespaces),
+            binding_namespaces=self.binding_namespaces,
         )
 
     @property
@@ -286,6 +288,7 @@ _HELP: Mapping[str, str] = {
     "policies_name": "the name of that ConfigMap",
     "kueue_label": "whether label kueue.x-k8s.io/queue-name names a queue",
     "managed_namespaces": "labels of the namespaces that are ours at all, as in the webhooks; empty: all",
+    "binding_namespaces": "whether a namespace that names a queue allows no other but those below it",
     "depth_limit": "levels of queues below root",
     "writers": "threads that write to the API server, besides those of statuses, the guard and drains",
     "request_timeout": "the API server's own --request-timeout, in seconds",

@@ -61,6 +61,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/plugin/test_why_on_a_cluster.py": 40,
     "e2e/membership/test_namespace_selectors.py": 40,
     "e2e/membership/test_managed_namespaces.py": 20,
+    "e2e/membership/test_binding_namespaces.py": 20,
     "e2e/stops/test_kueue_cases.py": 40,
     "e2e/closing/test_closed_means_empty.py": 35,
     "e2e/drain/test_draining_more.py": 35,

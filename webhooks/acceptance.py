@@ -10,6 +10,9 @@ Invariants
   accepted are admitted, and wait. They do not keep the queue from Closed, so they are not recorded.
 - A namespace may be so new that its labels are not known yet. Whatever the queue accepts is admitted from it,
   and waits until the labels are known: one file may hold a namespace and what goes into it.
+- A namespace that is bound to its queue brings nothing new to a queue that is not below that
+  (`queues.namespace_binding`). Only what controllers make for stored workloads counts as work of before: a
+  PodGroup would let its user bring pods for ever.
 - Only users that run controllers (`AdmissionSettings.controller_users`) create what has an owner. An owner
   reference that another user writes makes nothing accepted work.
 """
@@ -29,6 +32,7 @@ from queues.admission.accepted_work import Owner, is_accepted_work
 from queues.apimachinery.timestamps import parse_timestamp
 from queues.membership import name_fault
 from queues.messages import NAME_RULE, refusal_text
+from queues.namespace_binding import binding_refusal, may_name
 from queues.snapshot import QueueDecision
 from queues.states import State
 from queues.status.conditions import ACCEPTING
@@ -74,6 +78,12 @@ def accept(
     """The queue's acceptance, or the denial. An acceptance is recorded as an open admission."""
     if not request.dry_run:
         store.admissions.record(request.uid, submission.queue)
+    refusal = deny_unbound(submission.queue, request, store=store)
+    if refusal is not None:
+        workload = msgspec.structs.replace(submission, podgroup="")
+        if not _is_accepted_work(workload, request, store=store, settings=settings):
+            store.admissions.withdraw(request.uid)
+            return refusal
     decision = store.decisions.of_queue(submission.queue, namespace=request.namespace)
     if not (decision.selected or decision.undecided):
         store.admissions.withdraw(request.uid)
@@ -108,6 +118,23 @@ def refusal_message(decision: QueueDecision, *, kind: str, store: Store) -> str:
 def deny_bad_name(queue: str, *, where: str) -> Answer:
     shown = quoted(queue, limit=80)
     return deny(f"{where}: {shown} is not a queue name: {name_fault(queue)}; {NAME_RULE}", code=422)
+
+
+def deny_unbound(queue: str, request: Request, *, store: Store, what: str = "") -> Answer | None:
+    """The denial of what is new in a queue that its namespace may not name; None where it may.
+
+    `what`: how the message begins.
+    """
+    bound_to = store.namespaces.bound_to(request.namespace)
+    if bound_to is None:
+        return deny_unknown_namespace(request)
+    if not bound_to or may_name(queue, bound_to=bound_to, tree=store.snapshot.tree):
+        return None
+    if queue == store.namespaces.queue_of(
+        request.namespace
+    ):  # it names none; an edit of the namespace is new
+        return None
+    return deny(what + binding_refusal(queue, bound_to=bound_to, namespace=request.namespace))
 
 
 def deny_unknown_namespace(request: Request) -> Answer:

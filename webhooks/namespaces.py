@@ -12,6 +12,9 @@ removed with the annotation.
 | does not select the namespace              | denied, by the labels that the namespace has afterwards |
 | has a name that no queue can have          | denied                                                  |
 | any, and the namespace is not managed      | the label, and a warning: it has no effect              |
+| any, and the namespace comes to be bound   | a warning: pods of other queues stay                    |
+
+Annotation `sluice.dev/binding` (`queues.namespace_binding`) is refused where it is neither true nor false.
 
 A namespace whose labels change later keeps its annotation: what it submits is answered by itself.
 
@@ -35,6 +38,7 @@ from queues.causes import CauseKind
 from queues.managed_namespaces import manages, no_effect_warning, remaining_warnings
 from queues.membership import VOLCANO_ANNOTATION, valid_name
 from queues.messages import truncate_warning, waiting_warning
+from queues.namespace_binding import annotation_fault, binds, no_queue_warning, staying_warning
 from queues.namespace_selectors import NAME_LABEL
 from queues.snapshot import decision_for_namespace
 from webhooks.acceptance import deny_bad_name
@@ -51,18 +55,26 @@ def mutate(request: Request, *, store: Store) -> Answer:
     queue = meta.annotation(VOLCANO_ANNOTATION)
     if queue and not valid_name(queue):
         return deny_bad_name(queue, where=_ANNOTATION)
+    fault = annotation_fault(meta.annotation(well_known.BINDING))
+    if fault:
+        return deny(fault, code=422)
     names_queue = bool(queue) and meta.name not in store.membership_settings.exempt_namespaces
     wanted = {well_known.MEMBER_NAMESPACE: "true" if names_queue else None}
     patch = tuple(patch_map("/metadata/labels", meta.labels, wanted))
     labels = {NAME_LABEL: meta.name, **(meta.labels or {})}
     if not names_queue:
         _record(request, meta, "", labels, store=store)
-        return Answer(patch=patch)
+        has_no_effect = binds(meta.annotation(well_known.BINDING), setting=False)
+        return Answer(patch=patch, warnings=(no_queue_warning(),) if has_no_effect else ())
     refusal = _refusal(request, meta, labels, store=store)
     if refusal:
         return deny(refusal)
     _record(request, meta, queue, labels, store=store)
-    return Answer(patch=patch, warnings=_warnings(request, meta, labels, store=store))
+    warnings = (
+        *_warnings(request, meta, labels, store=store),
+        *_binding_warnings(request, meta, store=store),
+    )
+    return Answer(patch=patch, warnings=warnings)
 
 
 def _record(request: Request, meta: Metadata, queue: str, labels: Mapping[str, str], *, store: Store) -> None:
@@ -70,7 +82,13 @@ def _record(request: Request, meta: Metadata, queue: str, labels: Mapping[str, s
     if request.dry_run:
         return
     before = _before(request)
-    store.namespaces.pending.record(meta.name, queue, labels, base=before.version if before else 0)
+    store.namespaces.pending.record(
+        meta.name,
+        queue,
+        labels,
+        base=before.version if before else 0,
+        binding=meta.annotation(well_known.BINDING),
+    )
 
 
 def _before(request: Request) -> Metadata | None:
@@ -115,6 +133,25 @@ def _warnings(
     if stop is None or stop.kind is not CauseKind.NOT_FOUND:
         return ()
     return (waiting_warning(stop, what="pods of this namespace wait"),)
+
+
+def _binding_warnings(request: Request, meta: Metadata, *, store: Store) -> tuple[str, ...]:
+    """For a namespace that comes to be bound, or bound to another queue."""
+    before, bound_to = _before(request), _bound_to(meta, store=store)
+    if not bound_to or meta.deletion_timestamp is not None:
+        return ()
+    if before is not None and _bound_to(before, store=store) == bound_to:
+        return ()
+    pods = store.live_members.pods_in(meta.name)
+    warning = staying_warning(pods, bound_to=bound_to, tree=store.snapshot.tree)
+    return (truncate_warning(warning),) if warning else ()
+
+
+def _bound_to(meta: Metadata, *, store: Store) -> str:
+    """The queue that a namespace with these annotations is bound to; "" for none."""
+    setting = store.membership_settings.binding_namespaces
+    is_bound = binds(meta.annotation(well_known.BINDING), setting=setting)
+    return meta.annotation(VOLCANO_ANNOTATION) if is_bound else ""
 
 
 def _comes_to_name_it(request: Request, meta: Metadata) -> bool:

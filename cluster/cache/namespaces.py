@@ -19,6 +19,8 @@ from types import MappingProxyType
 from cluster.inflight.queue_edits import PendingNamespaces
 from cluster.objects import Namespace
 from queues.membership import VOLCANO_ANNOTATION
+from queues.namespace_binding import binds
+from queues.well_known import BINDING
 
 #: Namespaces that have objects and that the watch has not brought. Beyond, all members are judged again.
 MAX_EARLY_NAMESPACES = 10_000
@@ -36,8 +38,13 @@ class Namespaces:
         exempt: Container[str],
         clock: Callable[[], float],
         relist_members: Callable[[], object],
+        binding: bool = False,
     ) -> None:
-        """`exempt`: never hold members. `relist_members`: has all members judged again; returns at once."""
+        """`exempt`: never hold members. `relist_members`: has all members judged again; returns at once.
+
+        `binding`: the setting `binding_namespaces`.
+        """
+        self._binding = binding
         self._exempt = exempt
         self._relist_members = relist_members
         self.objects: dict[str, Namespace] = {}
@@ -59,6 +66,20 @@ class Namespaces:
             return self.pending.queue_of(name)
         edited = self.pending.queue_after(name, namespace.metadata.version)
         return namespace.metadata.annotation(VOLCANO_ANNOTATION) if edited is None else edited
+
+    def bound_to(self, name: str) -> str | None:
+        """Return the queue that binds what is submitted to it now (`queues.namespace_binding`); empty if none
+        does, None if that is not known.
+        """
+        namespace = self.objects.get(name)
+        version = namespace.metadata.version if namespace is not None else 0
+        edited = self.pending.binding_after(name, version)
+        if edited is not None and edited[0] and binds(edited[1], setting=self._binding):
+            return edited[0]
+        if namespace is None:
+            return None if self._binding and edited is None and name not in self._exempt else ""
+        annotation = namespace.metadata.annotation
+        return annotation(VOLCANO_ANNOTATION) if binds(annotation(BINDING), setting=self._binding) else ""
 
     def labels_of(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of a namespace; None if they are not known."""

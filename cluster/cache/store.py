@@ -117,6 +117,7 @@ class Store:
             exempt=membership_settings.exempt_namespaces,
             clock=clock.monotonic,
             relist_members=self.member_relists.fire,
+            binding=membership_settings.binding_namespaces,
         )
         self.unreadable = UnreadableObjects()
         self.system_pods = SystemPods(on_known=self._retry_refused_members)

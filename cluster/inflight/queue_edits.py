@@ -93,11 +93,15 @@ class PendingQueueEdits:
 
 
 class _PendingNamespace(msgspec.Struct, frozen=True):
-    """`base`: the version that was edited; 0 for a new namespace. `at`: monotonic seconds."""
+    """`base`: the version that was edited; 0 for a new namespace. `at`: monotonic seconds.
+
+    `binding`: the value of its annotation `sluice.dev/binding`.
+    """
 
     queue: str
     base: int
     labels: Mapping[str, str]
+    binding: str
     at: float
 
 
@@ -109,11 +113,17 @@ class PendingNamespaces:
         self._pending: dict[str, _PendingNamespace] = {}
 
     def record(
-        self, namespace: str, queue: str, labels: Mapping[str, str] = NO_LABELS, *, base: int = 0
+        self,
+        namespace: str,
+        queue: str,
+        labels: Mapping[str, str] = NO_LABELS,
+        *,
+        base: int = 0,
+        binding: str = "",
     ) -> None:
         """Record that a namespace is about to be stored that names this queue, or none. `base`: over what."""
         self._pending.pop(namespace, None)
-        self._pending[namespace] = _PendingNamespace(queue, base, labels, self._clock())
+        self._pending[namespace] = _PendingNamespace(queue, base, labels, binding, self._clock())
         while len(self._pending) > REMEMBERED_NAMESPACES:
             self._pending.pop(next(iter(self._pending)), None)
 
@@ -128,6 +138,11 @@ class PendingNamespaces:
         """
         known = self._known(namespace)
         return known.queue if known is not None and known.base >= stored else None
+
+    def binding_after(self, namespace: str, stored: int) -> tuple[str, str] | None:
+        """Return the queue that it names then, as `queue_after` does, with its `sluice.dev/binding`."""
+        known = self._known(namespace)
+        return (known.queue, known.binding) if known is not None and known.base >= stored else None
 
     def labels_of(self, namespace: str) -> Mapping[str, str] | None:
         """Return the labels of the namespace; None if unknown."""

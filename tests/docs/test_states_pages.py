@@ -16,7 +16,7 @@ from cluster.objects import QueueStatus, StopStatus
 from controller.events import DRAIN_EVENTS
 from controller.pods.pod_conditions import EVENT_REASONS
 from controller.stops.resume_at import AUTHOR
-from queues import namespace_access, well_known
+from queues import namespace_access, namespace_binding, well_known
 from queues.causes import Cause, CauseKind
 from queues.drain.progress import DRAINED
 from queues.messages import remedy_command
@@ -233,6 +233,12 @@ def test_each_field_whose_changes_are_kept_is_named() -> None:
     assert re.findall(r"\w+", what.partition(" is ")[0].replace(" or ", " ")) == fields
     assert f"the last {changes.HISTORY_LIMIT}, " in where
     assert f"`{AUTHOR}`" in PAGE
+
+
+def test_the_tables_of_bound_namespaces_are_the_rules() -> None:
+    """Word for word; `tests/webhooks/test_binding_namespaces.py` holds each row."""
+    page = text_of("operating/keep-users-apart.md")
+    assert tables_of(page, "Bind a namespace to its queue") == read(namespace_binding.__doc__ or "")
 
 
 def test_the_table_of_namespaces_is_the_rules() -> None:

@@ -58,6 +58,7 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
     "controller_users": [("a*,b", ("a*", "b")), ("system:c", ("system:c",)), ("", ())],
     "scheduler_users": [("a,b", ("a", "b")), ("system:c", ("system:c",)), ("", ())],
     "kueue_label": [("true", True), ("TRUE", True), ("True", True)],
+    "binding_namespaces": [("true", True), ("TRUE", True), ("True", True)],
     "managed_namespaces": [
         ("a=b", "a=b"),
         ('{"matchLabels": {"a": "b"}}', '{"matchLabels": {"a": "b"}}'),
@@ -180,6 +181,7 @@ BAD: dict[str, list[str]] = {
     ],
     "managed_namespaces": ["a", "a=b,a=c", "{", "{}", "sluice.dev/guard=x"],
     "kueue_label": ["", "yes", "1", "truee"],
+    "binding_namespaces": ["", "yes", "1", "truee"],
     "depth_limit": ["", "0", "101", "-1", "1.5", "x", "\u00b2", "9" * 5000],
     "writers": ["", "0", "65", "-1", "four", "\u00b2", "9" * 5000],
     "request_timeout": ["", "4", "3601", "-60", "1m", "60s"],

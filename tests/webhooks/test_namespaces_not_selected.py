@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http.asking import Said, Server
+from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     GROUP,
     NAMED,
@@ -25,14 +25,13 @@ from tests.support.http.wire_objects import (
     pod,
     podgroup,
     queue,
-    resource_of,
     template,
     workload,
 )
 from tests.support.webhooks.json_patch import applied
+from tests.support.webhooks.naming_queues import ask, in_queue
 from tests.support.webhooks.workload_requests import (
     CONTROLLER,
-    LABEL,
     QUEUE,
 )
 
@@ -59,18 +58,6 @@ def server() -> Server:
     )
 
 
-def path_of(obj: Wire) -> str:
-    places = {"Pod": "/mutate/pods", "PodGroup": "/mutate/podgroups", "Namespace": "/mutate/namespaces"}
-    return places.get(obj["kind"], "/mutate/workloads")
-
-
-def ask(server: Server, obj: Wire, **request: Any) -> Said:
-    resource = {"Pod": "pods", "PodGroup": "podgroups.scheduling.volcano.sh", "Namespace": "namespaces"}
-    kind = resource.get(obj["kind"]) or resource_of(obj)
-    where = obj["metadata"].get("namespace", "")
-    return server.ask(path_of(obj), obj, **{"resource": kind, "namespace": where, **request})
-
-
 def stored(server: Server, obj: Wire, **request: Any) -> Wire:
     answer = ask(server, obj, **request)
     assert answer.allowed, answer.message
@@ -81,27 +68,6 @@ def stored(server: Server, obj: Wire, **request: Any) -> Wire:
 
 def relabelled(server: Server, labels: dict[str, str], *, version: int = 2) -> None:
     server.has(namespace(THEIRS, labels=labels, version=version))
-
-
-def in_queue(kind: str, name: str, where: str = THEIRS) -> list[tuple[str, Wire]]:
-    """A new object of a kind that names the queue, in each way that there is."""
-    if kind == "pods":
-        return [
-            ("annotation", pod(annotations={NAMED: name}, namespace=where)),
-            ("label", pod(labels={LABEL: name}, namespace=where)),
-            ("annotation of the label's name", pod(annotations={LABEL: name}, namespace=where)),
-            ("written by its user", pod(annotations={QUEUE: "research", NAMED: name}, namespace=where)),
-        ]
-    if kind == "podgroups":
-        return [("spec.queue", podgroup("gang", queue=name, namespace=where))]
-    named = [
-        ("template", workload(kind, "x", template({NAMED: name}), namespace=where)),
-        ("label of the template", workload(kind, "x", template(labels={LABEL: name}), namespace=where)),
-        ("itself", workload(kind, "x", annotations={NAMED: name}, namespace=where)),
-    ]
-    if kind == "jobs.batch.volcano.sh":
-        named.append(("spec.queue", workload(kind, "x", queue=name, namespace=where)))
-    return named
 
 
 WAYS = [

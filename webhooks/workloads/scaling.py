@@ -7,6 +7,8 @@ from none to some            new work: denied unless the queue accepts; recorded
                              admission, so that a close waits for it
 more                         denied unless the queue accepts: replicas beyond those that it has
                              are new work, whoever asks for them
+either, in a queue that the  denied (`queues.namespace_binding`)
+namespace may not name
 fewer, as many               nothing
 ===========================  =================================================================
 
@@ -26,7 +28,7 @@ from cluster.objects import WorkloadObject
 from queues.messages import waiting_warning, way_out_text
 from queues.snapshot import QueueDecision
 from queues.workload_kinds import WorkloadKind, find_kind
-from webhooks.acceptance import refusal_message
+from webhooks.acceptance import deny_unbound, refusal_message
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
@@ -61,11 +63,17 @@ def _accept_first_replicas(
     if not request.dry_run:
         store.admissions.record(key, queue)
     decision = store.decisions.of_queue(queue, namespace=request.namespace)
-    if decision.accepts:
+    unbound = deny_unbound(
+        queue,
+        request,
+        store=store,
+        what=f"spec.replicas: a {kind.kind} that had no replicas is new work, and ",
+    )
+    if decision.accepts and unbound is None:
         return None
     if not already_open:
         store.admissions.withdraw(key)
-    return deny_scale_up(kind, decision, store=store)
+    return unbound or deny_scale_up(kind, decision, store=store)
 
 
 def answer_growth(
@@ -78,13 +86,16 @@ def answer_growth(
     has: int,
 ) -> Answer:
     """The answer to more replicas than the workload of the queue `has`."""
+    beyond = f"replicas beyond the {has} that this {kind.kind} has are new"
+    unbound = deny_unbound(queue, request, store=store, what=f"spec.replicas: {beyond}: ")
+    if unbound is not None:
+        return unbound
     decision = store.decisions.of_queue(queue, namespace=request.namespace)
     if decision.undecided:
         decision = store.snapshot.decision(queue)
     if decision.accepts:
         return Answer(warnings=_waiting_warnings(queue, request, store=store, settings=settings))
     assert decision.refusal is not None  # noqa: S101 - it does not accept
-    beyond = f"replicas beyond the {has} that this {kind.kind} has are new"
     if not decision.selected:
         return deny(f"spec.replicas: {beyond}: {refusal_message(decision, kind=kind.resource, store=store)}")
     way_out = way_out_text(decision.refusal)
