@@ -19,7 +19,8 @@ A new policy scores once nodes and pods have been read. Filter answers an error 
 until then (`will_be_scored`), and kube-scheduler tries again after its back-off: a second at first.
 
 A filter call begins an attempt: a pod that was assumed on a node did not go there. kube-scheduler asks for no
-priorities where a single node is left, so a pod that filter lets through to one node is assumed there.
+priorities where a single node is left, so a pod that filter lets through to one node is assumed there. A pod
+that is deleted without having had a node counts until the watch shows that (`cluster.scoring.departures`).
 
 A node that is not known gets a level as if nothing spoke for it. What a call leaves behind ends soon: a pod
 that we know counts for `KNOWN_SECONDS` with the requests that we know of it; one that we do not know counts
@@ -37,6 +38,7 @@ from cluster.cache.store import Store
 from cluster.decoding import decode_body
 from cluster.exceptions import Unreadable
 from cluster.objects import Metadata, Pod
+from cluster.scoring.departures import forget_departed
 from extender.wire import FilterArgs, FilterResult, HostPriority, PrioritizeArgs, prioritize_decoder
 from queues import well_known
 from queues.membership import fits_label
@@ -69,6 +71,8 @@ def prioritize(args: PrioritizeArgs, *, store: Store, scoring: NodeScoring | Non
     else:
         seconds = KNOWN_SECONDS if exact == member.requests else 0.0
     levels = scoring.levels(policy, nodes, pod, request, assumed_seconds=seconds)
+    if member is not None:  # it may have gone meanwhile, before it was assumed
+        forget_departed(meta.uid, store.members.by_uid(meta.uid), scoring=scoring)
     return list(map(HostPriority, nodes, levels))
 
 
@@ -127,7 +131,7 @@ def follow_filter(
         return
     if member is None and store.members.by_uid(meta.uid) is not None:  # the UID is another one's
         return
-    scoring.begin_attempt(meta.uid)
+    scoring.drop_assumption(meta.uid)
     if len(result.NodeNames) == 1:
         with suppress(Unreadable):  # filter reads less of a pod
             prioritize(decode_body(body, prioritize_decoder), store=store, scoring=scoring)

@@ -40,6 +40,7 @@ from cluster.metrics import Metrics
 from cluster.objects import Command, Namespace, Pod, PodGroup, WorkloadObject
 from cluster.on_demand_reflectors import OnDemandReflectors
 from cluster.readiness import ClusterReadiness
+from cluster.scoring.departures import follow_departures
 from cluster.scoring.objects import Node, ScoredPod
 from cluster.scoring.reflectors import ASSIGNED, ASSIGNED_PODS, NODES, ScoringReflectors, WatchedKind
 from queues import well_known
@@ -171,6 +172,7 @@ class Informers:
             monotonic=store.clock.monotonic,
         )
         self._store = store
+        follow_departures(store, self.scoring)
         self._system_pods = OnDemandReflectors(lambda: {SYSTEM_PODS: self._new_system_pods_reflector()})
         self._on_demand = (self._scoring.reflectors, self._system_pods)
         store.policies.add_listener(lambda _before, after: self._scoring.follow(after))

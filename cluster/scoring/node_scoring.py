@@ -3,10 +3,11 @@
 Invariants
 - Nothing of it exists while no policy scores: no watch, no table, no numpy (`cluster.scoring.reflectors`).
 - Until nodes and pods have been read, every node gets the same level: kube-scheduler decides alone.
-- A pod is assumed on the node that got the only 10, from the answer until it is seen on a node, a new attempt
-  to schedule it begins, or the time has passed that the caller sets. Where nodes are equal, one of them is
-  chosen for a pod that is assumed: which of them kube-scheduler would take could not be known, and the next
-  pod would be scored as if none had been used. A pod that is not assumed leaves that to kube-scheduler.
+- A pod is assumed on the node that got the only 10, from the answer until it is seen on a node or seen to be
+  gone, a new attempt to schedule it begins, or the time has passed that the caller sets. Where nodes are
+  equal, one of them is chosen for a pod that is assumed: which of them kube-scheduler would take could not be
+  known, and the next pod would be scored as if none had been used. A pod that is not assumed leaves that to
+  kube-scheduler.
 - The table is read by the thread of the request, without waiting for a reflector.
 """
 
@@ -83,8 +84,8 @@ class NodeScoring:
             self.table.assume_pod(pod.metadata.uid, nodes[chosen], request, placement, until=until)
         return levels
 
-    def begin_attempt(self, uid: str) -> None:
-        """kube-scheduler tries the pod anew, so it did not go where it was assumed."""
+    def drop_assumption(self, uid: str) -> None:
+        """The pod did not go where it was assumed: it is tried anew, or never will be bound."""
         self.table.drop_assumption(uid)
 
     def _scorer(self) -> Scorer:

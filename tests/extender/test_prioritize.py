@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -122,6 +123,62 @@ def _used(server: Server) -> int:
     assert server.scoring is not None
     view = server.scoring.table.view()
     return int(view.used[view.select(NODES), 0].sum())
+
+
+def gone(server: Server, one: Wire) -> None:
+    server.lacks(one)
+
+
+def is_leaving(server: Server, one: Wire) -> None:
+    server.has(changed(one, deletionTimestamp="2030-01-01T00:00:00Z"))
+
+
+def has_failed(server: Server, one: Wire) -> None:
+    server.has({**changed(one), "status": {"phase": "Failed"}})
+
+
+def changed(one: Wire, **meta: str) -> Wire:
+    return {**one, "metadata": {**one["metadata"], "resourceVersion": "5", **meta}}
+
+
+@pytest.mark.parametrize("ends", [gone, is_leaving, has_failed])
+def test_a_pod_that_ends_unbound_counts_until_that_is_seen(
+    server: Server, ends: Callable[[Server, Wire], None]
+) -> None:
+    """Its requests were taken from the node for the whole time."""
+    server.has(work())
+    filtered(server, work())
+    levels(server, work())
+    assert _used(server) == 1000
+    ends(server, work())
+    assert _used(server) == 0
+
+
+def test_a_bound_pod_that_is_deleted_counts_where_it_is(server: Server) -> None:
+    """The watch of assigned pods may show it later than that of members."""
+    server.has(work())
+    filtered(server, work())
+    levels(server, work())
+    is_leaving(server, work(nodeName="n1"))
+    assert _used(server) == 1000
+
+
+def test_a_pod_that_is_deleted_while_it_is_scored_is_not_assumed(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watch is another thread's."""
+    assert server.scoring is not None
+    server.has(work())
+    filtered(server, work())
+    score = server.scoring.levels
+
+    def deleted_meanwhile(*args: Any, **more: Any) -> Any:
+        server.lacks(work())
+        return score(*args, **more)
+
+    monkeypatch.setattr(server.scoring, "levels", deleted_meanwhile)
+    levels(server, work())
+    assert _used(server) == 0
 
 
 def test_equal_nodes_are_left_to_kube_scheduler_for_a_pod_that_is_not_assumed(server: Server) -> None:

@@ -18,6 +18,7 @@ from cluster.cache.store import Clock, Store
 from cluster.cache.system_pods import SystemPod, SystemPodSpec
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.objects import Command, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
+from cluster.scoring.departures import follow_departures
 from cluster.scoring.event_handlers import NodeEventHandler
 from cluster.scoring.node_scoring import NodeScoring
 from cluster.scoring.objects import Node
@@ -109,6 +110,7 @@ class Server:
         #: What scores nodes; None until a test has them read (`reads_nodes`).
         self.scoring: NodeScoring | None = None
         self.is_reading_for_scores = False
+        follow_departures(self.store, lambda: self.scoring)
         self._sinks: dict[str, tuple[type[Any], Any]] = {
             "Queue": (QueueObject, QueueEventHandler(self.store)),
             "Pod": (Pod, _PodHandlers(self.store)),
