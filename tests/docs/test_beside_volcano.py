@@ -11,7 +11,8 @@ from controller.status.status_conflicts import (
     QUIET_SECONDS,
     REWRITE,
 )
-from tests.support.docs.pages import words_of
+from queues.admission import ignored_words
+from tests.support.docs.pages import read, tables_of, words_of
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "operating" / "beside-volcano.md").read_text()
@@ -28,6 +29,11 @@ def test_the_definitions_that_are_watched_are_listed_with_the_way_out() -> None:
     """Each of them, and the very command that the server advises."""
     assert set(re.findall(r"^- `(\S+)`$", PAGE, re.MULTILINE)) == REQUIRED.keys()
     assert f"\n{REMEDY.partition(': ')[2]}\n" in PAGE
+
+
+def test_what_is_ignored_is_the_rules() -> None:
+    """Word for word; `tests/webhooks/test_ignored_words.py` holds each row."""
+    assert tables_of(PAGE, "What is ignored") == read(ignored_words.__doc__ or "")
 
 
 def test_the_times_and_names_of_a_rivalry_are_the_codes() -> None:

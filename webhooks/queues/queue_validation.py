@@ -23,6 +23,7 @@ from cluster.cache.queues import queue_from_object
 from cluster.cache.store import Store
 from cluster.objects import Metadata, QueueObject
 from queues.admission.field_validation import field_refusal
+from queues.admission.ignored_words import hierarchy_warnings
 from queues.admission.queue_edits import (
     ROOT_HAS_NO_PARENT,
     deadline_refusal,
@@ -129,6 +130,9 @@ def _validate(
     warnings = (
         *_policy_warnings(before, after, store=store),
         *(_tree_warnings(before, after, store=store) if before is not None else ()),
+        *hierarchy_warnings(
+            before.metadata.annotations or {} if before else {}, after.metadata.annotations or {}
+        ),
     )
     return Answer(warnings=warnings), before, after
 
