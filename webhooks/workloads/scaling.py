@@ -85,7 +85,10 @@ def answer_growth(
     settings: AdmissionSettings,
     has: int,
 ) -> Answer:
-    """The answer to more replicas than the workload of the queue `has`."""
+    """The answer to more replicas than the workload of the queue `has`.
+
+    Where the queue does not select the namespace any more, they are pods of work that it had accepted.
+    """
     beyond = f"replicas beyond the {has} that this {kind.kind} has are new"
     unbound = deny_unbound(queue, request, store=store, what=f"spec.replicas: {beyond}: ")
     if unbound is not None:
@@ -93,13 +96,13 @@ def answer_growth(
     decision = store.decisions.of_queue(queue, namespace=request.namespace)
     if decision.undecided:
         decision = store.snapshot.decision(queue)
-    if decision.accepts:
+    if decision.accepts or not decision.selected:
         return Answer(warnings=_waiting_warnings(queue, request, store=store, settings=settings))
     assert decision.refusal is not None  # noqa: S101 - it does not accept
-    if not decision.selected:
-        return deny(f"spec.replicas: {beyond}: {refusal_message(decision, kind=kind.resource, store=store)}")
-    way_out = way_out_text(decision.refusal)
-    return deny(f'spec.replicas: queue "{decision.queue}" takes no new work, and {beyond}; {way_out}')
+    return deny(
+        f'spec.replicas: queue "{decision.queue}" takes no new work, and replicas beyond the {has} that this '
+        f"{kind.kind} has are new; {way_out_text(decision.refusal)}"
+    )
 
 
 def deny_scale_up(kind: WorkloadKind, decision: QueueDecision, *, store: Store) -> Answer:

@@ -103,7 +103,7 @@ def test_at_a_terminal_somebody_is_asked(sandbox: PluginSandbox, queue: str) -> 
     """A no changes nothing; after a yes they go, and a bar shows how far it is."""
     with_bare_pods(sandbox, queue, "shell")
     code, seen = at_a_terminal(sandbox, "drain", queue, typed="\n")
-    assert (code, "Drain all the same? [y/N]: " in seen) == (1, True)
+    assert (code, "Do it all the same? [y/N]: " in seen) == (1, True)
     assert "error: nothing was changed" in seen
     assert spec(sandbox, queue)["stopPolicy"] == "None"
     code, seen = at_a_terminal(sandbox, "drain", queue, "--wait", typed="y\n")
