@@ -6,7 +6,25 @@ parent and children   the children's guarantees together <= the parent's; the sa
 parent and child      the child's capability <= the parent's
 ====================  =================================================================================
 
-Each rule is checked for each resource that both sides name. Source: Volcano's webhook for queues.
+Each rule is checked for each resource that both sides name. Source: Volcano's webhook for queues. It refuses
+more:
+
+| what differs                                            | in Volcano        | here  |
+|---------------------------------------------------------|-------------------|-------|
+| `guarantee` of a resource that `deserved` does not name | refused           | taken |
+| `capability` above that of an ancestor above the parent | refused           | taken |
+| `capability` below that of a queue two levels down      | refused           | taken |
+| `guarantee` of a resource that the parent does not name | refused: it has 0 | taken |
+| `deserved` of a resource that the parent does not name  | refused: it has 0 | taken |
+
+None of this can make a quota that could not be kept, by the rules by which quotas are to hold:
+
+- A queue deserves at least its guarantee, whatever `deserved` says.
+- A release of a pod is checked against the capability of each queue of its chain. So the smallest holds; a
+  greater one below it, or above it, says too much and allows nothing.
+- A queue keeps for those below it the sum of their guarantees, where that is more than its own. A sum that no
+  ancestor's capability has room for is scaled down then.
+- What a queue does not name has no bound. Zero is written as 0.
 
 Invariants
 - An edit is refused only for what it makes worse: a rule that was broken before, and is not broken by more

@@ -11,7 +11,7 @@ from controller.status.status_conflicts import (
     QUIET_SECONDS,
     REWRITE,
 )
-from queues.admission import ignored_words
+from queues.admission import ignored_words, resource_validation
 from tests.support.docs.pages import read, tables_of, words_of
 from tests.support.paths import ROOT
 
@@ -34,6 +34,11 @@ def test_the_definitions_that_are_watched_are_listed_with_the_way_out() -> None:
 def test_what_is_ignored_is_the_rules() -> None:
     """Word for word; `tests/webhooks/test_ignored_words.py` holds each row."""
     assert tables_of(PAGE, "What is ignored") == read(ignored_words.__doc__ or "")
+
+
+def test_what_only_volcano_refuses_of_quotas_is_the_rules() -> None:
+    """Word for word; `tests/queues/admission/test_resource_validation.py` holds each row."""
+    assert tables_of(PAGE, "Quotas that Volcano refuses") == read(resource_validation.__doc__ or "")
 
 
 def test_the_times_and_names_of_a_rivalry_are_the_codes() -> None:

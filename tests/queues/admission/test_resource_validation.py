@@ -192,3 +192,32 @@ def test_a_stored_quota_is_read_as_far_as_it_is_one() -> None:
     """Nothing that was stored is an error of whoever edits something else."""
     found = quota_of(guarantee=[], deserved={"cpu": "x", "memory": "1Ki"}, capability="all")
     assert found == Quota(deserved={"memory": 1024})
+
+
+# What Volcano refuses and the rules of quotas do not need
+
+
+@pytest.mark.parametrize("deserved", [{}, {"memory": 8}])
+def test_a_guarantee_needs_no_deserved(deserved: dict[str, int]) -> None:
+    """A queue deserves its guarantee at least."""
+    own = Quota(guarantee={"cpu": 4}, deserved=deserved, capability={"cpu": 4})
+    assert refusal(Quota(), own) is None
+
+
+@pytest.mark.parametrize("field", ["guarantee", "deserved"])
+@pytest.mark.parametrize("parent", [Quota(), Quota(guarantee={"memory": 1}, deserved={"memory": 1})])
+def test_what_the_parent_does_not_name_has_no_bound_and_zero_has(field: str, parent: Quota) -> None:
+    """From either side: as its child, and as the parent of others."""
+    child = quota(**{field: 4})
+    assert refusal(Quota(), child, parent_quota=parent) is None
+    assert refusal(Quota(), parent, child_quotas={"a": child}) is None
+    says(refusal(Quota(), child, parent_quota=quota(**{field: 0})), f"spec.{field}")
+
+
+def test_a_capability_is_compared_one_level_up_and_down() -> None:
+    """A parent that names nothing stands between: the smallest capability of the chain holds at a release."""
+    silent = Quota()
+    assert refusal(Quota(), quota(capability=20), parent_quota=silent) is None  # 10 above that
+    assert refusal(Quota(), quota(capability=10), child_quotas={"a": silent}) is None  # 20 below that
+    says(refusal(Quota(), quota(capability=20), parent_quota=quota(capability=10)), "spec.capability")
+    says(refusal(Quota(), quota(capability=10), child_quotas={"a": quota(capability=20)}), "spec.capability")
