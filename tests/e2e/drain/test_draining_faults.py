@@ -35,6 +35,8 @@ from tests.support.faults.faulty_proxy import (
 )
 from tests.support.faults.intercepting import Asked
 
+pytestmark = pytest.mark.long
+
 LONG = os.environ.get("FAULTS") == "long"
 AWAY_SECONDS = 30.0 if LONG else 10.0
 BUSY_SECONDS = 60.0 if LONG else 10.0

@@ -18,6 +18,8 @@ from tests.support.e2e.api_requests import Api
 from tests.support.e2e.clocks import wrong_clock
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.long
+
 #: The one that the server may read; the servers of these tests keep their authority in a folder.
 SECRET = "sluice-ca"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"

@@ -10,6 +10,8 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.exceptions import StartFailed
 
+pytestmark = pytest.mark.long
+
 NewCluster = Callable[..., LocalCluster]
 
 #: Read by every Python that starts with this folder in its path: its forked children die of SIGSEGV.

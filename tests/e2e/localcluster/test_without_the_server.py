@@ -17,6 +17,8 @@ from localcluster.components import until
 from localcluster.exceptions import SetUpFailed
 from localcluster.lifecycle import Options
 
+pytestmark = pytest.mark.long
+
 NewCluster = Callable[..., LocalCluster]
 RUNNING = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from queues.mode import Mode
 from tests.conftest import NewCluster
 from tests.support.e2e.modes import make_room, mode_of, wait_for_room
 from tests.support.e2e.objects import GATE, gates, suspended_text
 from tests.support.e2e.sandbox import Sandbox
+
+pytestmark = pytest.mark.long
 
 #: In each the server is started once more; it begins in the first.
 MODES = (Mode.EXTENDER, Mode.SCHEDULER, Mode.GATE)

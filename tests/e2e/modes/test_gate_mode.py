@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from queues.mode import Mode
 from tests.e2e.acknowledgement.test_stop_in_mid_flow import run_rounds
 from tests.e2e.stops.test_recreating_parked_pods import all_gated, pending_before
@@ -19,6 +21,8 @@ from tests.support.e2e.objects import GATE, gates, suspended_text
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import DEPLOYMENT
+
+pytestmark = pytest.mark.long
 
 #: Of `configured_cluster`.
 CLUSTER = {"mode": Mode.GATE}

@@ -30,6 +30,8 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.long
+
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 CLUSTERS = "system:kube-scheduler"
 OURS = "system:serviceaccount:sluice-system:sluice"
