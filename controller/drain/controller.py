@@ -322,9 +322,9 @@ class DrainController:
         return wait
 
     def _send(self, drain: DrainState, unit: Unit, *, now: float) -> None:
-        is_command_untaken = drain.has_command(unit)
+        has_command = drain.has_command(unit)
         drain.record_request(unit, now=now)
-        if is_command_untaken:
+        if has_command:
             self._suspension.withdraw_command(drain.by, unit)
         elif unit.action in {DrainAction.SUSPEND, DrainAction.SUSPEND_ANYWAY}:
             self._suspension.send(drain.by, unit)

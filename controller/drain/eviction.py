@@ -26,6 +26,7 @@ Refused           another 4xx; a webhook's denial, or its failure, with any stat
 Overloaded        429 otherwise, 5xx, or none: the namespace gets no further request for a while
 Dropped           none: the drain has ended, or a former request is under way
 CommandWithdrawn  none: no controller has taken the Command that should have suspended it
+CommandTaken      none: one has taken it, and the workload does not show what came of it
 ================  ==============================================================================
 """
 
@@ -69,6 +70,10 @@ class DrainEnded(Exception):
 
 class SuspendBlocked(Exception):
     """The workload may not be suspended now."""
+
+
+class CommandTaken(Exception):
+    """A controller has taken the Command, and may act on it at any time."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -142,6 +147,8 @@ class DrainRequests:
             return Answer(Outcome.DROPPED)
         except SuspendBlocked as exc:
             return Answer(Outcome.BUDGET, str(exc))
+        except CommandTaken as exc:
+            return Answer(Outcome.COMMAND_TAKEN, str(exc))
         except ClusterError as exc:
             return answer_of(exc)
         except Exception as exc:

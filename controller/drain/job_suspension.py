@@ -13,25 +13,29 @@ Job, JobSet            `spec.suspend`                      `spec.suspend`
 =====================  ==================================  =============================
 
 A Job whose pods wait without the gate is suspended the same way (`suspend_waiting`, for
-`controller.pods.recreation`), if none of its pods is on a node.
+`controller.pods.recreation`), if none of its pods is on a node. `job_commands` has what Commands promise.
 
 Invariants
 - What a drain suspends bears annotation `sluice.dev/suspended`, set with the same write (for Volcano's Job,
   before the Command). Only what bears it is resumed: what its user suspended stays suspended.
 - It is resumed once its queue schedules again, for whatever reason.
+- The mark of Volcano's Job goes when the Job is known not to be aborted any more, nor to be aborted later
+  (`job_commands.resume_step`). A Command that was taken says nothing of that.
 - Suspending it is conditional on what that depends on: its UID, and that it is not suspended. It is not
   conditional on its resource version: a user who writes it all the time would keep it from being suspended.
 """
 
 from __future__ import annotations
 
-import hashlib
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from cluster.api.client import JSON_PATCH, decode_response
+from cluster.cache.changes import QueueChange
 from cluster.cache.workloads import (
     Workload,
     is_live,
@@ -41,8 +45,9 @@ from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Pod, WorkloadObject
 from controller.context import ControllerContext, workload_subject
 from controller.drain import budget_reader as budgets
-from controller.drain.eviction import DrainRequests, SuspendBlocked
-from controller.drain.request_states import Outcome, RequestResult
+from controller.drain.eviction import CommandTaken, DrainRequests, SuspendBlocked
+from controller.drain.job_commands import ABORT, RESUME, ResumeStep, create_command, resume_step, withdraw
+from controller.drain.request_states import SUSPEND_SECONDS, Outcome, RequestResult
 from controller.drain.snapshot import MAX_BUDGETS
 from queues import well_known
 from queues.drain.disruption_budgets import (
@@ -58,7 +63,6 @@ from queues.drain.model import (
 )
 from queues.workload_kinds import KINDS, Suspension, WorkloadKind
 
-COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands"
 #: Budgets over the pods of one Job that are read before it is suspended.
 MAX_BUDGETS_OF_WORKLOAD = 20
 #: Where the annotation is that names the drain, as a JSON patch writes it.
@@ -70,15 +74,29 @@ _pod = msgspec.json.Decoder(Pod)
 _workload = msgspec.json.Decoder(WorkloadObject)
 
 
+@dataclass(kw_only=True)
+class _Resumption:
+    """The resumption of a workload that bears the mark, until the cache shows it without.
+
+    `version`: of the workload when the requests were sent; they are sent again for another version, or from
+    `again_at` on. `since`: the first of them. `is_sent`: its ResumeJob was. Times are monotonic seconds.
+    """
+
+    version: int
+    since: float
+    again_at: float = math.inf
+    is_sent: bool = False
+
+
 class JobSuspension:
     """Suspends and resumes workloads. Owner: the controller's thread; writers' threads send the requests."""
 
     def __init__(self, context: ControllerContext, requests: DrainRequests) -> None:
         self._context = context
         self._requests = requests
-        #: By queue and UID: the version of each workload that was resumed, while the cache may still show
-        #: it. Without this the requests would be sent again until the watch shows the first ones.
-        self._resumed: dict[str, dict[str, int]] = {}
+        #: By queue and UID. Without this the requests would be sent again until the watch shows the first
+        #: ones.
+        self._resumptions: dict[str, dict[str, _Resumption]] = {}
 
     def send(self, drain: str, unit: Unit) -> None:
         """Suspend the unit's workload."""
@@ -87,7 +105,10 @@ class JobSuspension:
             self._requests.submit(lambda: self._suspend(drain, unit, workload), _unsent(drain, unit))
 
     def withdraw_command(self, drain: str, unit: Unit) -> None:
-        """Take back a Command that no controller has taken; the outcome is `Outcome.COMMAND_WITHDRAWN`."""
+        """Take back a Command that had no effect.
+
+        The outcome is `Outcome.COMMAND_WITHDRAWN`, or `Outcome.COMMAND_TAKEN` where it may still have one.
+        """
         workload = unit.workload
         if workload is not None:
             self._requests.submit(
@@ -100,12 +121,12 @@ class JobSuspension:
         """Resume the workloads of this queue that drains have suspended, if it schedules."""
         store = self._context.store
         suspended = sorted(store.workloads.suspended_by_drain(queue), key=lambda each: each.created)
-        if not suspended:
-            self._resumed.pop(queue, None)
-        resumed = self._resumed.get(queue, {})
+        if not suspended or not self._may_resume(queue):
+            self._resumptions.pop(queue, None)
+            return
         store.backoff.attempt_each(
             "resume",
-            (workload for workload in suspended if resumed.get(workload.uid) != workload.version),
+            filter(self._is_due, suspended),
             self._send_resume,
             key=str,
             version=lambda workload: workload.version,
@@ -142,74 +163,96 @@ class JobSuspension:
             return False  # it was changed meanwhile
         return True
 
+    def _is_due(self, workload: Workload) -> bool:
+        before = self._resumptions.get(workload.queue, {}).get(workload.uid)
+        return before is None or before.version != workload.version or before.again_at <= self._now()
+
+    def _now(self) -> float:
+        return self._context.store.clock.monotonic()
+
     def _send_resume(self, workload: Workload) -> None:
-        if not workload.live or not self._may_resume(workload):
+        if not workload.live:
             return
+        resumptions = self._resumptions.get(workload.queue, {})
+        before = resumptions.get(workload.uid) or _Resumption(version=0, since=self._now())
+        is_sent, waited = before.is_sent, self._now() - before.since
         if self._context.submit(
             self._context.writers,
             ("resume_job", workload.uid),
-            lambda: self._resume(workload),
-            lambda is_resumed: self._receive_resume(workload, is_resumed=bool(is_resumed)),
+            lambda: self._resume(workload, is_sent=is_sent, waited=waited),
+            lambda step: self._receive_resume(workload, step or ResumeStep.LEAVE),
             rank=(1, 0, workload.created),
             subject=workload_subject(workload),
             batched=True,
         ):
-            self._resumed.setdefault(workload.queue, {})[workload.uid] = workload.version
+            before.version, before.again_at = workload.version, math.inf
+            self._resumptions.setdefault(workload.queue, resumptions)[workload.uid] = before
 
-    def _receive_resume(self, workload: Workload, *, is_resumed: bool) -> None:
+    def _receive_resume(self, workload: Workload, step: ResumeStep) -> None:
         """On the controller's thread."""
-        if not is_resumed:
-            versions = self._resumed.get(workload.queue, {})
-            if versions.get(workload.uid) == workload.version:
-                del versions[workload.uid]
+        queue = workload.queue
+        resumption = self._resumptions.get(queue, {}).get(workload.uid)
+        if step is ResumeStep.LEAVE and resumption and resumption.version == workload.version:
+            del self._resumptions[queue][workload.uid]
+        if step in {ResumeStep.SEND, ResumeStep.WAIT} and resumption is not None:
+            resumption.again_at = self._now() + SUSPEND_SECONDS
+            resumption.is_sent = resumption.is_sent or step is ResumeStep.SEND
+            self._context.work_queue.add_after(queue, QueueChange.MEMBERS, seconds=SUSPEND_SECONDS)
+        if step is not ResumeStep.GIVE_BACK:
             return
         self._context.metrics.given_back.inc()
         self._context.recorder.record(
             workload_subject(workload),
             reason="GivenBack",
-            message=f'resumed: queue "{workload.queue}" schedules its pods again',
+            message=f'resumed: queue "{queue}" schedules its pods again',
             repeat_after=0.0,
         )
 
-    def _may_resume(self, workload: Workload) -> bool:
-        return not workload.queue or self._context.store.snapshot.decision(workload.queue).schedules
+    def _may_resume(self, queue: str) -> bool:
+        return not queue or self._context.store.snapshot.decision(queue).schedules
 
-    def _resume(self, workload: Workload) -> bool:
-        """Send the requests; whether they resumed it."""
-        if not self._may_resume(workload):
-            return False
-        path = _path(workload.kind, workload.namespace, workload.name)
+    def _resume(self, workload: Workload, *, is_sent: bool, waited: float) -> ResumeStep:
+        """Send the requests; what they were."""
+        if not self._may_resume(workload.queue):
+            return ResumeStep.LEAVE
+        path, step = _path(workload.kind, workload.namespace, workload.name), ResumeStep.GIVE_BACK
         if workload.kind.suspension is Suspension.COMMAND:
-            obj = decode_response(self._context.client.get(path), _workload).metadata
-            if (obj.uid, obj.annotation(well_known.SUSPENDED)) != (workload.uid, workload.suspended_by_drain):
-                return False  # resumed already, and the cache is behind: a second Command would act again
-            # The Command that aborted it may not have been taken yet.
-            self._delete_command(workload, "AbortJob")
-            self._create_command(workload, workload.kind, action="ResumeJob")
+            obj = decode_response(self._context.client.get(path), _workload)
+            meta = obj.metadata
+            if (meta.uid, meta.annotation(well_known.SUSPENDED)) != (
+                workload.uid,
+                workload.suspended_by_drain,
+            ):
+                return ResumeStep.LEAVE  # resumed already, and the cache is behind
+            step = resume_step(
+                is_aborted=is_paused(workload.kind, obj),
+                is_withdrawn=withdraw(self._context.client, workload, ABORT),
+                is_sent=is_sent,
+                waited=waited,
+            )
+        if step is ResumeStep.SEND:
+            create_command(self._context.client, workload, workload.kind, RESUME)
+        if step in {ResumeStep.SEND, ResumeStep.WAIT}:
+            return step
         try:
             self._context.client.patch(path, _resume_patch(workload), content_type=JSON_PATCH)
         except Refused as exc:
             if exc.status != UNPROCESSABLE:
                 raise
-            return False  # it does not bear our mark any more: its user has taken it over
-        return True
+            return ResumeStep.LEAVE  # it does not bear our mark any more: its user has taken it over
+        return step
 
     def _withdraw_command(self, workload: SuspendableWorkload) -> None:
         kind = KINDS[workload.kind]
         path = _path(kind, workload.namespace, workload.name)
-        self._delete_command(workload, "AbortJob")
+        is_withdrawn = withdraw(self._context.client, workload, ABORT)
         obj = decode_response(self._context.client.get(path), _workload)
         if is_paused(kind, obj):
             raise Conflict(409, "Conflict", f"{workload} is aborted after all")
+        if not is_withdrawn:
+            raise CommandTaken(f"the Command to abort {workload} was taken, and the Job is not aborted yet")
         body = {"metadata": {"uid": workload.uid, "annotations": {well_known.SUSPENDED: None}}}
         self._context.client.patch(path, body)
-
-    def _delete_command(self, workload: SuspendableWorkload | Workload, action: str) -> None:
-        path = COMMANDS.format(namespace=workload.namespace)
-        try:
-            self._context.client.delete(f"{path}/{_command_name(workload.uid, action)}")
-        except NotFound:
-            return  # a controller has taken it
 
     def _suspend(self, drain: str, unit: Unit, workload: SuspendableWorkload) -> None:
         kind = KINDS[workload.kind]
@@ -230,7 +273,8 @@ class JobSuspension:
                 raise
             raise Conflict(409, "Conflict", f"{workload} was changed meanwhile: {exc.message}") from exc
         if kind.suspension is Suspension.COMMAND:
-            self._create_command(workload, kind, action="AbortJob")
+            withdraw(self._context.client, workload, RESUME)  # of the stop before
+            create_command(self._context.client, workload, kind, ABORT)
 
     def _check_may_suspend(self, workload: SuspendableWorkload, unit: Unit) -> None:
         """Raises `SuspendBlocked` unless every budget allows all of its pods, as the API server says now.
@@ -266,34 +310,6 @@ class JobSuspension:
         member = self._context.store.members.by_uid(pod.metadata.uid)
         queue = member.queue if member is not None else pod.metadata.annotation(well_known.QUEUE)
         return bool(queue) and self._context.store.snapshot.decision(queue).drains
-
-    def _create_command(
-        self, workload: SuspendableWorkload | Workload, kind: WorkloadKind, *, action: str
-    ) -> None:
-        """One of a kind for each Job: a second one of the same name conflicts."""
-        body = {
-            "apiVersion": "bus.volcano.sh/v1alpha1",
-            "kind": "Command",
-            "metadata": {"name": _command_name(workload.uid, action), "namespace": workload.namespace},
-            "action": action,
-            "target": {
-                "apiVersion": kind.api_version,
-                "kind": kind.kind,
-                "name": workload.name,
-                "uid": workload.uid,
-                "controller": True,
-            },
-            "reason": "QueueDrained" if action == "AbortJob" else "QueueResumed",
-        }
-        try:
-            self._context.client.create(COMMANDS.format(namespace=workload.namespace), body)
-        except Conflict:
-            return  # sent before
-
-
-def _command_name(uid: str, action: str) -> str:
-    digest = hashlib.blake2s(f"{uid}/{action}".encode(), digest_size=8)
-    return f"sluice-{action.lower()}-{digest.hexdigest()}"
 
 
 def _unsent(drain: str, unit: Unit) -> RequestResult:

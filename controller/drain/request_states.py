@@ -13,7 +13,8 @@ granted  the API server has granted it       yes                  until its budg
                                                                   were read again       `GRANTED_SECONDS`
 shown    the cache shows what was granted    as the cache says    as when granted       no: it is on its way
 waiting  it failed or was dropped; a         if the cache says    none                  from `not_before` on
-         Command or a cut was granted
+         Command or a cut was granted, or a
+         Command was taken
 =======  ==================================  ===================  ====================  =====================
 
 Invariants
@@ -61,6 +62,7 @@ class Outcome(StrEnum):
     OVERLOADED = "Overloaded"
     DROPPED = "Dropped"
     COMMAND_WITHDRAWN = "CommandWithdrawn"
+    COMMAND_TAKEN = "CommandTaken"
 
 
 class RequestResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +101,7 @@ class Request(msgspec.Struct, kw_only=True):
 
     `queue`: whose counts get its result. `budgets` and `pods`: the disruptions that are pending.
     `answered_at`: since when they are granted. `failures`: in a row; `message`: of the last one.
+    `command_at`: when a Command for the workload was sent.
     """
 
     queue: str = ""
@@ -110,7 +113,7 @@ class Request(msgspec.Struct, kw_only=True):
     not_before: float = NEVER
     failures: int = 0
     message: str = ""
-    command_sent: bool = False
+    command_at: float | None = None
 
 
 class Requests:
@@ -171,10 +174,10 @@ class Requests:
     def has_command(self, unit: Unit) -> bool:
         """Whether a Command was sent for the unit's workload.
 
-        If the unit is a step again, no controller has taken the Command.
+        If the unit is a step again, the Command had no effect so far.
         """
         request = self._by_uid.get(unit.workload.uid) if unit.workload is not None else None
-        return request is not None and request.command_sent
+        return request is not None and request.command_at is not None
 
     def refusal(self, unit: Unit) -> str | None:
         """The message of the last of several failures in a row."""
@@ -193,7 +196,7 @@ class Requests:
             request.granted_at = now
         if result.pod is None and workload is not None:
             request.not_before = now + SUSPEND_SECONDS
-            request.command_sent = is_command
+            request.command_at = now if is_command else None
 
     def record_failure(self, result: RequestResult, *, now: float, budgets_known: bool) -> None:
         """The request may be sent again after a back-off.
@@ -217,6 +220,12 @@ class Requests:
         request.budgets = ()
         if result.outcome is Outcome.DROPPED:
             request.not_before = now + RETRY.first
+
+    def record_taken(self, result: RequestResult, *, now: float) -> float:
+        """The Command was taken: ask again later. Returns the seconds since it was sent."""
+        request = self._answered(result)
+        request.answered_at, request.not_before = now, now + SUSPEND_SECONDS
+        return now - request.command_at if request.command_at is not None else 0.0
 
     def forget_absent(self, present: Collection[str]) -> None:
         """Forget pods and workloads that are gone, once the budgets count them."""

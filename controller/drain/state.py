@@ -19,7 +19,7 @@ Invariants
   the others and have half of the places at most: a thousand pods that do not end hold up others once, not a
   thousand times.
 - A suspended workload whose pods no controller deletes within `ABANDONED_SECONDS`, or whose Command no
-  controller takes, is not suspended again: its pods are evicted.
+  controller takes, or acts on within that time, is not suspended again: its pods are evicted.
 - The counts of a queue belong to the queue: they stay when another policy begins to drain it.
 """
 
@@ -331,7 +331,7 @@ class DrainState:
     def has_command(self, unit: Unit) -> bool:
         """Whether a Command was sent for the unit's workload.
 
-        If the unit is a step again, no controller has taken the Command.
+        If the unit is a step again, the Command had no effect so far.
         """
         return self._requests.has_command(unit)
 
@@ -372,6 +372,9 @@ class DrainState:
             case Outcome.COMMAND_WITHDRAWN:
                 self._requests.record_drop(result, now=now)
                 self.unsuspendable.add(result.uid)
+            case Outcome.COMMAND_TAKEN:
+                if self._requests.record_taken(result, now=now) >= ABANDONED_SECONDS:
+                    self.unsuspendable.add(result.uid)
             case _:
                 self._record_failure(result, now=now)
         self._due = min(self._due, now)

@@ -8,25 +8,26 @@ import msgspec
 import pytest
 
 from cluster.api.client import Client
-from cluster.exceptions import ClusterError, Conflict, Refused, Unreachable
+from cluster.exceptions import ClusterError, Conflict, NotFound, Refused, Unreachable
 from cluster.metrics import Metrics
 from cluster.objects import Pod
 from cluster.recorder import EventRecorder
 from controller.drain.budget_reader import ListedBudgets
 from controller.drain.eviction import DrainRequests, SuspendBlocked
+from controller.drain.job_commands import TAKEN_SECONDS, ResumeStep, resume_step
 from controller.drain.job_suspension import (
     MAX_BUDGETS_OF_WORKLOAD,
     JobSuspension,
     _budgets_of_pods,
     _check_budget,
 )
-from controller.drain.request_states import Outcome, RequestResult
+from controller.drain.request_states import SUSPEND_SECONDS, Outcome, RequestResult
 from controller.drain.state import Drains
 from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.disruption_budgets import Budget
 from queues.drain.model import DrainAction, RunningPod, SuspendableWorkload, Unit
 from tests.support.controller.contexts import context_with
-from tests.support.controller.controller_harness import GrantingBoundary, Inline
+from tests.support.controller.controller_harness import GrantingBoundary, Inline, Sent
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, member, queue, workload
 from tests.support.rules.cases import NOW
@@ -50,6 +51,16 @@ KINDS = sorted(RESOURCES)
 UNCHANGED = Refused(422, "Invalid", "the test of the patch failed")
 
 
+def command_path(action: str) -> str:
+    """Its name follows from the UID of the Job and the action."""
+    digest = {"abortjob": "9fdf5b7744f01185", "resumejob": "92de5a1498616b4b"}[action]
+    return f"{COMMANDS}/sluice-{action}-{digest}"
+
+
+def volcano_phase(phase: str) -> Wire:
+    return {"state": {"phase": phase}}
+
+
 def listed(*objects: Wire) -> Wire:
     return {"metadata": {"resourceVersion": "9"}, "items": list(objects)}
 
@@ -60,6 +71,9 @@ class Corner:
     def __init__(self, kind: str = "jobs", *, drains: bool = True) -> None:
         self.kind, (self.resource, self.path) = kind, RESOURCES[kind]
         self.api = GrantingBoundary()
+        self.api.refusal = self._taken
+        #: Whether a controller has taken every Command, and so has deleted it.
+        self.takes_commands = False
         self.api.readable = {PODS: listed(), BUDGETS: listed()}
         self.server = Server().has(queue("root", parent=None))
         self.set_queue("HoldAndDrain" if drains else "None", version=1)
@@ -78,6 +92,10 @@ class Corner:
         )
         self.results: list[RequestResult] = []
         self.suspension = JobSuspension(self.context, DrainRequests(self.context, self._drains()))
+
+    def _taken(self, sent: Sent) -> ClusterError | None:
+        is_gone = self.takes_commands and sent.method == "DELETE"
+        return NotFound(404, "NotFound", sent.path) if is_gone else None
 
     def _drains(self) -> Drains:
         results = self.results
@@ -165,7 +183,8 @@ def test_suspending_sets_the_mark_with_the_same_write(kind: str) -> None:
     is_volcano = kind == "jobs.batch.volcano.sh"
     assert ({"op": "add", "path": "/spec/suspend", "value": True} in patch) is not is_volcano
     assert ({"op": "test", "path": "/spec/suspend", "value": None} in patch) is not is_volcano
-    assert corner.written() == [("PATCH", corner.path), *([("POST", COMMANDS)] if is_volcano else [])]
+    command = [("DELETE", command_path("resumejob")), ("POST", COMMANDS)]
+    assert corner.written() == [("PATCH", corner.path), *(command if is_volcano else [])]
 
 
 def test_a_job_without_annotations_gets_them_only_if_it_still_has_none() -> None:
@@ -356,13 +375,20 @@ def test_too_many_budgets_block_a_suspension() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "outcome"), [("Running", Outcome.COMMAND_WITHDRAWN), ("Aborting", Outcome.ABSENT)]
+    ("phase", "taken", "outcome"),
+    [
+        ("Running", False, Outcome.COMMAND_WITHDRAWN),
+        ("Running", True, Outcome.COMMAND_TAKEN),
+        ("Aborting", True, Outcome.ABSENT),
+    ],
 )
-def test_a_command_is_withdrawn_with_the_mark_unless_a_controller_took_it(
-    phase: str, outcome: Outcome
+def test_the_mark_goes_only_with_a_command_that_no_controller_took(
+    phase: str, taken: bool, outcome: Outcome
 ) -> None:
+    """Volcano deletes a Command before it acts: one that is gone may still abort the Job."""
     corner = Corner("jobs.batch.volcano.sh")
-    corner.has(mark="research", status={"state": {"phase": phase}})
+    corner.has(mark="research", status=volcano_phase(phase))
+    corner.takes_commands = taken
     corner.suspension.withdraw_command("research", corner.unit())
     corner.work()
     assert [result.outcome for result in corner.results] == [outcome]
@@ -375,24 +401,97 @@ def test_a_command_is_withdrawn_with_the_mark_unless_a_controller_took_it(
 # Resume
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["jobs", "jobsets"])
 def test_what_bears_the_mark_is_resumed_and_an_event_says_so(kind: str) -> None:
     corner = Corner(kind, drains=False)
     corner.has(mark="research")
     corner.resume()
     [patch] = corner.patches()
-    assert patch[:3] == [
+    assert patch == [
         {"op": "test", "path": "/metadata/uid", "value": "uid-train"},
         {"op": "test", "path": MARK, "value": "research"},
         {"op": "remove", "path": MARK},
+        {"op": "add", "path": "/spec/suspend", "value": False},
     ]
-    if kind == "jobs.batch.volcano.sh":
-        assert [method for method, _ in corner.written()] == ["DELETE", "POST", "PATCH"]
-        [command] = [sent.body for sent in corner.api.sent if sent.path == COMMANDS]
-        assert (command["action"], command["target"]["uid"]) == ("ResumeJob", "uid-train")
-    else:
-        assert patch[3:] == [{"op": "add", "path": "/spec/suspend", "value": False}]
     assert (corner.events(), corner.resumed()) == (["GivenBack"], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ({"is_aborted": True}, ResumeStep.SEND),
+        ({"is_aborted": True, "is_withdrawn": True}, ResumeStep.SEND),
+        ({"is_aborted": True, "is_sent": True, "waited": TAKEN_SECONDS}, ResumeStep.SEND),
+        ({}, ResumeStep.WAIT),
+        ({"waited": TAKEN_SECONDS - 0.1}, ResumeStep.WAIT),
+        ({"waited": TAKEN_SECONDS}, ResumeStep.UNMARK),
+        ({"is_withdrawn": True}, ResumeStep.UNMARK),
+        ({"is_sent": True}, ResumeStep.GIVE_BACK),
+    ],
+    ids=str,
+)
+def test_only_what_a_volcano_job_shows_says_whether_it_is_resumed(
+    case: dict[str, Any], expected: ResumeStep
+) -> None:
+    nothing = {"is_aborted": False, "is_withdrawn": False, "is_sent": False, "waited": 0.0}
+    assert resume_step(**(nothing | case)) is expected
+
+
+def test_a_volcano_job_is_resumed_by_a_command_and_keeps_the_mark_until_it_runs() -> None:
+    corner = Corner("jobs.batch.volcano.sh", drains=False)
+    corner.has(mark="research", status=volcano_phase("Aborted"))
+    for _ in range(3):  # the cache shows nothing yet: it is asked for once
+        corner.resume()
+    assert corner.written() == [("DELETE", command_path("abortjob")), ("POST", COMMANDS)]
+    [command] = [sent.body for sent in corner.api.sent if sent.path == COMMANDS]
+    assert (command["action"], command["target"]["uid"]) == ("ResumeJob", "uid-train")
+    corner.server.clock.seconds += SUSPEND_SECONDS  # it was taken, and nobody acted upon it
+    corner.resume()
+    assert [method for method, _ in corner.written()] == ["DELETE", "POST"] * 2
+    assert (corner.patches(), corner.resumed()) == ([], 0.0)
+    corner.has(version=2, mark="research", status=volcano_phase("Restarting"))
+    corner.resume()
+    assert len(corner.patches()) == 1
+    assert (corner.events(), corner.resumed()) == (["GivenBack"], 1.0)
+
+
+def test_a_volcano_job_that_is_aborted_after_the_resume_is_resumed() -> None:
+    """Its Command was taken, and nothing showed what would come of it."""
+    corner = Corner("jobs.batch.volcano.sh", drains=False)
+    corner.takes_commands = True
+    corner.has(mark="research", status=volcano_phase("Running"))
+    corner.resume()
+    assert [method for method, _ in corner.written()] == ["DELETE"]
+    corner.has(version=2, mark="research", status=volcano_phase("Aborted"))
+    corner.resume()
+    assert corner.written()[-1] == ("POST", COMMANDS)
+    corner.has(version=3, mark="research", status=volcano_phase("Running"))
+    corner.resume()
+    assert (len(corner.patches()), corner.resumed()) == (1, 1.0)
+
+
+def test_a_command_that_was_lost_leaves_the_mark_for_a_while_only() -> None:
+    """Volcano ended between taking it and acting. No event says that the Job was resumed."""
+    corner = Corner("jobs.batch.volcano.sh", drains=False)
+    corner.takes_commands = True
+    corner.has(mark="research", status=volcano_phase("Running"))
+    corner.resume()
+    corner.server.clock.seconds += TAKEN_SECONDS
+    corner.resume()
+    assert (len(corner.patches()), corner.events(), corner.resumed()) == (1, [], 0.0)
+
+
+def test_another_stop_begins_to_wait_anew() -> None:
+    """Its own Command may be taken just before it ends."""
+    corner = Corner("jobs.batch.volcano.sh", drains=False)
+    corner.takes_commands = True
+    corner.has(mark="research", status=volcano_phase("Running"))
+    corner.resume()
+    corner.server.clock.seconds += TAKEN_SECONDS
+    for version, policy in enumerate(("HoldAndDrain", "None"), 2):
+        corner.set_queue(policy, version=version)
+        corner.resume()
+    assert corner.patches() == []
 
 
 def test_no_second_command_resumes_a_job_whose_mark_is_gone() -> None:
@@ -437,8 +536,7 @@ def test_a_workload_that_its_user_took_over_is_left_alone() -> None:
 
 
 def test_a_workload_is_not_resumed_twice_before_the_cache_shows_it() -> None:
-    """A second Command would resume it again."""
-    corner = Corner("jobs.batch.volcano.sh", drains=False)
+    corner = Corner(drains=False)
     corner.has(mark="research")
     for _ in range(3):
         corner.resume()
@@ -448,7 +546,7 @@ def test_a_workload_is_not_resumed_twice_before_the_cache_shows_it() -> None:
     assert len(corner.patches()) == 2
     corner.has(version=3)
     corner.resume()
-    assert corner.suspension._resumed == {}
+    assert corner.suspension._resumptions == {}
 
 
 def test_a_resume_that_was_refused_is_tried_again() -> None:

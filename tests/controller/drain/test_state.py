@@ -412,6 +412,22 @@ def test_a_volcano_job_is_suspended_only_when_its_controller_says_so() -> None:
     assert state.unsuspendable == {"uid-of-train"}
 
 
+def test_a_job_whose_command_was_taken_is_waited_for_and_then_evicted() -> None:
+    """Its controller may abort it at any time; one that has ended does not."""
+    state, unit = drain(), suspending(kind="jobs.batch.volcano.sh")
+    state.record_request(unit, now=NOW)
+    record(state, unit)
+    at = NOW
+    while not state.unsuspendable:
+        at += SUSPEND_SECONDS
+        assert len(send(state, unit, now=at)) == 2
+        record(state, unit, Outcome.COMMAND_TAKEN, now=at)
+        assert send(state, unit, now=at + SUSPEND_SECONDS / 2) == []
+    assert (at, state.unsuspendable) == (NOW + ABANDONED_SECONDS, {"uid-of-train"})
+    state.record_snapshot(DrainSnapshot(at=at + 1, index=BudgetIndex([])))
+    assert state.pending_disruptions() == {}
+
+
 def test_pods_that_leave_already_are_taken_from_the_first_snapshot() -> None:
     state = drain()
     state.record_snapshot(DrainSnapshot(at=NOW, index=BudgetIndex([]), leaving=frozenset(["a"])))

@@ -9,10 +9,12 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import partial
+from time import monotonic
 from types import TracebackType
 
 import pytest
 
+from controller.drain.request_states import SUSPEND_SECONDS
 from localcluster.cluster import LocalCluster
 from tests.e2e.membership.test_jobs_of_other_projects import (
     DEFINITIONS,
@@ -98,12 +100,23 @@ class StandIn(ABC):
 
 
 class Volcano(StandIn):
-    """Takes Commands for Jobs: an aborted one loses its pods, a resumed one gets new ones."""
+    """Takes Commands for Jobs: an aborted one loses its pods, a resumed one gets new ones.
+
+    It deletes a Command when it takes it, and acts so many seconds later.
+    """
+
+    def __init__(self, sandbox: Sandbox, *, acts_after: float = 0.0) -> None:
+        super().__init__(sandbox)
+        self._acts_after = acts_after
+        self._taken: list[tuple[float, Object]] = []
 
     def act(self, api: Api) -> None:
         for command in api.get(self._sandbox.commands_path).must().body["items"]:
-            job = command["target"]["name"]
             api.delete(f"{self._sandbox.commands_path}/{command['metadata']['name']}").must()
+            self._taken.append((monotonic() + self._acts_after, command))
+        while self._taken and self._taken[0][0] <= monotonic():
+            _, command = self._taken.pop(0)
+            job = command["target"]["name"]
             if command["action"] == "AbortJob":
                 set_phase(api, self._sandbox, job, "Aborting")
                 api.delete(f"{self._sandbox.pods_path}?labelSelector=volcano.sh/job-name={job}").must()
@@ -174,6 +187,20 @@ def test_a_volcano_job_is_aborted_and_resumed_by_commands(own_sandbox: Sandbox) 
     until(lambda: not mark(own_sandbox, VOLCANO_JOB), "the mark to be taken off")
     assert own_sandbox.commands() == []
     assert evicted_so_far(own_sandbox, "Evict") == before
+
+
+def test_a_volcano_job_that_is_aborted_late_is_resumed(own_sandbox: Sandbox) -> None:
+    """Its Command is gone long before: it was taken, and not withdrawn."""
+    queue = own_sandbox.queue()
+    volcano_job(own_sandbox, queue)
+    before = evicted_so_far(own_sandbox, "Evict")
+    with Volcano(own_sandbox, acts_after=SUSPEND_SECONDS + 1):
+        drain(own_sandbox, queue)
+        assert counts(wait_for_drain(own_sandbox, queue, "Drained", suspended=1)) == {"suspended": 1}
+        assert (mark(own_sandbox, VOLCANO_JOB), evicted_so_far(own_sandbox, "Evict")) == (queue, before)
+        own_sandbox.edit(queue, stopPolicy=NONE)
+        until(lambda: not mark(own_sandbox, VOLCANO_JOB), "the mark to be taken off")
+        wait_for_running(own_sandbox, 2)
 
 
 def test_a_volcano_job_that_nobody_aborts_is_evicted(own_sandbox: Sandbox) -> None:
