@@ -21,7 +21,7 @@ import msgspec
 from cluster.cache.pod_requests import Requests, pod_requests
 from cluster.cache.trimming import NAME, trim_finalizers, trim_labels
 from cluster.inflight.admissions import admission_request
-from cluster.objects import Metadata, OwnerReference, Pod
+from cluster.objects import Condition, Metadata, OwnerReference, Pod
 from queues import well_known
 from queues.apimachinery.quantities import Amount
 from queues.causes import StartReason
@@ -33,6 +33,8 @@ from queues.status.podgroup_phases import PodTally
 MAX_LEFT_GROUPS = 1000
 #: The reason of the condition PodScheduled while the pod has a scheduling gate.
 GATED_REASON = "SchedulingGated"
+#: The scheduler of pods that name none.
+DEFAULT_SCHEDULER = "default-scheduler"
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
@@ -44,7 +46,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `filtered`: a scheduler calls filter for it (`is_filtered`). `requests`: its resource requests.
     `leaves_at`: the end of its grace period, if it is being deleted; `deletion_grace`: the length of that
     period in seconds. `own_grace`: the grace period of its spec in seconds. `scheduler_policy`: the policy
-    that it names itself.
+    that it names itself. `says_gated`: it has no gate, and its condition still says so; no
+    scheduler that we know of will write another.
     """
 
     uid: str
@@ -77,6 +80,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     own_grace: int = 0
     scheduler_policy: str = ""
     priority_class: str = ""
+    says_gated: bool = False
 
     @property
     def live(self) -> bool:
@@ -408,6 +412,7 @@ def _member(pod: Pod, membership: Membership, *, filtered: bool) -> Member:
         # Many pods share the few values of these.
         scheduler_policy=intern(meta.annotation(well_known.SCHEDULER_POLICY)),
         priority_class=intern(spec.priority_class_name or ""),
+        says_gated=not filtered and not gates and _says_gated(pod),
     )
 
 
@@ -471,8 +476,27 @@ def _scheduling_message(pod: Pod) -> str:
     A message from the time when it had gates is void once they are gone, though it stays in the condition
     until kube-scheduler tries the pod.
     """
-    for condition in pod.status.conditions or ():
-        if condition.type == "PodScheduled" and condition.status == "False":
-            void = condition.reason == GATED_REASON and not pod.spec.scheduling_gates
-            return "" if void else condition.message
-    return ""
+    condition = _unscheduled_condition(pod)
+    if condition is None or (condition.reason == GATED_REASON and not pod.spec.scheduling_gates):
+        return ""
+    return condition.message
+
+
+def _says_gated(pod: Pod) -> bool:
+    """Whether its condition is of the time when it had gates, if a scheduler other than Kubernetes' own is to
+    write the next one: nobody may run that.
+    """
+    condition = _unscheduled_condition(pod) if pod.spec.scheduler_name != DEFAULT_SCHEDULER else None
+    return condition is not None and condition.reason == GATED_REASON
+
+
+def _unscheduled_condition(pod: Pod) -> Condition | None:
+    """Its condition PodScheduled while that is False."""
+    return next(
+        (
+            condition
+            for condition in pod.status.conditions or ()
+            if condition.type == "PodScheduled" and condition.status == "False"
+        ),
+        None,
+    )

@@ -3,7 +3,8 @@ and the way out.
 
 kube-scheduler writes the condition of pods that filter refused. It does not try gated pods, and the API
 server's text for them is the same for each gate, so the condition's message is replaced. When the gate is
-removed kube-scheduler writes the condition again, so nothing has to be undone.
+removed kube-scheduler writes the condition again. Another scheduler may not, or nobody runs it: then the
+condition is removed (`Member.says_gated`), at the version that has no gate, so that nothing newer is lost.
 
 While evictions of the queue's drain wait in the write queue, the condition of a new pod is written up to
 `LATER` later: each such write costs the API server as much as an eviction, and a drain causes many new pods.
@@ -15,13 +16,15 @@ event of its own then: a drain makes as many as pods ran, and the condition says
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import takewhile
 
 from cluster.api.client import STRATEGIC_MERGE_PATCH
 from cluster.cache.changes import NO_QUEUE
 from cluster.cache.members import Member
+from cluster.exceptions import Conflict, NotFound
 from controller.context import (
     ControllerContext,
     each_member,
@@ -77,6 +80,9 @@ class PodConditions:
         def write_condition(member: Member) -> None:
             if member.leaving or not member.waiting:
                 return
+            if member.says_gated:
+                self._remove(member)
+                return
             own = decision
             if decision is not None and decision.restricted:
                 own = self._context.store.decisions.of_queue(queue, namespace=member.namespace)
@@ -127,6 +133,36 @@ class PodConditions:
     def forget(self, uid: str) -> None:
         self._texts.pop(uid, None)
 
+    def _remove(self, member: Member) -> None:
+        """Remove the condition of a pod without a gate."""
+        if self._texts.get(member.uid) == (member.version, ""):
+            return
+        self._texts[member.uid] = (member.version, "")
+        body = {
+            "metadata": {"uid": member.uid, "resourceVersion": str(member.version)},
+            "status": {"conditions": [{"type": "PodScheduled", "$patch": "delete"}]},
+        }
+
+        def write() -> bool:
+            with suppress(NotFound, Conflict):  # it is gone, or has changed: it is looked at again
+                path = f"{pod_path(member)}/status"
+                self._context.client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
+            return True
+
+        self._submit("pod_condition_removal", member, write)
+
+    def _submit(self, what: str, member: Member, write: Callable[[], bool]) -> bool:
+        submitted = self._context.submit_write(
+            (what, member.uid),
+            write,
+            lambda _failed: self.forget(member.uid),
+            rank=(7, member.created),
+            subject=pod_subject(member),
+        )
+        if not submitted:
+            self.forget(member.uid)
+        return submitted
+
     def _write(self, member: Member, start: StartDecision, *, with_event: bool) -> None:
         store, text = self._context.store, start.text
         if member.condition == text or self._texts.get(member.uid) == (member.version, text):
@@ -146,17 +182,7 @@ class PodConditions:
             self._context.client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
             return True
 
-        submitted = self._context.submit_write(
-            ("pod_condition", member.uid),
-            write,
-            lambda _failed: self.forget(member.uid),
-            rank=(7, member.created),
-            subject=pod_subject(member),
-        )
-        if not submitted:
-            self.forget(member.uid)
-            return
-        if not with_event:
+        if not self._submit("pod_condition", member, write) or not with_event:
             return
         self._context.recorder.record(
             pod_subject(member),

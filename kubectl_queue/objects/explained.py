@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kubectl_queue.objects.condition_writer import condition_writer
 from kubectl_queue.objects.fields import (
     Object,
     annotations_of,
@@ -36,6 +37,8 @@ _WAITING: Mapping[str, tuple[str, str]] = {
     "Pod": ("PodScheduled", "False"),
     "PodGroup": ("Unschedulable", "True"),
 }
+#: The reason of the condition `PodScheduled` while the pod has a gate; it stays when the gate goes.
+_GATED = "SchedulingGated"
 _RULES = MembershipSettings()
 
 
@@ -61,6 +64,7 @@ def subject(
     """
     phase = _finished_phase(kind, item)
     is_pod = kind is POD
+    waiting = _waiting_condition(kind, item)
     return ObservedObject(
         ref=object_reference(kind, item),
         owners=owners,
@@ -72,7 +76,9 @@ def subject(
         gates=tuple(str(gate.get("name")) for gate in spec_of(item).get("schedulingGates") or ()),
         calls_extender=not is_pod or _calls_extender(item),
         scheduler=str(spec_of(item).get("schedulerName") or DEFAULT_SCHEDULER),
-        message=_waiting_message(kind, item),
+        message=str(waiting.get("message") or waiting.get("reason") or ""),
+        message_by=condition_writer(item, str(waiting.get("type"))) if waiting else "",
+        message_of_gate=is_pod and waiting.get("reason") == _GATED,
         idle_reason="" if is_pod else _idle_reason(item),
         namespace_labels=labels,
         namespace_queue=namespace_queue,
@@ -112,12 +118,13 @@ def _true_conditions(item: Object) -> Iterator[Mapping[str, Any]]:
     return (each for each in status_of(item).get("conditions") or () if each.get("status") == "True")
 
 
-def _waiting_message(kind: Type, item: Object) -> str:
+def _waiting_condition(kind: Type, item: Object) -> Mapping[str, Any]:
+    """The condition that says why it waits; empty where there is none."""
     wanted = _WAITING.get(kind.kind)
     for each in status_of(item).get("conditions") or ():
         if wanted == (each.get("type"), each.get("status")):
-            return str(each.get("message") or each.get("reason") or "")
-    return ""
+            return each  # type: ignore[no-any-return]
+    return {}
 
 
 def _idle_reason(item: Object) -> str:

@@ -60,6 +60,8 @@ from queues.why.stop_causes import (
 
 #: Characters of other components' messages that are shown.
 _MESSAGE_LIMIT = 1000
+#: The field manager of what the server writes: its User-Agent (`cluster.api.client`).
+_OURS = "sluice"
 #: What kube-scheduler says of a pod that needs room where its extenders let it have no victims at all.
 _NO_VICTIMS = "no candidate node for preemption"
 #: What kube-scheduler says where its configuration has no entry that ignores the resource, and the verb of
@@ -158,6 +160,8 @@ def _stops(start: StartDecision, verdict: Verdict | None, queues: ObservedQueues
 
 def _quoted_reason(case: _Case) -> StartReason | None:
     """For which reason filter refused the object, as kube-scheduler's words quote it."""
+    if is_outdated(case.subject):
+        return None
     queue = (case.membership and case.membership.queue) or ""
     return quoted_reason(case.subject.message, queue=queue, podgroup="")
 
@@ -289,8 +293,8 @@ def _parked_under_recreate(case: _Case) -> Iterator[str]:
             "spec.parked is Recreate, but only a pod that fits on a node, and that its queue alone keeps "
             "from it, is created again with the gate: until then it stays as it is"
         )
-    if subject.message and not refused:
-        yield f"kube-scheduler says: {printable(subject.message, limit=_MESSAGE_LIMIT)}"
+    if subject.message and not refused and not is_outdated(subject):
+        yield _says(subject)
 
 
 def _waiting(case: _Case) -> Iterator[str]:
@@ -301,10 +305,8 @@ def _waiting(case: _Case) -> Iterator[str]:
         yield f"it is held by scheduling gates of others: {', '.join(others)}"
     if well_known.GATE in subject.gates and case.verdict:
         yield "its gate is still on; the controller takes it off, is it running?"
-    elif subject.message:
-        own = subject.ref.kind != POD or well_known.GATE in subject.gates
-        by = "it says" if own else "kube-scheduler says"
-        yield f"{by}: {printable(subject.message, limit=_MESSAGE_LIMIT)}"
+    elif subject.message and not is_outdated(subject):
+        yield _says(subject)
         for words, verb in _ENTRIES.items():
             if words in subject.message:
                 yield _missing_entry(words.partition(" ")[2], verb)
@@ -315,7 +317,33 @@ def _waiting(case: _Case) -> Iterator[str]:
                 f"-n {printable(subject.ref.namespace)}"
             )
     elif subject.ref.kind == POD and not others:
-        yield "kube-scheduler has said nothing of it yet"
+        yield _unsaid(subject)
+
+
+def is_outdated(subject: ObservedObject) -> bool:
+    """Whether what a pod says is of the time when it had gates: its scheduler has not written since."""
+    return subject.message_of_gate and not subject.gates
+
+
+def _says(subject: ObservedObject) -> str:
+    """What the object says of why it waits, with who wrote that, as far as that is known."""
+    said = printable(subject.message, limit=_MESSAGE_LIMIT)
+    if subject.ref.kind != POD or subject.gates or subject.message_by == _OURS:
+        return f"it says: {said}"
+    by = printable(subject.message_by)
+    if not by:
+        by = "kube-scheduler" if subject.scheduler == DEFAULT_SCHEDULER else "its condition"
+    return f"{by} says: {said}"
+
+
+def _unsaid(subject: ObservedObject) -> str:
+    """That no scheduler has said a word of a pod that it could schedule."""
+    if subject.scheduler == DEFAULT_SCHEDULER:
+        return "kube-scheduler has said nothing of it yet"
+    return (
+        f"its scheduler, {quoted(subject.scheduler)}, has said nothing of it: if nobody runs a scheduler of "
+        "that name, the pod waits for ever"
+    )
 
 
 def _missing_entry(resource: str, verb: str) -> str:

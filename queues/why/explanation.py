@@ -76,8 +76,9 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The object that is asked about, as it is stored.
 
     `owners`: nearest first. `calls_extender`: kube-scheduler asks the extender about it. `scheduler`: the one
-    that a pod names. `message`: what the object itself says of why it waits. `idle_reason`: why it makes no
-    pods, for a workload that makes none.
+    that a pod names. `message`: what the object itself says of why it waits; `message_by`: the field manager
+    that wrote it, "" if that is not known; `message_of_gate`: it is of the time when it has or had a gate.
+    `idle_reason`: why it makes no pods, for a workload that makes none.
     `namespace_labels`: the labels of its namespace; None where they were not read. `namespace_queue`: the
     queue that its namespace names now; empty if none, or if that was not read. `unmanaged`: why nothing that
     is created in its namespace is in a queue; empty where that may be.
@@ -94,6 +95,8 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     calls_extender: bool = True
     scheduler: str = DEFAULT_SCHEDULER
     message: str = ""
+    message_by: str = ""
+    message_of_gate: bool = False
     idle_reason: str = ""
     namespace_labels: Mapping[str, str] | None = None
     namespace_queue: str = ""

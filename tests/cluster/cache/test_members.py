@@ -326,3 +326,23 @@ def test_what_a_gate_said_is_void_once_it_is_off(gates: list[str], reason: str, 
     said = [{"type": "PodScheduled", "status": "False", "reason": reason, "message": "why"}]
     [one] = Held().has(member(gates=gates, status={"conditions": said})).in_queue("research")
     assert one.condition == told
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "gates", "reason", "is_outdated"),
+    [
+        ("others", [], "SchedulingGated", True),
+        ("others", ["somebody.else/gate"], "SchedulingGated", False),
+        ("others", [], "Unschedulable", False),
+        ("default-scheduler", [], "SchedulingGated", False),
+    ],
+)
+def test_another_scheduler_may_never_write_over_what_a_gate_said(
+    scheduler: str, gates: list[str], reason: str, *, is_outdated: bool
+) -> None:
+    """Kubernetes' own does; of others nobody knows whether they run."""
+    said = [{"type": "PodScheduled", "status": "False", "reason": reason, "message": "why"}]
+    pod = member(gates=gates, status={"conditions": said})
+    pod["spec"]["schedulerName"] = scheduler
+    [one] = Held().has(pod).in_queue("research")
+    assert one.says_gated is is_outdated

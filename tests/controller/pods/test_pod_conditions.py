@@ -49,7 +49,8 @@ class Conditions:
         self.server = Server().has(queue("root"), queue(QUEUE, stopPolicy="HoldAndDrain"))
         self.writers, self.evictions = PendingWrites(), PendingWrites()
         self.patched: list[str] = []
-        client = cast(Client, SimpleNamespace(patch=lambda path, *_, **__: self.patched.append(path)))
+        self.bodies: list[Wire] = []
+        client = cast(Client, SimpleNamespace(patch=self._patch))
         writers = cast(WriteQueue, self.writers)
         parts = context_with(
             store=self.server.store,
@@ -60,6 +61,10 @@ class Conditions:
             recorder=EventRecorder(client=client, writers=writers, metrics=Metrics()),
         )
         self._pod_conditions = PodConditions(parts)
+
+    def _patch(self, path: str, body: Wire, **_: Any) -> None:
+        self.patched.append(path)
+        self.bodies.append(body)
 
     def gated(self, name: str, *, age: timedelta, **more: Any) -> Wire:
         made = member(name, queue=QUEUE, gates=["sluice.dev/queue"], **more)
@@ -155,3 +160,24 @@ def test_a_condition_that_is_no_longer_true_is_not_written(conditions: Condition
             conditions.server.lacks(made)
     conditions.writers.writes["pod_condition", "uid-new"]()
     assert conditions.patched == (["/api/v1/namespaces/team/pods/new/status"] if gone == "nothing" else [])
+
+
+def test_what_a_gate_said_is_taken_back_once_for_a_scheduler_that_may_never_write(
+    conditions: Conditions,
+) -> None:
+    """At the version without the gate, so that the condition of a scheduler that does run stays."""
+    said = [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "why"}]
+    made = member("foreign", queue=QUEUE, version=7, status={"conditions": said})
+    made["spec"]["schedulerName"] = "others"
+    conditions.server.has(queue(QUEUE, version=2, generation=2), made)
+    for _ in range(2):
+        conditions.write("foreign")
+    assert list(conditions.writers.writes) == [("pod_condition_removal", "uid-foreign")]
+    conditions.writers.writes["pod_condition_removal", "uid-foreign"]()
+    assert conditions.patched == ["/api/v1/namespaces/team/pods/foreign/status"]
+    assert conditions.bodies == [
+        {
+            "metadata": {"uid": "uid-foreign", "resourceVersion": "7"},
+            "status": {"conditions": [{"type": "PodScheduled", "$patch": "delete"}]},
+        }
+    ]

@@ -315,3 +315,26 @@ def test_a_namespace_that_its_queue_does_not_select_is_told_what_it_lacks(sandbo
     assert sandbox.told(name)["stops"] == []
     sandbox.patch(parent, namespaceSelector=None)
     assert "namespaceSelector" in sandbox.done("history", parent)
+
+
+def test_a_pod_of_a_scheduler_that_nobody_runs_says_no_more_that_it_is_gated(sandbox: PluginSandbox) -> None:
+    """Once it is let go, what we wrote is gone; what a scheduler writes is named with who wrote it."""
+    queue = sandbox.queue("research", "--stop-policy=Hold")
+    foreign = pod("foreign", queue)
+    foreign["spec"]["schedulerName"] = "nobodys"
+    sandbox.make(foreign)
+    kubectl, place = sandbox.cluster.kubectl, ("-n", sandbox.namespace)
+    said = "jsonpath={.status.conditions[?(@.type=='PodScheduled')].message}"
+    until(lambda: queue in kubectl("get", "pod/foreign", *place, "-o", said), "its condition to say why")
+    sandbox.done("resume", queue)
+    until(lambda: not kubectl("get", "pod/foreign", *place, "-o", said), "its condition to be taken back")
+    shown = kubectl("get", "pod/foreign", *place, "--no-headers")
+    assert "Pending" in shown
+    assert "SchedulingGated" not in shown
+    assert 'its scheduler, "nobodys", has said nothing of it' in sandbox.why("pod/foreign")
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no slot"}
+    kubectl(
+        *("patch", "pod/foreign", *place, "--subresource=status", "--field-manager=their-scheduler"),
+        *("--patch", json.dumps({"status": {"conditions": [condition]}})),
+    )
+    assert "their-scheduler says: no slot" in sandbox.why("pod/foreign")

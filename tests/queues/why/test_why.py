@@ -223,6 +223,27 @@ def test_for_a_pod_whose_queue_schedules_the_message_of_kube_scheduler_is_shown(
 
 
 @pytest.mark.parametrize(
+    ("facts", "note"),
+    [
+        ({"message": "no room"}, "kube-scheduler says: no room"),
+        ({"message": "no room", "message_by": "vc-scheduler"}, "vc-scheduler says: no room"),
+        ({"message": "no room", "scheduler": "others"}, "its condition says: no room"),
+        ({"message": "no room", "message_by": "sluice"}, "it says: no room"),
+        ({"message": "gated", "message_of_gate": True}, "kube-scheduler has said nothing of it yet"),
+        (
+            {"message": "gated", "message_of_gate": True, "message_by": "sluice", "scheduler": "others"},
+            'its scheduler, "others", has said nothing of it: if nobody runs a scheduler of that name, the '
+            "pod waits for ever",
+        ),
+    ],
+    ids=str,
+)
+def test_what_a_pod_says_is_named_with_who_wrote_it(facts: dict[str, Any], note: str) -> None:
+    """And what its gate said is nobody's word once that is off."""
+    assert told(pod(**facts), seen(queue("b"))).notes == (note,)
+
+
+@pytest.mark.parametrize(
     ("gates", "note"),
     [
         ((), "kube-scheduler has said nothing of it yet"),
