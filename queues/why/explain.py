@@ -13,10 +13,11 @@ Runs              it is on a node
 Stopped           a queue of its chain stops it or does not select its namespace; its PodGroup is missing
 Unread            its queue may not be read
 WaitsForOther     a pod whose queue schedules, and that is on no node
-TakesNothingNew   a queue that schedules and takes nothing new
+TakesNothingNew   its queue schedules and takes nothing new, and more of it would be (`queues.why.new_work`)
 Free              nothing stops it
 ================  ==========================================================================
 
+- The answer has two halves: whether what is there may start, and whether anything new would be taken.
 - What could not be read is reported as unread, never guessed.
 """
 
@@ -50,6 +51,7 @@ from queues.why.explanation import (
     QueueRecord,
     Stop,
 )
+from queues.why.new_work import new_work
 from queues.why.queue_moves import move_notes
 from queues.why.stop_causes import (
     chain_members,
@@ -87,6 +89,10 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
     def queue(self) -> str:
         """Its name, as it stands in a sentence."""
         return f"queue {quoted((self.membership and self.membership.queue) or '')}"
+
+    @property
+    def new_work(self) -> str:
+        return new_work(self.subject) if self.membership is not None else ""
 
     @property
     def is_queue(self) -> bool:
@@ -175,7 +181,7 @@ def _outcome(case: _Case) -> Outcome:
         (Outcome.STOPPED, case.stops),
         (Outcome.UNREAD, unread),
         (Outcome.WAITS_FOR_OTHER, case.subject.ref.kind == POD),
-        (Outcome.TAKES_NOTHING_NEW, case.is_queue and case.refusal),
+        (Outcome.TAKES_NOTHING_NEW, case.refusal and (case.is_queue or case.new_work)),
     ):
         if holds:
             return outcome
@@ -196,9 +202,17 @@ def _summary(case: _Case, outcome: Outcome) -> str:
         Outcome.STOPPED: f"waits: {case.stops[0].text}" if case.stops else "",
         Outcome.UNREAD: f"is of {case.queue}, which you may not read",
         Outcome.WAITS_FOR_OTHER: waits,
-        Outcome.FREE: f"is held back by no queue: {case.queue} schedules its pods",
+        Outcome.TAKES_NOTHING_NEW: _takes_nothing_new(case),
+        Outcome.FREE: f"is held back by no queue: {case.queue} schedules its pods"
+        + (" and takes new work" if case.new_work else ""),
     }
     return f"{thing} {words[outcome]}"
+
+
+def _takes_nothing_new(case: _Case) -> str:
+    """Both halves of the answer, of what has more than it has now as new work."""
+    why = case.refusal.text if case.refusal else ""
+    return f"may start what is there, but {case.new_work} are refused: {why}"
 
 
 def _of_a_queue(case: _Case) -> str:
@@ -356,15 +370,27 @@ def _missing_entry(resource: str, verb: str) -> str:
 def _about_the_queue(case: _Case) -> Iterator[str]:
     if case.verdict is None or case.queues is None or case.verdict.queue not in case.queues.tree:
         return
-    if case.refusal and not case.is_queue and not case.verdict.broken:
-        goes_on = "; what it had taken before is still scheduled" if case.verdict.schedules else ""
-        yield f"its queue takes nothing new{goes_on}"
+    if not case.is_queue:
+        yield from _about_new_work(case)
     if not case.is_queue and case.subject.namespace_labels is None and _asks_for_labels(case):
         yield "the labels of its namespace could not be read; whether its queue selects it is not known"
     record = case.queues.record(case.verdict.queue)
     if case.is_queue and case.verdict.stop is not None and record.gated + record.ungated:
         yield from _parked_pods(case.verdict.stop, record, chain=case.queues.tree.chain(case.verdict.queue))
     yield from _about_the_acknowledgement(case.verdict, record)
+
+
+def _about_new_work(case: _Case) -> Iterator[str]:
+    """Whether its queue takes anything new, where the summary does not say it."""
+    assert case.verdict is not None  # noqa: S101 - its caller has checked
+    if case.verdict.broken or (case.verdict.stop is None and case.refusal and case.new_work):
+        return
+    if case.refusal:
+        goes_on = "; what it had taken before is still scheduled" if case.verdict.schedules else ""
+        yield f"its queue takes nothing new{goes_on}"
+    elif case.stops and case.new_work:
+        taken = "refused" if case.start.reason is StartReason.NOT_SELECTED else "taken, and wait"
+        yield f"{case.new_work} are {taken}"
 
 
 def _parked_pods(stop: Cause, record: QueueRecord, *, chain: Chain) -> Iterator[str]:

@@ -92,6 +92,8 @@ def test_a_closing_queue_says_what_keeps_it_from_closed(sandbox: PluginSandbox) 
     sandbox.cluster.kubectl(
         "wait", "pod/left", "-n", sandbox.namespace, "--for=condition=PodScheduled=false", "--timeout=60s"
     )
+    labels = {"selector": {"matchLabels": {"app": "idle"}}}
+    sandbox.make(workload("Deployment", "apps/v1", "idle", queue, replicas=0, **labels))
     sandbox.done("close", queue, "--wait", "--reason=moved")
     told = sandbox.told(f"queue/{queue}")
     assert (told["fate"], told["refusal"]["change"]["reason"]) == ("TakesNothingNew", "moved")
@@ -99,6 +101,9 @@ def test_a_closing_queue_says_what_keeps_it_from_closed(sandbox: PluginSandbox) 
     waiting = sandbox.told("pod/left")
     assert waiting["fate"] == "WaitsForOther"
     assert any("kube-scheduler says: 0/" in note for note in waiting["notes"])
+    idle = sandbox.told("deploy/idle")
+    assert idle["fate"] == "TakesNothingNew"
+    assert "its first replicas are refused" in idle["summary"]
 
 
 def test_a_pod_of_no_queue_is_said_to_be_of_none(sandbox: PluginSandbox) -> None:

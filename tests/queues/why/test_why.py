@@ -554,3 +554,53 @@ def test_a_selector_that_the_queue_was_made_with_is_its_makers() -> None:
     queues = seen(queue("b", namespace_selector=TEAM))
     (stop,) = told(pod(namespace_labels={}), queues).stops
     assert (stop.change, stop.created) == (None, MADE)
+
+
+def made(kind: str, **facts: Any) -> ObservedObject:
+    return ObservedObject(ref=ObjectRef(kind=kind, name="o", namespace="ns"), **facts)
+
+
+NAMESPACE = ObservedObject(ref=ObjectRef(kind="Namespace", name="ns"))
+AT_NONE = made("Deployment", idle_reason="spec.replicas is 0, so it makes no pods")
+
+
+@pytest.mark.parametrize(
+    ("subject", "new"),
+    [
+        (NAMESPACE, "new pods and workloads in it"),
+        (made("CronJob"), "new Jobs of it"),
+        (AT_NONE, "its first replicas"),
+        (made("StatefulSet"), "more replicas of it"),
+        (made("Job"), ""),
+        (made("DaemonSet"), ""),
+        (made("PodGroup"), ""),
+    ],
+    ids=["Namespace", "CronJob", "Deployment at 0", "StatefulSet", "Job", "DaemonSet", "PodGroup"],
+)
+def test_both_halves_are_answered_where_more_of_an_object_is_new_work(
+    subject: ObservedObject, new: str
+) -> None:
+    """May what is there start, and would anything new be taken; of others all is accepted work."""
+    closing = told(subject, seen(queue("b", desired=Desired.CLOSED)))
+    refused = f'may start what is there, but {new} are refused: queue "b" is Closing and takes no new work'
+    note = "its queue takes nothing new; what it had taken before is still scheduled"
+    assert (closing.outcome is Outcome.TAKES_NOTHING_NEW) is bool(new)
+    assert closing.summary.endswith(refused if new else 'queue "b" schedules its pods')
+    assert (note in closing.notes) is not bool(new)
+
+    free = told(subject, seen(queue("b")))
+    assert free.outcome is Outcome.FREE
+    assert free.summary.endswith("and takes new work" if new else "schedules its pods")
+
+    suspended = told(subject, seen(queue("b", desired=Desired.SUSPENDED)))
+    assert suspended.outcome is Outcome.STOPPED
+    assert (f"{new} are taken, and wait" in suspended.notes) is bool(new)
+
+
+def test_of_a_namespace_that_the_queue_does_not_select_what_is_new_is_refused() -> None:
+    """Though the queue accepts from others."""
+    selector = compile_selector({"matchLabels": {"team": "vision"}})
+    subject = ObservedObject(ref=NAMESPACE.ref, namespace_labels={})
+    found = told(subject, seen(queue("b", namespace_selector=selector)))
+    assert found.outcome is Outcome.STOPPED
+    assert "new pods and workloads in it are refused" in found.notes
