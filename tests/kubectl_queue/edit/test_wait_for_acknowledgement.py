@@ -194,7 +194,7 @@ def test_the_time_out_names_what_the_acknowledgement_waits_for() -> None:
 def why(queue: Object, *others: Object) -> tuple[str, ...]:
     queues_read = ReadQueues(queue, *others)
     chain = read_chain(cast("Queues", queues_read), "b")
-    subject = ObservedObject(ref=ObjectRef("Deployment", "d", "ns"))
+    subject = ObservedObject(ref=ObjectRef("Job", "d", "ns"))
     return explain(subject, ExplainedMembership(queue="b"), queues=observed_chain("b", chain)).notes
 
 
