@@ -73,6 +73,7 @@ def _write_label(context: ControllerContext, namespace: Namespace, label: bool) 
         ("namespace_label", name),
         lambda: context.client.patch(f"/api/v1/namespaces/{name}", body),
         rank=(2,),
+        queue=NO_QUEUE,  # what was refused is submitted again after its back-off
         subject=_namespace_subject(namespace),
     )
 

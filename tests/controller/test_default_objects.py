@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from cluster.exceptions import Refused
 from cluster.objects import Metadata, Namespace
+from controller.controller import RESYNC_SECONDS
 from controller.default_objects import default_queue, missing_label
 from queues.membership import VOLCANO_ANNOTATION
 from queues.well_known import MEMBER_NAMESPACE
-from tests.support.controller.controller_harness import ControllerHarness
+from tests.support.controller.controller_harness import Boundary, ControllerHarness
 from tests.support.http import wire_objects
+
+TEAM = "/api/v1/namespaces/team"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +56,27 @@ def test_a_namespace_that_comes_to_name_a_queue_is_labelled_in_the_next_sync() -
     harness.sync()
     harness.receive_events(wire_objects.namespace("team", queue="research", version=2), event="MODIFIED")
     harness.sync()
-    assert harness.bodies("/api/v1/namespaces/team") == [{"metadata": {"labels": {MEMBER_NAMESPACE: "true"}}}]
+    assert harness.bodies(TEAM) == [{"metadata": {"labels": {MEMBER_NAMESPACE: "true"}}}]
+
+
+class Refusing(Boundary):
+    """Refuses the first label of a namespace."""
+
+    def _write(self, method: str, path: str, body: object) -> bytes:
+        answer = super()._write(method, path, body)
+        if path == TEAM and sum(sent.path == TEAM for sent in self.sent) == 1:
+            raise Refused(403, "Forbidden", "namespaces is forbidden")
+        return answer
+
+
+def test_a_label_of_a_namespace_that_is_refused_is_written_again_after_its_back_off() -> None:
+    """Not only once something changes a namespace, or at the resync."""
+    harness = ControllerHarness(Refusing())
+    started = harness.clock.seconds
+    harness.receive_events(wire_objects.namespace("team", queue="research"))
+    harness.sync()
+    assert harness.bodies(TEAM)[:2] == [{"metadata": {"labels": {MEMBER_NAMESPACE: "true"}}}] * 2
+    assert harness.clock.seconds < started + RESYNC_SECONDS
 
 
 def namespace(annotation: str | None, label: str) -> Namespace:

@@ -16,9 +16,15 @@ from cluster.debounce import Trigger
 from cluster.inflight.binds import BindPass, Key
 from controller.pods.member_labels import MemberLabels
 from controller.pods.retry import BindPassRetry
-from controller.stops.acknowledgement import StopAcknowledgement, may_be_a_bind
+from controller.stops.acknowledgement import (
+    MAX_VOLUME_READS,
+    VOLUME_SECONDS,
+    StopAcknowledgement,
+    may_be_a_bind,
+)
 from controller.stops.bind_guard import BindGuards
 from controller.stops.replica_readings import AGAIN_SECONDS
+from controller.stops.volume_waits import VolumeWaits
 from queues.status.acknowledgement import ObstacleReason, UnlabelledView
 from tests.support.cluster.recounting import MARKED
 from tests.support.controller.leases import Surroundings, lease
@@ -129,6 +135,12 @@ class Leader(Surroundings):
         """By what is known in this sync."""
         first = self.acknowledgement.advance(QUEUE, since=STOP, at=self.stopped_at)
         return None if first is None else first.reason
+
+    def let_through(self, name: str, *, namespace: str = "team") -> None:
+        """Filter lets this pod pass now."""
+        self.server.store.bind_passes.record_filter_pass(
+            namespace=namespace, name=name, queue=QUEUE, uid=f"uid-{name}"
+        )
 
     def sync(self) -> ObstacleReason | None:
         """In a sync after the Leases were read, if they were requested, and all pods are known."""
@@ -373,6 +385,45 @@ def test_a_stop_that_waits_for_the_pass_of_an_unknown_pod_makes_the_pods_catch_u
     leader.pods = written
     leader.acknowledgement.start_sync()
     assert leader.waits_for() is None
+
+
+def let_through_and_wait_for_volume(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass of `work` is open that its pod's volume makes harmless: it was read after the guard was on."""
+    monkeypatch.setattr(VolumeWaits, "_waits_for_volume", lambda _self, _namespace, _name: True)
+    leader.server.has(member("work", queue=QUEUE, resources=MARKED))
+    leader.guarded["team"] = leader.clock.seconds
+    leader.let_through("work")
+    leader.clock.seconds += VOLUME_SECONDS
+    assert leader.sync() is ObstacleReason.PASS_OPEN
+    while len(leader.writers):
+        leader.writers.answer()
+    assert leader.sync() is None
+
+
+def test_a_known_wait_for_a_volume_counts_though_too_many_passes_are_open_to_read_more(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bind had not been sent when the guard was on, however many other passes there are."""
+    let_through_and_wait_for_volume(leader, monkeypatch)
+    leader.guarded["labs"] = leader.clock.seconds - 3600.0
+    for number in range(MAX_VOLUME_READS):
+        name = f"other-{number}"
+        leader.server.has(member(name, queue=QUEUE, namespace="labs", resources=MARKED))
+        leader.let_through(name, namespace="labs")
+    assert leader.sync() is None
+    assert not len(leader.writers), "no other pod's volumes are read"
+
+
+def test_a_known_wait_for_a_volume_counts_for_a_pass_that_is_younger(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its scheduler tried it again: a bind that follows is sent later, and meets the guard all the same."""
+    let_through_and_wait_for_volume(leader, monkeypatch)
+    leader.let_through("work")
+    assert leader.sync() is None
+    leader.clock.seconds += 0.1
+    leader.guarded["team"] = leader.clock.seconds  # it was off meanwhile
+    assert leader.sync() is ObstacleReason.PASS_OPEN
 
 
 def test_a_pass_that_is_assumed_for_a_pod_that_got_its_label_counts_at_once(leader: Leader) -> None:
