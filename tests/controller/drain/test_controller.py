@@ -249,3 +249,37 @@ def test_past_a_deadline_that_deletes_pods_are_deleted(corner: Corner) -> None:
     [deleted] = [sent for sent in corner.api.sent if sent.method == "DELETE"]
     assert deleted.path == "/api/v1/namespaces/team/pods/a"
     assert deleted.body == {"preconditions": {"uid": "uid-a"}, "gracePeriodSeconds": 7}
+
+
+def deleted(corner: Corner) -> list[str]:
+    return [sent.path.rpartition("/")[2] for sent in corner.api.sent if sent.method == "DELETE"]
+
+
+def test_deletions_past_a_deadline_keep_the_number_in_flight_and_the_order(corner: Corner) -> None:
+    """A budget of `maxUnavailable: 1` keeps them; the next goes when the one before is gone."""
+    web = {
+        "metadata": meta("web", namespace="team"),
+        "spec": {"selector": {}, "maxUnavailable": 1},
+        "status": {"disruptionsAllowed": 0, "currentHealthy": 3, "desiredHealthy": 3, "expectedPods": 4},
+    }
+    corner.api.readable[BUDGETS] = {**EMPTY, "items": [web]}
+    drain = {"deadline": "2020-01-01T00:00:00Z", "afterDeadline": "Delete", "inFlight": 1}
+    changed = queue("research", version=5, generation=2, stopPolicy="HoldAndDrain", drain=drain)
+    pods = {name: running(name, priority=number) for number, name in enumerate(("low", "middle", "high"))}
+    corner.receive_events(changed, *reversed(pods.values()), event="MODIFIED")
+    for number, pod in enumerate(pods.values(), 1):
+        corner.step()
+        assert deleted(corner) == list(pods)[:number]
+        corner.receive_events(pod, event="DELETED")
+    assert corner.evicted() == []
+
+
+def test_deletions_past_a_deadline_keep_the_rate(corner: Corner) -> None:
+    """One in two seconds; a step is taken every 0.8 s."""
+    drain = {"deadline": "2020-01-01T00:00:00Z", "afterDeadline": "Delete", "rate": 0.5}
+    changed = queue("research", version=5, generation=2, stopPolicy="HoldAndDrain", drain=drain)
+    corner.receive_events(changed, *(running(f"a{number}") for number in range(9)), event="MODIFIED")
+    corner.step()
+    before = len(deleted(corner))
+    corner.step(times=10)
+    assert len(deleted(corner)) - before == 4
