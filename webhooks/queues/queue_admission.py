@@ -96,12 +96,16 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     history = parse_history(before.metadata.annotation(well_known.CHANGES))
     own = request.user_info.username == settings.own_user
     kept = {} if own else {key: before.metadata.annotation(key) or None for key in CARRIED_OUT}
-    told = consequences(
-        was, after, now=now, by=author, history=history, waiting=_released(was, after, store=store)
+    told = (
+        ()
+        if own
+        else consequences(
+            was, after, now=now, by=author, history=history, waiting=_released(was, after, store=store)
+        )
     )
     return Answer(
         patch=(*steps, *_history_steps(submitted, [*history, *lines], kept)),
-        warnings=() if own else tuple(one.text for one in told),
+        warnings=tuple(one.text for one in told),
     )
 
 
