@@ -306,7 +306,7 @@ class QueueController:
             self._postponed.discard(queue)
 
     def _may_retry(self, queue: str) -> bool:
-        return self._acknowledgement.all_have_seen(queue, change=QueueChange.MEMBERS)
+        return self._acknowledgement.demand_seen_by_all(queue, change=QueueChange.MEMBERS)
 
     def _to_reconcile(self, changes: Iterable[str]) -> list[str]:
         """These queues, and those above them whose status follows from their members; ancestors first."""
@@ -374,7 +374,7 @@ class QueueController:
             queue,
             members,
             may_retry=partial(self._may_retry, queue),
-            all_answer_alike=partial(self._acknowledgement.all_answer_alike, queue),
+            demand_alike_answers=partial(self._acknowledgement.demand_alike_answers, queue),
         ):
             self._work_queue.add_after(queue, QueueChange.MEMBERS, seconds=RETRY_SECONDS)
 
@@ -397,9 +397,10 @@ class QueueController:
     def _step_drains(self) -> set[str]:
         """Take the next step of each drain; returns the queues whose drain status has changed."""
         progressed: set[str] = set()
-        all_have_version = self._acknowledgement.all_have_version
+        demand_version_of_all = self._acknowledgement.demand_version_of_all
         self._step(
-            "drains", lambda: progressed.update(self._draining.step(all_have_version=all_have_version))
+            "drains",
+            lambda: progressed.update(self._draining.step(demand_version_of_all=demand_version_of_all)),
         )
         return progressed
 

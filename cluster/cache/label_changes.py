@@ -7,8 +7,10 @@ remembered.
 
 Invariants
 - Each change is recorded before the cache of members shows it.
+- What was taken and could not be used is put back: no change is forgotten but by who used it.
 - At most `MAX_CHANGES` of a sort are kept. Beyond, `Changes.incomplete` is set: the leader looks for all pods
-  without the label then.
+  without the label then. No list shows that another queue was written on a pod. So of `moved` that many are
+  kept beyond the number of members: each member that there is has its place.
 - Threads: the reflectors of pods and namespaces record; the controller's thread takes, on every replica;
   requests ask for recent namespaces, without a lock.
 """
@@ -54,8 +56,9 @@ _NONE = Changes()
 class LabelChanges:
     """Owner: the store."""
 
-    def __init__(self, *, clock: Callable[[], float]) -> None:
-        """`clock`: monotonic seconds."""
+    def __init__(self, *, clock: Callable[[], float], members: Callable[[], int]) -> None:
+        """`clock`: monotonic seconds. `members`: how many there are."""
+        self._members = members
         self._lock = threading.Lock()
         self._changes = Changes()
         self._clock = clock
@@ -74,7 +77,7 @@ class LabelChanges:
         had_queue = before if before is not None and before.written and before.queue else None
         if had_queue is not None and (after is None or after.queue != had_queue.queue):
             with self._lock:
-                if self._has_room(self._changes.moved):
+                if self._has_room(self._changes.moved, beside=self._members()):
                     self._changes.moved.setdefault(had_queue.uid, had_queue)
             return
         if after is not None and not after.written and (before is None or before.version != after.version):
@@ -111,7 +114,23 @@ class LabelChanges:
             changes, self._changes = self._changes, Changes()
         return changes
 
-    def _has_room(self, kept: Sized) -> bool:
-        has_room = len(kept) < MAX_CHANGES
+    def put_back(self, taken: Changes) -> None:
+        """Have these changes taken again, with those since; it is not known which of them were used."""
+        with self._lock:
+            since = self._changes
+            self._changes = Changes(
+                left=taken.left | since.left,
+                moved=since.moved | taken.moved,
+                unwritten=taken.unwritten | since.unwritten,
+                namespaces=taken.namespaces
+                | {
+                    name: min(version, taken.namespaces.get(name, version))
+                    for name, version in since.namespaces.items()
+                },
+                incomplete=True,
+            )
+
+    def _has_room(self, kept: Sized, *, beside: int = 0) -> bool:
+        has_room = len(kept) < MAX_CHANGES + beside
         self._changes.incomplete |= not has_room
         return has_room

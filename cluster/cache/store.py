@@ -122,7 +122,7 @@ class Store:
         self.unreadable = UnreadableObjects()
         self.system_pods = SystemPods(on_known=self._retry_refused_members)
         #: Labels of members that somebody changed; for the leader.
-        self.label_changes = LabelChanges(clock=clock.monotonic)
+        self.label_changes = LabelChanges(clock=clock.monotonic, members=lambda: len(self.members))
         self.given_victims = GivenVictims(clock=clock.monotonic)
         #: Owners of members that are in no watch, as far as is known.
         self.missing_owners = MissingOwners(clock=clock.monotonic)
@@ -201,14 +201,14 @@ class Store:
         """Whether members are about to be judged again, by the queues that namespaces name now."""
         return self.member_relists.pending
 
-    def relist_pending_up_to(self, version: int) -> bool:
-        """The same, by the queues that namespaces named at this version. If so, it is done soon, however
-        often namespaces change later.
+    def demand_relist(self, version: int) -> bool:
+        """Whether members have been judged by the queues that namespaces named at this version; else it is
+        done soon, however often namespaces change later.
         """
         if not self.member_relists.pending_up_to(version):
-            return False
+            return True
         self.member_relists.end_burst()
-        return True
+        return False
 
     def relist_members(self, version: int = 0) -> None:
         """Have every kind that may have members listed and judged again; returns at once.

@@ -119,10 +119,10 @@ class DrainController:
         self._drains.forget()
         self._snapshot = None
 
-    def step(self, *, all_have_version: Callable[[int], bool]) -> set[str]:
+    def step(self, *, demand_version_of_all: Callable[[int], bool]) -> set[str]:
         """Take a step of each drain that is due. Returns the queues whose progress has changed.
 
-        `all_have_version`: whether every live replica has the queues of a version.
+        `demand_version_of_all`: whether every live replica has the queues of a version.
         """
         self._follow_policies()
         changed: set[str] = set()
@@ -133,7 +133,7 @@ class DrainController:
             if drain.next_step_at <= self._now():
                 others = in_flight - drain.in_flight
                 changed |= self._step_isolated(
-                    drain, all_have_version=all_have_version, in_flight_of_others=others
+                    drain, demand_version_of_all=demand_version_of_all, in_flight_of_others=others
                 )
                 in_flight = others + drain.in_flight
         self._send_read()
@@ -149,14 +149,14 @@ class DrainController:
             self._drains.follow(snapshot.draining_queues(), now=self._now(), rate=self._context.drain_rate)
 
     def _step_isolated(
-        self, drain: DrainState, *, all_have_version: Callable[[int], bool], in_flight_of_others: int
+        self, drain: DrainState, *, demand_version_of_all: Callable[[int], bool], in_flight_of_others: int
     ) -> set[str]:
         """A step that fails, or takes long, delays its own drain alone."""
         began = self._now()
         drain.begin_step(began)
         try:
             return self._step(
-                drain, all_have_version=all_have_version, in_flight_of_others=in_flight_of_others
+                drain, demand_version_of_all=demand_version_of_all, in_flight_of_others=in_flight_of_others
             )
         except ClusterError:
             raise
@@ -168,10 +168,10 @@ class DrainController:
             drain.end_step(self._now())
 
     def _step(
-        self, drain: DrainState, *, all_have_version: Callable[[int], bool], in_flight_of_others: int
+        self, drain: DrainState, *, demand_version_of_all: Callable[[int], bool], in_flight_of_others: int
     ) -> set[str]:
         now, version = self._now(), self._store.snapshot.resource_version
-        if not drain.await_version(version, all_have_version=all_have_version):
+        if not drain.await_version(version, demand_version_of_all=demand_version_of_all):
             drain.schedule(now + STEP_SECONDS)
             return set()
         drain.set_spec(self._spec_of(drain))

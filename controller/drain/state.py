@@ -126,7 +126,7 @@ class DrainState:
         self.queues = queues
         self._due = self._rests_until = 0.0
 
-    def await_version(self, version: int, *, all_have_version: Callable[[int], bool]) -> bool:
+    def await_version(self, version: int, *, demand_version_of_all: Callable[[int], bool]) -> bool:
         """Whether every replica refuses new pods of the queues, which are of this version.
 
         The replicas are asked about one version until all of them have it: a newer one in each step would
@@ -136,7 +136,7 @@ class DrainState:
             return True
         if self._awaited_version <= self._seen_version:
             self._awaited_version = version
-        if not all_have_version(self._awaited_version):
+        if not demand_version_of_all(self._awaited_version):
             return False
         self._seen_version = self._awaited_version
         return True

@@ -48,7 +48,8 @@ What a stop waits for (`look_for` begins it; `queues.status.acknowledgement` has
 
 A pod that cannot be labelled, since something refuses the write, is an obstacle of the stops of its own queue
 alone, with the reason. One that is on a node is none: it is bound already. It keeps its queue from Closed and
-from Drained (`unfinished`), as do a list of all pods that was begun after the close, and those of namespaces.
+from Drained (`look_for_all`). So do the list of all pods that was begun after the close, and those of
+namespaces.
 
 Invariants
 - Only the leader writes (`label_writes`). What it found is forgotten when its term ends; the next leader
@@ -62,7 +63,7 @@ import math
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from cluster.cache.label_changes import Departure
+from cluster.cache.label_changes import Changes, Departure
 from cluster.cache.members import Member
 from cluster.objects import Pod
 from controller.context import ControllerContext
@@ -134,7 +135,7 @@ class MemberLabels:
         #: Whether the newest list of waiting pods had any, members or not.
         self._are_unlabelled = False
 
-    # Questions
+    # What stops, closes and drains have done for them
 
     def settle(self, queues: Iterable[str]) -> None:
         """Close the members of these queues that have their label, as far as our watch shows it.
@@ -147,9 +148,12 @@ class MemberLabels:
             if self._is_accounted_for(member):
                 self._members.close(member)
 
-    def look_for(self, queues: frozenset[str], *, since: int) -> UnlabelledView:
-        """Take what the watches showed, begin the lists that stops of these queues need, and return what is
-        known. `since`: the version that the pods must have.
+    def look_for(
+        self, queues: frozenset[str], *, since: int, departures_until: float = math.inf
+    ) -> UnlabelledView:
+        """Take what the watches showed, begin the lists that a stop of these queues needs, and return what is
+        known. `since`: the version that the pods must have. `departures_until`: members that left the watch
+        later are not waited for.
 
         Call it after the other evidence was gathered: a member that left the watch before that is in what it
         takes. It closes no member, so that no pass is assumed after the passes were gathered: `settle` does.
@@ -165,7 +169,7 @@ class MemberLabels:
         departed = min(
             (member for member in bindable if not member.is_found), key=lambda each: each.since, default=None
         )
-        if departed is not None:
+        if departed is not None and departed.since <= departures_until:
             self._waiting.start()
         return UnlabelledView(
             at=at,
@@ -200,21 +204,9 @@ class MemberLabels:
             return False
         return self._waiting.demand(version)
 
-    def is_restoring(self, uid: str) -> bool:
-        """Whether another queue was written on the pod: the writes of that queue are not for it."""
-        member = self._members.get(uid)
-        return member is not None and member.cause is Cause.MOVED
-
-    def version_since(self, queues: frozenset[str], version: int) -> int:
-        """The version that all replicas must have: this one, or a later one at which a label was written.
-
-        What a former leader wrote is not known. A pod that the first list of this term does not have got its
-        label before that list's version.
-        """
-        return max(version, self._term_version, self._members.version(queues))
-
-    def unfinished(self, queues: frozenset[str], *, since: float = -math.inf) -> str:
-        """What of the members of these queues is not known yet, on nodes or not; "" if nothing is.
+    def look_for_all(self, queues: frozenset[str], *, since: float = -math.inf) -> str:
+        """Take what the watches showed, and begin the list that a close or drain of these queues needs.
+        Return what of their members is not known yet, on nodes or not; "" if all is.
 
         `since`: when the close or drain came to be known, in monotonic seconds. A member created without its
         label before that is in a list of all pods that was begun later.
@@ -228,6 +220,21 @@ class MemberLabels:
             return f"pods without a label are looked for in namespace {namespace}"
         first = next(self._members.of(queues), None)
         return first.obstacle if first is not None else ""
+
+    # Questions
+
+    def is_restoring(self, uid: str) -> bool:
+        """Whether another queue was written on the pod: the writes of that queue are not for it."""
+        member = self._members.get(uid)
+        return member is not None and member.cause is Cause.MOVED
+
+    def version_since(self, queues: frozenset[str], version: int) -> int:
+        """The version that all replicas must have: this one, or a later one at which a label was written.
+
+        What a former leader wrote is not known. A pod that the first list of this term does not have got its
+        label before that list's version.
+        """
+        return max(version, self._term_version, self._members.version(queues))
 
     @property
     def due(self) -> float:
@@ -267,7 +274,17 @@ class MemberLabels:
         return self._waiting.request(self._progress.applied("pods"))
 
     def _take_changes(self) -> None:
-        changes, now = self._changes.take(), self._now()
+        """Record what the watches showed. If that fails, all of it is taken again: no stop is acknowledged
+        without it."""
+        changes = self._changes.take()
+        try:
+            self._record(changes, now=self._now())
+        except BaseException:
+            self._changes.put_back(changes)
+            raise
+
+    def _record(self, changes: Changes, *, now: float) -> None:
+        """It may be called again with the same changes."""
         for member in changes.moved.values():
             self._restore(member, now)
         for departure in changes.left.values():
@@ -281,6 +298,7 @@ class MemberLabels:
         if changes.incomplete:
             self._needed_scan = self._waiting.request_consistent()
             self.request_all()
+            self.mend_all()
 
     def _restore(self, member: Member, now: float) -> None:
         """Another queue was written on the member, or none."""

@@ -78,8 +78,8 @@ def any_lacks_room(members: Iterable[Member], *, is_kept: Callable[[Member], boo
     return any(lacks_room(member) and not is_kept(member) for member in members)
 
 
-class AllAnswerAlike(Protocol):
-    """`StopAcknowledgement.all_answer_alike` of one queue."""
+class DemandAlikeAnswers(Protocol):
+    """`StopAcknowledgement.demand_alike_answers` of one queue."""
 
     def __call__(self, *, queues: int, policies: int, since: float) -> bool: ...
 
@@ -119,7 +119,7 @@ class PreemptionRetry:
         members: Iterable[Member],
         *,
         may_retry: Callable[[], bool],
-        all_answer_alike: AllAnswerAlike,
+        demand_alike_answers: DemandAlikeAnswers,
     ) -> bool:
         """Trigger a retry if this queue schedules and one of these members lacks room.
 
@@ -137,7 +137,7 @@ class PreemptionRetry:
         if not may_retry():
             return True
         self._retries[queue] = retries
-        self._retry_or_wait(queue, retries, all_answer_alike)
+        self._retry_or_wait(queue, retries, demand_alike_answers)
         return False
 
     def _is_kept(self, member: Member) -> bool:
@@ -161,11 +161,15 @@ class PreemptionRetry:
             changes += store.queue_cache.lending_changes + store.policies.reports
         return revision, changes
 
-    def _retry_or_wait(self, queue: str, retries: LateRetries, all_answer_alike: AllAnswerAlike) -> None:
+    def _retry_or_wait(
+        self, queue: str, retries: LateRetries, demand_alike_answers: DemandAlikeAnswers
+    ) -> None:
         """Trigger a retry if all replicas answer alike, or if that was waited for long enough."""
         store = self._context.store
         now = store.clock.monotonic()
-        alike = all_answer_alike(queues=retries.queues, policies=store.policies.version, since=retries.since)
+        alike = demand_alike_answers(
+            queues=retries.queues, policies=store.policies.version, since=retries.since
+        )
         if alike or now >= retries.due:
             is_due = alike or retries.times < LATE_TIMES
             retries = self._retries[queue] = retries.after_retry(done=alike, now=now)

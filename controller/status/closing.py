@@ -3,7 +3,7 @@
 The cache may be behind: what was admitted just before the close may not have arrived yet. So before Closed is
 written the API server is asked for the live members, by the label that admission puts on each. It is asked
 after every replica refuses new ones, and after nothing that was admitted before can arrive any more
-(`StopAcknowledgement.nothing_pending`).
+(`StopAcknowledgement.demand_nothing_pending`).
 
 Invariants
 - An answer holds for one close: for the specs on the queue's chain (`QueueDecision.revision`), and for the

@@ -134,11 +134,11 @@ class QueueReconciler:
         self._records.set_changed_during_write(queue, False)
         resume_if_due(obj, context=self._context)
         specs = self._acknowledgement.specs_seen(queue)
-        verdict, again = self._verdict(obj, record)
-        acknowledged = self._follow_stop(queue, record, verdict)
+        verdict, again = self._advance_close(obj, record)
+        acknowledged = self._advance_stop(queue, record, verdict)
         if (left := self._seconds_for_first_pods(queue, verdict, specs)) > 0:
             return Wait(left)
-        seen_by_all = self._acknowledgement.all_have_seen(queue)
+        seen_by_all = self._acknowledgement.demand_seen_by_all(queue)
         if not (acknowledged and seen_by_all) and self._is_young(record, specs):
             return Wait(SOON_SECONDS)
         closed_verified = verdict.accepts or self._closed_is_verified(queue)
@@ -147,7 +147,7 @@ class QueueReconciler:
         unlabelled = ""
         if verdict.drains:
             subtree = self._store.snapshot.tree.subtree(queue)
-            unlabelled = self._member_labels.unfinished(subtree, since=specs.at)
+            unlabelled = self._member_labels.look_for_all(subtree, since=specs.at)
         if unlabelled:
             again = min(again, EMPTY_SECONDS) if again else EMPTY_SECONDS
         status = desired_status(
@@ -201,8 +201,9 @@ class QueueReconciler:
 
     # Closing
 
-    def _verdict(self, obj: QueueObject, record: QueueRecord) -> tuple[Verdict, float | None]:
-        """The verdict, and the seconds after which a closing queue is reconciled again.
+    def _advance_close(self, obj: QueueObject, record: QueueRecord) -> tuple[Verdict, float | None]:
+        """Take the next steps towards Closed. Return the verdict, and the seconds after which a closing queue
+        is reconciled again.
 
         It says Closed only where the API server has said that the queue is empty, or where the status says so
         already and the API server has not answered yet.
@@ -218,10 +219,10 @@ class QueueReconciler:
             return verdict, None
         nothing_pending = None
         closed_at = self._acknowledgement.specs_seen(queue).at
-        if not self._member_labels.unfinished(close.below, since=closed_at):
-            nothing_pending = self._acknowledgement.nothing_pending(queue)
+        if not self._member_labels.look_for_all(close.below, since=closed_at):
+            nothing_pending = self._acknowledgement.demand_nothing_pending(queue)
         if nothing_pending is not False:
-            if nothing_pending and self._acknowledgement.all_have_seen(queue):
+            if nothing_pending and self._acknowledgement.demand_seen_by_all(queue):
                 self._closing.request(close)
             if empty is None and _says_closed(obj, record):
                 return verdict, EMPTY_SECONDS
@@ -241,8 +242,8 @@ class QueueReconciler:
 
     # Stops
 
-    def _follow_stop(self, queue: str, record: QueueRecord, verdict: Verdict) -> bool:
-        """Whether the queue schedules, or its stop is acknowledged."""
+    def _advance_stop(self, queue: str, record: QueueRecord, verdict: Verdict) -> bool:
+        """Take the next steps of its stop, if any. Return whether it is acknowledged, or there is none."""
         if verdict.schedules:
             self._acknowledgement.forget(queue)
             self._records.end_stop(queue)

@@ -101,7 +101,7 @@ class SpecsSeen(msgspec.Struct, frozen=True, gc=False):
 
 
 class StopAcknowledgement:
-    """Owner: the controller's thread."""
+    """Owner: the controller's thread. What `demand_...` does not find true is begun, for it to come true."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class StopAcknowledgement:
         self._member_labels.settle(below)
         passes = self._gather_passes(below)
         self._read_volumes(passes, views)
-        pods = self._version_of_known_pods(queue, since=since)  # before the members are looked at
+        pods = self._demand_known_pods(queue, since=since)  # before the members are looked at
         evidence = self._evidence(below, views, passes, since=since, pods_since=pods_since, pods=pods)
         if pods_since is not None:  # pods without a label are looked for while all else is waited for
             evidence = self._look_for_unlabelled(queue, evidence)
@@ -213,12 +213,14 @@ class StopAcknowledgement:
     def _look_for_unlabelled(self, queue: str, evidence: Evidence) -> Evidence:
         """Return the evidence with what is known of members without their label, which are looked for."""
         labels = self._member_labels
-        unlabelled = labels.look_for(evidence.queues, since=self._pods_since[queue][1])
         # What is assumed to have passed counts anew: the pass of a pod that leaves the watch is open no more.
         stop = (evidence.since, labels.passes_assumed)
         known, until = self._departures_until.get(queue, (stop, math.inf))
         if known != stop:
             until = math.inf
+        unlabelled = labels.look_for(
+            evidence.queues, since=self._pods_since[queue][1], departures_until=until
+        )
         evidence = msgspec.structs.replace(evidence, unlabelled=unlabelled, departures_until=until)
         if until == math.inf and unlabelled.departed:
             self._departures_until[queue] = stop, departures_until(evidence)
@@ -234,17 +236,17 @@ class StopAcknowledgement:
             seen = self._specs[queue] = SpecsSeen(revision, snapshot.resource_version, now)
         return seen
 
-    def all_have_seen(self, queue: str, *, change: QueueChange = QueueChange.STATUS) -> bool:
+    def demand_seen_by_all(self, queue: str, *, change: QueueChange = QueueChange.STATUS) -> bool:
         """Whether every live replica has the specs that the queue's chain has now.
 
         If not, a new reading of the Leases is requested; `change` of the queue is added once it has come.
         """
-        return self.all_have_version(self.specs_seen(queue).version, queue=queue, change=change)
+        return self.demand_version_of_all(self.specs_seen(queue).version, queue=queue, change=change)
 
-    def all_have_version(
+    def demand_version_of_all(
         self, version: int, *, queue: str | None = None, change: QueueChange = QueueChange.STATUS
     ) -> bool:
-        """Whether every live replica has the queues of `version` or later; else as in `all_have_seen`.
+        """Whether every live replica has the queues of `version` or later; else as in `demand_seen_by_all`.
 
         `queue`: None if nothing is to be added: a sync begins then.
         """
@@ -260,7 +262,7 @@ class StopAcknowledgement:
         self._version_of_all = version
         return True
 
-    def all_answer_alike(self, queue: str, *, queues: int, policies: int, since: float) -> bool:
+    def demand_alike_answers(self, queue: str, *, queues: int, policies: int, since: float) -> bool:
         """Whether every live replica answers from queues of this version or later, and by policies of this
         version, as the Leases say that were read since then.
 
@@ -284,11 +286,11 @@ class StopAcknowledgement:
             self._requested.append((version, self._store.clock.monotonic()))
         return next(at for requested, at in self._requested if requested >= version)
 
-    def nothing_pending(self, queue: str) -> bool | None:
+    def demand_nothing_pending(self, queue: str) -> bool | None:
         """Whether no object that a live replica has admitted to the queue, or to one below it, can still be
         created; None if the Leases were not read yet.
 
-        It holds for a close only if all replicas had seen the close before (`all_have_seen`).
+        It holds for a close only if all replicas had seen the close before (`demand_seen_by_all`).
         """
         below, reading = self._store.snapshot.tree.subtree(queue), self._readings.latest()
         if self._store.admissions.any_open_in(below):
@@ -324,12 +326,12 @@ class StopAcknowledgement:
             self._progress.announce(PODS, version)
         return version
 
-    def _version_of_known_pods(self, queue: str, *, since: int) -> int:
+    def _demand_known_pods(self, queue: str, *, since: int) -> int:
         """The version up to which this replica knows the pods; 0 while some are to be judged again, by what
         namespaces named at the version that the stop needs.
         """
         needed = self._pods_since.get(queue, (since, since))[1]
-        return 0 if self._store.relist_pending_up_to(needed) else self._progress.applied(PODS)
+        return self._progress.applied(PODS) if self._store.demand_relist(needed) else 0
 
     def _prompt_pods(self, at: float) -> None:
         """Make the pods catch up with a stop that is known since `at`, before the Leases were read."""

@@ -59,6 +59,36 @@ def test_more_changes_than_are_kept_are_known_to_be_missed(monkeypatch: pytest.M
     assert not server.store.label_changes.take().incomplete
 
 
+def test_each_member_that_another_queue_was_written_on_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No list would show it: its label names a queue."""
+    monkeypatch.setattr(label_changes, "MAX_CHANGES", 0)
+    names = [f"work-{number}" for number in range(5)]
+    server = Server().has(*(member(name) for name in names))
+    server.has(*(member(name, queue="other", version=2) for name in names))
+    changes = server.store.label_changes.take()
+    assert sorted(each.name for each in changes.moved.values()) == names
+    assert not changes.incomplete
+
+
+def test_changes_that_were_put_back_are_taken_with_those_since() -> None:
+    server = Server().has(member("moved"), member("left"))
+    server.has(namespace("team", version=1), namespace("new", version=1))
+    server.has(member("moved", queue="second", version=2), namespace("team", queue="second", version=5))
+    server.lacks(member("left", version=3))
+    changes = server.store.label_changes
+    taken = changes.take()
+    server.has(member("left", version=6)).lacks(member("left", version=7))
+    server.has(member("moved", queue="third", version=8), namespace("team", queue="third", version=9))
+    changes.put_back(taken)
+    server.has(namespace("team", queue="fourth", version=10), namespace("new", queue="fourth", version=11))
+    again = changes.take()
+    assert [each.queue for each in again.moved.values()] == ["research"], "the queue that it had first"
+    assert [each.version for each in again.left.values()] == [7], "an older list says nothing of it"
+    assert again.namespaces == {"team": 5, "new": 11}
+    assert again.incomplete, "some may have been used in part"
+    assert changes.take() == label_changes.Changes()
+
+
 def test_a_namespace_is_recent_for_a_moment() -> None:
     server = Server().has(namespace("team", version=2))
     assert not server.store.label_changes.is_recent("team")

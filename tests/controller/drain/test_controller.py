@@ -60,7 +60,7 @@ class Corner:
         changed: set[str] = set()
         for _ in range(times):
             self.receive()
-            changed |= self.drains.step(all_have_version=lambda _version: self.acknowledged)
+            changed |= self.drains.step(demand_version_of_all=lambda _version: self.acknowledged)
             self.writers.work()
             self.harness.clock.seconds += 0.8
         return changed
@@ -101,7 +101,7 @@ def test_specs_that_change_all_the_time_do_not_keep_a_drain_from_beginning(corne
     corner.receive_events(running("a"))
     asked = [-1]
 
-    def all_have_version(version: int) -> bool:
+    def demand_version_of_all(version: int) -> bool:
         """Each answer is of the question before."""
         asked.append(version)
         return version == asked[-2]
@@ -109,7 +109,7 @@ def test_specs_that_change_all_the_time_do_not_keep_a_drain_from_beginning(corne
     for number in range(2, 10):
         corner.receive_events(queue("other", version=10 * number))
         corner.receive()
-        corner.drains.step(all_have_version=all_have_version)
+        corner.drains.step(demand_version_of_all=demand_version_of_all)
         corner.writers.work()
         corner.harness.clock.seconds += 0.8
     assert corner.evicted() == ["a"]
@@ -139,7 +139,7 @@ def test_a_queue_is_drained_only_once_its_evictions_are_counted(corner: Corner) 
         corner.step(1)
     corner.receive_events(running("a", version=2), event="DELETED")
     corner.drains.queue_changed("research")
-    assert corner.drains.step(all_have_version=lambda _version: True) == set()
+    assert corner.drains.step(demand_version_of_all=lambda _version: True) == set()
     assert corner.progress() == {"evicted": 0, "left": 1, "leaving": 0}
     assert corner.step(1) == {"research"}
     assert corner.progress() == {"evicted": 1, "left": 0, "leaving": 0}
@@ -148,11 +148,11 @@ def test_a_queue_is_drained_only_once_its_evictions_are_counted(corner: Corner) 
 def test_a_policy_that_ends_the_drain_drops_what_was_not_sent_yet(corner: Corner) -> None:
     """At the moment that it would be sent."""
     corner.receive_events(running("a"))
-    corner.drains.step(all_have_version=lambda _version: True)
+    corner.drains.step(demand_version_of_all=lambda _version: True)
     corner.writers.work()
     corner.harness.clock.seconds += 0.8
     corner.receive()
-    corner.drains.step(all_have_version=lambda _version: True)
+    corner.drains.step(demand_version_of_all=lambda _version: True)
     corner.receive_events(queue("research", version=5, generation=2, stopPolicy="Hold"), event="MODIFIED")
     corner.writers.work()
     corner.step()

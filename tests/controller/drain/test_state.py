@@ -480,11 +480,11 @@ def test_replicas_are_asked_about_one_version_until_all_have_it() -> None:
     state, asked = drain(), []
 
     def await_version(version: int, *, has: int) -> bool:
-        def all_have_version(wanted: int) -> bool:
+        def demand_version_of_all(wanted: int) -> bool:
             asked.append(wanted)
             return wanted <= has
 
-        return state.await_version(version, all_have_version=all_have_version)
+        return state.await_version(version, demand_version_of_all=demand_version_of_all)
 
     assert [await_version(5, has=4), await_version(6, has=4), await_version(7, has=5)] == [False, False, True]
     assert asked == [5, 5, 5]
@@ -496,10 +496,10 @@ def test_replicas_are_asked_about_one_version_until_all_have_it() -> None:
 def test_a_queue_that_joins_a_drain_is_awaited_with_a_version_that_has_it() -> None:
     state = drain()
     state.set_queues(("research",))
-    assert not state.await_version(5, all_have_version=lambda _wanted: False)
+    assert not state.await_version(5, demand_version_of_all=lambda _wanted: False)
     state.set_queues(("research", "low"))
-    assert not state.await_version(9, all_have_version=lambda wanted: wanted <= 5)
-    assert state.await_version(9, all_have_version=lambda wanted: wanted <= 9)
+    assert not state.await_version(9, demand_version_of_all=lambda wanted: wanted <= 5)
+    assert state.await_version(9, demand_version_of_all=lambda wanted: wanted <= 9)
 
 
 @pytest.mark.parametrize(

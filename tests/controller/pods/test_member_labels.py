@@ -22,6 +22,7 @@ from controller.pods.member_labels import (
     MemberLabels,
 )
 from controller.pods.unlabelled_lists import FULL_SECONDS, FULL_WAIT_SECONDS
+from controller.pods.unlabelled_members import UnlabelledMembers
 from queues.membership import label_value
 from queues.status.acknowledgement import unlabelled_texts
 from queues.well_known import QUEUE
@@ -163,7 +164,7 @@ class Leader:
         self, queues: frozenset[str] = RESEARCH, *, since: int = 100, until: float = math.inf
     ) -> str | None:
         """The same without the labels that the watch shows by now."""
-        unlabelled = self.member_labels.look_for(queues, since=since)
+        unlabelled = self.member_labels.look_for(queues, since=since, departures_until=until)
         return next(unlabelled_texts(unlabelled, departures_until=until), None)
 
     def labels(self) -> dict[str, str]:
@@ -349,7 +350,7 @@ def test_a_pod_that_is_gone_is_waited_for_no_more(leader: Leader, error: Cluster
     leader.api.waiting = []
     leader.sync()
     assert leader.obstacle() is None
-    assert leader.member_labels.unfinished(RESEARCH) == ""
+    assert leader.member_labels.look_for_all(RESEARCH) == ""
 
 
 def test_what_is_not_a_member_is_left_alone(leader: Leader) -> None:
@@ -446,7 +447,7 @@ def test_the_results_of_many_writes_are_settled_together(leader: Leader) -> None
     leader.sync(20)
     assert len(leader.labels()) == MAX_WRITES
     assert watched.reads < MAX_WRITES, "once for each sync, not for each result"
-    assert leader.member_labels.unfinished(RESEARCH) == ""
+    assert leader.member_labels.look_for_all(RESEARCH) == ""
 
 
 # All pods
@@ -456,23 +457,23 @@ def test_all_pods_are_listed_when_a_term_begins_and_every_ten_minutes(leader: Le
     def lists() -> int:
         return sum("spec.nodeName" not in query["fieldSelector"] for _, query in leader.api.queries)
 
-    assert leader.member_labels.unfinished(RESEARCH) == "the pods without a label have not been listed yet"
+    assert leader.member_labels.look_for_all(RESEARCH) == "the pods without a label have not been listed yet"
     leader.api.others = [unbound("running", nodeName="node-1")]
     leader.settle()
     assert lists() == 2, "one by scheduler"
     assert leader.labels() == {"running": "research"}
-    assert leader.member_labels.unfinished(RESEARCH) != "", "it has no label in our watch yet"
+    assert leader.member_labels.look_for_all(RESEARCH) != "", "it has no label in our watch yet"
     assert leader.obstacle() is None, "it is bound already"
     leader.api.others = []
     leader.server.has(labelled("running", nodeName="node-1", version=900))
     leader.watched.applied = leader.api.version
-    assert leader.member_labels.unfinished(RESEARCH) == ""
+    assert leader.member_labels.look_for_all(RESEARCH) == ""
     leader.wait(FULL_SECONDS - 1).sync(20)
     assert lists() == 2
     leader.wait(2.0).sync(1).wait(1.0).sync(1).wait(1.0).sync(1)
     assert lists() == 4
     leader.member_labels.forget()
-    assert leader.member_labels.unfinished(RESEARCH) != ""
+    assert leader.member_labels.look_for_all(RESEARCH) != ""
 
 
 def test_a_close_waits_for_a_list_of_all_pods_that_was_begun_after_it(leader: Leader) -> None:
@@ -481,16 +482,18 @@ def test_a_close_waits_for_a_list_of_all_pods_that_was_begun_after_it(leader: Le
     leader.api.others = [unbound("running", nodeName="node-1")]
     closed_at = leader.wait(300.0).server.clock.seconds
     leader.wait(0.1)
-    assert leader.member_labels.unfinished(RESEARCH, since=closed_at) == "pods without a label are looked for"
+    assert (
+        leader.member_labels.look_for_all(RESEARCH, since=closed_at) == "pods without a label are looked for"
+    )
     leader.sync(10)
     assert leader.labels() == {"running": "research"}
-    assert "pod team/running had no label" in leader.member_labels.unfinished(RESEARCH, since=closed_at)
+    assert "pod team/running had no label" in leader.member_labels.look_for_all(RESEARCH, since=closed_at)
     leader.api.others = []
     leader.watch_shows_written()
     leader.server.lacks(labelled("running", version=901))
     queries = len(leader.api.queries)
     other = frozenset({"other"})
-    assert leader.member_labels.unfinished(other, since=closed_at) == "", (
+    assert leader.member_labels.look_for_all(other, since=closed_at) == "", (
         "one list serves all closes of that time"
     )
     assert len(leader.api.queries) == queries
@@ -501,10 +504,12 @@ def test_a_list_under_way_is_too_old_for_a_close_that_comes_later(leader: Leader
     leader.wait(FULL_SECONDS).member_labels.step()
     leader.wait(0.1)
     closed_at = leader.server.clock.seconds
-    assert leader.member_labels.unfinished(RESEARCH, since=closed_at) != ""
+    assert leader.member_labels.look_for_all(RESEARCH, since=closed_at) != ""
     leader.api.others = [unbound("running", nodeName="node-1")]
     leader.wait(0.1).sync(2)
-    assert leader.member_labels.unfinished(RESEARCH, since=closed_at) == "pods without a label are looked for"
+    assert (
+        leader.member_labels.look_for_all(RESEARCH, since=closed_at) == "pods without a label are looked for"
+    )
     leader.sync(20)
     assert leader.labels() == {"running": "research"}
 
@@ -513,12 +518,12 @@ def test_a_member_that_finished_without_its_label_is_waited_for_no_more(leader: 
     leader.api.others = [unbound("running", nodeName="node-1")]
     leader.api.fails = lambda path: Refused(422, "Invalid", "frozen") if path != PODS else None
     leader.settle()
-    assert "cannot be given its label" in leader.member_labels.unfinished(RESEARCH)
+    assert "cannot be given its label" in leader.member_labels.look_for_all(RESEARCH)
     leader.api.others = []  # it has finished, and the list leaves such pods out
     leader.wait(FULL_SECONDS)
     for _ in range(20):
         leader.wait(0.06).sync(1)
-    assert leader.member_labels.unfinished(RESEARCH) == ""
+    assert leader.member_labels.look_for_all(RESEARCH) == ""
     queries = [query["fieldSelector"] for _, query in leader.api.queries]
     assert all("status.phase!=Succeeded,status.phase!=Failed" in fields for fields in queries)
 
@@ -528,7 +533,7 @@ def test_a_list_that_fails_is_begun_again(leader: Leader) -> None:
     leader.sync(3)
     leader.api.fails = lambda _path: None
     leader.wait(30.0).sync(20)
-    assert leader.member_labels.unfinished(RESEARCH) == ""
+    assert leader.member_labels.look_for_all(RESEARCH) == ""
 
 
 def test_a_namespace_that_names_a_queue_is_listed_at_once_and_again(leader: Leader) -> None:
@@ -538,7 +543,7 @@ def test_a_namespace_that_names_a_queue_is_listed_at_once_and_again(leader: Lead
     leader.api.queries.clear()
     leader.sync(6)
     assert leader.labels() == {"early": "research"}
-    assert "in namespace team" in leader.member_labels.unfinished(RESEARCH)
+    assert "in namespace team" in leader.member_labels.look_for_all(RESEARCH)
     leader.api.others = [unbound("late", annotations={}, nodeName="node-1")]
     leader.wait(NAMESPACE_SECONDS).sync(6)
     assert leader.labels() == {"early": "research", "late": "research"}
@@ -615,9 +620,9 @@ def test_a_member_that_was_deleted_is_forgotten_once_a_list_does_not_have_it(lea
     leader.wait(2.0)
     leader.sync()
     assert leader.obstacle() is None
-    assert "left the watch" in leader.member_labels.unfinished(RESEARCH), "it may be on a node"
+    assert "left the watch" in leader.member_labels.look_for_all(RESEARCH), "it may be on a node"
     leader.wait(DEPARTURE_SECONDS).sync(20)
-    assert leader.member_labels.unfinished(RESEARCH) == ""
+    assert leader.member_labels.look_for_all(RESEARCH) == ""
     assert leader.labels() == {}
 
 
@@ -636,7 +641,7 @@ def test_a_member_that_ended_is_not_looked_for(leader: Leader, gone: Wire) -> No
     leader.server.has(labelled(), last)
     leader.server.lacks(last)
     assert leader.obstacle() is None
-    assert leader.member_labels.unfinished(RESEARCH) == ""
+    assert leader.member_labels.look_for_all(RESEARCH) == ""
 
 
 @pytest.mark.parametrize("is_answered", [True, False], ids=["after the answer", "before the answer"])
@@ -687,7 +692,7 @@ def test_a_list_begun_before_a_label_was_removed_again_does_not_show_that_the_po
     leader.deliver()
     for _ in range(4):
         leader.wait(0.06).sync(1)
-    assert leader.member_labels.unfinished(RESEARCH) != ""
+    assert leader.member_labels.look_for_all(RESEARCH) != ""
 
 
 def test_a_member_that_is_deleted_just_after_our_write_is_waited_for_no_more(leader: Leader) -> None:
@@ -703,7 +708,7 @@ def test_a_member_that_is_deleted_just_after_our_write_is_waited_for_no_more(lea
     assert leader.obstacle(since=200) is not None
     leader.sync(2)
     assert leader.obstacle(since=200) is None
-    assert leader.member_labels.unfinished(RESEARCH) == ""
+    assert leader.member_labels.look_for_all(RESEARCH) == ""
 
 
 @pytest.mark.parametrize("label", ["other", ""])
@@ -816,6 +821,57 @@ def test_a_stop_waits_for_a_list_that_shows_the_changes_that_were_too_many(
     assert leader.obstacle() is not None
     leader.sync()
     assert leader.labels() == {"dropped": "research"}
+
+
+@pytest.mark.parametrize("failing", ["record_moved", "record_left", "record_unfitting"])
+def test_no_change_is_forgotten_where_one_cannot_be_recorded(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    leader.settle()
+    leader.server.has(labelled("moved"), labelled("left"), labelled("unfitting"))
+    assert leader.obstacle() is None
+    leader.server.has(labelled("moved", queue="other", version=150))
+    leader.server.has(unbound("unfitting", labels={QUEUE: "research"}, version=151))
+    leader.server.lacks(labelled("left", version=152))
+    with monkeypatch.context() as patch:
+        patch.setattr(UnlabelledMembers, failing, broken)
+        with pytest.raises(LookupError):
+            leader.waits_for()
+    leader.api.version, leader.api.waiting = 160, [unbound("left", annotations={})]
+    assert leader.waits_for() is not None
+    leader.wait(1.0).sync(20)  # what was begun counts as a restoration: the next one waits
+    assert leader.labels() == {"moved": "research", "unfitting": "research", "left": "research"}
+
+
+def broken(*_args: object, **_named: object) -> None:
+    raise LookupError
+
+
+def test_members_moved_while_nobody_looks_get_their_queue_again_however_many(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No list shows them: each has a label."""
+    monkeypatch.setattr("cluster.cache.label_changes.MAX_CHANGES", 1)
+    leader.settle()
+    names = [f"work-{number}" for number in range(4)]
+    leader.server.has(*(labelled(name) for name in names))
+    assert leader.obstacle() is None
+    leader.server.has(*(labelled(name, queue="other", version=150) for name in names))
+    assert leader.obstacle() is not None
+    leader.sync()
+    assert leader.labels() == dict.fromkeys(names, "research")
+
+
+def test_no_list_is_begun_for_a_member_that_a_stop_does_not_wait_for(leader: Leader) -> None:
+    leader.settle()
+    leader.server.has(labelled())
+    waited_for = leader.member_labels.look_for(RESEARCH, since=100).at
+    leader.wait(0.1)
+    leader.server.lacks(labelled(version=150))
+    leader.member_labels.look_for(RESEARCH, since=100, departures_until=waited_for)
+    assert leader.lists.held == []
+    leader.member_labels.look_for(RESEARCH, since=100)
+    assert leader.lists.held != []
 
 
 def test_the_watches_must_have_the_labels_that_a_former_leader_wrote(leader: Leader) -> None:

@@ -225,7 +225,7 @@ def test_a_pod_that_lacks_room_is_retried_once_its_namespace_is_selected(setup: 
             "vision",
             setup.server.store.members.waiting_in("vision"),
             may_retry=lambda: True,
-            all_answer_alike=lambda **_: True,
+            demand_alike_answers=lambda **_: True,
         )
         setup.parts.work_queue.get([0.0])  # passes the result on
         return len(setup.written("retry_all"))

@@ -95,12 +95,12 @@ class Setup:
     def preemptions(self, name: str = "vision") -> bool:
         waiting = self.store.members.waiting_in(name)
         again = self.preemption_retry.retry_if_refused(
-            name, waiting, may_retry=lambda: True, all_answer_alike=self.all_answer_alike
+            name, waiting, may_retry=lambda: True, demand_alike_answers=self.demand_alike_answers
         )
         self.pass_results_on()
         return again
 
-    def all_answer_alike(self, *, queues: int, policies: int, since: float) -> bool:
+    def demand_alike_answers(self, *, queues: int, policies: int, since: float) -> bool:
         self.compared = {"queues": queues, "policies": policies, "since": since}
         return self.alike
 

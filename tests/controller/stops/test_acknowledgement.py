@@ -74,12 +74,14 @@ SEEN = ReplicaReport(seen=STOP, open=(), admitting=(), pods=200, passes=(), bind
 
 class Labels:
     """Every member has its label. `assume`: assumes the passes of those that got it lately. `left`: when
-    members left the watch, of which no list was read since. `taken`: called as changes of labels are taken.
+    members left the watch, of which no list was read since. `waited_until`: up to when they were waited for.
+    `taken`: called as changes of labels are taken.
     """
 
     def __init__(self, clock: SetClock) -> None:
         self.passes_assumed = 0
         self.left: list[float] = []
+        self.waited_until: list[float] = []
         self.begun: list[int] = []
         self.assume: Callable[[], object] | None = None
         self.taken: Callable[[], object] = lambda: None
@@ -91,8 +93,9 @@ class Labels:
             self.assume()
             self.assume = None
 
-    def look_for(self, _queues: frozenset[str], *, since: int) -> UnlabelledView:
+    def look_for(self, _queues: frozenset[str], *, since: int, departures_until: float) -> UnlabelledView:
         assert since
+        self.waited_until.append(departures_until)
         self.taken()
         return UnlabelledView(
             at=self.clock.monotonic(),
@@ -481,19 +484,19 @@ def test_a_member_that_leaves_the_watch_as_changes_of_labels_are_taken_is_in_the
 
 def test_all_have_seen_a_version_once_a_reading_that_began_after_it_says_so(leader: Leader) -> None:
     leader.reports["other"] = ReplicaReport(seen=STOP - 1)
-    assert not leader.acknowledgement.all_have_version(STOP, queue=QUEUE, change=QueueChange.SPEC)
+    assert not leader.acknowledgement.demand_version_of_all(STOP, queue=QUEUE, change=QueueChange.SPEC)
     leader.readers.answer()
     assert leader.changes() == {QUEUE: {QueueChange.SPEC}}
     leader.acknowledgement.start_sync()
-    assert not leader.acknowledgement.all_have_version(STOP)
+    assert not leader.acknowledgement.demand_version_of_all(STOP)
     leader.reports["other"] = SEEN
     leader.acknowledgement.start_sync()
     leader.clock.seconds += 1.0
-    assert not leader.acknowledgement.all_have_version(STOP)
+    assert not leader.acknowledgement.demand_version_of_all(STOP)
     leader.readers.answer()
     leader.changes()
-    assert leader.acknowledgement.all_have_version(STOP)
-    assert leader.acknowledgement.all_have_version(STOP - 1)
+    assert leader.acknowledgement.demand_version_of_all(STOP)
+    assert leader.acknowledgement.demand_version_of_all(STOP - 1)
 
 
 def test_all_have_a_version_though_later_ones_come_all_the_time(
@@ -501,11 +504,11 @@ def test_all_have_a_version_though_later_ones_come_all_the_time(
 ) -> None:
     """Each is requested while the reading for it is under way, as when many queues are created."""
     for version in range(STOP, STOP + 5):
-        assert not leader.acknowledgement.all_have_version(version)
+        assert not leader.acknowledgement.demand_version_of_all(version)
         leader.clock.seconds += 0.01
     leader.readers.answer()
     leader.changes()
-    assert leader.acknowledgement.all_have_version(STOP)
+    assert leader.acknowledgement.demand_version_of_all(STOP)
 
 
 @pytest.mark.parametrize(
@@ -515,7 +518,7 @@ def test_nothing_is_pending_once_every_replica_says_so(
     leader: Leader, admitting: tuple[str, ...] | None, expected: bool
 ) -> None:
     leader.reports["other"] = ReplicaReport(seen=STOP, admitting=admitting)
-    assert leader.acknowledgement.nothing_pending(QUEUE) is None
+    assert leader.acknowledgement.demand_nothing_pending(QUEUE) is None
     leader.readers.answer()
     leader.changes()
-    assert leader.acknowledgement.nothing_pending(QUEUE) is expected
+    assert leader.acknowledgement.demand_nothing_pending(QUEUE) is expected
