@@ -10,7 +10,7 @@ Every verb goes this way
 
 | verb                                | its files, in the order to read                                      |
 |-------------------------------------|----------------------------------------------------------------------|
-| list, get                           | `commands.get`, `output.tables`                                      |
+| list, get                           | `commands.get`, `views.queue_table`, `output.tables`                 |
 | tree                                | `commands.tree`, `views.queue_tree`                                  |
 | why                                 | `commands.why`, `why.targets`, `why.explainer`, `why.membership`,    |
 |                                     | `views.why`                                                          |

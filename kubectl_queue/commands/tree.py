@@ -1,12 +1,9 @@
-"""tree: the hierarchy, with the state of each queue and its cause (`views.queue_tree`).
-
-Promise: the structure that -o json and yaml print has the same queues in the same order as the lines.
-"""
+"""tree: the hierarchy, with the state of each queue and its cause (`views.queue_tree`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kubectl_queue.access.queue_reader import read_queues
 from kubectl_queue.cli.flags import Flags, names
@@ -18,7 +15,7 @@ from kubectl_queue.objects.fields import status_of
 from kubectl_queue.output.formats import DOCUMENTS, dump
 from kubectl_queue.output.tables import Layout, short_names
 from kubectl_queue.session import Session
-from kubectl_queue.views.queue_tree import TreeRow, tree_rows
+from kubectl_queue.views.queue_tree import TreeRow, as_structure, tree_rows
 
 
 def run_tree(session: Session, flags: Flags) -> int:
@@ -81,29 +78,6 @@ def _strokes(rows: Sequence[TreeRow], glyphs: Glyphs) -> Iterator[str]:
         is_last = last[row.parent] == row.name
         indents[row.name] = indents[row.parent] + (glyphs.after if is_last else glyphs.below)
         yield indents[row.parent] + (glyphs.last if is_last else glyphs.child)
-
-
-def as_structure(rows: Sequence[TreeRow]) -> list[dict[str, Any]]:
-    """The same as a structure: each queue with those below it as its `children`."""
-    queues: dict[str, dict[str, Any]] = {}
-    tops: list[dict[str, Any]] = []
-    for row in rows:
-        queues[row.name] = _document(row)
-        (queues[row.parent]["children"] if row.parent else tops).append(queues[row.name])
-    return tops
-
-
-def _document(row: TreeRow) -> dict[str, Any]:
-    """A count that is not known is not there."""
-    counts = {"pending": row.pending, "running": row.running}
-    return {
-        "name": row.name,
-        "state": row.state.value,
-        "stopPolicy": row.stop_policy.value,
-        "pods": {key: count for key, count in counts.items() if count is not None},
-        "cause": row.cause,
-        "children": [],
-    }
 
 
 VERBS = (

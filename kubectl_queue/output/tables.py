@@ -1,15 +1,8 @@
-"""The table of queues, with the columns of `kubectl get queues`; the layout of every table.
+"""The table of queues (`views.queue_table`) as lines; the layout of every table.
 
 Promises
-- The columns are the printer columns of the Queue's definition (`manifests/crds`), the spacing that of
-  kubectl (Go's tabwriter: at least 6 wide, 3 apart, nothing after the last one). Rows that come later keep
-  the widths of those before.
-- After them come, with -o wide, NAMESPACES, where a queue selects some, PARKED, what becomes of pods that
-  wait without a gate, where a queue says that, GATED and UNGATED, the pods of a queue itself that it keeps
-  waiting, with our gate and without, where it does, RECREATING, those of the latter that are to be created
-  again with the gate, where there are some, and LEFT, the pods of a queue itself that its drain has still to
-  end, where one drains; then a column for each label of -L; then RESUMES, when a stop ends by itself, where
-  one does.
+- The spacing is that of kubectl (Go's tabwriter: at least 6 wide, 3 apart, nothing after the last one). Rows
+  that come later keep the widths of those before.
 - A name of more than 48 letters is cut in the middle, so that it still differs from the others.
 """
 
@@ -18,48 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
 
 from kubectl_queue.objects.fields import Object, value_at
-from kubectl_queue.views.text import age, first_line, with_time_left
-from queues.namespace_selectors import compile_selector
+from kubectl_queue.views.queue_table import COLUMNS, NAMES, OPTIONAL, RESUMES, cell, label_column, resumes
 
 _LEAST, _GAP = 6, 3
 #: Letters of a name in a table; what is longer is cut to the first of the sizes that tells it from others.
 LONGEST_NAME = 48
 _SIZES = (LONGEST_NAME, 96, 192)
 _CUT = "..."
-
-
-class Column(NamedTuple):
-    """A heading and where its value is: at a path, or in a label. `wide`: shown with -o wide alone."""
-
-    heading: str
-    path: str = ""
-    label: str = ""
-    wide: bool = False
-
-
-COLUMNS = (
-    Column("NAME", "metadata.name"),
-    Column("STATE", "status.state"),
-    Column("STOP", "spec.stopPolicy"),
-    Column("PARENT", "spec.parent"),
-    Column("PENDING", "status.pods.pending"),
-    Column("RUNNING", "status.pods.running"),
-    Column("AGE", "metadata.creationTimestamp"),
-    Column("REASON", "spec.reason", wide=True),
-    Column("POLICY", "spec.schedulerPolicy", wide=True),
-)
-RESUMES = Column("RESUMES", "spec.resumeAt")
-LEFT = Column("LEFT", "status.drain.left", wide=True)
-NAMESPACES = Column("NAMESPACES", "spec.namespaceSelector", wide=True)
-PARKED = Column("PARKED", "spec.parked", wide=True)
-GATED = Column("GATED", "status.pods.gated", wide=True)
-UNGATED = Column("UNGATED", "status.pods.parked", wide=True)
-RECREATING = Column("RECREATING", "status.pods.recreating", wide=True)
-#: The columns whose values are names of queues.
-_NAMES = frozenset({"NAME", "PARENT"})
 
 
 class Table:
@@ -72,7 +32,7 @@ class Table:
         self._wide = wide
         self._headings = headings
         self._columns = [column for column in COLUMNS if wide or not column.wide]
-        self._labels = [Column(label.rpartition("/")[2].upper(), label=label) for label in labels]
+        self._labels = [label_column(label) for label in labels]
         self._layout = Layout()
         self._is_begun = False
         self._names: set[str] = set()
@@ -92,9 +52,8 @@ class Table:
 
     def _begin(self, items: Sequence[Object], *, now: datetime) -> None:
         if self._wide:
-            optional = (NAMESPACES, PARKED, GATED, UNGATED, RECREATING, LEFT)
             self._columns += [
-                column for column in optional if any(_cell(column, item, now=now) for item in items)
+                column for column in OPTIONAL if any(cell(column, item, now=now) for item in items)
             ]
         self._columns += self._labels
         self._is_begun = True
@@ -110,13 +69,13 @@ class Table:
         return short_names(self._names)
 
     def _row(self, item: Object, names: Mapping[str, str], *, now: datetime) -> list[str]:
-        cells = [_cell(column, item, now=now) for column in self._columns]
+        cells = [cell(column, item, now=now) for column in self._columns]
         shown = [
-            names.get(cell, cell) if column.heading in _NAMES and column.path else cell
-            for column, cell in zip(self._columns, cells, strict=True)
+            names.get(text, text) if column.heading in NAMES and column.path else text
+            for column, text in zip(self._columns, cells, strict=True)
         ]
-        resumes = _resumes(value_at(item, RESUMES.path), now=now)
-        return [*shown, resumes] if resumes else shown
+        end = resumes(value_at(item, RESUMES.path), now=now)
+        return [*shown, end] if end else shown
 
 
 class Layout:
@@ -150,42 +109,3 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
                 shown[name] = f"{name[:head]}{_CUT}{name[-tail:]}"
         long = [name for name in long if shown[name] == name]
     return shown
-
-
-def _cell(column: Column, item: Object, *, now: datetime) -> str:
-    if column.label:
-        labels = value_at(item, "metadata.labels")
-        return first_line(str(labels.get(column.label, ""))) if isinstance(labels, dict) else ""
-    value = value_at(item, column.path)
-    if column is NAMESPACES:
-        return selector_text(value)
-    if column in (GATED, UNGATED):
-        return _parked(column, item)
-    if column is RECREATING:
-        return str(value or "")
-    if column.heading == "AGE":
-        return age(value, now=now)
-    return "" if value is None else first_line(str(value))
-
-
-def _parked(column: Column, item: Object) -> str:
-    """How many pods the queue keeps waiting, with our gate or without; empty where it keeps none."""
-    parked, gated = (int(value_at(item, each.path) or 0) for each in (UNGATED, GATED))
-    if not parked:
-        return ""
-    return str(gated if column is GATED else max(0, parked - gated))
-
-
-def selector_text(selector: Any) -> str:
-    """Which namespaces a queue's own selector selects; empty where that is all."""
-    read = compile_selector(selector)
-    if read is None:
-        return ""
-    return f"none: {read.unreadable}" if read.unreadable else read.text
-
-
-def _resumes(value: Any, *, now: datetime) -> str:
-    try:
-        return with_time_left(datetime.fromisoformat(value), now=now) if value else ""
-    except (TypeError, ValueError):
-        return "<invalid>"

@@ -5,11 +5,13 @@ Promises
 - The state is the verdict of the rules on what was read. Where the controller has written another one, or
   none, or has not acknowledged the stop, the row says so.
 - The pods of a queue are its own and those of all below it, as far as they are counted.
+- The structure of the rows (`as_structure`) has the same queues in the same order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -53,6 +55,29 @@ def tree_rows(queues: QueueObjects, *, top: str = "") -> list[TreeRow]:
         for start in ([top] if top else _tops(queues.tree))
         for name, parent in _with_parents(start, queues.tree)
     ]
+
+
+def as_structure(rows: Sequence[TreeRow]) -> list[dict[str, Any]]:
+    """The same as a structure: each queue with those below it as its `children`."""
+    queues: dict[str, dict[str, Any]] = {}
+    tops: list[dict[str, Any]] = []
+    for row in rows:
+        queues[row.name] = _document(row)
+        (queues[row.parent]["children"] if row.parent else tops).append(queues[row.name])
+    return tops
+
+
+def _document(row: TreeRow) -> dict[str, Any]:
+    """A count that is not known is not there."""
+    counts = {"pending": row.pending, "running": row.running}
+    return {
+        "name": row.name,
+        "state": row.state.value,
+        "stopPolicy": row.stop_policy.value,
+        "pods": {key: count for key, count in counts.items() if count is not None},
+        "cause": row.cause,
+        "children": [],
+    }
 
 
 def _tops(tree: Tree) -> list[str]:

@@ -14,13 +14,13 @@ import pytest
 
 from kubectl_queue.cli.options import Output
 from kubectl_queue.commands.history import table as history_table
-from kubectl_queue.commands.tree import ASCII, as_structure, draw
+from kubectl_queue.commands.tree import ASCII, draw
 from kubectl_queue.commands.why import lines
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.output.console import Console
 from kubectl_queue.output.formats import dump_objects
 from kubectl_queue.output.tables import Table, short_names
-from kubectl_queue.views.queue_tree import tree_rows
+from kubectl_queue.views.queue_tree import as_structure, tree_rows
 from queues.states import Desired, State, StopPolicy
 from queues.status.changes import Change
 from queues.why.explanation import ChainMember, Explanation, ObjectRef, Outcome
