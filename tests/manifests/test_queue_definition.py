@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import yaml
 
+from cluster.objects import PodCounts, QueueStatus, StopStatus
 from queues.apimachinery.label_selectors import Operator
 from queues.drain.model import _DrainFields, parse_drain_spec
 from queues.drain.progress import (
@@ -23,6 +24,8 @@ from queues.fields.checks import BadField
 from queues.fields.drain import DRAIN_FIELDS
 from queues.fields.table import BY_NAME, FIELDS
 from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT
+from queues.status.changes import Change
+from queues.status.closing import ClosingStatus
 from tests.support.paths import ROOT
 
 PATH = ROOT / "manifests" / "crds" / "queues.yaml"
@@ -136,6 +139,19 @@ def test_rules_and_ends_are_worded_as_they_are_read(spec: dict[str, Any]) -> Non
     assert read == {"Keep": False, "Delete": True}
     defaults = {name: schema["default"] for name, schema in said.items() if "default" in schema}
     assert parse_drain_spec(defaults) == parse_drain_spec(None)
+
+
+#: Fields of Volcano's status that Sluice does not write. The tools of Volcano show what is there.
+VOLCANOS = {"reservation"}
+
+
+def test_the_status_has_the_fields_that_the_controller_reads_back_and_no_others() -> None:
+    """A field that is missing here is dropped by the API server, and would be written again for ever."""
+    status = of("status")
+    assert status.keys() - VOLCANOS == set(QueueStatus.__struct_encode_fields__)
+    for name, part in {"pods": PodCounts, "stop": StopStatus, "closing": ClosingStatus}.items():
+        assert status[name]["properties"].keys() == set(part.__struct_encode_fields__)
+    assert status["changes"]["items"]["properties"].keys() == set(Change.__struct_encode_fields__)
 
 
 def test_all_that_is_told_of_a_drain_has_its_place() -> None:
