@@ -13,7 +13,7 @@ in their spec, and get the label alone). Templates are those workloads' pod temp
 | `sluice.dev/queue`          | pods       | webhook    | scheduling gate: its queue does not schedule   |
 | `sluice.dev/member`         | pods       | webhook    | requested resource: kube-scheduler calls us    |
 | `sluice.dev/woken`          | pods       | controller | annotation: retried since this revision        |
-| `sluice.dev/suspended`      | workloads  | controller | annotation: a drain, or a stop, suspended it   |
+| `sluice.dev/suspended`      | workloads  | controller | annotation: we suspended it, or scaled it to 0 |
 | `sluice.dev/guard`          | namespaces | controller | label: binds here meet the guard               |
 | `sluice.dev/member-namespace` | namespaces | webhook  | label: the namespace names a queue             |
 | `sluice.dev/binding`        | namespaces | users      | annotation: whether its queue binds it         |

@@ -21,6 +21,7 @@ from cluster.inflight.admissions import admission_request
 from cluster.objects import JobTemplate, Metadata, OwnerReference, Template, WorkloadObject
 from queues import well_known
 from queues.membership import NamingMetadata, WorkloadFacts
+from queues.scale_record import kept_at_zero
 from queues.workload_kinds import KINDS, MAX_OWNERS, Life, WorkloadKind
 
 Keys = tuple[str | int, ...]
@@ -31,9 +32,11 @@ QueueOf = Callable[[WorkloadKind, WorkloadObject], str]
 class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One workload. `queue` is empty if it belongs to none. `admitted`: our webhook admitted it.
 
-    `paused`: it is suspended or aborted. `suspended_by_drain`: not empty if a drain of ours suspended it.
-    `delegated`: its `spec.managedBy` names another controller than the kind's own. `leaving`: it is being
-    deleted. `replicas`: how many pods it wants, of the kinds that are scaled.
+    `paused`: it is suspended or aborted, or a drain keeps it at zero replicas. `suspended_by_drain`: its
+    mark, not empty if a drain of ours suspended it or brought it to zero. `delegated`: its `spec.managedBy`
+    names another controller than the kind's own. `leaving`: it is being deleted. `replicas`: its
+    `spec.replicas`, of the kinds that are scaled. `kept_at_zero`: the replicas that it counts as having while
+    a drain keeps it at none (`queues.scale_record`); 0 if none does.
     """
 
     kind: WorkloadKind
@@ -51,6 +54,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     delegated: bool = False
     leaving: bool = False
     replicas: int = 1
+    kept_at_zero: int = 0
 
     def __str__(self) -> str:
         return f"{self.kind.kind.lower()} {self.namespace}/{self.name}"
@@ -149,6 +153,7 @@ class Workloads:
             delegated=self._kind.is_delegated(obj.spec.managed_by),
             leaving=bool(meta.deletion_timestamp),
             replicas=1 if obj.spec.replicas is None else obj.spec.replicas,
+            kept_at_zero=_kept_at_zero(self._kind, obj),
         )
 
     def _set(self, before: Workload | None, after: Workload | None) -> None:
@@ -258,11 +263,11 @@ class AllWorkloads:
 
 
 def is_live(kind: WorkloadKind, obj: WorkloadObject) -> bool:
-    """Return whether the workload has not finished, or wants replicas."""
+    """Return whether it has not finished, or wants replicas, also where a drain keeps it at none."""
     if kind.life is Life.NEVER:
         return False
     if kind.life is Life.WHILE_SCALED:
-        return obj.spec.replicas is None or obj.spec.replicas > 0
+        return wanted_replicas(kind, obj) > 0
     status = obj.status
     return (
         not status.terminal_state
@@ -271,15 +276,34 @@ def is_live(kind: WorkloadKind, obj: WorkloadObject) -> bool:
     )
 
 
+def wanted_replicas(kind: WorkloadKind, obj: WorkloadObject) -> int:
+    """Return how many pods it wants; the API server's default is 1.
+
+    What a drain keeps at zero wants as many as it had (`queues.scale_record`).
+    """
+    if obj.spec.replicas is None:
+        return 1
+    return obj.spec.replicas or _kept_at_zero(kind, obj)
+
+
+def _kept_at_zero(kind: WorkloadKind, obj: WorkloadObject) -> int:
+    mark = obj.metadata.annotation(well_known.SUSPENDED)
+    if not mark or kind.life is not Life.WHILE_SCALED:
+        return 0
+    controlled = controller_reference(obj.metadata.owner_references) is not None
+    return kept_at_zero(mark, replicas=obj.spec.replicas, controlled=controlled)
+
+
 def _notified_fields(work: Workload) -> tuple[str, bool, bool, str]:
     """Return the fields whose changes listeners are notified of."""
     return work.queue, work.live, work.paused, work.suspended_by_drain
 
 
 def is_paused(kind: WorkloadKind, obj: WorkloadObject) -> bool:
-    """Return whether the workload creates no pods because it is suspended or aborted."""
+    """Return whether the workload creates no pods because it is suspended, aborted, or kept at zero."""
     state = obj.status.state
-    return bool(obj.spec.suspend) or (state is not None and state.phase in kind.paused_phases)
+    is_aborted = state is not None and state.phase in kind.paused_phases
+    return bool(obj.spec.suspend) or is_aborted or _kept_at_zero(kind, obj) > 0
 
 
 def pod_templates(obj: WorkloadObject) -> list[tuple[Keys, Template]]:

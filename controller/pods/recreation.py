@@ -88,8 +88,10 @@ def may_be_recreated(member: Member, owner: Workload | None) -> bool:
         return False
     if owner.namespace != member.namespace or owner.queue != member.queue or owner.leaving:
         return False
+    if owner.paused:  # suspended, or kept at zero: it creates no pod
+        return False
     if owner.kind.key == _JOB:  # its pods have a finalizer, of the Job's own controller
-        return not owner.paused and not owner.delegated
+        return not owner.delegated
     return owner.kind.key in _KINDS and not member.finalizers
 
 

@@ -12,6 +12,8 @@ namespace may not name
 fewer, as many               nothing
 ===========================  =================================================================
 
+What a drain keeps at zero has the replicas that its record says (`queues.scale_record`).
+
 Replacements of the replicas that it has are no growth: their controllers create pods, and scale nothing here.
 
 Where the queue does not schedule, whatever grows is answered with a warning: the new pods wait. Controllers
@@ -46,8 +48,11 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
     workload = store.workloads.of_kind[kind.key].by_name(request.namespace, request.name)
     if workload is None or not workload.queue:
         return ALLOWED
-    if before:
-        return answer_growth(kind, workload.queue, request, store=store, settings=settings, has=before)
+    has = before or workload.kept_at_zero
+    if has >= after:
+        return Answer(warnings=_waiting_warnings(workload.queue, request, store=store, settings=settings))
+    if has:
+        return answer_growth(kind, workload.queue, request, store=store, settings=settings, has=has)
     refusal = _accept_first_replicas(kind, workload.queue, request, store=store)
     if refusal is not None:
         return refusal

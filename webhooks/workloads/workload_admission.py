@@ -27,7 +27,8 @@ On UPDATE:
 - More replicas are denied in a queue that takes no new work; in one that does not schedule they bring a
   warning.
 - A workload that is being deleted is admitted as it is, and so is what controllers do to what they made.
-- Users can neither set nor change annotation `sluice.dev/suspended`, the mark of what a drain suspended.
+- Users can neither set nor change annotation `sluice.dev/suspended`, the mark of what a drain suspended or
+  brought to zero replicas. What a drain keeps at zero has the replicas that the mark records.
 
 A template is written to on CREATE. On UPDATE it is written to only where the queue changes or what was
 written is touched: a template that changes makes a Deployment replace its pods. The template of a ReplicaSet
@@ -46,7 +47,7 @@ from msgspec.structs import replace
 
 from cluster.cache.members import controller_reference
 from cluster.cache.store import Store
-from cluster.cache.workloads import is_live, recorded_queue, workload_facts
+from cluster.cache.workloads import is_live, recorded_queue, wanted_replicas, workload_facts
 from cluster.exceptions import Unreadable
 from cluster.inflight.admissions import admission_request
 from cluster.objects import WorkloadObject
@@ -95,7 +96,7 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
         before = decode_object(request.old_object, _workloads, where="oldObject")
     mark: list[PatchStep] = []
     if request.user_info.username != settings.own_user:
-        after, mark = protect_suspend_mark(before, after)
+        after, mark = protect_suspend_mark(kind, before, after)
     if before is None:
         answer = _create(kind, after, request, store=store, settings=settings)
     else:
@@ -204,8 +205,8 @@ def _update(
         accepted = _accept_update(
             kind, submission, request, store=store, settings=settings, moved=moved, where=where
         )
-    elif queue and _replicas(after) > _replicas(before):
-        accepted = answer_growth(kind, queue, request, store=store, settings=settings, has=_replicas(before))
+    elif queue and wanted_replicas(kind, after) > (has := wanted_replicas(kind, before)):
+        accepted = answer_growth(kind, queue, request, store=store, settings=settings, has=has)
     if isinstance(accepted, Answer) and not accepted.allowed:
         return accepted
     admission = accepted.admission if isinstance(accepted, Acceptance) else ""
@@ -288,11 +289,6 @@ def _new_admission(before: WorkloadObject, after: WorkloadObject) -> str:
     """The admission that an earlier call for this very request wrote."""
     recorded = admission_request(after.metadata)
     return recorded if recorded != admission_request(before.metadata) else ""
-
-
-def _replicas(obj: WorkloadObject) -> int:
-    """How many it wants; the API server's default is 1."""
-    return 1 if obj.spec.replicas is None else obj.spec.replicas
 
 
 def _podgroup_warnings(membership: Membership | None) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ Invariants
 - A template that names no scheduling policy gets the one that its workload names, whenever its queue is
   written: at its creation, and when it comes to another queue. Another update would replace its pods.
 - What is right already gets no step. Whatever else a template holds stays as it is.
-- The mark of work that a drain suspended (`sluice.dev/suspended`) says that the work is to be resumed
-  once its queue schedules. Only the server may write it:
+- The mark of work that a drain suspended (`sluice.dev/suspended`), or brought to zero replicas
+  (`queues.scale_record`), says that the work is to be resumed once its queue schedules. Only the server may
+  write it:
 
 =====================================  =========================================================
 what another user submits              what becomes of the mark
@@ -16,6 +17,8 @@ a new workload                         it is removed
 an update that sets or changes it      it is put back to what it was, or removed
 an update that removes it              it is put back
 an update that ends the suspension     it is removed: the next suspension is the author's own
+an update of what is scaled, unless    it is removed: the author has taken the scale over
+`spec.replicas` was 0 and stays 0
 =====================================  =========================================================
 
 A `batch.volcano.sh` Job has no suspension in its spec: the controller itself removes the mark from it.
@@ -44,7 +47,7 @@ from queues.membership import (
     names_a_queue,
     without_webhook_names,
 )
-from queues.workload_kinds import WorkloadKind
+from queues.workload_kinds import Life, WorkloadKind
 from webhooks.json_patch import PatchStep, json_pointer, patch_map
 
 Wanted = dict[str, str | None]
@@ -155,10 +158,10 @@ def naming_source(
 
 
 def protect_suspend_mark(
-    before: WorkloadObject | None, after: WorkloadObject
+    kind: WorkloadKind, before: WorkloadObject | None, after: WorkloadObject
 ) -> tuple[WorkloadObject, list[PatchStep]]:
     """What another user submits, with the mark as it has to be, and the patch steps for that."""
-    annotations, mark = after.metadata.annotations, _suspend_mark(before, after)
+    annotations, mark = after.metadata.annotations, _suspend_mark(kind, before, after)
     steps = patch_map("/metadata/annotations", annotations, {well_known.SUSPENDED: mark})
     if not steps:
         return after, steps
@@ -167,8 +170,10 @@ def protect_suspend_mark(
     return replace(after, metadata=replace(after.metadata, annotations=corrected)), steps
 
 
-def _suspend_mark(before: WorkloadObject | None, after: WorkloadObject) -> str | None:
+def _suspend_mark(kind: WorkloadKind, before: WorkloadObject | None, after: WorkloadObject) -> str | None:
     if before is None or (before.spec.suspend and not after.spec.suspend):
+        return None
+    if kind.life is Life.WHILE_SCALED and (before.spec.replicas, after.spec.replicas) != (0, 0):
         return None
     return (before.metadata.annotations or {}).get(well_known.SUSPENDED)
 

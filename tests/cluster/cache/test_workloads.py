@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 
 from cluster.cache.workloads import Workloads
@@ -24,8 +25,10 @@ from tests.support.http.wire_objects import (
     job,
     member,
     namespace,
+    owner,
     podgroup,
     queue,
+    workload,
 )
 from tests.support.rules.cases import MODEST
 
@@ -104,6 +107,33 @@ def test_a_move_is_told_to_both_queues() -> None:
     held.told.clear()
     held.tell("upsert", job("train", queue="labs", version=2))
     assert sorted(held.told) == ["labs", "research"]
+
+
+# What a drain keeps at zero
+
+
+@pytest.mark.parametrize(
+    ("mark", "replicas", "has_owner", "live", "kept"),
+    [
+        ("", 0, False, False, 0),
+        ("research/3", 0, False, True, 3),
+        ("research/3", 0, True, False, 0),
+        ("research/3", 2, False, True, 0),
+        ("research", 0, False, False, 0),
+    ],
+)
+def test_what_a_drain_keeps_at_zero_is_live_and_makes_no_pods(
+    mark: str, replicas: int, has_owner: bool, live: bool, kept: int
+) -> None:
+    """On what a Deployment controls the mark is a copy, of its controller."""
+    server = Server().has(queue("research"))
+    made_by = owner(workload("deployments.apps", "web")) if has_owner else None
+    names = {NAMED: "research", "sluice.dev/suspended": mark}
+    server.has(workload("replicasets.apps", "web-1", annotations=names, replicas=replicas, owner=made_by))
+    found = server.store.workloads.by_uid("uid-web-1")
+    assert found is not None
+    assert (found.live, found.paused, found.kept_at_zero) == (live, kept > 0, kept)
+    assert server.store.live_members.below("research") == live
 
 
 # Whose queue a workload is in

@@ -49,6 +49,9 @@ def of_queue(resource: str, name: str, *, queue: str = "research", **more: Any) 
 REPLICAS = of_queue("replicasets.apps", "web", replicas=1000)
 STATEFUL = of_queue("statefulsets.apps", "db", replicas=3)
 SCALED_DOWN = of_queue("replicasets.apps", "gone", replicas=0)
+KEPT_AT_ZERO = of_queue(
+    "replicasets.apps", "kept", replicas=0, annotations={"sluice.dev/suspended": "research/3"}
+)
 ELSEWHERE = of_queue("replicasets.apps", "moved", queue="web", replicas=3)
 GOING = of_queue("replicasets.apps", "going", replicas=3)
 GOING["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
@@ -97,7 +100,7 @@ class Recreated:
 
     def __init__(self, *queues: Wire) -> None:
         self.server = Server().has(queue("root"), *(queues or (stopped(parked="Recreate"),)))
-        self.server.has(REPLICAS, STATEFUL, SCALED_DOWN, ELSEWHERE, GOING, JOB)
+        self.server.has(REPLICAS, STATEFUL, SCALED_DOWN, KEPT_AT_ZERO, ELSEWHERE, GOING, JOB)
         self.deleted: dict[str, Any] = {}
         self.events: list[tuple[str, str]] = []
         self.suspended: list[str] = []
@@ -187,6 +190,7 @@ class Recreated:
         (waiting("work", of=None), []),
         (waiting("work", of=SCALED_DOWN), []),
         (waiting("work", of=FOREIGN), []),
+        (waiting("work", of=KEPT_AT_ZERO), []),
         (waiting("work", of=ELSEWHERE), []),
         (waiting("work", of=GOING), []),
         (waiting("work", created=SINCE), ["work"]),
@@ -202,6 +206,7 @@ class Recreated:
         "bare",
         "of a ReplicaSet that wants no replicas",
         "of a controller that is not known",
+        "of a ReplicaSet that a drain keeps at zero",
         "of a controller whose new pods are of another queue",
         "of a controller that is being deleted",
         "created in the second of the stop",

@@ -57,6 +57,17 @@ def sleeping(resource: str, name: str, **more: Any) -> Wire:
 
 
 @SCALING
+def test_what_a_drain_keeps_at_zero_gets_back_what_it_had_and_no_more(server: Server, resource: str) -> None:
+    kept = sleeping(resource, "closed")
+    kept["metadata"]["annotations"] = {"sluice.dev/suspended": "closed/3"}
+    server.has(kept)
+    assert scaled(server, resource, 0, 3).allowed
+    answer = scaled(server, resource, 0, 4)
+    assert (answer.allowed, answer.code) == (False, 403)
+    assert "replicas beyond the 3 that this" in answer.message
+
+
+@SCALING
 @REFUSING
 def test_what_had_no_replicas_gets_none_where_its_queue_takes_nothing_new(
     server: Server, resource: str, name: str

@@ -25,11 +25,16 @@ from tests.support.webhooks.workload_requests import (
     queues,
     stored,
     updated,
+    written,
 )
 
 MARK = "sluice.dev/suspended"
+#: Of what had three replicas.
+RECORD = "research/3"
 PAUSING = pytest.mark.parametrize("resource", ["jobs.batch", "jobsets.jobset.x-k8s.io"])
 KINDS = pytest.mark.parametrize("resource", WORKLOADS)
+SCALED = ("deployments.apps", "statefulsets.apps", "replicasets.apps")
+SCALING = pytest.mark.parametrize("resource", SCALED)
 #: Who is not us: a user, the one who made it, an administrator.
 OTHERS = pytest.mark.parametrize("user", ["alice", CONTROLLER, "admin"])
 
@@ -54,8 +59,11 @@ def member(server: Server, resource: str) -> Wire:
 
 
 def drained(server: Server, resource: str) -> Wire:
-    """A member as our controller has suspended it."""
-    return marked(member(server, resource), suspend=True)
+    """A member as our controller has suspended it, or brought it to zero."""
+    result = marked(member(server, resource), suspend=True)
+    if resource in SCALED:
+        result["spec"]["replicas"] = 0
+    return result
 
 
 def mark_of(obj: Wire) -> str | None:
@@ -175,6 +183,56 @@ def test_what_an_owner_does_to_its_own_is_checked_too(server: Server) -> None:
     assert after == marked(held, None, suspend=False)
     after, _ = updated(server, held, marked(held, None), user=CONTROLLER)
     assert after == held
+
+
+# What a drain brought to zero
+
+
+def kept_at_zero(server: Server, resource: str, queue: str = "research") -> Wire:
+    """As our controller has brought it from 3 to zero."""
+    return marked(stored(server, workload(resource, labels={LABEL: queue}, replicas=3)), RECORD, replicas=0)
+
+
+@SCALING
+@OTHERS
+def test_whoever_writes_replicas_has_taken_the_scale_over(server: Server, resource: str, user: str) -> None:
+    """To fewer, as many or more; and to zero again once a scale has set another number."""
+    held = kept_at_zero(server, resource)
+    for replicas in (1, 3, 9, None):
+        scaled = marked(held, RECORD, replicas=replicas)
+        after, _ = updated(server, held, scaled, user=user)
+        assert after == marked(scaled, None)
+        after, _ = updated(server, scaled, held, user=user)
+        assert after == marked(held, None)
+
+
+@SCALING
+@OTHERS
+def test_no_user_changes_what_is_put_back(server: Server, resource: str, user: str) -> None:
+    held = kept_at_zero(server, resource)
+    for mark in ("research/2000", "labs/3", "research", None):
+        after, _ = updated(server, held, marked(held, mark), user=user)
+        assert after == held, mark
+
+
+@SCALING
+def test_what_is_put_back_is_no_growth_where_nothing_new_is_taken(server: Server, resource: str) -> None:
+    """We put it back, or a user does, up to what it had; beyond that it is new."""
+    held = marked(written(workload(resource, labels={LABEL: "closed"}), "closed"), RECORD, replicas=0)
+    untouched(server, held, marked(held, None, replicas=3), user=OWN)
+    after, _ = updated(server, held, marked(held, RECORD, replicas=3))
+    assert mark_of(after) is None
+    answer = not_updated(server, held, marked(held, RECORD, replicas=4))
+    assert "replicas beyond the 3 that this" in answer.message
+
+
+@SCALING
+def test_a_forged_record_lets_nothing_grow_where_nothing_new_is_taken(server: Server, resource: str) -> None:
+    """It is taken off in the same request, and counts neither then nor later."""
+    held = written(workload(resource, labels={LABEL: "closed"}, replicas=0), "closed")
+    after, _ = updated(server, held, marked(held, "closed/9"))
+    assert mark_of(after) is None
+    not_updated(server, held, marked(held, "closed/9", replicas=1))
 
 
 # What costs nothing

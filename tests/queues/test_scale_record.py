@@ -1,0 +1,91 @@
+"""What a drain remembers of what it brought to zero: the table of `queues.scale_record`, as values."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from queues.scale_record import (
+    MANAGER,
+    MAX_REPLICAS,
+    RecordStep,
+    ScaleRecord,
+    is_set_by_others,
+    kept_at_zero,
+    parse_scale_record,
+    record_step,
+)
+
+RECORD = "research/3"
+
+
+@pytest.mark.parametrize("replicas", [1, 3, MAX_REPLICAS])
+def test_a_record_is_read_as_it_was_written(replicas: int) -> None:
+    record = ScaleRecord("research", replicas)
+    assert parse_scale_record(str(record)) == record
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "",
+        "research",
+        "research/",
+        "/3",
+        "research/0",
+        "research/-1",
+        "research/+3",
+        "research/3.0",
+        "research/ 3",
+        "research/\u0663",
+        "research/3/4",
+        f"research/{MAX_REPLICAS + 1}",
+        "research/" + "9" * 5000,
+    ],
+)
+def test_what_spec_replicas_cannot_be_is_no_record(mark: str) -> None:
+    assert parse_scale_record(mark) is None
+    assert kept_at_zero(mark, replicas=0, controlled=False) == 0
+    assert (
+        record_step(mark, replicas=0, controlled=False, set_by_others=False, schedules=True)
+        is RecordStep.NONE
+    )
+
+
+@pytest.mark.parametrize(("replicas", "controlled"), list(product([0, 1, 3, None], [False, True])))
+def test_a_record_counts_at_zero_and_on_what_nobody_controls(replicas: int | None, controlled: bool) -> None:
+    counts = 3 if (replicas, controlled) == (0, False) else 0
+    assert kept_at_zero(RECORD, replicas=replicas, controlled=controlled) == counts
+
+
+@pytest.mark.parametrize("schedules", [False, True])
+@pytest.mark.parametrize(
+    ("replicas", "controlled", "others"), list(product([0, 1, 3, 4, None], [False, True], [False, True]))
+)
+def test_only_what_is_still_ours_is_put_back(
+    replicas: int | None, controlled: bool, others: bool, schedules: bool
+) -> None:
+    step = record_step(
+        RECORD, replicas=replicas, controlled=controlled, set_by_others=others, schedules=schedules
+    )
+    if (replicas, controlled, others) != (0, False, False):
+        assert step is RecordStep.DROP
+    else:
+        assert step is (RecordStep.PUT_BACK if schedules else RecordStep.NONE)
+
+
+def entry(manager: str, *fields: str) -> dict[str, object]:
+    return {"manager": manager, "fieldsV1": {"f:spec": {f"f:{field}": {} for field in fields}}}
+
+
+def test_whoever_manages_spec_replicas_has_set_it() -> None:
+    ours, template = entry(MANAGER, "replicas"), entry("kubectl", "template")
+    assert not is_set_by_others([template, ours])
+    assert is_set_by_others([template, ours, entry("kubectl", "template", "replicas")])
+
+
+@pytest.mark.parametrize("fields", [None, [], [{}], [{"manager": "kubectl", "fieldsV1": {"f:spec": 3}}]])
+def test_managed_fields_that_say_nothing_name_nobody(fields: list[dict[str, object]] | None) -> None:
+    """A user can empty them."""
+    assert not is_set_by_others(fields)
