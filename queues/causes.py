@@ -5,6 +5,7 @@ A cause is a value; `queues.messages` has its text and the way out.
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 
 import msgspec
@@ -32,8 +33,9 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Why a queue does not schedule or does not accept.
 
     `queue` is the queue of the verdict, `by` the one on its chain that is the cause; of `NO_PODGROUP`, the
-    PodGroup. Of `NOT_SELECTED`: the `namespace`, what the selector asks for and the namespace has not
-    (`unmet`), and the command that changes that (`way_out`).
+    PodGroup. `until`: when the stop ends by itself, with a zone; None: it does not. Of `NOT_SELECTED`: the
+    `namespace`, what the selector asks for and the namespace has not (`unmet`), and the command that changes
+    that (`way_out`).
     """
 
     kind: CauseKind
@@ -41,6 +43,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     by: str
     policy: StopPolicy = StopPolicy.NONE
     reason: str = ""
+    until: datetime | None = None
     broken: ChainBreak | None = None
     namespace: str = ""
     unmet: str = ""

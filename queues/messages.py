@@ -7,15 +7,20 @@ Promises
   time. kube-scheduler depends on that: a text that changed between attempts would make it retry the pod for
   ever.
 - What a user wrote (a reason) is shown on one line, without control characters, cut to `text.REASON_LIMIT`.
-- Each text ends with the way out.
+- The end of a stop is a date and a minute, in UTC: never how long that is from now.
+- Each text ends with the way out. For those who administer queues (`stop_text`, denials) that is a command.
+  For those whose pods wait (`pod_text`, warnings) it says who can act, where they themselves may not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import UTC, timedelta
+
 from queues.causes import TRY_AGAIN, Cause, CauseKind, MissingAction, StartReason
 from queues.membership import valid_name
 from queues.states import State, StopPolicy
-from queues.text import printable, quoted
+from queues.text import NAME_LIMIT, printable, quoted
 
 #: The way out where a name cannot be a name.
 NAME_RULE = "names are made of lower case letters, digits, '-' and '.'"
@@ -25,18 +30,26 @@ _RETRY_MARK = " (asked again)"
 #: What follows the queue's name in the texts of two reasons, and in no other text.
 _NOT_FOR_NAMESPACE, _NO_PODS = "is not for namespace ", "schedules no pods "
 _CHANGE_POLICY = "add the action to the policy, or name another policy"
+_MINUTE = timedelta(minutes=1)
 #: Clients cut longer warnings.
 WARNING_LIMIT = 119
+#: Characters to which a warning cuts a reason, and a name, at the most; with less room it has no reason.
+_SHORTEST_REASON, _SHORTEST_NAME = 20, 8
 
 
 def stop_text(cause: Cause) -> str:
-    """Why a queue schedules nothing, and what would let its pods go."""
+    """Why a queue schedules nothing, and what would let its pods go: for those who administer it."""
     return f"{stop_summary(cause)}; {way_out_text(cause)}"
 
 
+def pod_text(cause: Cause) -> str:
+    """Why a pod waits, and who can let it go: for those whose pods wait."""
+    return f"{stop_summary(cause)}; {_who_can_act(cause)}"
+
+
 def stop_summary(cause: Cause) -> str:
-    """Why a queue schedules nothing, without the way out."""
-    return f"{_stop(cause)}{_in_brackets(cause.reason)}"
+    """Why a queue schedules nothing, and until when, without the way out."""
+    return f"{_stop(cause)}{_until(cause)}{_in_brackets(cause.reason)}"
 
 
 def recreation_command(cause: Cause) -> str:
@@ -48,26 +61,42 @@ def recreation_command(cause: Cause) -> str:
 
 
 def waiting_warning(cause: Cause, *, what: str = "this waits") -> str:
-    """The admission warning for what is admitted and has to wait. Where the text is long the way out stays.
+    """The admission warning for what is admitted and has to wait. `what`: what waits, with its verb.
 
-    `what`: what waits, with its verb.
+    Where the text is long, who can act goes first, then the end of the reason, then all of it. Who can act
+    comes back where there is no reason. Until when the queue is stopped always stays.
     """
-    way_out = remedy_command(cause) or NAME_RULE
-    for text in (f"{_stop(cause)}: {what} until: {way_out}", f"{_stop(cause)}: {way_out}"):
+    stop, who = f"{_stop(cause)}{_until(cause)}", _who_can_act(cause)
+    for text in (
+        f"{stop}{_in_brackets(cause.reason)}: {what}; {who}",
+        *_with_reason(stop, cause.reason, what=what),
+        f"{stop}: {what}; {who}",
+        f"{stop}: {who}",
+    ):
         if len(text) <= WARNING_LIMIT:
             return text
-    return truncate_warning(_with_short_name(cause, way_out))
+    return truncate_warning(_with_short_names(cause))
 
 
-def _with_short_name(cause: Cause, way_out: str) -> str:
-    """The warning with one name, which is cut."""
+def _with_reason(stop: str, reason: str, *, what: str) -> Iterator[str]:
+    """The warning without who can act, the reason cut to what fits; nothing where that is too little."""
+    room = WARNING_LIMIT - len(f"{stop} (): {what}")
+    if printable(reason) and room >= _SHORTEST_REASON:
+        yield f"{stop} ({printable(reason, limit=room)}): {what}"
+
+
+def _with_short_names(cause: Cause) -> str:
+    """The warning with its names cut."""
     kind, name, what = "queue", cause.queue, f": {cause.kind}"
     if cause.kind is CauseKind.STOPPED:
         what = f" is stopped ({cause.policy})"
     if cause.kind is CauseKind.NO_PODGROUP:
         kind, name, what = "PodGroup", cause.by, " does not exist"
-    room = WARNING_LIMIT - len(f'{kind} ""{what}: {way_out}')
-    return f"{kind} {quoted(name, limit=max(8, room))}{what}: {way_out}"
+    what += _until(cause)
+    room = WARNING_LIMIT - len(f'{kind} ""{what}: {_who_can_act(cause, limit=0)}')
+    names = 1 if cause.by in {name, ""} else 2
+    limit = max(_SHORTEST_NAME, room // names)
+    return f"{kind} {quoted(name, limit=limit)}{what}: {_who_can_act(cause, limit=limit)}"
 
 
 def refusal_text(cause: Cause, *, state: State, kind: str = "pods") -> str:
@@ -163,6 +192,38 @@ def _stop(cause: Cause) -> str:
         case CauseKind.NOT_SELECTED:
             selector = f"the namespaceSelector of {ancestor or 'the queue'}"
             return f"{queue}{_NOT_FOR_NAMESPACE}{quoted(cause.namespace)}: {selector} {cause.unmet}"
+
+
+def _until(cause: Cause) -> str:
+    """The first whole minute at which the stop is over; "" where it does not end by itself."""
+    if cause.until is None:
+        return ""
+    try:
+        at = cause.until.astimezone(UTC) + _MINUTE - timedelta.resolution
+    except OverflowError:  # after the year 9999
+        return ""
+    return f" until {at:%Y-%m-%d %H:%M} UTC"
+
+
+def _who_can_act(cause: Cause, *, limit: int = NAME_LIMIT) -> str:
+    """The way out for those whose pods wait: what they can do, or who can where only an admin of queues may.
+
+    `limit`: of the characters of a name.
+    """
+    if cause.kind is CauseKind.NO_PODGROUP or not remedy_command(cause) or cause.way_out == TRY_AGAIN:
+        return way_out_text(cause)
+    which = "it" if cause.by == cause.queue else quoted(cause.by, limit=limit)
+    match cause.kind:
+        case CauseKind.BROKEN:
+            return f"an admin of queues can mend {which}"
+        case CauseKind.NOT_FOUND:
+            return "name another queue, or have an admin of queues create it"
+        case CauseKind.CLOSED:
+            return f"an admin of queues can reopen {which}"
+        case CauseKind.SUSPENDED | CauseKind.STOPPED:
+            return f"an admin of queues can resume {which}"
+        case CauseKind.NOT_SELECTED:
+            return "use another queue, or have an admin of queues change that"
 
 
 def _in_brackets(reason: str) -> str:

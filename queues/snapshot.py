@@ -23,7 +23,7 @@ from datetime import datetime
 import msgspec
 
 from queues.causes import TRY_AGAIN, Cause
-from queues.messages import stop_text, waiting_warning
+from queues.messages import pod_text, waiting_warning
 from queues.namespace_access import Restriction, chain_restrictions, namespace_denial
 from queues.queue import Queue
 from queues.states import ParkedPods
@@ -176,7 +176,7 @@ def decision_for_namespace(
     cause = namespace_denial(decision.queue, decision.restricted, namespace=namespace, labels=labels)
     if cause is None:
         return decision
-    text, undecided = stop_text(cause), cause.way_out == TRY_AGAIN
+    text, undecided = pod_text(cause), cause.way_out == TRY_AGAIN
     return msgspec.structs.replace(
         decision,
         schedules=False,
@@ -201,7 +201,7 @@ def decision_of(result: Verdict, *, chain: Chain | None) -> QueueDecision:
         policy_by=result.policy_by,
         stop=result.stop,
         refusal=result.refusal,
-        text=stop_text(result.stop) if result.stop else "",
+        text=pod_text(result.stop) if result.stop else "",
         warning=waiting_warning(result.stop) if result.stop else "",
         revision=_revision(chain) if chain is not None else "",
         restricted=chain_restrictions(chain) if chain is not None else (),

@@ -42,7 +42,7 @@ from __future__ import annotations
 import msgspec
 
 from queues.causes import Cause, MissingAction, StartReason, no_podgroup
-from queues.messages import missing_action_text, stop_text
+from queues.messages import missing_action_text, pod_text
 from queues.messages import way_out as way_out_of
 from queues.snapshot import QueueDecision
 
@@ -87,7 +87,7 @@ def start_decision(
     """
     if queue is None:
         cause = no_podgroup(podgroup)
-        return StartDecision(reason=StartReason.NO_PODGROUP, cause=cause, text=stop_text(cause))
+        return StartDecision(reason=StartReason.NO_PODGROUP, cause=cause, text=pod_text(cause))
     if not queue.schedules:
         reason = StartReason.QUEUE if queue.selected else StartReason.NOT_SELECTED
         return StartDecision(reason=reason, cause=queue.stop, text=text or queue.text)

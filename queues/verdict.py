@@ -96,17 +96,26 @@ def _stop(name: str, chain: Chain, *, now: datetime) -> Cause | None:
         return _broken(name, chain.broken)
     suspended = _nearest(chain, Desired.SUSPENDED, now=now)
     if suspended:
-        return Cause(kind=CauseKind.SUSPENDED, queue=name, by=suspended.name, reason=suspended.reason)
+        return suspension(name, suspended)
     strictest = _strictest(chain, now=now)
-    if strictest:
-        return Cause(
-            kind=CauseKind.STOPPED,
-            queue=name,
-            by=strictest.name,
-            policy=strictest.stop_policy_at(now),
-            reason=strictest.reason,
-        )
-    return None
+    return held(name, strictest) if strictest else None
+
+
+def suspension(queue: str, by: Queue) -> Cause:
+    """The cause of what `by`, which desires Suspended, stops."""
+    return Cause(kind=CauseKind.SUSPENDED, queue=queue, by=by.name, reason=by.reason, until=by.resume_time)
+
+
+def held(queue: str, by: Queue) -> Cause:
+    """The cause of what `by`, which has a stop policy, stops."""
+    return Cause(
+        kind=CauseKind.STOPPED,
+        queue=queue,
+        by=by.name,
+        policy=by.stop_policy,
+        reason=by.reason,
+        until=by.resume_time,
+    )
 
 
 def _refusal(name: str, chain: Chain, *, now: datetime) -> Cause | None:

@@ -37,7 +37,7 @@ from queues import well_known
 from queues.causes import CauseKind
 from queues.managed_namespaces import manages, no_effect_warning, remaining_warnings
 from queues.membership import VOLCANO_ANNOTATION, valid_name
-from queues.messages import truncate_warning, waiting_warning
+from queues.messages import stop_text, truncate_warning, waiting_warning
 from queues.namespace_binding import annotation_fault, binds, no_queue_warning, staying_warning
 from queues.namespace_selectors import NAME_LABEL
 from queues.snapshot import decision_for_namespace
@@ -118,7 +118,9 @@ def _refusal(request: Request, meta: Metadata, labels: Mapping[str, str], *, sto
     if not decision.restricted or not _comes_to_name_it(request, meta):
         return None
     after = decision_for_namespace(decision, namespace=meta.name or meta.generate_name, labels=labels)
-    return None if after.selected else f"{_ANNOTATION}: {after.text}"
+    if after.selected or after.stop is None:
+        return None
+    return f"{_ANNOTATION}: {stop_text(after.stop)}"
 
 
 def _warnings(

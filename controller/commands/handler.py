@@ -19,6 +19,7 @@ from controller.commands.executor import (
 )
 from controller.context import RETRY_SECONDS, ControllerContext, queue_subject
 from queues import well_known
+from queues.messages import stop_text
 from queues.snapshot import QueueDecision
 from queues.states import Action
 
@@ -142,4 +143,4 @@ class CommandHandler:
 def _still_stopped(decision: QueueDecision) -> str:
     """That a queue above stops it, although its own state does not."""
     stop = decision.stop
-    return f"; {decision.text}" if stop and stop.by != stop.queue else ""
+    return f"; {stop_text(stop)}" if stop and stop.by != stop.queue else ""

@@ -20,7 +20,7 @@ from queues.messages import (
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
 from queues.status.changes import HISTORY_LIMIT, Change
-from queues.verdict import Verdict
+from queues.verdict import Verdict, held, suspension
 from queues.why.explanation import (
     ChainMember,
     ObservedQueues,
@@ -104,11 +104,8 @@ def _others(first: Cause, *, queues: ObservedQueues) -> Iterator[Cause]:
 
 def _own_stop(queue: Queue, *, of: str, now: datetime) -> Cause | None:
     if queue.desired_at(now) is Desired.SUSPENDED:
-        return Cause(kind=CauseKind.SUSPENDED, queue=of, by=queue.name, reason=queue.reason)
-    policy = queue.stop_policy_at(now)
-    if policy is StopPolicy.NONE:
-        return None
-    return Cause(kind=CauseKind.STOPPED, queue=of, by=queue.name, policy=policy, reason=queue.reason)
+        return suspension(of, queue)
+    return held(of, queue) if queue.stop_policy_at(now) is not StopPolicy.NONE else None
 
 
 def find_change(cause: Cause, *, queue: Queue | None, changes: tuple[Change, ...]) -> Change | None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import msgspec
 import pytest
 
 from queues.causes import Cause, CauseKind
 from queues.messages import (
+    pod_text,
     refusal_text,
     stop_text,
     truncate_warning,
     waiting_warning,
 )
 from queues.queue import Queue
-from queues.states import State
+from queues.states import State, StopPolicy
 from queues.text import REASON_LIMIT
 from queues.tree import ChainBreak
 from queues.verdict import Verdict
@@ -21,6 +26,7 @@ from tests.support.rules.cases import (
     DRAIN,
     HOLD,
     HOSTILE,
+    NONE,
     SUSPENDED,
     asked,
     line,
@@ -82,6 +88,19 @@ STOPS = {
         "kubectl create -f",
     ),
 }
+#: The way out for those whose pods wait, who may not change queues.
+WHO_CAN_ACT = {
+    "suspended": "an admin of queues can resume it",
+    "suspended above": 'an admin of queues can resume "lab"',
+    "held": "an admin of queues can resume it",
+    "drained above": 'an admin of queues can resume "lab"',
+    "closed": "an admin of queues can reopen it",
+    "closed above": 'an admin of queues can reopen "lab"',
+    "no parent": 'an admin of queues can mend "lab"',
+    "a cycle": 'an admin of queues can mend "b"',
+    "no queue": "name another queue, or have an admin of queues create it",
+    "no PodGroup": "create it with: kubectl create -f PODGROUP",
+}
 ANY_STOP = pytest.mark.parametrize(("cause", "words", "command"), STOPS.values(), ids=STOPS)
 #: The ones that a user's reason belongs to.
 REASONED = [
@@ -109,13 +128,55 @@ def test_a_stop_ends_with_the_way_out(cause: Cause, words: list[str], command: s
     assert stop_text(cause).rpartition("with: ")[2].startswith(command)
 
 
-@ANY_STOP
-def test_a_warning_names_the_queue_the_cause_and_the_way_out(
-    cause: Cause, words: list[str], command: str
+@pytest.mark.parametrize("name", STOPS)
+def test_pods_and_warnings_name_the_queue_the_cause_and_who_can_act(name: str) -> None:
+    """In place of a command that the reader may not run."""
+    cause, words, _ = STOPS[name]
+    for text in (pod_text(cause), waiting_warning(cause)):
+        assert [word for word in words if word not in text] == []
+        assert text.endswith(WHO_CAN_ACT[name])
+
+
+@pytest.mark.parametrize(
+    ("until", "said"),
+    [
+        (datetime(2030, 1, 2, 4, tzinfo=UTC), "until 2030-01-02 04:00 UTC"),
+        (datetime(2030, 1, 2, 4, 0, 1, tzinfo=UTC), "until 2030-01-02 04:01 UTC"),
+        (datetime(2030, 1, 2, 4, 59, 59, 999999, tzinfo=UTC), "until 2030-01-02 05:00 UTC"),
+        (datetime(2030, 1, 2, 1, tzinfo=timezone(timedelta(hours=-3))), "until 2030-01-02 04:00 UTC"),
+    ],
+)
+@pytest.mark.parametrize("name", REASONED)
+def test_a_stop_that_ends_by_itself_says_when_by_the_minute_in_utc(
+    name: str, until: datetime, said: str
 ) -> None:
-    """kubectl's user learns at once what the pod waits for."""
-    warning = waiting_warning(cause)
-    assert [word for word in (*words, command) if word not in warning] == []
+    """Never before it is over: a second later is another minute."""
+    cause = msgspec.structs.replace(STOPS[name][0], until=until)
+    for text in (stop_text(cause), pod_text(cause), waiting_warning(cause)):
+        assert said in text
+
+
+@pytest.mark.parametrize("until", [None, datetime.max.replace(tzinfo=UTC)])
+def test_an_end_that_never_comes_is_not_said(until: datetime | None) -> None:
+    cause = msgspec.structs.replace(STOPS["suspended"][0], until=until)
+    assert "until" not in stop_text(cause) + pod_text(cause) + waiting_warning(cause)
+
+
+@pytest.mark.parametrize("policy", [HOLD, DRAIN, NONE])
+@pytest.mark.parametrize("above", [False, True])
+def test_the_end_is_that_of_the_queue_that_is_named_and_the_text_stays_while_the_stop_does(
+    policy: StopPolicy, above: bool
+) -> None:
+    """Whenever it is worked out: kube-scheduler would try anew for each other text."""
+    stop: dict[str, Any] = {"stop_policy": policy} if policy is not NONE else {"desired": SUSPENDED}
+    stopped = queue("lab", **stop, resume_at=datetime(2030, 1, 2, 4, tzinfo=UTC))
+    of = tree(stopped, queue("research", "lab"))
+    found = asked(of, "research" if above else "lab").stop
+    assert found is not None
+    assert found.until == stopped.resume_at
+    last = asked(of, found.queue, now=datetime(2030, 1, 2, 3, 59, 59, tzinfo=UTC)).stop
+    assert last is not None
+    assert (pod_text(last), waiting_warning(last)) == (pod_text(found), waiting_warning(found))
 
 
 @pytest.mark.parametrize("name", ["suspended", "held", "closed"])
@@ -151,7 +212,8 @@ def test_a_stop_reads_as_a_sentence(parts: tuple[Queue, ...], text: str) -> None
 def test_a_text_is_constant(cause: Cause, words: list[str], command: str) -> None:
     """The same cause, worked out anew, gives the same bytes: else kube-scheduler would try for ever."""
     again = Cause(**{name: getattr(cause, name) for name in cause.__struct_fields__})
-    assert (stop_text(again), waiting_warning(again)) == (stop_text(cause), waiting_warning(cause))
+    texts = [(stop_text(each), pod_text(each), waiting_warning(each)) for each in (again, cause)]
+    assert texts[0] == texts[1]
 
 
 # Refusals
@@ -263,10 +325,53 @@ def test_a_reason_of_nothing_leaves_no_brackets(nothing: str) -> None:
     assert stop_text(reasoned("suspended", nothing)) == stop_text(STOPS["suspended"][0])
 
 
+UNTIL = datetime(2030, 1, 2, 4, tzinfo=UTC)
+LONG_REASON = "the storage of the whole building is replaced by another that is even larger than this text"
+
+
+@pytest.mark.parametrize(
+    ("reason", "until", "warning"),
+    [
+        (
+            "new disks",
+            UNTIL,
+            'queue "research" is Suspended until 2030-01-02 04:00 UTC (new disks): this waits; '
+            "an admin of queues can resume it",
+        ),
+        (
+            "new disks and switches",
+            UNTIL,
+            'queue "research" is Suspended until 2030-01-02 04:00 UTC (new disks and switches): this waits',
+        ),
+        (
+            LONG_REASON,
+            UNTIL,
+            'queue "research" is Suspended until 2030-01-02 04:00 UTC '
+            "(the storage of the whole building is replaced b…): this waits",
+        ),
+        (
+            LONG_REASON,
+            None,
+            'queue "research" is Suspended '
+            "(the storage of the whole building is replaced by another that is even larg…): this waits",
+        ),
+    ],
+)
+def test_a_warning_gives_end_and_reason_before_it_says_who_can_act(
+    reason: str, until: datetime | None, warning: str
+) -> None:
+    """Who waits wants to know until when and why; who can act is on the pod as well."""
+    cause = msgspec.structs.replace(STOPS["suspended"][0], reason=reason, until=until)
+    assert waiting_warning(cause) == warning
+
+
+@pytest.mark.parametrize("reason", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("name", REASONED)
-def test_a_warning_is_the_same_for_every_reason(name: str) -> None:
-    """A warning has no room for reasons."""
-    assert waiting_warning(reasoned(name, HOSTILE["huge"])) == waiting_warning(STOPS[name][0])
+def test_a_warning_with_a_hostile_reason_is_a_line_that_clients_do_not_cut(name: str, reason: str) -> None:
+    for until in (UNTIL, None):
+        warning = waiting_warning(msgspec.structs.replace(reasoned(name, reason), until=until))
+        assert plain(warning)
+        assert len(warning) < 120
 
 
 HOSTILE_PARENTS = [f"gh\x1b[31most\n{'x' * n}" for n in (0, 1_000_000)]
@@ -307,27 +412,36 @@ def test_a_great_cycle_is_not_shown_in_full() -> None:
 # Warnings
 
 
+@pytest.mark.parametrize("until", [None, UNTIL])
 @pytest.mark.parametrize("length", [1, 8, 20, 63, 253])
 @pytest.mark.parametrize(
     "name", [name for name, (cause, *_) in STOPS.items() if cause.kind is not CauseKind.BROKEN]
 )
-def test_a_warning_fits_what_clients_show(name: str, length: int) -> None:
+def test_a_warning_fits_what_clients_show(name: str, length: int, until: datetime | None) -> None:
     """Clients cut a warning of 120 characters, so none is that long, whatever the names."""
     cause = STOPS[name][0]
-    by = "q" * length if cause.by == cause.queue else "p" * length
-    warning = waiting_warning(Cause(kind=cause.kind, queue="q" * length, by=by, policy=cause.policy))
+    own = cause.by == cause.queue
+    by = "q" * length if own else "p" * length
+    if cause.kind not in {CauseKind.SUSPENDED, CauseKind.STOPPED}:
+        until = None
+    long = Cause(
+        kind=cause.kind, queue="q" * length, by=by, policy=cause.policy, until=until, reason="x" * 30
+    )
+    warning = waiting_warning(long)
     assert len(warning) < 120
     assert plain(warning)
+    assert (until is None) or "2030-01-02 04:00 UTC" in warning
 
 
 @pytest.mark.parametrize("length", [8, 16, 24])
 @pytest.mark.parametrize("name", ["suspended", "suspended above", "held", "drained above"])
-def test_a_warning_keeps_the_way_out_for_names_people_use(name: str, length: int) -> None:
-    """What is cut from a warning is not the command, which is of no use without its end."""
+def test_a_warning_keeps_who_can_act_for_names_people_use(name: str, length: int) -> None:
+    """Where there is no reason, what is cut is not the name of the queue that has to be resumed."""
     cause = STOPS[name][0]
     names = {"research": "q" * length, "lab": "p" * length}
     long = Cause(kind=cause.kind, queue=names[cause.queue], by=names[cause.by], policy=cause.policy)
-    assert f"kubectl queue resume {long.by}" in waiting_warning(long)
+    which = "it" if long.by == long.queue else f'"{long.by}"'
+    assert waiting_warning(long).endswith(f"an admin of queues can resume {which}")
 
 
 @pytest.mark.parametrize("length", [1, 50, 65, 100, 253])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.messages import stop_text, waiting_warning
+from queues.messages import pod_text, waiting_warning
 from queues.queue import Queue
 from queues.snapshot import QueueDecision, QueueSnapshot
 from queues.states import Desired, StopPolicy
@@ -80,7 +80,7 @@ def test_a_snapshots_verdict_is_the_verdict(queues: dict[str, Queue], now: datet
 def test_a_decision_has_the_texts_of_its_stop(queues: dict[str, Queue], now: datetime) -> None:
     """A queue that schedules has no text and no warning; one that does not has those of its cause."""
     for decision in decisions(QueueSnapshot(Tree(queues), now=now)).values():
-        expected = (stop_text(decision.stop), waiting_warning(decision.stop)) if decision.stop else ("", "")
+        expected = (pod_text(decision.stop), waiting_warning(decision.stop)) if decision.stop else ("", "")
         assert (decision.text, decision.warning) == expected
 
 

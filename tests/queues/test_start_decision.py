@@ -72,6 +72,14 @@ CASES: dict[str, tuple[StartDecision, StartReason, str, str, bool]] = {
         *(NO_ACTION, "q", "add the action to the policy, or name another policy", False),
     ),
 }
+#: What the text says in place of a command that those whose pods wait may not run.
+IN_WORDS = {
+    "kubectl label namespace work --overwrite team=a": "have an admin of queues change that",
+    "kubectl queue resume q": "an admin of queues can resume it",
+    "kubectl queue resume lab": 'an admin of queues can resume "lab"',
+    "kubectl edit queue q": "an admin of queues can mend it",
+    "kubectl queue create q": "have an admin of queues create it",
+}
 ANY = pytest.mark.parametrize(
     ("decision", "reason", "by", "way_out", "keeps_gate"), CASES.values(), ids=CASES
 )
@@ -84,7 +92,7 @@ def test_each_reason_says_who_stops_the_pod_what_lets_it_go_and_whether_its_gate
     assert decision.cause is not None
     assert (decision.reason, decision.cause.by, decision.way_out) == (reason, by, way_out)
     assert (decision.may_start, decision.keeps_gate) == (False, keeps_gate)
-    assert decision.text.endswith(way_out)
+    assert decision.text.endswith(IN_WORDS.get(way_out, way_out))
 
 
 def test_a_pod_that_nothing_stops_may_start_and_nothing_is_said() -> None:

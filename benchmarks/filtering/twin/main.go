@@ -90,7 +90,7 @@ func (e *extender) rejection(p *pod) string {
 func (e *extender) publish(stopped []string) {
 	known := board{}
 	for _, name := range stopped {
-		known[name] = fmt.Sprintf("queue %q is Suspended; resume it with: kubectl queue resume %s", name, name)
+		known[name] = fmt.Sprintf("queue %q is Suspended; an admin of queues can resume it", name)
 	}
 	e.board.Store(&known)
 }

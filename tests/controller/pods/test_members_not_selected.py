@@ -40,7 +40,7 @@ GATE = "sluice.dev/queue"
 TEAM = {"matchLabels": {"team": "a"}}
 DENIAL = (
     'queue "vision" is not for namespace "team": the namespaceSelector of the queue asks for team=a; '
-    "use another queue, or change that with: kubectl label namespace team --overwrite team=a"
+    "use another queue, or have an admin of queues change that"
 )
 
 

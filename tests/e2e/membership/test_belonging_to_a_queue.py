@@ -111,7 +111,8 @@ def test_a_pod_before_its_queue_waits_for_it(sandbox: Sandbox) -> None:
     assert (gates(made.body), len(made.warnings)) == ([GATE], 1)
     assert made.warnings[0].startswith(f'queue "{queue}" does not exist')
     sandbox.reason_on(
-        "early", f'queue "{queue}" does not exist; create it with: kubectl queue create {queue}'
+        "early",
+        f'queue "{queue}" does not exist; name another queue, or have an admin of queues create it',
     )
     sandbox.event("early", "QueueNotFound", queue)
     sandbox.queue("later")

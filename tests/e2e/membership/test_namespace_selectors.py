@@ -72,6 +72,12 @@ def denial(sandbox: Sandbox, queue: str, *, by: str = "") -> str:
     )
 
 
+def waits_text(sandbox: Sandbox, queue: str, *, by: str = "") -> str:
+    """What a pod of such a namespace says, and the refusal of its bind."""
+    why = denial(sandbox, queue, by=by).partition("; ")[0]
+    return f"{why}; use another queue, or have an admin of queues change that"
+
+
 def refused_everywhere(sandbox: Sandbox, queue: str, text: str) -> None:
     """Every kind, and every word by which one names a queue, as a user who may edit the namespace."""
     for made in KINDS:
@@ -127,7 +133,7 @@ def test_a_change_of_labels_parks_who_waits_leaves_who_runs_and_lets_all_go_agai
     early = sandbox.pods("early", 2, queue, gated=True)
     sandbox.pod("foreign", queue, schedulerName=OTHERS_SCHEDULER).must(201)
     label(sandbox, on=False)
-    text = denial(sandbox, queue)
+    text = waits_text(sandbox, queue)
     until(lambda: "sluice.dev/guard" in sandbox.api.get(sandbox.home).body["metadata"]["labels"], "the guard")
     sandbox.scale("web", 4)
     sandbox.ungate(early)
@@ -145,7 +151,7 @@ def test_a_change_of_labels_parks_who_waits_leaves_who_runs_and_lets_all_go_agai
     assert all(on_a_node(sandbox.read_pod(name)) for name in ran)
     sandbox.queue_that(queue, "count 7", lambda found: found["status"]["pods"].get("notSelected") == 7)
     # New work is refused, and says what to do.
-    sandbox.pod("new", queue).must_refuse(text)
+    sandbox.pod("new", queue).must_refuse(denial(sandbox, queue))
     label(sandbox, on=True)
     sandbox.all_bound([*early, *late])
     sandbox.bind("foreign").must(201)
@@ -160,10 +166,10 @@ def test_a_parent_that_becomes_narrower_narrows_its_children(sandbox: Sandbox) -
     sandbox.podgroup("gang", child)
     sandbox.edit(parent, namespaceSelector=team(sandbox))
     sandbox.ungate(early)
-    text = denial(sandbox, child, by=parent)
+    text = waits_text(sandbox, child, by=parent)
     for name in early:
         sandbox.reason_on(name, text)
-    sandbox.pod("new", child).must_refuse(text)
+    sandbox.pod("new", child).must_refuse(denial(sandbox, child, by=parent))
     sandbox.pod("of-the-gang", annotations={GROUPED_BY: "gang"}).must(201)
     assert gates(sandbox.reason_on("of-the-gang", text)) == [GATE]
     until(
@@ -190,7 +196,7 @@ def test_a_queue_moved_below_a_narrow_one_is_narrow_too(sandbox: Sandbox) -> Non
     # A queue with a pod of its own is moved as it is.
     sandbox.edit(child, parent=parent)
     sandbox.ungate(["before"])
-    sandbox.reason_on("before", denial(sandbox, child, by=parent))
+    sandbox.reason_on("before", waits_text(sandbox, child, by=parent))
     sandbox.edit(child, parent="root")
     sandbox.all_bound(["before"])
 

@@ -27,12 +27,15 @@ PATIENCE = 60
 #: What README prints is that of a new one.
 KEEPS_CLUSTER = True
 REPLACED = (
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "MINUTE"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
     (r"\b(eval|late|packed|spread)-[0-9a-z]+-[0-9a-z]+\b", r"\1-POD"),
     (r"\((in )?(\d+[smh]){1,2}( ago)?\)", "(AGE)"),
     (r"\b(\d+[smh]){1,2}\b", "AGE"),
     (r" +", " "),
 )
+#: A warning that README folds, since it is longer than its lines may be.
+FOLDED = re.compile(r"^(Warning: .*;)\n  ", re.MULTILINE)
 FILLED_NODE = re.compile(r"^(packed-POD) (node-\d)$")
 PROGRESS = re.compile(
     r'queue "\w+": (not acknowledged yet|not begun yet|Draining|Active is not|Accepting is not)'
@@ -54,7 +57,7 @@ def steps() -> Iterator[tuple[str, str]]:
     for block in re.findall(r"```console\n(.*?)```", "\n".join(tour()), flags=re.DOTALL):
         for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = step.partition("\n")
-            yield command, output
+            yield command, FOLDED.sub(r"\1 ", output)
 
 
 def comparable(output: str) -> list[str]:

@@ -25,8 +25,8 @@ def queue(sandbox: Sandbox) -> str:
     return sandbox.queue()
 
 
-def held_text(queue: str) -> str:
-    return f'queue "{queue}" is stopped by stopPolicy Hold; resume it with: kubectl queue resume {queue}'
+def held_text(queue: str, *, who: str = "an admin of queues can resume it") -> str:
+    return f'queue "{queue}" is stopped by stopPolicy Hold; {who}'
 
 
 def stop_for_a_while(sandbox: Sandbox, queue: str, **stop: str) -> datetime:
@@ -45,7 +45,7 @@ def test_hold_makes_a_queue_inactive_and_leaves_its_state(sandbox: Sandbox, queu
     found = sandbox.edit(queue, stopPolicy="Hold")
     told = condition(found, "Active")
     assert (state_of(found), told["status"], told["reason"]) == ("Open", "False", "Stopped")
-    assert told["message"] == held_text(queue)
+    assert told["message"] == held_text(queue, who=f"resume it with: kubectl queue resume {queue}")
 
 
 def test_pods_of_a_held_queue_are_parked_and_none_lets_them_go(sandbox: Sandbox, queue: str) -> None:

@@ -59,7 +59,7 @@ class Tree(NamedTuple):
     def text(self) -> str:
         """What a held pod of the child says."""
         of = f' of its ancestor "{self.parent}"' if self.stopped == self.parent else ""
-        return f'queue "{self.child}" is stopped by stopPolicy {{}}{of}; resume it with: '
+        return f'queue "{self.child}" is stopped by stopPolicy {{}}{of}; an admin of queues can resume '
 
 
 @pytest.fixture(params=[PARENT, CHILD])

@@ -75,7 +75,8 @@ def test_a_pod_is_refused_or_warned_or_just_taken(live: bool) -> None:
         if stopped_by:
             assert verdict.stop is not None
             warning = waiting_warning(verdict.stop)
-            assert warning.endswith(f"kubectl queue resume {NAMES[stopped_by]}"), wishes
+            resumed = "it" if stopped_by == OWN else f'"{NAMES[stopped_by]}"'
+            assert warning.endswith(f"an admin of queues can resume {resumed}"), wishes
 
 
 def test_these_are_all_and_every_two_wishes_are_together_in_few() -> None:

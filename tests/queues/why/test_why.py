@@ -69,7 +69,10 @@ def test_the_queue_at_fault_is_named_with_who_did_it_why_and_the_way_out() -> No
     """A pod under a suspended ancestor leads to that ancestor, its last change and the command."""
     found = told(pod(gates=(well_known.GATE,)), STOPPED_BY_A)
     assert found.outcome is Outcome.STOPPED
-    assert found.summary == 'Pod ns/p waits: queue "b" is Suspended by its ancestor "a" (quota)'
+    assert (
+        found.summary
+        == 'Pod ns/p waits: queue "b" is Suspended by its ancestor "a" until 2030-01-01 13:00 UTC (quota)'
+    )
     (stop,) = found.stops
     assert (stop.queue, stop.change, stop.way_out) == ("a", SUSPENDED, "kubectl queue resume a")
     assert stop.resume_at == LATER

@@ -129,7 +129,8 @@ def suspended_text(queue: str, *, by: str = "", reason: str = "") -> str:
     """What a pod of a suspended queue says, everywhere."""
     ancestor = f' by its ancestor "{by}"' if by else ""
     why = f" ({reason})" if reason else ""
-    return f'queue "{queue}" is Suspended{ancestor}{why}; resume it with: kubectl queue resume {by or queue}'
+    which = f'"{by}"' if by else "it"
+    return f'queue "{queue}" is Suspended{ancestor}{why}; an admin of queues can resume {which}'
 
 
 # Pods

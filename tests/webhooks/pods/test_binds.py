@@ -72,9 +72,7 @@ def test_a_pod_of_a_queue_that_does_not_schedule_is_not_bound(server: Server) ->
     server.has(member(queue="held"))
     answer = bind(server)
     assert (answer.allowed, answer.code) == (False, 403)
-    assert answer.message == (
-        'queue "held" is stopped by stopPolicy Hold; resume it with: kubectl queue resume held'
-    )
+    assert answer.message == ('queue "held" is stopped by stopPolicy Hold; an admin of queues can resume it')
     assert len(server.store.bind_passes) == 0
 
 

@@ -97,9 +97,13 @@ def test_of_a_queue_that_schedules_it_is_written_and_marked(server: Server) -> N
 @pytest.mark.parametrize(
     ("name", "warning"),
     [
-        ("stopped", 'queue "stopped" is Suspended: this waits until: kubectl queue resume stopped'),
-        ("held", 'queue "held" is stopped by stopPolicy Hold: this waits until: kubectl queue resume held'),
-        ("absent", 'queue "absent" does not exist: this waits until: kubectl queue create absent'),
+        ("stopped", 'queue "stopped" is Suspended (disks): this waits; an admin of queues can resume it'),
+        ("held", 'queue "held" is stopped by stopPolicy Hold: this waits; an admin of queues can resume it'),
+        (
+            "absent",
+            'queue "absent" does not exist: this waits; '
+            "name another queue, or have an admin of queues create it",
+        ),
     ],
 )
 def test_of_a_queue_that_does_not_schedule_it_is_gated_too_with_a_warning(
@@ -117,7 +121,7 @@ def test_with_a_node_name_it_is_refused_where_it_would_have_to_wait(server: Serv
     answer = refused(server, submitted(name, nodeName="node-1"))
     assert answer.code == 403
     assert answer.message.startswith(f'a pod with spec.nodeName would run at once: queue "{name}" ')
-    assert "kubectl queue " in answer.message
+    assert "an admin of queues" in answer.message
 
 
 def test_with_a_node_name_it_is_admitted_to_a_queue_that_schedules(server: Server) -> None:
@@ -165,7 +169,7 @@ def test_a_podgroup_that_is_not_there_gates_it_unanswered(server: Server) -> Non
     assert gates(after) == [QUEUE]
     assert is_marked(after)
     assert answer.warnings == [
-        'PodGroup "gang" does not exist: this waits until: kubectl create -f PODGROUP',
+        'PodGroup "gang" does not exist: this waits; create it with: kubectl create -f PODGROUP',
     ]
 
 

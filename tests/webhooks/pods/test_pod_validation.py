@@ -86,7 +86,7 @@ def test_our_gate_stays_while_its_queue_does_not_schedule(server: Server) -> Non
     assert (answer.allowed, answer.code) == (False, 403)
     assert answer.message == (
         'spec.schedulingGates: "sluice.dev/queue" cannot be removed: queue "held" is stopped by '
-        "stopPolicy Hold; resume it with: kubectl queue resume held"
+        "stopPolicy Hold; an admin of queues can resume it"
     )
 
 

@@ -44,7 +44,7 @@ def test_a_roll_out_in_a_queue_that_does_not_schedule_says_that_its_pods_wait(
 ) -> None:
     [told] = warnings(stored(resource, name), resource)
     assert f'"{name}"' in told
-    assert told.endswith(f"its new pods wait until: kubectl queue resume {name}")
+    assert told.endswith("its new pods wait; an admin of queues can resume it")
 
 
 def test_a_recreated_deployment_loses_all_its_pods_first() -> None:
@@ -80,7 +80,7 @@ def test_a_job_that_wants_more_pods_at_a_time_is_told_that_they_wait(
     before = stored("jobs.batch", "stopped", parallelism=was)
     texts = warnings(before, "jobs.batch", again=False, parallelism=now)
     assert len(texts) == told
-    assert all("new pods wait until: kubectl queue resume stopped" in text for text in texts)
+    assert all("new pods wait; an admin of queues can resume it" in text for text in texts)
 
 
 def test_a_workload_of_no_queue_says_nothing() -> None:

@@ -199,17 +199,21 @@ def test_one_that_is_let_grow_is_on_its_way(server: Server, resource: str) -> No
 @pytest.mark.parametrize(
     ("name", "warning"),
     [
-        ("stopped", 'queue "stopped" is Suspended: new pods wait until: kubectl queue resume stopped'),
+        ("stopped", 'queue "stopped" is Suspended (disks): new pods wait; an admin of queues can resume it'),
         (
             "held",
-            'queue "held" is stopped by stopPolicy Hold: new pods wait until: kubectl queue resume held',
+            'queue "held" is stopped by stopPolicy Hold: new pods wait; an admin of queues can resume it',
         ),
         (
             "child",
-            'queue "child" is Suspended by its ancestor "stopped": new pods wait until: '
-            "kubectl queue resume stopped",
+            'queue "child" is Suspended by its ancestor "stopped" (disks): new pods wait; '
+            'an admin of queues can resume "stopped"',
         ),
-        ("absent", 'queue "absent" does not exist: new pods wait until: kubectl queue create absent'),
+        (
+            "absent",
+            'queue "absent" does not exist: new pods wait; '
+            "name another queue, or have an admin of queues create it",
+        ),
     ],
 )
 def test_more_replicas_in_a_stopped_queue_bring_a_warning_that_names_who_stops_it(

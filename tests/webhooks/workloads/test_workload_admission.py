@@ -212,9 +212,13 @@ def test_a_volcano_jobs_spec_is_one_of_its_names(server: Server) -> None:
 @pytest.mark.parametrize(
     ("name", "warning"),
     [
-        ("stopped", 'queue "stopped" is Suspended: this waits until: kubectl queue resume stopped'),
-        ("held", 'queue "held" is stopped by stopPolicy Hold: this waits until: kubectl queue resume held'),
-        ("absent", 'queue "absent" does not exist: this waits until: kubectl queue create absent'),
+        ("stopped", 'queue "stopped" is Suspended (disks): this waits; an admin of queues can resume it'),
+        ("held", 'queue "held" is stopped by stopPolicy Hold: this waits; an admin of queues can resume it'),
+        (
+            "absent",
+            'queue "absent" does not exist: this waits; '
+            "name another queue, or have an admin of queues create it",
+        ),
     ],
 )
 def test_a_queue_that_does_not_schedule_takes_it_with_a_warning(
@@ -267,7 +271,9 @@ def test_a_podgroup_that_is_not_there_leaves_it_unanswered_with_a_warning(
     after, answer = admitted(server, before)
     waiting = with_our_label(before, "")
     assert after == waiting, "the server watches what has the label"
-    assert answer.warnings == ['PodGroup "gang" does not exist: this waits until: kubectl create -f PODGROUP']
+    assert answer.warnings == [
+        'PodGroup "gang" does not exist: this waits; create it with: kubectl create -f PODGROUP'
+    ]
     forged = annotated(with_templates(before, ours="labs"), ours="labs")
     assert admitted(server, forged)[0] == annotated(waiting)
 

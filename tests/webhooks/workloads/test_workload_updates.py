@@ -407,7 +407,7 @@ def test_more_replicas_in_a_stopped_queue_bring_a_warning(server: Server, resour
     after, answer = updated(server, before, changed(before, replicas=3))
     assert after == changed(before, replicas=3)
     assert answer.warnings == [
-        'queue "stopped" is Suspended: new pods wait until: kubectl queue resume stopped'
+        'queue "stopped" is Suspended (disks): new pods wait; an admin of queues can resume it'
     ]
 
 
