@@ -14,22 +14,25 @@ Invariants
 - Users cannot write a record (`webhooks.workloads.workload_patch`). A number that `spec.replicas` cannot have
   is no record.
 
-=========  ===============  ======================  ================  ==================================
+========== ===============  ======================  ================  ==================================
 record     `spec.replicas`  set by somebody since   queue schedules   step
-=========  ===============  ======================  ================  ==================================
+========== ===============  ======================  ================  ==================================
 none       any              any                     any               none
+unreadable any              any                     any               the record goes
 one        not 0            any                     any               the record goes
 one        0                yes                     any               the record goes
 one        0                no                      no                none
 one        0                no                      yes               the recorded number is put back
-=========  ===============  ======================  ================  ==================================
+========== ===============  ======================  ================  ==================================
 
 On a workload that another one controls the record goes, whatever else holds.
 
-Who has set `spec.replicas` since is read from `metadata.managedFields`: a write that changes a field takes it
-from all former managers (Updater.Update of structured-merge-diff), so the one that scaled to zero is its only
-manager until somebody else sets it. An update of the workload that changes the number drops the record at
-once; a scale (`/scale`) cannot, and is recognised by this alone where it set 0 again.
+Who has set `spec.replicas` since is read from `metadata.managedFields`: a write that changes a field takes
+it from all former managers (Updater.Update of structured-merge-diff), so the one that scaled to zero is its
+only manager until somebody else sets it. A scale (`/scale`) to 0 leaves it without a manager: such a Scale
+lacks the field. An update of the workload that changes the number drops the record at once; a scale cannot,
+and is recognised by this alone where it set 0 again. If there are no managed fields at all, since a user
+has emptied them, the record alone counts.
 """
 
 from __future__ import annotations
@@ -85,20 +88,19 @@ def kept_at_zero(mark: str, *, replicas: int | None, controlled: bool) -> int:
 
 
 def is_set_by_others(managed_fields: Iterable[Mapping[str, Any]] | None) -> bool:
-    """Whether somebody but the server manages `spec.replicas`."""
-    return any(
-        each.get("manager") != MANAGER and _has_replicas(each.get("fieldsV1"))
-        for each in managed_fields or ()
-    )
+    """Whether `spec.replicas` is not as the server has set it, but as somebody else has."""
+    entries = list(managed_fields or ())
+    managers = {each.get("manager") for each in entries if _has_replicas(each.get("fieldsV1"))}
+    return bool(entries) and managers != {MANAGER}
 
 
 def record_step(
     mark: str, *, replicas: int | None, controlled: bool, set_by_others: bool, schedules: bool
 ) -> RecordStep:
     """The table above."""
-    if parse_scale_record(mark) is None:
+    if not mark:
         return RecordStep.NONE
-    if controlled or replicas != 0 or set_by_others:
+    if parse_scale_record(mark) is None or controlled or replicas != 0 or set_by_others:
         return RecordStep.DROP
     return RecordStep.PUT_BACK if schedules else RecordStep.NONE
 

@@ -58,7 +58,8 @@ class RequiredFields(msgspec.Struct, frozen=True):
 _DRAIN = {
     ("spec", "drain"): tuple(row.name for row in DRAIN_FIELDS),
     ("status", "drain"): (
-        *("since", "evicted", "suspended", "deleted", "left", "leaving", "kept", "blocked", "blockers"),
+        *("since", "evicted", "suspended", "scaled", "deleted"),
+        *("left", "leaving", "kept", "blocked", "blockers"),
     ),
     ("status", "drain", "blockers", "*"): ("name", "pods", "never", "message"),
 }

@@ -1,8 +1,8 @@
 """Workloads are listed whole and watched by their label `sluice.dev/queue`.
 
 The webhook writes the label on each workload that comes to a queue. Most workloads of a cluster are in none,
-and change with each of their pods: their events are not sent to us. The server writes no label itself: it has
-no right to change a Deployment, which would be the right to run anything anywhere.
+and change with each of their pods: their events are not sent to us. The server writes no label itself: it
+changes workloads where a drain suspends or scales them, and at no other time.
 
 `WorkloadEventHandler` of a kind decides after each list what the next watch selects:
 

@@ -15,6 +15,8 @@ Plan      `queues.drain.plan`      decides which pods may go now, and what block
 Execute   `limits`                 shares the server's limits; pauses while the API server is busy
           `eviction`               evicts and deletes pods: request, outcome, metric, events
           `job_suspension`         suspends Jobs, and resumes them once their queue schedules again
+          `scaling`                brings other workloads to zero replicas past the deadline, and back
+          `suspend_patches`        the mark of both on the workload
           `job_commands`           its part for Volcano's Jobs: Commands, and what a Job shows of them
 Account   `state`                  holds the state of all drains, with its invariants
           `request_states`         its part for single requests: their states, and when each is repeated

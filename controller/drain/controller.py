@@ -10,8 +10,8 @@ A step:
 1. Snapshot. The running pods are read from the cache (`running_pods`), the budgets by a writer's thread from
    the API server (`snapshot`).
 2. Plan. `queues.drain.plan` decides from both what may go now.
-3. Execute. As many units as the limits allow are sent (`eviction`, `job_suspension`), each once. Grace
-   periods of terminating pods are cut where the drain says so.
+3. Execute. As many units as the limits allow are sent (`eviction`, `job_suspension`, `scaling`), each once.
+   Grace periods of terminating pods are cut where the drain says so.
 4. Account. Results come back by the controller's work queue, and are recorded before the next step (`state`).
 5. Status. What is left, kept, blocked and delayed is handed to the status of each queue
    (`queues.drain.progress`).
@@ -31,6 +31,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from datetime import datetime
 
 import msgspec
 
@@ -41,6 +42,7 @@ from controller.context import ControllerContext
 from controller.drain.eviction import DrainRequests, record_delay
 from controller.drain.job_suspension import JobSuspension
 from controller.drain.limits import share_limits, spare_places
+from controller.drain.request_states import OF_WORKLOAD
 from controller.drain.running_pods import UNKNOWN_OWNER_WAIT, RunningPodReader
 from controller.drain.snapshot import (
     DrainSnapshot,
@@ -175,8 +177,9 @@ class DrainController:
             drain.schedule(now + STEP_SECONDS)
             return set()
         drain.set_spec(self._spec_of(drain))
+        time = self._store.clock.now()  # one for all of the step: the deadline may pass meanwhile
         # 1. Snapshot
-        pods = self._running_pods(drain)
+        pods = self._running_pods(drain, time)
         drain.record_pods(pods, is_leaving=self._is_leaving, now=now)
         self._request_read(drain, pods, now=now)
         if drain.snapshot is None:
@@ -188,7 +191,7 @@ class DrainController:
             pods,
             drain.snapshot.index,
             drain.spec,
-            now=self._store.clock.now(),
+            now=time,
             pending_disruptions=drain.pending_disruptions(),
             started_gangs=drain.started_gangs,
             busy_budgets=self._busy_budgets(drain.snapshot),
@@ -216,14 +219,15 @@ class DrainController:
         obj = self._store.queues.get(drain.by)
         return parse_drain_spec(obj.spec.drain) if obj is not None else DrainSpec(unreadable="it is gone")
 
-    def _running_pods(self, drain: DrainState) -> list[RunningPod]:
+    def _running_pods(self, drain: DrainState, time: datetime) -> list[RunningPod]:
         reader = RunningPodReader(
             store=self._store,
             queues=frozenset(drain.queues),
             requested=drain.requested_uids,
             unsuspendable=drain.unsuspendable,
             delayed=drain.delayed_pods,
-            now=self._store.clock.now(),
+            now=time,
+            scales=drain.spec.scales(time),
         )
         return list(reader.pods())
 
@@ -326,7 +330,7 @@ class DrainController:
         drain.record_request(unit, now=now)
         if has_command:
             self._suspension.withdraw_command(drain.by, unit)
-        elif unit.action in {DrainAction.SUSPEND, DrainAction.SUSPEND_ANYWAY}:
+        elif unit.action in OF_WORKLOAD:
             self._suspension.send(drain.by, unit)
         else:
             for pod in unit.pods:

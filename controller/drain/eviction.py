@@ -27,6 +27,8 @@ Overloaded        429 otherwise, 5xx, or none: the namespace gets no further req
 Dropped           none: the drain has ended, or a former request is under way
 CommandWithdrawn  none: no controller has taken the Command that should have suspended it
 CommandTaken      none: one has taken it, and the workload does not show what came of it
+NotScalable       none: the workload may not be scaled, since another one controls it, or has pods of
+                  a queue that is not drained; its pods are deleted one by one
 ================  ==============================================================================
 """
 
@@ -35,7 +37,7 @@ from __future__ import annotations
 import logging
 import re
 import zlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Any
 
@@ -72,8 +74,19 @@ class SuspendBlocked(Exception):
     """The workload may not be suspended now."""
 
 
+class NotScalable(Exception):
+    """The workload may not be brought to zero replicas."""
+
+
 class CommandTaken(Exception):
     """A controller has taken the Command, and may act on it at any time."""
+
+
+_OUTCOMES: Mapping[type[Exception], Outcome] = {
+    SuspendBlocked: Outcome.BUDGET,
+    NotScalable: Outcome.NOT_SCALABLE,
+    CommandTaken: Outcome.COMMAND_TAKEN,
+}
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -145,10 +158,8 @@ class DrainRequests:
             request()
         except DrainEnded:
             return Answer(Outcome.DROPPED)
-        except SuspendBlocked as exc:
-            return Answer(Outcome.BUDGET, str(exc))
-        except CommandTaken as exc:
-            return Answer(Outcome.COMMAND_TAKEN, str(exc))
+        except (SuspendBlocked, NotScalable, CommandTaken) as exc:
+            return Answer(_OUTCOMES[type(exc)], str(exc))
         except ClusterError as exc:
             return answer_of(exc)
         except Exception as exc:
@@ -228,6 +239,10 @@ def record_grant(context: ControllerContext, result: RequestResult) -> None:
             _record_suspension(context, result.uid, text)
             for pod in result.unit.pods if result.action is DrainAction.SUSPEND_ANYWAY else ():
                 _record_deletion(context, pod, text)
+        case DrainAction.SCALE:
+            _record_scaling(context, result.uid, text)
+            for pod in result.unit.pods:
+                _record_deletion(context, pod, text)
 
 
 def record_delay(context: ControllerContext, delay: DelayedPod) -> None:
@@ -276,6 +291,18 @@ def _record_suspension(context: ControllerContext, uid: str, text: str) -> None:
             workload_subject(workload),
             reason="SuspendedByQueue",
             message=f"suspended: {text}",
+            repeat_after=0.0,
+        )
+
+
+def _record_scaling(context: ControllerContext, uid: str, text: str) -> None:
+    workload = context.store.workloads.by_uid(uid)
+    if workload is not None:
+        context.recorder.record(
+            workload_subject(workload),
+            reason="ScaledByQueue",
+            message=f"brought to 0 replicas past the deadline, and back once its queue schedules: {text}",
+            warning=True,
             repeat_after=0.0,
         )
 

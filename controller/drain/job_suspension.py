@@ -10,6 +10,9 @@ kind                   suspended by                        resumed by
 =====================  ==================================  =============================
 Job, JobSet            `spec.suspend`                      `spec.suspend`
 `batch.volcano.sh`     Command AbortJob                    Command ResumeJob
+Deployment,            `spec.replicas` 0, past the         the recorded `spec.replicas`
+StatefulSet,           deadline, if `afterDeadline` is
+ReplicaSet             Scale (`scaling`)
 =====================  ==================================  =============================
 
 A Job whose pods wait without the gate is suspended the same way (`suspend_waiting`, for
@@ -30,7 +33,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -45,10 +47,18 @@ from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Pod, WorkloadObject
 from controller.context import ControllerContext, workload_subject
 from controller.drain import budget_reader as budgets
-from controller.drain.eviction import CommandTaken, DrainRequests, SuspendBlocked
+from controller.drain.eviction import CommandTaken, DrainRequests, NotScalable, SuspendBlocked
 from controller.drain.job_commands import ABORT, RESUME, ResumeStep, create_command, resume_step, withdraw
 from controller.drain.request_states import SUSPEND_SECONDS, Outcome, RequestResult
+from controller.drain.scaling import put_back, scale_to_zero
 from controller.drain.snapshot import MAX_BUDGETS
+from controller.drain.suspend_patches import (
+    UNPROCESSABLE,
+    JsonPatch,
+    mark_patch,
+    unmark_patch,
+    workload_path,
+)
 from queues import well_known
 from queues.drain.disruption_budgets import (
     Budget,
@@ -61,14 +71,10 @@ from queues.drain.model import (
     SuspendableWorkload,
     Unit,
 )
-from queues.workload_kinds import KINDS, Suspension, WorkloadKind
+from queues.workload_kinds import KINDS, Life, Suspension
 
 #: Budgets over the pods of one Job that are read before it is suspended.
 MAX_BUDGETS_OF_WORKLOAD = 20
-#: Where the annotation is that names the drain, as a JSON patch writes it.
-_MARK = f"/metadata/annotations/{well_known.SUSPENDED.replace('/', '~1')}"
-#: The status of the API server's answer where a test of a JSON patch fails.
-UNPROCESSABLE = 422
 
 _pod = msgspec.json.Decoder(Pod)
 _workload = msgspec.json.Decoder(WorkloadObject)
@@ -99,10 +105,11 @@ class JobSuspension:
         self._resumptions: dict[str, dict[str, _Resumption]] = {}
 
     def send(self, drain: str, unit: Unit) -> None:
-        """Suspend the unit's workload."""
+        """Suspend the unit's workload, or bring it to zero replicas."""
         workload = unit.workload
         if workload is not None:
-            self._requests.submit(lambda: self._suspend(drain, unit, workload), _unsent(drain, unit))
+            act = self._scale if unit.action is DrainAction.SCALE else self._suspend
+            self._requests.submit(lambda: act(drain, unit, workload), _unsent(drain, unit))
 
     def withdraw_command(self, drain: str, unit: Unit) -> None:
         """Take back a Command that had no effect.
@@ -118,10 +125,16 @@ class JobSuspension:
             )
 
     def resume(self, queue: str) -> None:
-        """Resume the workloads of this queue that drains have suspended, if it schedules."""
+        """Resume the workloads of this queue that drains have suspended or brought to zero, if it schedules.
+
+        A record that somebody has made void by another scale goes at any time.
+        """
         store = self._context.store
-        suspended = sorted(store.workloads.suspended_by_drain(queue), key=lambda each: each.created)
-        if not suspended or not self._may_resume(queue):
+        marked = store.workloads.suspended_by_drain(queue)
+        if not self._may_resume(queue):
+            marked = filter(_is_void, marked)
+        suspended = sorted(marked, key=lambda each: each.created)
+        if not suspended:
             self._resumptions.pop(queue, None)
             return
         store.backoff.attempt_each(
@@ -141,7 +154,7 @@ class JobSuspension:
         meanwhile: the stop of its queue is acknowledged.
         """
         kind = workload.kind
-        path = _path(kind, workload.namespace, workload.name)
+        path = workload_path(kind, workload.namespace, workload.name)
         obj = decode_response(self._context.client.get(path), _workload)
         if obj.metadata.uid != workload.uid or not is_live(kind, obj) or is_paused(kind, obj):
             return False
@@ -171,7 +184,7 @@ class JobSuspension:
         return self._context.store.clock.monotonic()
 
     def _send_resume(self, workload: Workload) -> None:
-        if not workload.live:
+        if not workload.live and not _is_void(workload):
             return
         resumptions = self._resumptions.get(workload.queue, {})
         before = resumptions.get(workload.uid) or _Resumption(version=0, since=self._now())
@@ -204,7 +217,7 @@ class JobSuspension:
         self._context.recorder.record(
             workload_subject(workload),
             reason="GivenBack",
-            message=f'resumed: queue "{queue}" schedules its pods again',
+            message=f'{_resumed_text(workload)}: queue "{queue}" schedules its pods again',
             repeat_after=0.0,
         )
 
@@ -213,9 +226,12 @@ class JobSuspension:
 
     def _resume(self, workload: Workload, *, is_sent: bool, waited: float) -> ResumeStep:
         """Send the requests; what they were."""
-        if not self._may_resume(workload.queue):
+        schedules = self._may_resume(workload.queue)
+        if workload.kind.life is Life.WHILE_SCALED:
+            return put_back(self._context.client, workload, schedules=schedules)
+        if not schedules:
             return ResumeStep.LEAVE
-        path, step = _path(workload.kind, workload.namespace, workload.name), ResumeStep.GIVE_BACK
+        path, step = workload_path(workload.kind, workload.namespace, workload.name), ResumeStep.GIVE_BACK
         if workload.kind.suspension is Suspension.COMMAND:
             obj = decode_response(self._context.client.get(path), _workload)
             meta = obj.metadata
@@ -244,7 +260,7 @@ class JobSuspension:
 
     def _withdraw_command(self, workload: SuspendableWorkload) -> None:
         kind = KINDS[workload.kind]
-        path = _path(kind, workload.namespace, workload.name)
+        path = workload_path(kind, workload.namespace, workload.name)
         is_withdrawn = withdraw(self._context.client, workload, ABORT)
         obj = decode_response(self._context.client.get(path), _workload)
         if is_paused(kind, obj):
@@ -254,9 +270,21 @@ class JobSuspension:
         body = {"metadata": {"uid": workload.uid, "annotations": {well_known.SUSPENDED: None}}}
         self._context.client.patch(path, body)
 
+    def _scale(self, drain: str, unit: Unit, workload: SuspendableWorkload) -> None:
+        known = self._context.store.workloads.by_uid(workload.uid)
+        if known is None or not self._context.store.snapshot.decision(known.queue).drains:
+            raise NotScalable("it is of a queue that is not drained")
+        scale_to_zero(
+            self._context.client,
+            self._context.store,
+            workload,
+            drain=drain,
+            check_drains=lambda: self._requests.check_drains(unit.pods[0].queue),
+        )
+
     def _suspend(self, drain: str, unit: Unit, workload: SuspendableWorkload) -> None:
         kind = KINDS[workload.kind]
-        path = _path(kind, workload.namespace, workload.name)
+        path = workload_path(kind, workload.namespace, workload.name)
         obj = decode_response(self._context.client.get(path), _workload)
         if obj.metadata.uid != workload.uid or not is_live(kind, obj):
             raise NotFound(404, "NotFound", f"{workload} is gone")
@@ -312,33 +340,32 @@ class JobSuspension:
         return bool(queue) and self._context.store.snapshot.decision(queue).drains
 
 
+def _is_void(workload: Workload) -> bool:
+    """Whether it bears a record that does not count any more (`queues.scale_record`)."""
+    return workload.kind.life is Life.WHILE_SCALED and not workload.kept_at_zero
+
+
+def _resumed_text(workload: Workload) -> str:
+    number = workload.kept_at_zero
+    return f"scaled back to {number}" if number else "resumed"
+
+
 def _unsent(drain: str, unit: Unit) -> RequestResult:
     return RequestResult(drain=drain, unit=unit, outcome=Outcome.DROPPED)
 
 
-def _suspend_patch(workload: SuspendableWorkload, obj: WorkloadObject, *, drain: str) -> list[dict[str, Any]]:
-    """The patch that suspends it and says for which drain, if it still is not suspended.
-
-    A test of `null` holds of what is not there.
-    """
-    patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": workload.uid}]
-    if obj.metadata.annotations is None:
-        patch.append({"op": "test", "path": "/metadata/annotations", "value": None})
-        patch.append({"op": "add", "path": "/metadata/annotations", "value": {}})
-    patch.append({"op": "add", "path": _MARK, "value": drain})
+def _suspend_patch(workload: SuspendableWorkload, obj: WorkloadObject, *, drain: str) -> JsonPatch:
+    """The patch that suspends it and says for which drain, if it still is not suspended."""
+    patch = mark_patch(workload.uid, obj.metadata.annotations, drain)
     if KINDS[workload.kind].suspension is Suspension.SPEC:
         patch.append({"op": "test", "path": "/spec/suspend", "value": obj.spec.suspend})
         patch.append({"op": "add", "path": "/spec/suspend", "value": True})
     return patch
 
 
-def _resume_patch(workload: Workload) -> list[dict[str, Any]]:
+def _resume_patch(workload: Workload) -> JsonPatch:
     """The patch that resumes the workload, if it still bears the mark."""
-    patch: list[dict[str, Any]] = [
-        {"op": "test", "path": "/metadata/uid", "value": workload.uid},
-        {"op": "test", "path": _MARK, "value": workload.suspended_by_drain},
-        {"op": "remove", "path": _MARK},
-    ]
+    patch = unmark_patch(workload.uid, workload.suspended_by_drain)
     if workload.kind.suspension is Suspension.SPEC:
         patch.append({"op": "add", "path": "/spec/suspend", "value": False})
     return patch
@@ -371,10 +398,6 @@ def _check_budget(budget: Budget, counted: list[Pod], selected: list[Pod]) -> No
 def _runs(pod: Pod) -> bool:
     finished = pod.status.phase in budgets.FINISHED
     return bool(pod.spec.node_name) and not finished and not budgets.is_leaving(pod)
-
-
-def _path(kind: WorkloadKind, namespace: str, name: str) -> str:
-    return f"/apis/{kind.api_version}/namespaces/{namespace}/{kind.resource}/{name}"
 
 
 def _pod_path(pod: RunningPod) -> str:

@@ -49,6 +49,8 @@ SUSPEND_SECONDS = 10.0
 #: How long a granted request may take to show in the cache.
 GRANTED_SECONDS = 60.0
 NEVER = float("-inf")
+#: The actions that are one request for a workload, and none for its pods.
+OF_WORKLOAD = frozenset({DrainAction.SUSPEND, DrainAction.SUSPEND_ANYWAY, DrainAction.SCALE})
 
 
 class Outcome(StrEnum):
@@ -63,6 +65,7 @@ class Outcome(StrEnum):
     DROPPED = "Dropped"
     COMMAND_WITHDRAWN = "CommandWithdrawn"
     COMMAND_TAKEN = "CommandTaken"
+    NOT_SCALABLE = "NotScalable"
 
 
 class RequestResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,7 +247,7 @@ class Requests:
 
 def _uids(unit: Unit) -> list[tuple[str, int]]:
     """The UID of each request that a unit takes, and how many pods go by it."""
-    if unit.action in {DrainAction.SUSPEND, DrainAction.SUSPEND_ANYWAY} and unit.workload is not None:
+    if unit.action in OF_WORKLOAD and unit.workload is not None:
         return [(unit.workload.uid, len(unit.pods))]
     return [(pod.uid, 1) for pod in unit.pods]
 

@@ -1,5 +1,8 @@
 """The running pods of a drain, read from the cache: who made each, and which of its owners can be suspended.
 
+Past a deadline with `afterDeadline: Scale` a Deployment, StatefulSet or ReplicaSet can be scaled to zero in
+the place of a suspension. Only one that no other object controls: its controller would put the replicas back.
+
 Users can write owner references. So an owner counts only if it exists, in the namespace of the pod; a
 workload that is to be suspended must also be unfinished, and belong to a queue that is drained. A workload
 that another controller acts on (`spec.managedBy`) is not suspended, nor are its owners: its pods are evicted.
@@ -23,10 +26,12 @@ from queues.drain.model import (
     Termination,
 )
 from queues.drain.terminating_pods import requested_at
-from queues.workload_kinds import MAX_OWNERS, SUSPENDABLE
+from queues.workload_kinds import KINDS, MAX_OWNERS, SUSPENDABLE, Life
 
 #: The `kind` of an owner that may have to be suspended instead of its pods evicted.
 SUSPENDABLE_OWNERS = frozenset(row.kind for row in SUSPENDABLE.values())
+#: The same of one that may have to be scaled to zero.
+SCALABLE_OWNERS = frozenset(row.kind for row in KINDS.values() if row.life is Life.WHILE_SCALED)
 #: How long after its creation a pod waits for an owner that the cache does not have yet.
 UNKNOWN_OWNER_WAIT = timedelta(seconds=10)
 
@@ -36,7 +41,8 @@ class RunningPodReader:
     """Reads the members of the queues of one drain.
 
     `requested`: UIDs of pods and workloads with a request that the cache does not show yet.
-    `unsuspendable`: UIDs of workloads that no controller suspends. `delayed`: UIDs of delayed pods.
+    `unsuspendable`: UIDs of workloads that no controller suspends. `delayed`: UIDs of delayed pods. `scales`:
+    whether workloads that can be scaled are brought to zero now.
     """
 
     store: Store
@@ -45,6 +51,7 @@ class RunningPodReader:
     unsuspendable: Container[str]
     delayed: Container[str]
     now: datetime
+    scales: bool = False
 
     def pods(self) -> Iterator[RunningPod]:
         """The pods that are on a node and have not finished."""
@@ -72,18 +79,29 @@ class RunningPodReader:
             running=member.phase == "Running",
             leaving=member.leaving
             or member.uid in self.requested
-            or (owner_unknown and member.owner_kind in SUSPENDABLE_OWNERS),
+            or (owner_unknown and self._may_have_to_wait(member.owner_kind)),
             grace_period=member.own_grace,
             termination=termination_of(member),
         )
 
     def _is_owner_unknown(self, member: Member) -> bool:
-        """Whether the cache may lack the owner, or its queue, for now."""
-        owner = self.store.workloads.by_uid(member.owner_uid)
-        if owner is not None:
-            return not owner.queue and self.store.membership_relist_pending
-        is_young = member.created + UNKNOWN_OWNER_WAIT > self.now
-        return is_young or member.owner_uid in self.store.missing_owners
+        """Whether the cache may lack the owner, or its queue, for now; or the owner of a scaled one."""
+        uid = member.owner_uid
+        for _ in range(MAX_OWNERS if self.scales else 1):
+            owner = self.store.workloads.by_uid(uid)
+            if owner is None:
+                is_young = member.created + UNKNOWN_OWNER_WAIT > self.now
+                return is_young or uid in self.store.missing_owners
+            if not owner.queue and self.store.membership_relist_pending:
+                return True
+            if not owner.owner_uid:
+                break
+            uid = owner.owner_uid
+        return False
+
+    def _may_have_to_wait(self, owner_kind: str) -> bool:
+        """Whether a pod waits for an unknown owner of this kind, since that may go in its place."""
+        return owner_kind in SUSPENDABLE_OWNERS or (self.scales and owner_kind in SCALABLE_OWNERS)
 
     def _is_daemon(self, member: Member) -> bool:
         """Users can write owner references: the DaemonSet has to exist."""
@@ -104,8 +122,14 @@ class RunningPodReader:
         return topmost
 
     def _is_suspendable(self, workload: Workload) -> bool:
-        drained = workload.live and workload.queue in self.queues
-        return drained and workload.kind.key in SUSPENDABLE and workload.uid not in self.unsuspendable
+        drained = workload.live and workload.queue in self.queues and workload.uid not in self.unsuspendable
+        return drained and (workload.kind.key in SUSPENDABLE or self._is_scalable(workload))
+
+    def _is_scalable(self, workload: Workload) -> bool:
+        """One that is at zero already counts whatever the drain says by now: its pods are leaving."""
+        is_meant = self.scales or workload.kept_at_zero > 0
+        is_free = not workload.owner_uid and not workload.leaving
+        return is_meant and workload.kind.life is Life.WHILE_SCALED and is_free
 
     def _suspendable_workload(self, workload: Workload, member: Member) -> SuspendableWorkload:
         return SuspendableWorkload(
@@ -113,6 +137,7 @@ class RunningPodReader:
             namespace=workload.namespace,
             name=workload.name,
             uid=workload.uid,
+            scaled=workload.kind.life is Life.WHILE_SCALED,
             suspended=workload.paused or workload.uid in self.requested,
             stalled=member.uid in self.delayed,
         )

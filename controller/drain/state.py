@@ -227,16 +227,28 @@ class DrainState:
     # 2. Plan
 
     def undeleted_workloads(self, plan: Plan, *, now: float) -> frozenset[str]:
-        """UIDs of suspended workloads whose pods no controller has deleted for `SUSPEND_SECONDS`."""
+        """UIDs of suspended workloads whose pods no controller has deleted for `SUSPEND_SECONDS`.
+
+        Not of a scaled one with a pod that is ending: a StatefulSet ends one after the other.
+        """
         suspended = {
             pod.workload.uid
             for pod in plan.leaving
             if pod.termination is None and pod.workload is not None and pod.workload.suspended
-        }
+        } - self._ending_in_turn(plan)
         self._suspended_since = {uid: self._suspended_since.get(uid, now) for uid in suspended}
         since = self._suspended_since.items()
         self.unsuspendable |= {uid for uid, at in since if at + ABANDONED_SECONDS < now}
         return frozenset(uid for uid, at in since if at + SUSPEND_SECONDS < now)
+
+    def _ending_in_turn(self, plan: Plan) -> set[str]:
+        """UIDs of scaled workloads with a pod that is ending and has its place in flight."""
+        ending = (pod for pod in plan.leaving if pod.termination is not None)
+        return {
+            pod.workload.uid
+            for pod in ending
+            if pod.workload is not None and pod.workload.scaled and pod.uid not in self.delayed_pods
+        }
 
     def record_plan(self, plan: Plan, *, now: float, delays: Iterable[DelayedPod] = ()) -> list[DelayedPod]:
         """Record the pods of the plan that leave; return those that are delayed now and were not before.
@@ -369,7 +381,7 @@ class DrainState:
                     self.started_gangs.add((namespace, result.unit.gang))
             case Outcome.DROPPED:
                 self._requests.record_drop(result, now=now)
-            case Outcome.COMMAND_WITHDRAWN:
+            case Outcome.COMMAND_WITHDRAWN | Outcome.NOT_SCALABLE:
                 self._requests.record_drop(result, now=now)
                 self.unsuspendable.add(result.uid)
             case Outcome.COMMAND_TAKEN:

@@ -37,6 +37,7 @@ from kubectl_queue.session import Session
 from kubectl_queue.views.drain_preview import (
     DrainPreview,
     PreviewSection,
+    any_scales,
     may_evict_more_bare_pods,
     newly_evicted_bare_pods,
     previews,
@@ -74,7 +75,7 @@ def run_drain(verb: str, session: Session, flags: Flags) -> int:
 
 
 def _check_no_drain_flags(flags: Flags, *, command: str) -> None:
-    given = [f"--{flag.name}" for flag in FLAGS.values() if flags.has(flag.name)]
+    given = [f"--{flag.name}" for _, flag in FLAGS if flags.has(flag.name)]
     if given:
         raise UsageError(f"{given[0]} and --{_HOLD_ONLY} exclude each other", see=command)
 
@@ -120,7 +121,7 @@ def _print_preview(session: Session, editor: QueueEditor) -> int:
     if not editor.edited:
         return 0
     try:
-        inventory = _inventory(session).read()
+        inventory = _inventory(session).read(scales=any_scales(editor.queues))
     except ForbiddenError as exc:
         session.console.note(f"the pods that would go cannot be listed: {exc}")
         return 1
@@ -151,7 +152,7 @@ def _inventory(session: Session) -> InventoryReader:
 
 _DRAIN_FLAGS = (
     *STOP_FLAGS,
-    *FLAGS.values(),
+    *(flag for _, flag in FLAGS),
     bool_flag(_HOLD_ONLY, "Only hold: what runs goes on, as with Kueue's stop."),
     bool_flag("yes", "Do not ask before pods without a controller are evicted.", short="y"),
     wait_flag("Wait until nothing runs but what stays by rule: the condition Drained says so."),
@@ -173,7 +174,7 @@ VERBS = (
         examples=(
             "kubectl queue drain research --dry-run=client",
             "kubectl queue drain research --keep app=db --rate 5 --wait --timeout 1h",
-            "kubectl queue drain research --deadline 2h --delete-after-deadline --reason 'new racks'",
+            "kubectl queue drain research --deadline 2h --scale-after-deadline --reason 'new racks'",
         ),
         flags=_DRAIN_FLAGS,
         run=partial(run_drain, "drain"),

@@ -57,7 +57,11 @@ def plan(inventory: Inventory, *, definitions: bool) -> Iterator[str]:
     marks = inventory.marks
     for number, what, text in (
         (len(marks.gated), "pod", "would be let go: stopped by a queue, or of one that is not there"),
-        (len(marks.suspended), "workload", "that a drain suspended would be resumed"),
+        (
+            len(marks.suspended),
+            "workload",
+            "that a drain suspended, or brought to zero replicas, would be resumed",
+        ),
         (len(marks.pods), "pod", "would lose our labels and annotations"),
         (len(marks.workloads), "workload", "would lose our labels and annotations"),
         (len(marks.podgroups), "PodGroup", "would lose our labels and annotations"),
@@ -101,11 +105,11 @@ VERBS = (
         long=(
             "Take Sluice off the cluster: webhooks and policies, the server and its rights, and every gate, "
             "label and annotation of its on pods, workloads, PodGroups and namespaces. Pods that waited for "
-            "a queue run, and what a drain suspended is resumed. It needs no server that answers. Without "
-            "--yes it only prints what it would do. -n names the server's namespace, if it is not "
-            "sluice-system. kube-scheduler's configuration is yours to change: before, set ignorable: true "
-            "in the extender entries; afterwards, once no pod waits that requests sluice.dev/member, take "
-            "them out (docs/operating/uninstall.md)."
+            "a queue run, and what a drain suspended or scaled to zero is resumed. It needs no server that "
+            "answers. Without --yes it only prints what it would do. -n names the server's namespace, if it "
+            "is not sluice-system. kube-scheduler's configuration is yours to change: before, set ignorable: "
+            "true in the extender entries; afterwards, once no pod waits that requests sluice.dev/member, "
+            "take them out (docs/operating/uninstall.md)."
         ),
         examples=(
             f"{_COMMAND} --dry-run=client",

@@ -26,7 +26,7 @@ from kubectl_queue.objects.running_pods import Inventory, SuspendableWorkloads, 
 from kubectl_queue.objects.types import POD, TYPES, Type
 from kubectl_queue.why.membership import membership_of
 from queues import well_known
-from queues.workload_kinds import SUSPENDABLE, WorkloadKind
+from queues.workload_kinds import KINDS, Life, WorkloadKind
 
 BUDGET = Type("PodDisruptionBudget", "poddisruptionbudgets", "policy", "v1")
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
@@ -45,10 +45,15 @@ class InventoryReader:
         #: The only namespace that is read; empty: all are.
         self._only = ""
 
-    def read(self) -> Inventory:
-        """Raises ForbiddenError where no pods may be read."""
+    def read(self, *, scales: bool) -> Inventory:
+        """Raises ForbiddenError where no pods may be read.
+
+        `scales`: whether a drain is past its deadline and brings to zero what can be scaled.
+        """
         pods = self._pods()
-        workloads = {key: self._list_or_warn(_type(row)) for key, row in SUSPENDABLE.items()}
+        kinds = [row for row in KINDS.values() if row.suspension is not None]
+        kinds += [row for row in KINDS.values() if scales and row.life is Life.WHILE_SCALED]
+        workloads = {row.key: self._list_or_warn(_type(row)) for row in kinds}
         budgets = read_budgets(self._list_or_warn(BUDGET))
         return inventory(pods, queue=self._queue, workloads=SuspendableWorkloads(workloads), budgets=budgets)
 

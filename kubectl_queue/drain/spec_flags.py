@@ -101,64 +101,99 @@ def _removable(name: str, read: Callable[[str], Any], *, value: str, help: str) 
 
 
 _HELP = {row.name: row.help for row in DRAIN_FIELDS}
-#: The flag that sets each field.
-FLAGS: Mapping[str, Flag] = {
-    "keep": _removable(
+#: The flag of each value of `afterDeadline` but Keep.
+_ENDS: Mapping[str, str] = {"Scale": "scale-after-deadline", "Delete": "delete-after-deadline"}
+#: The flags, each with the field that it sets.
+FLAGS: tuple[tuple[str, Flag], ...] = (
+    (
         "keep",
-        parse_pod_selector,
-        value="SELECTOR",
-        help=f"{_HELP['keep']} E.g. app=db,tier!=web; {NONE}: all go.",
+        _removable(
+            "keep",
+            parse_pod_selector,
+            value="SELECTOR",
+            help=f"{_HELP['keep']} E.g. app=db,tier!=web; {NONE}: all go.",
+        ),
     ),
-    "barePods": bool_flag(
-        "keep-bare-pods", "Pods without a controller are to stay; nothing would make them again."
+    (
+        "barePods",
+        bool_flag("keep-bare-pods", "Pods without a controller are to stay; nothing would make them again."),
     ),
-    "rate": _removable(
+    (
         "rate",
-        _rate,
-        value="N",
-        help=f"{_HELP['rate']} E.g. 0.5 or 20; {NONE}: no limit of its own.",
+        _removable(
+            "rate",
+            _rate,
+            value="N",
+            help=f"{_HELP['rate']} E.g. 0.5 or 20; {NONE}: no limit of its own.",
+        ),
     ),
-    "inFlight": _removable(
-        "in-flight",
-        _in_flight,
-        value="N",
-        help=f"{_HELP['inFlight']} {NONE}: no limit of its own.",
+    (
+        "inFlight",
+        _removable(
+            "in-flight",
+            _in_flight,
+            value="N",
+            help=f"{_HELP['inFlight']} {NONE}: no limit of its own.",
+        ),
     ),
-    "deadline": Flag(
-        name="deadline",
-        default=None,
-        read=_deadline,
-        value="TIME|DURATION",
-        help=(f"{_HELP['deadline']} E.g. 2h, 18:30 (in your zone) or 2030-01-31T18:30:00Z; {NONE}: never."),
+    (
+        "deadline",
+        Flag(
+            name="deadline",
+            default=None,
+            read=_deadline,
+            value="TIME|DURATION",
+            help=f"{_HELP['deadline']} E.g. 2h, 18:30 (in your zone) or 2030-01-31T18:30:00Z; {NONE}: never.",
+        ),
     ),
-    "afterDeadline": bool_flag(
-        "delete-after-deadline", "What is left at the deadline is deleted, whatever its budgets say."
+    (
+        "afterDeadline",
+        bool_flag(
+            _ENDS["Scale"],
+            "What is left at the deadline is brought to zero replicas, and back when the queue schedules; "
+            "what nothing scales is deleted. Budgets are not asked.",
+        ),
     ),
-    "gracePeriodSeconds": _removable(
-        "grace-period",
-        _grace,
-        value="SECONDS",
-        help=f"{_HELP['gracePeriodSeconds']} {NONE}: its own.",
+    (
+        "afterDeadline",
+        bool_flag(_ENDS["Delete"], "What is left at the deadline is deleted, whatever its budgets say."),
     ),
-}
+    (
+        "gracePeriodSeconds",
+        _removable(
+            "grace-period",
+            _grace,
+            value="SECONDS",
+            help=f"{_HELP['gracePeriodSeconds']} {NONE}: its own.",
+        ),
+    ),
+)
 
 
 def drain_fields(flags: Flags, *, now: datetime, command: str) -> dict[str, Any]:
     """The fields of `spec.drain` that the command line sets; None takes one away. Raises UsageError."""
-    given = {field: flags.value(flag.name) for field, flag in FLAGS.items() if flags.has(flag.name)}
+    given = {field: flags.value(flag.name) for field, flag in FLAGS if flags.has(flag.name)}
     if "barePods" in given:
         given["barePods"] = "Keep" if given["barePods"] else "Evict"
     if "afterDeadline" in given:
-        given["afterDeadline"] = "Delete" if given["afterDeadline"] else "Keep"
+        given["afterDeadline"] = _after_deadline(flags, command=command)
     return {**given, **_deadline_fields(given, now=now, command=command)} if "deadline" in given else given
 
 
+def _after_deadline(flags: Flags, *, command: str) -> str:
+    chosen = [end for end, name in _ENDS.items() if flags.has(name) and flags.value(name)]
+    if len(chosen) > 1:
+        raise UsageError(f"--{_ENDS['Scale']} and --{_ENDS['Delete']} exclude each other", see=command)
+    return chosen[0] if chosen else "Keep"
+
+
 def _deadline_fields(given: Mapping[str, Any], *, now: datetime, command: str) -> dict[str, Any]:
-    """The deadline; without one nothing is deleted after it."""
+    """The deadline; without one nothing is scaled or deleted after it."""
     at: datetime | None = given["deadline"](now)
     if at is None:
-        if given.get("afterDeadline") == "Delete":
-            raise UsageError(f"--delete-after-deadline and --deadline={NONE} exclude each other", see=command)
+        flag = _ENDS.get(given.get("afterDeadline", ""))
+        if flag:
+            raise UsageError(f"--{flag} and --deadline={NONE} exclude each other", see=command)
         return {"deadline": None, "afterDeadline": "Keep"}
     fault = values.future_fault(at, now=now)
     if fault:

@@ -5,7 +5,7 @@ Promises
 - `reason` and `resumeAt` belong to a stop: they are set with it, and another policy removes those of the stop
   before, as admission does.
 - Of `spec.drain` only the fields that were given change; a field that is set is replaced as a whole.
-- No drain begins under a deadline that has passed: with afterDeadline Delete every pod would be deleted.
+- No drain begins under a deadline that has passed: with afterDeadline Scale or Delete all would go at once.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from queues.verdict import Verdict
 _OUTCOMES = {StopPolicy.HOLD: "held", StopPolicy.HOLD_AND_DRAIN: "draining"}
 _UNCHANGED = {StopPolicy.HOLD: "it is held already", StopPolicy.HOLD_AND_DRAIN: "it is to be drained already"}
 #: What a `spec.drain` without the field means: not worth a message.
+_ENDED = {"scale": "deleted, or their workloads brought to zero", "delete": "deleted"}
 _DEFAULTS = {"barePods": "Evict", "afterDeadline": "Keep"}
 
 
@@ -113,17 +114,17 @@ def _check_resume_time(operation: StopPolicyOperation, own: State, *, name: str)
 
 
 def _check_deadline(drain: Mapping[str, Any], *, now: datetime, name: str) -> None:
-    """Raises QueueError for a deadline that has passed, and for Delete without a deadline."""
-    deletes = drain.get("afterDeadline") == "Delete"
-    if deletes and drain.get("deadline") is None:
+    """Raises QueueError for a deadline that has passed, and for Scale or Delete without a deadline."""
+    end = {"Scale": "scale", "Delete": "delete"}.get(str(drain.get("afterDeadline")))
+    if end and drain.get("deadline") is None:
         raise QueueError(
-            f'queue "{name}": --delete-after-deadline needs a deadline; give one, as in --deadline 2h'
+            f'queue "{name}": --{end}-after-deadline needs a deadline; give one, as in --deadline 2h'
         )
     spec = parse_drain_spec(drain)
     if spec.deadline is None or not spec.overdue(now):
         return
     result = (
-        "its pods would be deleted, whatever their budgets say" if deletes else "nothing would be evicted"
+        f"its pods would be {_ENDED[end]}, whatever their budgets say" if end else "nothing would be evicted"
     )
     raise QueueError(
         f'queue "{name}": the deadline of its spec.drain, {rfc3339(spec.deadline)}, has passed, so {result}; '

@@ -22,11 +22,14 @@ from kubectl_queue.objects.queues import (
     parked_counts,
     stop_acknowledgement,
 )
+from kubectl_queue.objects.running_pods import kept_replicas
 from kubectl_queue.objects.types import POD, PODGROUP, QUEUE, Type
 from queues import well_known
 from queues.membership import GROUP_ANNOTATION, MembershipSettings
+from queues.scale_record import parse_scale_record
 from queues.status.closing import read_closing
 from queues.status.stop_status import ObservedChain, waiting_for
+from queues.text import quoted
 from queues.why.explanation import DEFAULT_SCHEDULER, ObjectRef, ObservedObject, ObservedQueues, QueueRecord
 
 _FINISHED_POD_PHASES = frozenset({"Succeeded", "Failed"})
@@ -135,6 +138,13 @@ def _idle_reason(item: Object) -> str:
                 "its queue suspended it (spec.suspend is true) and resumes it once the queue schedules again"
             )
         return "spec.suspend is true, so it makes no pods"
+    number = kept_replicas(item)
+    if number:
+        record = parse_scale_record(annotations_of(item)[well_known.SUSPENDED])
+        return (
+            f"the drain of queue {quoted(record.queue if record else '')} brought it to zero replicas, from "
+            f"{number}; they come back once its queue schedules again"
+        )
     return "spec.replicas is 0, so it makes no pods" if spec_of(item).get("replicas") == 0 else ""
 
 

@@ -4,6 +4,8 @@ Promises
 - Jobs, JobSets (which own their Jobs) and `batch.volcano.sh` Jobs can be suspended; the last only once their
   controller has seen them, since otherwise no controller would carry the suspension out. So can none that
   `spec.managedBy` gives to another controller.
+- A Deployment, StatefulSet or ReplicaSet goes in the place of its pods only where these kinds were read,
+  which is past a deadline with `afterDeadline: Scale`, and where no other object controls it.
 - A budget that cannot be read is left out: the eviction API decides.
 """
 
@@ -24,13 +26,15 @@ from kubectl_queue.objects.fields import (
     status_of,
     value_at,
 )
+from queues import well_known
 from queues.apimachinery.conversion import Converter
 from queues.apimachinery.label_selectors import BadSelector
 from queues.drain.disruption_budgets import Budget, BudgetObject, parse_budget
 from queues.drain.model import RunningPod, SuspendableWorkload, Termination
 from queues.drain.terminating_pods import requested_at
 from queues.membership import GROUP_ANNOTATION
-from queues.workload_kinds import MAX_OWNERS, Suspension, WorkloadKind, find_kind_of_owner
+from queues.scale_record import kept_at_zero
+from queues.workload_kinds import MAX_OWNERS, Life, Suspension, WorkloadKind, find_kind_of_owner
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _budget_object = Converter[BudgetObject](BudgetObject)
@@ -45,14 +49,14 @@ class Inventory(NamedTuple):
 
 
 class SuspendableWorkloads:
-    """The workloads that can be suspended, by UID, as far as they were read."""
+    """The workloads that can be suspended, or scaled, by UID, as far as they were read."""
 
     def __init__(self, items: Mapping[str, Iterable[Object]]) -> None:
         """`items`: by the key of their kind."""
         self._by_uid = {_uid(item): (kind, item) for kind, those in items.items() for item in those}
 
     def owner_of(self, pod: Object) -> SuspendableWorkload | None:
-        """The topmost of the pod's owners that can be suspended."""
+        """The topmost of the pod's owners that can be suspended or scaled."""
         namespace = str(value_at(pod, "metadata.namespace") or "")
         topmost, reference = None, controller_of(pod)
         for _ in range(MAX_OWNERS):
@@ -61,13 +65,14 @@ class SuspendableWorkloads:
                 break
             topmost = work
             reference = controller_of(self._by_uid.get(work.uid, ("", {}))[1])
-        return topmost
+        return None if topmost is not None and topmost.scaled and reference else topmost
 
     def _work(self, reference: Mapping[str, Any], *, namespace: str) -> SuspendableWorkload | None:
         kind = find_kind_of_owner(str(reference.get("apiVersion")), str(reference.get("kind")))
-        if kind is None or kind.suspension is None:
-            return None
         uid = str(reference.get("uid"))
+        is_scaled = kind is not None and kind.life is Life.WHILE_SCALED and uid in self._by_uid
+        if kind is None or (kind.suspension is None and not is_scaled):
+            return None
         _, item = self._by_uid.get(uid, (kind.key, {}))
         if kind.suspension is Suspension.COMMAND and not value_at(item, "status.state.phase"):
             return None
@@ -75,8 +80,22 @@ class SuspendableWorkloads:
             return None
         name = str(reference.get("name"))
         return SuspendableWorkload(
-            kind=kind.key, namespace=namespace, name=name, uid=uid, suspended=_is_suspended(kind, item)
+            kind=kind.key,
+            namespace=namespace,
+            name=name,
+            uid=uid,
+            scaled=is_scaled,
+            suspended=kept_replicas(item) > 0 if is_scaled else _is_suspended(kind, item),
         )
+
+
+def kept_replicas(item: Object) -> int:
+    """The replicas that a workload gets back, while a drain keeps it at zero; 0 if none does."""
+    return kept_at_zero(
+        str(annotations_of(item).get(well_known.SUSPENDED) or ""),
+        replicas=spec_of(item).get("replicas"),
+        controlled=bool(controller_of(item)),
+    )
 
 
 def _is_suspended(kind: WorkloadKind, item: Object) -> bool:

@@ -3,7 +3,7 @@
 Own objects are those of the manifests: by label `app.kubernetes.io/part-of: sluice`, which `kubectl apply
 -k manifests` gives to all of them, or by their names where a part was applied by itself. Marks are the
 labels, annotations and scheduling gates whose keys begin with `sluice.dev/`, and workloads that a drain has
-suspended.
+suspended or brought to zero replicas.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from kubectl_queue.access.client import ApiClient
 from kubectl_queue.access.replicas import is_part, leases_path, read_replicas
 from kubectl_queue.errors import KindMissingError
 from kubectl_queue.objects.fields import Object
+from kubectl_queue.objects.running_pods import kept_replicas
 from queues import well_known
 from queues.mode import SCHEDULER_NAME
-from queues.workload_kinds import KINDS, SUSPENDABLE, WorkloadKind
+from queues.scale_record import is_set_by_others
+from queues.workload_kinds import KINDS, SUSPENDABLE, Life, WorkloadKind
 
 PREFIX = "sluice.dev/"
 #: The names of all objects of the manifests.
@@ -238,9 +240,16 @@ def is_gated(pod: Object) -> bool:
 
 
 def is_suspended(kind: WorkloadKind, item: Object) -> bool:
-    """Whether a drain, or a stop, has suspended it."""
+    """Whether a drain, or a stop, has suspended it, or a drain keeps it at zero replicas."""
     annotations = item["metadata"].get("annotations") or {}
+    if kind.life is Life.WHILE_SCALED:
+        return recorded_replicas(item) > 0
     return kind.key in SUSPENDABLE and well_known.SUSPENDED in annotations
+
+
+def recorded_replicas(item: Object) -> int:
+    """The replicas that are put back; 0 where none are, or somebody else has scaled it since."""
+    return 0 if is_set_by_others(item["metadata"].get("managedFields")) else kept_replicas(item)
 
 
 def _requests_marker(pod: Object) -> bool:

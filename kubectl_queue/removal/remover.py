@@ -6,7 +6,8 @@
    hears of each kind by a watch of its own, in no order that can be relied on.
 2. The server's rights, and then the server. A server that still runs can write nothing any more.
 3. It waits until no replica holds its Lease: by then each has stopped to act.
-4. The marks on objects of others, so that waiting pods run; what a drain suspended is resumed.
+4. The marks on objects of others, so that waiting pods run; what a drain suspended is resumed, and what it
+   brought to zero gets its replicas back.
 5. What is left of the server's own, its namespace, and, if asked, the definitions: it returns once these
    are gone, with all objects of their kinds.
 
@@ -43,10 +44,11 @@ from kubectl_queue.removal.inventory import (
     is_suspended,
     own_keys,
     read_marks,
+    recorded_replicas,
 )
 from queues import well_known
 from queues.queue import ROOT
-from queues.workload_kinds import Suspension, WorkloadKind
+from queues.workload_kinds import Life, Suspension, WorkloadKind
 
 #: For as long the API server may go on to call a webhook, or to obey a policy, that was just deleted.
 STALE_SECONDS = 20.0
@@ -313,11 +315,13 @@ def pod_patch(pod: Object) -> dict[str, Any]:
 
 
 def workload_patch(kind: WorkloadKind, item: Object) -> dict[str, Any]:
-    """The same for a workload; one that a drain suspended is resumed.
+    """The same for a workload; one that a drain suspended or brought to zero is resumed.
 
     Its template stays as it is: a change of it would replace its pods.
     """
     patch = metadata_patch(item)
     if is_suspended(kind, item) and kind.suspension is Suspension.SPEC:
         patch["spec"] = {"suspend": False}
+    if is_suspended(kind, item) and kind.life is Life.WHILE_SCALED:
+        patch["spec"] = {"replicas": recorded_replicas(item)}
     return patch

@@ -47,6 +47,7 @@ _VERBS = {
     DrainAction.SUSPEND: "suspend",
     DrainAction.DELETE: "delete",
     DrainAction.SUSPEND_ANYWAY: "suspend",
+    DrainAction.SCALE: "scale",
 }
 
 
@@ -166,6 +167,11 @@ def may_evict_more_bare_pods(*, before: QueueObjects, after: QueueObjects) -> bo
     )
 
 
+def any_scales(queues: QueueObjects) -> bool:
+    """Whether one of the drains is past its deadline and brings workloads to zero replicas."""
+    return any(spec.scales(queues.now) for spec in _drain_specs(queues).values())
+
+
 def _kept(spec: DrainSpec) -> tuple[bool, str | None]:
     """The settings that say which pods stay."""
     return spec.keep_bare, None if spec.keep is None else str(spec.keep)
@@ -233,7 +239,12 @@ def _at_the_deadline(spec: DrainSpec) -> Iterator[str]:
     if spec.deadline is None:
         return
     at = rfc3339(spec.deadline)
-    if spec.delete_after_deadline:
+    if spec.scale_after_deadline:
+        yield (
+            f"at {at} what is left is brought to zero replicas, or deleted where nothing scales it, "
+            "whatever its budgets say"
+        )
+    elif spec.delete_after_deadline:
         yield f"at {at} what is left is deleted, whatever its budgets say"
     else:
         yield f"from {at} on nothing is evicted any more: what is left stays"

@@ -33,7 +33,7 @@ _MESSAGE_LIMIT = 1000
 
 
 class DrainStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """`status.drain`: counts of pods, and `suspended` of Jobs and the like.
+    """`status.drain`: counts of pods, `suspended` of Jobs and the like, `scaled` of Deployments and the like.
 
     `left` includes those that are `leaving`.
     """
@@ -41,6 +41,7 @@ class DrainStatus(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     evicted: int = 0
     suspended: int = 0
+    scaled: int = 0
     deleted: int = 0
     left: int = 0
     leaving: int = 0
@@ -60,7 +61,7 @@ class DrainStatus(msgspec.Struct, frozen=True, kw_only=True):
         return 0 < self.left <= self.blocked <= for_good and not self.leaving
 
 
-_COUNTS = ("evicted", "suspended", "deleted", "left", "leaving", "kept", "blocked")
+_COUNTS = ("evicted", "suspended", "scaled", "deleted", "left", "leaving", "kept", "blocked")
 _drain_status = Converter[DrainStatus | None](DrainStatus | None)
 
 
@@ -141,7 +142,7 @@ def short_text(items: Sequence[Object]) -> str:
         return ""
     if condition_of(items[0], DRAINED).get("status") == "True":
         return "drained" + (f", {status.kept} kept" if status.kept else "")
-    return counts_line(msgspec.structs.replace(status, evicted=0, suspended=0, deleted=0))
+    return counts_line(msgspec.structs.replace(status, evicted=0, suspended=0, scaled=0, deleted=0))
 
 
 def counts_line(status: DrainStatus, *, name_blockers: bool = True) -> str:
@@ -150,6 +151,7 @@ def counts_line(status: DrainStatus, *, name_blockers: bool = True) -> str:
         f"{status.evicted} evicted" if status.evicted else "",
     ]
     parts.append(f"{plural(status.suspended, 'Job')} suspended" if status.suspended else "")
+    parts.append(f"{plural(status.scaled, 'workload')} scaled to zero" if status.scaled else "")
     parts.append(f"{status.deleted} deleted past a budget" if status.deleted else "")
     parts.append(f"{status.kept} kept" if status.kept else "")
     return ", ".join(filter(None, parts))

@@ -52,6 +52,8 @@ class DrainAction(StrEnum):
     DELETE = "Delete"
     #: Past the deadline, whatever the budgets say.
     SUSPEND_ANYWAY = "SuspendAnyway"
+    #: Past the deadline: its workload is brought to zero replicas, and its controller deletes the pods.
+    SCALE = "Scale"
     CUT_GRACE = "CutGrace"
 
 
@@ -76,7 +78,9 @@ class DrainSpec(msgspec.Struct, frozen=True, kw_only=True):
     keep_bare: bool = False
     keep: Selector | None = None
     deadline: datetime | None = None
+    #: What is left at the deadline goes, whatever budgets say. Workloads that can be scaled are, if so asked.
     delete_after_deadline: bool = False
+    scale_after_deadline: bool = False
     #: Seconds instead of the pods' own.
     grace_seconds: int | None = None
     #: Why it cannot be read: then no pod goes.
@@ -85,17 +89,23 @@ class DrainSpec(msgspec.Struct, frozen=True, kw_only=True):
     def overdue(self, now: datetime) -> bool:
         return self.deadline is not None and self.deadline <= now
 
+    def scales(self, now: datetime) -> bool:
+        """Whether workloads that can be scaled are brought to zero replicas now."""
+        return self.scale_after_deadline and self.overdue(now)
+
 
 class SuspendableWorkload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A workload that owns a pod and can be suspended. `kind` is a key of `queues.workload_kinds`.
 
-    `stalled`: it has been suspended for a while, and no controller deletes its pods.
+    `scaled`: it is brought to zero replicas instead, and `suspended` says that it was. `stalled`: it has been
+    suspended for a while, and no controller deletes its pods.
     """
 
     kind: str
     namespace: str
     name: str
     uid: str
+    scaled: bool = False
     suspended: bool = False
     stalled: bool = False
 
@@ -208,7 +218,8 @@ def parse_drain_spec(drain: Any) -> DrainSpec:
         keep_bare=read.bare_pods == "Keep",
         keep=keep,
         deadline=_in_utc(at) if at is not None else None,
-        delete_after_deadline=read.after_deadline == "Delete",
+        delete_after_deadline=read.after_deadline in {"Delete", "Scale"},
+        scale_after_deadline=read.after_deadline == "Scale",
         grace_seconds=read.grace_period_seconds,
     )
 
@@ -239,7 +250,7 @@ class _DrainFields(msgspec.Struct, frozen=True, rename="camel"):
     bare_pods: Literal["Evict", "Keep"] | None = None
     keep: Any = None
     deadline: datetime | None = None
-    after_deadline: Literal["Keep", "Delete"] | None = None
+    after_deadline: Literal["Keep", "Scale", "Delete"] | None = None
     grace_period_seconds: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 

@@ -28,8 +28,10 @@ Invariants
   eviction API, which reads all of them; a unit of several pods does not go.
 - `never` says that waiting does not help against a budget: too few pods would stay healthy even if all became
   ready that can, and nothing else went. It is not set where the deadline ends the wait.
-- Past the deadline nothing is evicted any more. What is left stays (`afterDeadline: Keep`), or is deleted,
-  budgets or not (`Delete`); what stays by rule stays.
+- Past the deadline nothing is evicted any more. What is left stays (`afterDeadline: Keep`), or goes, budgets
+  or not: workloads that can be suspended are, all other pods are deleted (`Delete`). With `Scale`, workloads
+  that can be scaled are brought to zero replicas; one of which a pod stays by rule is not, and its other pods
+  are deleted. What stays by rule stays.
 - A pod that is leaving is not evicted again.
 """
 
@@ -195,7 +197,7 @@ class _Planner:
             gang = (pod.namespace, pod.pod_group)
             if self._is_leaving(pod):
                 continue
-            if pod.workload is not None and not pod.workload.suspended:
+            if pod.workload is not None and not pod.workload.suspended and not _is_split(pod, kept_parts):
                 workloads.setdefault(pod.workload.uid, []).append(pod)
             elif pod.pod_group and gang not in started_gangs and gang not in self._started_gangs:
                 gangs.setdefault(gang, []).append(pod)
@@ -234,8 +236,7 @@ class _Planner:
         if not self._spec.delete_after_deadline:
             message = _DEADLINE_TEXT.format(at=self._deadline_text)
             return _blocked_unit(unit, BlockerReason.DEADLINE, "spec.drain.deadline", message, never=True)
-        action = DrainAction.SUSPEND_ANYWAY if unit.action is DrainAction.SUSPEND else DrainAction.DELETE
-        return msgspec.structs.replace(unit, action=action)
+        return msgspec.structs.replace(unit, action=_overdue_action(unit))
 
     def _by_budgets(self, unit: Unit) -> Unit | BlockedUnit | _ShortUnit:
         needed: dict[BudgetKey, int] = {}
@@ -297,7 +298,10 @@ class _Planner:
         return self._budgets.excess(pod.namespace, pod.labels) if goes_whole else ""
 
     def _under_too_many(self, unit: Unit, pod: RunningPod, excess: str) -> BlockedUnit:
-        end = self._deletion_text or "delete some, or set spec.drain.deadline with afterDeadline Delete"
+        end = (
+            self._deletion_text
+            or "delete some, or set spec.drain.deadline with afterDeadline Scale or Delete"
+        )
         by = f"PodDisruptionBudgets of namespace {pod.namespace}"
         return _blocked_unit(
             unit, BlockerReason.MANY_BUDGETS, by, f"{excess}; {end}", never=not self._deletion_text
@@ -355,15 +359,27 @@ class _Planner:
         """When the pods that are left are deleted, in words; empty if they will not be."""
         if self._spec.deadline is None or self._overdue or not self._spec.delete_after_deadline:
             return ""
-        return f"what is left is deleted at the deadline {self._deadline_text}"
+        end = "scaled to zero or deleted" if self._spec.scale_after_deadline else "deleted"
+        return f"what is left is {end} at the deadline {self._deadline_text}"
 
 
 _KEPT_PART_TEXT = "{part} of it stays by rule ({rule}), and would go with it; have all of it stay, or none"
-_WAY_OUT = "lower what it wants, delete it, or set spec.drain.deadline with afterDeadline Delete"
+_WAY_OUT = "lower what it wants, delete it, or set spec.drain.deadline with afterDeadline Scale or Delete"
 _DEADLINE_TEXT = "the deadline {at} has passed, and drain.afterDeadline is Keep: what runs goes on"
 _TWO_BUDGETS_TEXT = (
     "the eviction API refuses {pod} for ever, for it is under {by}; leave it under one of them"
 )
+
+
+def _overdue_action(unit: Unit) -> DrainAction:
+    if unit.action is not DrainAction.SUSPEND or unit.workload is None:
+        return DrainAction.DELETE
+    return DrainAction.SCALE if unit.workload.scaled else DrainAction.SUSPEND_ANYWAY
+
+
+def _is_split(pod: RunningPod, kept_parts: Mapping[str, RunningPod]) -> bool:
+    """Whether its workload would be scaled, and has a pod that stays by rule: its pods go one by one."""
+    return pod.workload is not None and pod.workload.scaled and pod.workload.uid in kept_parts
 
 
 def _blocked_unit(

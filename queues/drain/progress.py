@@ -82,11 +82,15 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DrainCounts(msgspec.Struct, kw_only=True):
-    """The granted requests of one queue since its drain began: of pods, and of suspended workloads."""
+    """The granted requests of one queue since its drain began: of pods, and of workloads.
+
+    `scaled`: workloads that were brought to zero replicas.
+    """
 
     since: datetime
     evicted: int = 0
     suspended: int = 0
+    scaled: int = 0
     deleted: int = 0
 
     def add(self, action: DrainAction, *, pods: int) -> None:
@@ -100,6 +104,9 @@ class DrainCounts(msgspec.Struct, kw_only=True):
                 self.suspended += 1
             case DrainAction.SUSPEND_ANYWAY:
                 self.suspended += 1
+                self.deleted += pods
+            case DrainAction.SCALE:
+                self.scaled += 1
                 self.deleted += pods
             case DrainAction.CUT_GRACE:
                 pass
@@ -164,6 +171,7 @@ def drain_status(counts: DrainCounts, progress: QueueProgress, *, since: str) ->
         "since": since,
         "evicted": counts.evicted,
         "suspended": counts.suspended,
+        "scaled": counts.scaled,
         "deleted": counts.deleted,
         "left": progress.left,
         "leaving": progress.leaving,

@@ -9,7 +9,8 @@ Invariants
 - The longest grace period of a drain is `drain.gracePeriodSeconds`, else the server's setting
   `drain_grace_limit`.
 - A grace period is cut only where an administrator has set that: to `drain.gracePeriodSeconds`; and, past a
-  deadline with `afterDeadline: Delete`, to the longest grace period. The time that has passed counts.
+  deadline with `afterDeadline: Delete` or `Scale`, to the longest grace period. The time that has passed
+  counts.
 - A grace period is never cut to 0: that would take the pod out of the API while its containers may still run,
   and a StatefulSet would start a second copy. The pod garbage collector deletes pods of a Node that does not
   exist.
@@ -24,7 +25,7 @@ NodeGone             its grace period is over, and its Node does not exist
 LongGracePeriod      its grace period is longer than the drain's longest, and not over
 Finalizers           its grace period is over, and it has finalizers
 NotEnded             its grace period is over, and it still exists
-NotTerminated        its workload is suspended, and no controller deletes the pod
+NotTerminated        its workload is suspended or scaled to zero, and no controller deletes the pod
 ===================  ==========================================================================
 
 Source: `BeforeDelete` of `k8s.io/apiserver/pkg/registry/rest`: a second deletion moves `deletionTimestamp` to
@@ -166,7 +167,9 @@ def find_delays(
 
 def undeleted(pod: RunningPod) -> DelayedPod:
     """The delay of a pod whose workload is suspended, and that no controller deletes."""
-    message = f"{pod.workload} is suspended and its pods still run: does its controller run?"
+    scaled = pod.workload is not None and pod.workload.scaled
+    state = "scaled to zero" if scaled else "suspended"
+    message = f"{pod.workload} is {state} and its pods still run: does its controller run?"
     return DelayedPod(pod=pod, delay=Delay.NOT_TERMINATED, message=message)
 
 
@@ -191,5 +194,7 @@ def _finalizers_text(finalizers: tuple[str, ...]) -> str:
     return f"it waits for its finalizers to be removed: {names}" + (f" and {more} more" if more > 0 else "")
 
 
-_CUT_TEXT = "cut it: set spec.drain.gracePeriodSeconds, or spec.drain.deadline with afterDeadline Delete"
+_CUT_TEXT = (
+    "cut it: set spec.drain.gracePeriodSeconds, or spec.drain.deadline with afterDeadline Scale or Delete"
+)
 _GRACE_TEXT = "it has until {at} to end, for its grace period is {grace} s; " + _CUT_TEXT

@@ -62,10 +62,11 @@ DRAIN_FIELDS = (
         "afterDeadline",
         help="What becomes of pods that are left at the deadline.",
         details=(
-            "Keep leaves them running and says so; Delete removes them without asking their disruption "
-            "budgets. Pods kept by rule stay."
+            "Keep leaves them running and says so. Scale brings their Deployments, StatefulSets and "
+            "ReplicaSets to zero replicas until the queue schedules again, and deletes other pods. Delete "
+            "deletes all. Neither asks disruption budgets; both suspend Jobs. Pods kept by rule stay."
         ),
-        check=one_of("Keep", "Delete"),
+        check=one_of("Keep", "Scale", "Delete"),
     ),
 )
 
@@ -73,12 +74,17 @@ _each_field = object_of({row.name: row.check for row in DRAIN_FIELDS})
 
 
 def drain(place: str, value: Any, before: Any) -> None:
-    """The check of `spec.drain`: each field, and a time to delete at where pods are to be deleted."""
+    """The check of `spec.drain`: each field, and a deadline where something is to happen then."""
     _each_field(place, value, before)
-    if _deletes_at_no_time(value) and not _deletes_at_no_time(before):
-        raise BadField(f"{place}.deadline: is missing, and afterDeadline is Delete; set a time to delete at")
+    end = _end_at_no_time(value)
+    if end and not _end_at_no_time(before):
+        raise BadField(
+            f"{place}.deadline: is missing, and afterDeadline is {end}; set a time to {end.lower()} at"
+        )
 
 
-def _deletes_at_no_time(fields: Any) -> bool:
+def _end_at_no_time(fields: Any) -> str:
+    """What `afterDeadline` asks for where there is no deadline; empty for nothing."""
     given = fields if isinstance(fields, dict) else {}
-    return given.get("afterDeadline") == "Delete" and given.get("deadline") is None
+    end = given.get("afterDeadline")
+    return str(end) if end in {"Scale", "Delete"} and given.get("deadline") is None else ""

@@ -144,7 +144,7 @@ def test_evictions_are_counted_in_the_words_of_the_page() -> None:
     """One word for each way to go, and the one reason there is."""
     [said] = [row[2] for row in rows("Metrics") if row[0] == "sluice_evictions"]
     assert {action_label(how) for how in DrainAction} == {
-        word for word in ("Evict", "Delete", "Suspend", "CutGrace") if word in said
+        word for word in ("Evict", "Delete", "Suspend", "Scale", "CutGrace") if word in said
     }
     assert said.endswith(f"reason: {REASON}")
 

@@ -45,7 +45,7 @@ def test_each_verb_is_in_the_package_s_table_of_files() -> None:
 def test_each_setting_of_a_drain_has_its_row() -> None:
     """With the field that it sets, in the order of the help."""
     documented = [(flag.strip("-"), what.partition("`")[0]) for flag, what, _ in rows("drain")]
-    assert documented == [(flag.name, field) for field, flag in settings.FLAGS.items()]
+    assert documented == [(flag.name, field) for field, flag in settings.FLAGS]
 
 
 def test_what_takes_a_setting_of_a_drain_back_is_what_the_page_says() -> None:

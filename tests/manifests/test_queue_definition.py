@@ -128,15 +128,16 @@ def test_each_wish_of_a_drain_is_read() -> None:
 
 
 def test_rules_and_ends_are_worded_as_they_are_read(spec: dict[str, Any]) -> None:
-    """Keep keeps and Delete deletes; the other word is the default, which changes nothing."""
+    """Keep keeps, Scale scales and Delete deletes; the default changes nothing."""
     said = spec["drain"]["properties"]
     read = {word: parse_drain_spec({"barePods": word}).keep_bare for word in said["barePods"]["enum"]}
     assert read == {"Evict": False, "Keep": True}
-    read = {
-        word: parse_drain_spec({"afterDeadline": word}).delete_after_deadline
-        for word in said["afterDeadline"]["enum"]
+    ends = {word: parse_drain_spec({"afterDeadline": word}) for word in said["afterDeadline"]["enum"]}
+    assert {word: (end.delete_after_deadline, end.scale_after_deadline) for word, end in ends.items()} == {
+        "Keep": (False, False),
+        "Scale": (True, True),
+        "Delete": (True, False),
     }
-    assert read == {"Keep": False, "Delete": True}
     defaults = {name: schema["default"] for name, schema in said.items() if "default" in schema}
     assert parse_drain_spec(defaults) == parse_drain_spec(None)
 

@@ -85,7 +85,8 @@ def missing_documents(kind: WorkloadKind) -> Iterator[str]:
 
 
 def needed_verbs(kind: WorkloadKind) -> set[str]:
-    return {"list", "watch", *(("get", "patch") if kind.suspension is not None else ())}
+    can_be_ended = kind.suspension is not None or kind.life is Life.WHILE_SCALED
+    return {"list", "watch", *(("get", "patch") if can_be_ended else ())}
 
 
 def granted_verbs(kind: WorkloadKind) -> set[str]:
@@ -171,9 +172,9 @@ def test_a_new_row_is_missed_in_each_manifest_and_document() -> None:
 
 
 def test_a_new_kind_that_scales_is_missed_in_the_webhook_of_scales() -> None:
-    """A kind that cannot be suspended takes fewer rights, and no line on drains."""
+    """A kind that is scaled is brought to zero by drains, and takes no line on suspension."""
     missing = list(missing_places(ROLLOUT))
-    assert "manifests/rbac/server.yaml: list, watch on rollouts.argoproj.io" in missing
+    assert "manifests/rbac/server.yaml: get, list, patch, watch on rollouts.argoproj.io" in missing
     assert "manifests/webhooks/validating.yaml: rollouts/scale in scales.sluice.dev" in missing
     assert not [place for place in missing if "draining" in place]
 

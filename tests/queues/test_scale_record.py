@@ -29,7 +29,6 @@ def test_a_record_is_read_as_it_was_written(replicas: int) -> None:
 @pytest.mark.parametrize(
     "mark",
     [
-        "",
         "research",
         "research/",
         "/3",
@@ -47,10 +46,15 @@ def test_a_record_is_read_as_it_was_written(replicas: int) -> None:
 def test_what_spec_replicas_cannot_be_is_no_record(mark: str) -> None:
     assert parse_scale_record(mark) is None
     assert kept_at_zero(mark, replicas=0, controlled=False) == 0
-    assert (
-        record_step(mark, replicas=0, controlled=False, set_by_others=False, schedules=True)
-        is RecordStep.NONE
-    )
+    step = record_step(mark, replicas=0, controlled=False, set_by_others=False, schedules=True)
+    assert step is RecordStep.DROP
+
+
+def test_where_there_is_no_record_nothing_is_done() -> None:
+    for replicas, schedules in product([0, 3], [False, True]):
+        step = record_step("", replicas=replicas, controlled=False, set_by_others=True, schedules=schedules)
+        assert step is RecordStep.NONE
+    assert kept_at_zero("", replicas=0, controlled=False) == 0
 
 
 @pytest.mark.parametrize(("replicas", "controlled"), list(product([0, 1, 3, None], [False, True])))
@@ -85,7 +89,12 @@ def test_whoever_manages_spec_replicas_has_set_it() -> None:
     assert is_set_by_others([template, ours, entry("kubectl", "template", "replicas")])
 
 
-@pytest.mark.parametrize("fields", [None, [], [{}], [{"manager": "kubectl", "fieldsV1": {"f:spec": 3}}]])
-def test_managed_fields_that_say_nothing_name_nobody(fields: list[dict[str, object]] | None) -> None:
+def test_a_scale_to_zero_leaves_spec_replicas_without_a_manager() -> None:
+    assert is_set_by_others([entry("kubectl", "template")])
+    assert is_set_by_others([{"manager": MANAGER, "fieldsV1": {"f:spec": 3}}])
+
+
+@pytest.mark.parametrize("fields", [None, []])
+def test_where_there_are_no_managed_fields_nobody_has(fields: list[dict[str, object]] | None) -> None:
     """A user can empty them."""
     assert not is_set_by_others(fields)

@@ -32,6 +32,7 @@ def read(
     requested: Collection[str] = (),
     unsuspendable: Collection[str] = (),
     delayed: Collection[str] = (),
+    scales: bool = False,
 ) -> list[RunningPod]:
     reader = RunningPodReader(
         store=made.store,
@@ -40,6 +41,7 @@ def read(
         unsuspendable=unsuspendable,
         delayed=delayed,
         now=now,
+        scales=scales,
     )
     return sorted(reader.pods(), key=lambda pod: pod.name)
 
@@ -90,6 +92,71 @@ def test_the_topmost_owner_that_can_be_suspended_is_suspended() -> None:
     delegated = job("part", owner=owner(whole), managedBy="example.com/controller")
     [pod] = read(server(whole, delegated, running(owner=owner(delegated))))
     assert pod.workload is None
+
+
+DEPLOYMENT = workload("deployments.apps", "web", annotations=RESEARCH, replicas=2)
+REPLICAS = workload("replicasets.apps", "web-1", annotations=RESEARCH, replicas=2, owner=owner(DEPLOYMENT))
+FREE = workload("replicasets.apps", "free", annotations=RESEARCH, replicas=2)
+STATEFUL = workload("statefulsets.apps", "db", annotations=RESEARCH, replicas=2)
+FOREIGN = workload("replicasets.apps", "canary", annotations=RESEARCH, owner=owner(job("rollout")))
+
+
+@pytest.mark.parametrize(
+    ("made_by", "expected"),
+    [
+        ([REPLICAS, DEPLOYMENT], "deployment team/web"),
+        ([FREE], "replicaset team/free"),
+        ([STATEFUL], "statefulset team/db"),
+        ([FOREIGN], None),
+        ([REPLICAS], None),
+        ([{**STATEFUL, "metadata": {**STATEFUL["metadata"], "deletionTimestamp": CREATED}}], None),
+        ([workload("statefulsets.apps", "db", annotations={NAMED: "other"})], None),
+    ],
+    ids=[
+        "a Deployment",
+        "a ReplicaSet",
+        "a StatefulSet",
+        "of another project's",
+        "its Deployment is not known",
+        "being deleted",
+        "of another queue",
+    ],
+)
+def test_past_the_deadline_the_topmost_owner_is_scaled(made_by: list[Wire], expected: str | None) -> None:
+    """If no other object controls it. Before the deadline none is."""
+    made = server(*made_by, running(owner=owner(made_by[0])))
+    [pod] = read(made, scales=True)
+    assert (str(pod.workload) if pod.workload else None) == expected
+    assert pod.workload is None or (pod.workload.scaled, pod.workload.suspended) == (True, False)
+    [pod] = read(made)
+    assert pod.workload is None
+
+
+@pytest.mark.parametrize("scales", [False, True])
+def test_the_pods_of_what_is_kept_at_zero_are_on_their_way_whatever_the_drain_says_by_now(
+    scales: bool,
+) -> None:
+    kept = {**RESEARCH, "sluice.dev/suspended": "research/2"}
+    at_zero = workload("statefulsets.apps", "db", annotations=kept, replicas=0)
+    [pod] = read(server(at_zero, running(owner=owner(at_zero))), scales=scales)
+    assert pod.workload is not None
+    assert (pod.workload.scaled, pod.workload.suspended) == (True, True)
+
+
+def test_a_pod_waits_for_an_owner_that_may_be_scaled_in_its_place() -> None:
+    """Until it was looked up, where the cache lacks the ReplicaSet, or its Deployment."""
+    for objects in ([], [REPLICAS]):
+        made = server(*objects, running(owner=owner(REPLICAS)))
+        made.store.record_owner(kind="Deployment", namespace="team", name="web", uid="uid-web")
+        for now in (MADE, LATER):
+            [pod] = read(made, now=now, scales=True)
+            assert pod.leaving
+        for absent in (REPLICAS, DEPLOYMENT):
+            made.store.missing_owners.forget(absent["metadata"]["uid"])
+        [pod] = read(made, now=LATER, scales=True)
+        assert not pod.leaving
+        [pod] = read(made, now=MADE)
+        assert not pod.leaving
 
 
 def test_a_workload_that_no_controller_suspends_is_not_suspended_again() -> None:

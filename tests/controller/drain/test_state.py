@@ -34,6 +34,7 @@ from queues.drain.model import (
     Plan,
     RunningPod,
     SuspendableWorkload,
+    Termination,
     Unit,
 )
 from queues.drain.progress import DrainCounts, QueueProgress
@@ -522,6 +523,19 @@ def test_a_suspended_job_whose_pods_nobody_deletes_is_named_and_then_not_suspend
         found = state.undeleted_workloads(Plan(leaving=(suspended,)), now=now)
     assert found == ({"uid-of-train"} if undeleted else set())
     assert state.unsuspendable == ({"uid-of-train"} if unsuspendable else set())
+
+
+@pytest.mark.parametrize(("late", "undeleted"), [(False, False), (True, True)])
+def test_a_scaled_statefulset_ends_its_pods_one_after_the_other(late: bool, undeleted: bool) -> None:
+    """Until the one that is ending has lost its place in flight."""
+    state, scaled = drain(), msgspec.structs.replace(work("statefulsets", suspended=True), scaled=True)
+    ends = Termination(requested_at=MADE, grace=30)
+    ending, waits = pod("db-1", workload=scaled, leaving=True, termination=ends), pod("db-0", workload=scaled)
+    plan = Plan(leaving=(ending, waits))
+    state.record_plan(plan, delays=[delayed(ending)] if late else (), now=NOW)
+    for now in (NOW, NOW + ABANDONED_SECONDS + 1):
+        found = state.undeleted_workloads(plan, now=now)
+    assert bool(found) is bool(state.unsuspendable) is undeleted
 
 
 def test_a_suspended_job_whose_pods_are_deleted_later_begins_anew() -> None:

@@ -7,11 +7,15 @@ import pytest
 from tests.support.drain.budget_watch import BudgetWatch
 from tests.support.drain.draining import (
     DRAIN,
+    NONE,
     budget,
     counts,
     drain,
+    end_pods,
+    leaving,
     patch_with_deadline,
     running,
+    slow_pods,
     wait_for_allowed,
     wait_for_drain,
     wait_for_running,
@@ -23,9 +27,13 @@ from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import (
     DEPLOYMENT,
     JOB,
+    REPLICA_SET,
+    STATEFUL_SET,
+    WorkloadKind,
     work_body,
 )
 
+SUSPENDED = "sluice.dev/suspended"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 
@@ -199,3 +207,75 @@ def test_only_a_deadline_overrules_a_budget(sandbox: Sandbox, queue: str) -> Non
     for name in pods:
         sandbox.event(name, "Warning DeletedPastBudget", "disruption budgets or not")
         assert len([event for event in sandbox.events(name) if "DeletedPastBudget" in event]) == 1
+
+
+def test_past_the_deadline_workloads_are_brought_to_zero_and_back_unless_somebody_scaled_them(
+    sandbox: Sandbox, queue: str
+) -> None:
+    """No pod waits meanwhile, the queue is not Closed, and what is put back is no new work."""
+    made = [
+        (DEPLOYMENT, "web", 3),
+        (STATEFUL_SET, "db", 2),
+        (REPLICA_SET, "free", 1),
+        (DEPLOYMENT, "mine", 2),
+    ]
+    for kind, name, replicas in made:
+        sandbox.make(kind, work_body(kind, name, queue, replicas=replicas)).must(201)
+        budget(sandbox, name, {"app": name}, maxUnavailable=0)
+    wait_for_running(sandbox, 8)
+    drain(sandbox, queue, "Blocked")
+    patch_with_deadline(sandbox, queue, seconds=2, afterDeadline="Scale")
+    drained = wait_for_drain(sandbox, queue, "Drained", scaled=4, left=0)
+    assert counts(drained) == {"scaled": 4, "deleted": 8}
+    until(lambda: not sandbox.read_pods(), "no pod to be left")
+    assert [scaling(sandbox, *each) for each in made] == [(0, f"{queue}/{number}") for _, _, number in made]
+    (copy,) = items(sandbox, REPLICA_SET, "web-")
+    assert SUSPENDED not in copy["metadata"]["annotations"]
+    sandbox.event("web", "Warning ScaledByQueue", "brought to 0 replicas")
+
+    sandbox.scale("mine", 1)
+    sandbox.scale("mine", 0)  # with the record, or after it went
+    sandbox.edit(queue, state="Closed")
+    assert closing(sandbox, queue)
+    sandbox.edit(queue, stopPolicy=NONE)
+    wait_for_running(sandbox, 6)
+    until(lambda: scaling(sandbox, *made[3]) == (0, None), "the record of what its user scaled to go")
+    assert [scaling(sandbox, *each) for each in made[:3]] == [(number, None) for _, _, number in made[:3]]
+    assert closing(sandbox, queue)
+    sandbox.scale("web", 4, refused="takes no new work")
+
+
+def scaling(sandbox: Sandbox, kind: WorkloadKind, name: str, _: int) -> tuple[int, str | None]:
+    """The replicas that it wants, and its mark."""
+    obj = sandbox.api.get(f"{kind.path(sandbox.namespace)}/{name}").must().body
+    return obj["spec"]["replicas"], (obj["metadata"].get("annotations") or {}).get(SUSPENDED)
+
+
+def items(sandbox: Sandbox, kind: WorkloadKind, prefix: str) -> list[Object]:
+    found = sandbox.api.get(kind.path(sandbox.namespace)).must().body["items"]
+    return [obj for obj in found if obj["metadata"]["name"].startswith(prefix)]
+
+
+def closing(sandbox: Sandbox, queue: str) -> bool:
+    return bool(sandbox.read_queue(queue)["status"]["state"] == "Closing")
+
+
+def test_past_the_deadline_pods_are_deleted_in_the_order_and_number_of_the_drain(
+    sandbox: Sandbox, queue: str
+) -> None:
+    """One at a time where the drain says so, the youngest first."""
+    names = slow_pods(sandbox, "member", 3, queue)
+    wait_for_running(sandbox, 3)
+    budget(sandbox, "member", {"app": "slow"}, maxUnavailable=0)
+    pods = sandbox.read_pods()
+    for name in names:
+        sandbox.patch_pod(name, {"metadata": {"labels": {"app": "slow"}}}).must()
+    drain(sandbox, queue, "Blocked", drain={"inFlight": 1})
+    patch_with_deadline(sandbox, queue, seconds=2, afterDeadline="Delete")
+    made = {name: pods[name]["metadata"]["creationTimestamp"] for name in names}
+    expected = sorted(sorted(names), key=lambda name: made[name], reverse=True)
+    for name in expected:
+        assert until(lambda: leaving(sandbox), "the next to go") == {name}
+        end_pods(sandbox, name)
+        until(lambda name=name: name not in sandbox.read_pods(), f"{name} to be gone")  # type: ignore[misc]
+    assert counts(wait_for_drain(sandbox, queue, "Drained", left=0)) == {"deleted": 3}

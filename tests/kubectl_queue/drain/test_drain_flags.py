@@ -45,6 +45,8 @@ def test_a_flag_that_is_not_given_sets_nothing() -> None:
         ("--grace-period=0", "gracePeriodSeconds", 0),
         ("--delete-after-deadline", "afterDeadline", "Delete"),
         ("--delete-after-deadline=false", "afterDeadline", "Keep"),
+        ("--scale-after-deadline", "afterDeadline", "Scale"),
+        ("--scale-after-deadline=false", "afterDeadline", "Keep"),
         ("--deadline=2h", "deadline", "2030-01-01T14:00:00Z"),
         ("--deadline=2030-01-01T18:00:00+02:00", "deadline", "2030-01-01T16:00:00Z"),
         ("--keep=app=db", "keep", {"matchLabels": {"app": "db"}}),
@@ -74,6 +76,8 @@ def test_deadline_none_removes_the_deadline_and_the_deletion_at_it() -> None:
         (["--deadline=2029-12-31T00:00:00Z"], "is not in the future"),
         (["--deadline=2500-01-01T00:00:00Z"], "is more than a century away"),
         (["--deadline=none", "--delete-after-deadline"], "exclude each other"),
+        (["--deadline=none", "--scale-after-deadline"], "--scale-after-deadline and --deadline=none exclude"),
+        (["--scale-after-deadline", "--delete-after-deadline"], "exclude each other"),
     ],
 )
 def test_an_impossible_deadline_is_refused_by_the_clock_of_the_server(words: list[str], why: str) -> None:

@@ -157,6 +157,10 @@ def test_the_patch_between_two_objects_turns_the_first_into_the_second(
             {"deadline": PAST, "afterDeadline": "Delete"},
             "so its pods would be deleted, whatever their budgets",
         ),
+        (
+            {"deadline": PAST, "afterDeadline": "Scale"},
+            "so its pods would be deleted, or their workloads brought to zero, whatever their budgets",
+        ),
     ],
 )
 def test_no_drain_begins_while_the_stored_deadline_has_passed(stored: dict[str, str], then: str) -> None:

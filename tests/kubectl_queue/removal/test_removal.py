@@ -181,6 +181,22 @@ def test_what_a_drain_suspended_is_resumed(kind: str, annotations: dict[str, str
     assert workload_patch(KINDS[kind], item).get("spec") == spec
 
 
+def test_what_a_drain_brought_to_zero_gets_its_replicas_back_unless_somebody_scaled_it_since() -> None:
+    annotations = {"sluice.dev/suspended": "research/3"}
+
+    def spec_of_patch(*, replicas: int = 0, manager: str = "sluice", **metadata: object) -> object:
+        fields = [{"manager": manager, "fieldsV1": {"f:spec": {"f:replicas": {}}}}]
+        held = {"annotations": annotations, "managedFields": fields, **metadata}
+        item = thing("x", namespace="lab", metadata=held, spec={"replicas": replicas})
+        assert workload_patch(KINDS["deployments"], item)["metadata"]["annotations"]
+        return workload_patch(KINDS["deployments"], item).get("spec")
+
+    assert spec_of_patch() == {"replicas": 3}
+    assert spec_of_patch(replicas=2) is None
+    assert spec_of_patch(manager="kubectl") is None
+    assert spec_of_patch(ownerReferences=[{"controller": True, "uid": "above"}]) is None
+
+
 def full() -> Cluster:
     lease = thing(
         "sluice-replica-a", spec={"renewTime": "2030-01-01T11:59:00.000000Z", "leaseDurationSeconds": 6}

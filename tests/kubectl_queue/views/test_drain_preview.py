@@ -11,6 +11,7 @@ from kubectl_queue.objects.fields import Object
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.objects.running_pods import Inventory, read_budgets
 from kubectl_queue.views.drain_preview import (
+    any_scales,
     may_evict_more_bare_pods,
     newly_evicted_bare_pods,
     previews,
@@ -98,7 +99,7 @@ def test_a_budget_that_blocks_for_good_is_listed_apart_from_one_that_allows_it_l
     assert those == ["pod lab/web-0"]
     blocked, *those = section(told, "Is blocked, for good")
     assert blocked.startswith("PodDisruptionBudget lab/db, 2 pods: keeps 2 pods for good")
-    assert blocked.endswith("set spec.drain.deadline with afterDeadline Delete")
+    assert blocked.endswith("set spec.drain.deadline with afterDeadline Scale or Delete")
     assert those == ["pod lab/db-1", "pod lab/db-0"]
 
 
@@ -193,12 +194,37 @@ def test_queues_below_are_drained_too_and_those_with_a_policy_by_their_own_setti
     ("after", "then"),
     [
         ("Keep", "from 2030-01-01T14:00:00Z on nothing is evicted any more: what is left stays"),
+        (
+            "Scale",
+            "at 2030-01-01T14:00:00Z what is left is brought to zero replicas, or deleted where nothing "
+            "scales it, whatever its budgets say",
+        ),
         ("Delete", "at 2030-01-01T14:00:00Z what is left is deleted, whatever its budgets say"),
     ],
 )
 def test_the_preview_says_what_happens_at_the_deadline(after: str, then: str) -> None:
     queue = drained(deadline="2030-01-01T14:00:00Z", afterDeadline=after)
     assert section(said(inventory_of([pod("one")]), queue), "Then") == [then]
+
+
+def test_past_a_deadline_that_scales_the_topmost_owner_is_scaled_if_nobody_controls_it() -> None:
+    web, rollout = owner("Deployment", "site"), {**owner("Job", "rollout"), "apiVersion": "argoproj.io/v1"}
+    scaled = {
+        "deployments": [work("site")],
+        "replicasets": [work("web", owned_by=web), work("canary", owned_by=rollout)],
+    }
+    pods = [
+        pod("a", owned_by=REPLICAS),
+        pod("b", owned_by=REPLICAS),
+        pod("c", owned_by=owner("ReplicaSet", "canary")),
+    ]
+    queue = drained(deadline="2030-01-01T11:00:00Z", afterDeadline="Scale")
+    assert section(said(inventory_of(pods, scaled=scaled), queue), "Goes, in this order") == [
+        "scale deployment lab/site priority 0 2 pods",
+        "delete pod lab/c priority 0",
+    ]
+    assert any_scales(snapshot(queue))
+    assert not any_scales(snapshot(drained(deadline="2030-01-01T14:00:00Z", afterDeadline="Scale")))
 
 
 def test_with_unreadable_settings_no_pod_goes_and_the_preview_says_why() -> None:

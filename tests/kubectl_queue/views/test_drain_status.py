@@ -103,7 +103,7 @@ def test_the_counts_of_the_queues_below_are_added_and_each_blocker_is_named_once
     found = total(
         [
             draining(left=5, leaving=1, blocked=4, evicted=3, blockers=[WEB, DB]),
-            below(left=2, blocked=2, suspended=1, deleted=1, kept=2, blockers=[{**WEB, "pods": 4}]),
+            below(left=2, blocked=2, suspended=1, scaled=2, deleted=1, kept=2, blockers=[{**WEB, "pods": 4}]),
             item("d"),
         ]
     )
@@ -111,7 +111,7 @@ def test_the_counts_of_the_queues_below_are_added_and_each_blocker_is_named_once
     assert [(each.name, each.pods) for each in found.blockers] == [(WEB["name"], 6), (DB["name"], 3)]
     assert counts_line(found) == (
         "7 pods left (1 on their way, 6 blocked by PodDisruptionBudget lab/web, PodDisruptionBudget lab/db), "
-        "3 evicted, 1 Job suspended, 1 deleted past a budget, 2 kept"
+        "3 evicted, 1 Job suspended, 2 workloads scaled to zero, 1 deleted past a budget, 2 kept"
     )
 
 

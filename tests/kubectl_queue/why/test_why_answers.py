@@ -224,6 +224,16 @@ def test_a_workload_that_its_queue_suspended_says_that_it_is_resumed_with_the_qu
     assert subject(TYPES[1], held(annotations=mark, suspend=False)).idle_reason == ""
 
 
+def test_a_workload_that_a_drain_brought_to_zero_says_so_and_when_it_comes_back() -> None:
+    mark = {well_known.SUSPENDED: "b/3"}
+    found = subject(TYPES[3], held(annotations=mark, replicas=0))
+    assert found.idle_reason == (
+        'the drain of queue "b" brought it to zero replicas, from 3; '
+        "they come back once its queue schedules again"
+    )
+    assert subject(TYPES[3], held(annotations=mark, replicas=2)).idle_reason == ""
+
+
 CHANGE = Change(
     by="ann", field="state", from_="Open", to="Suspended", reason="quota", at="2030-01-01T11:55:00Z"
 )

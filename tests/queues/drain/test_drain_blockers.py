@@ -16,6 +16,7 @@ from queues.drain.model import (
     DrainSpec,
     KeepRule,
     RunningPod,
+    SuspendableWorkload,
 )
 from tests.support.drain.drain_cases import (
     LAB,
@@ -45,6 +46,12 @@ B = (LAB, "b")
 #: The deadline has passed, and who is left stays, or is deleted.
 OVERDUE = DrainSpec(deadline=NOW - SECOND)
 DELETE = DrainSpec(deadline=NOW, delete_after_deadline=True)
+SCALE = replace(DELETE, scale_after_deadline=True)
+
+
+def scalable(name: str, *, suspended: bool = False) -> SuspendableWorkload:
+    """A Deployment that the plan may bring to zero; `suspended`: it was."""
+    return replace(work(name, kind="deployments", suspended=suspended), scaled=True)
 
 
 # Two budgets
@@ -220,7 +227,7 @@ def test_a_deployment_of_three_of_which_two_have_to_run_never_ends() -> None:
     assert blocked(found) == {"p1": NEVER, "p2": NEVER}
     assert {block.message for block in found.blocked} == {
         "PodDisruptionBudget lab/b keeps 2 pods for good: it wants 2 healthy, and replacements wait for the "
-        "queue; lower what it wants, delete it, or set spec.drain.deadline with afterDeadline Delete"
+        "queue; lower what it wants, delete it, or set spec.drain.deadline with afterDeadline Scale or Delete"
     }
 
 
@@ -323,6 +330,40 @@ def test_past_the_deadline_pods_are_deleted() -> None:
     assert found.blocked == ()
 
 
+def test_past_the_deadline_what_can_be_scaled_is() -> None:
+    """`afterDeadline: Scale`: Jobs are suspended, all else is deleted."""
+    web = pods(2, "web-", workload=scalable("web"))
+    found = planned([pod(), *web, *job(2), *gang(2)], budget(), spec=SCALE)
+    assert {str(unit): unit.action for unit in found.steps} == {
+        "pod lab/p": DrainAction.DELETE,
+        "deployment lab/web": DrainAction.SCALE,
+        "podgroup lab/g": DrainAction.DELETE,
+        "job lab/j": DrainAction.SUSPEND_ANYWAY,
+    }
+    assert [len(unit.pods) for unit in found.steps if unit.workload is not None and unit.workload.scaled] == [
+        2
+    ]
+
+
+def test_pods_of_what_was_scaled_are_leaving_until_no_controller_deletes_them() -> None:
+    """Then they are deleted one by one."""
+    held = [pod("a", workload=scalable("web", suspended=True))]
+    found = planned(held, spec=SCALE)
+    assert (found.steps, [each.name for each in found.leaving]) == ((), ["a"])
+    stalled = replace(scalable("web", suspended=True), stalled=True)
+    found = planned([pod("a", workload=stalled)], spec=SCALE)
+    assert [(str(unit), unit.action) for unit in found.steps] == [("pod lab/a", DrainAction.DELETE)]
+
+
+def test_a_workload_of_which_a_pod_stays_by_rule_is_not_scaled() -> None:
+    """Its other pods are deleted, as they would be without."""
+    web = scalable("web")
+    held = [pod("a", workload=web), pod("kept", workload=web, labels={"stay": "yes"})]
+    found = planned(held, spec=replace(SCALE, keep=keeping(stay="yes").keep))
+    assert [(str(unit), unit.action) for unit in found.steps] == [("pod lab/a", DrainAction.DELETE)]
+    assert ([each.name for each, _ in found.kept], found.blocked) == (["kept"], ())
+
+
 def test_past_the_deadline_pods_that_stay_by_rule_stay() -> None:
     """So does the Job that would take a kept pod along."""
     held = [pod("d", daemon=True), *job(1), pod("kept", workload=job(1)[0].workload, labels={"stay": "yes"})]
@@ -347,6 +388,13 @@ def test_a_deadline_that_deletes_is_the_end_of_a_budget_that_never_allows_it() -
     twice = only_block(planned([pod()], budget(), budget("c"), spec=spec))
     assert not twice.never
     assert twice.message.endswith("or wait: what is left is deleted at the deadline 2030-01-01T13:00:00Z")
+
+
+def test_a_deadline_that_scales_is_such_an_end_too() -> None:
+    spec = replace(SCALE, deadline=NOW + timedelta(hours=1))
+    found = only_block(planned([pod()], budget(desired=1, outside=0), spec=spec))
+    assert (found.reason, found.never) == WAITS
+    assert found.message.endswith("is scaled to zero or deleted at the deadline 2030-01-01T13:00:00Z")
 
 
 def test_a_deadline_that_keeps_is_no_way_past_a_budget() -> None:
@@ -423,7 +471,7 @@ def test_a_job_or_gang_does_not_go_where_its_budgets_are_unknown(held: list[Runn
     """A suspended Job asks no budget; past the deadline none is asked anyway."""
     block = only_block(planned_unread(held))
     assert (block.reason, block.never) == (BlockerReason.MANY_BUDGETS, True)
-    assert "afterDeadline Delete" in block.message
+    assert "afterDeadline Scale or Delete" in block.message
     assert len(planned_unread(held, spec=DELETE).steps) == 1
 
 

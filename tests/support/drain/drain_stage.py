@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kubectl_queue.objects.fields import Object
@@ -12,6 +13,7 @@ _GROUPS = {
     "Job": "batch/v1",
     "JobSet": "jobset.x-k8s.io/v1alpha2",
     "ReplicaSet": "apps/v1",
+    "Deployment": "apps/v1",
     "DaemonSet": "apps/v1",
 }
 
@@ -76,13 +78,14 @@ def inventory_of(
     jobs: Iterable[Object] = (),
     jobsets: Iterable[Object] = (),
     volcano_jobs: Iterable[Object] = (),
+    scaled: Mapping[str, Iterable[Object]] = MappingProxyType({}),
 ) -> Inventory:
     """What would be read of them."""
     return inventory(
         pods,
         queue=lambda each: str(each["metadata"]["annotations"].get("sluice.dev/queue", "")),
         workloads=SuspendableWorkloads(
-            {"jobs": jobs, "jobsets": jobsets, "jobs.batch.volcano.sh": volcano_jobs}
+            {"jobs": jobs, "jobsets": jobsets, "jobs.batch.volcano.sh": volcano_jobs, **scaled}
         ),
         budgets=read_budgets(budgeted),
     )
