@@ -234,10 +234,18 @@ def once_text(manager: str) -> str:
     )
 
 
+#: All controllers of Volcano 1.10 but that of queues. `-queue-controller` alone switches every one off:
+#: what the list does not name is off, unless it is `*`, which it may only be alone (isControllerEnabled and
+#: checkControllers in its cmd/controller-manager/app).
+WITHOUT_QUEUE_CONTROLLER = (
+    "--controllers=+gc-controller,+job-controller,+jobflow-controller,+jobtemplate-controller,+pg-controller"
+)
+
+
 def rival_text(manager: str) -> str:
     return (
         f'"{manager}" writes the status of this queue again and again, as a second queue controller would; '
-        "switch it off (Volcano's controller manager: --controllers=-queue-controller)"
+        f"switch it off (Volcano's controller manager: {WITHOUT_QUEUE_CONTROLLER})"
     )
 
 

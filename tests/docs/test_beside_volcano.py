@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from cluster.informers.crd_fields import REMEDY, REQUIRED
 from cluster.metrics import Metrics
 from controller.status.status_conflicts import (
     LOG_AGAIN_SECONDS,
     QUIET_SECONDS,
     REWRITE,
+    WITHOUT_QUEUE_CONTROLLER,
 )
 from queues.admission import ignored_words, resource_validation
 from tests.support.docs.pages import read, tables_of, words_of
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "operating" / "beside-volcano.md").read_text()
+MOVE = (ROOT / "docs" / "operating" / "move-from-volcano.md").read_text()
 
 
 def test_the_version_of_vcctl_is_the_one_that_is_pinned() -> None:
@@ -29,6 +33,13 @@ def test_the_definitions_that_are_watched_are_listed_with_the_way_out() -> None:
     """Each of them, and the very command that the server advises."""
     assert set(re.findall(r"^- `(\S+)`$", PAGE, re.MULTILINE)) == REQUIRED.keys()
     assert f"\n{REMEDY.partition(': ')[2]}\n" in PAGE
+
+
+@pytest.mark.parametrize("page", [PAGE, MOVE], ids=["beside", "move"])
+def test_the_flag_without_the_queue_controller_is_the_one_that_the_event_advises(page: str) -> None:
+    """A list of the others: what is left out of it is off, so that an exclusion alone leaves nothing on."""
+    assert re.findall(r"^ *(--controllers=\S+)$", page, re.MULTILINE) == [WITHOUT_QUEUE_CONTROLLER]
+    assert "-queue-controller" not in WITHOUT_QUEUE_CONTROLLER
 
 
 def test_what_is_ignored_is_the_rules() -> None:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from controller.status.status_conflicts import WITHOUT_QUEUE_CONTROLLER
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.api_requests import Api, metric, watched
@@ -113,7 +114,7 @@ def test_a_second_controller_is_named_with_the_way_out(sandbox: Sandbox, queue: 
         said = sandbox.event(queue, RIVALRY, namespace="default")
     assert said.startswith("Warning")
     assert f'"{MANAGER}" writes the status' in said
-    assert "--controllers=-queue-controller" in said
+    assert WITHOUT_QUEUE_CONTROLLER in said
     assert MANAGER in sandbox.cluster.layout.log("server").read_text()
 
 
