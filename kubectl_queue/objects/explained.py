@@ -40,6 +40,10 @@ _WAITING: Mapping[str, tuple[str, str]] = {
     "Pod": ("PodScheduled", "False"),
     "PodGroup": ("Unschedulable", "True"),
 }
+#: Conditions whose message the server writes whole, while they are False.
+_OURS: Mapping[str, str] = {"Pod": "PodScheduled", "PodGroup": "Scheduled"}
+#: The field manager of what the server writes: its User-Agent.
+_SERVER = "sluice"
 #: The reason of the condition `PodScheduled` while the pod has a gate; it stays when the gate goes.
 _GATED = "SchedulingGated"
 _RULES = MembershipSettings()
@@ -86,6 +90,8 @@ def subject(
         namespace_labels=labels,
         namespace_queue=namespace_queue,
         unmanaged=unmanaged,
+        said=said_by_server(kind, item),
+        failure=str(_condition(item, "ReplicaFailure", "True").get("message") or ""),
     )
 
 
@@ -124,10 +130,25 @@ def _true_conditions(item: Object) -> Iterator[Mapping[str, Any]]:
 def _waiting_condition(kind: Type, item: Object) -> Mapping[str, Any]:
     """The condition that says why it waits; empty where there is none."""
     wanted = _WAITING.get(kind.kind)
+    return _condition(item, *wanted) if wanted else {}
+
+
+def _condition(item: Object, name: str, status: str) -> Mapping[str, Any]:
     for each in status_of(item).get("conditions") or ():
-        if wanted == (each.get("type"), each.get("status")):
+        if (each.get("type"), each.get("status")) == (name, status):
             return each  # type: ignore[no-any-return]
     return {}
+
+
+def said_by_server(kind: Type, item: Object) -> str:
+    """What the server has written on a pod or a PodGroup of why it waits; "" where it has not."""
+    name = _OURS.get(kind.kind, "")
+    if kind is POD and all(
+        gate.get("name") != well_known.GATE for gate in spec_of(item).get("schedulingGates") or ()
+    ):
+        return ""
+    message = _condition(item, name, "False").get("message")
+    return str(message or "") if condition_writer(item, name) == _SERVER else ""
 
 
 def _idle_reason(item: Object) -> str:

@@ -2,8 +2,9 @@
 
 Promises
 - Nothing is read twice by one command, and only what the answer needs.
-- Where the queue may not be read, there are the events of the object instead, which a user with the rights
-  of the namespace may read: those of Sluice; where it has none, those of others.
+- Where the queue may not be read, the object or a pod of the workload says what stops it. Where neither does,
+  there are the events of the object, which a user with the rights of the namespace may read: those of Sluice;
+  where it has none, those of others.
 - A queue or an ancestor that is not there is not in the tree: the rules say what that means. An ancestor that
   may not be read counts as Open; where the queue itself may not be read, there is no chain.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from kubectl_queue.access.queue_reader import read_ancestors, read_chain, read_q
 from kubectl_queue.access.responses import Request
 from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.errors import ForbiddenError
-from kubectl_queue.objects.explained import object_reference, observed_chain, subject
+from kubectl_queue.objects.explained import object_reference, observed_chain, said_by_server, subject
 from kubectl_queue.objects.fields import (
     Object,
     controller_of,
@@ -42,12 +43,15 @@ from queues.why.explanation import (
     ExplainedMembership,
     Explanation,
     ObjectRef,
+    ObservedObject,
     ObservedQueues,
     Outcome,
 )
 
 #: Owners above each other that are followed: a cycle of references ends.
 _MAX_OWNERS = 8
+#: They have a condition that says why they wait, or make no pods.
+_SAY_IT_THEMSELVES = frozenset({POD, PODGROUP, NAMESPACE})
 
 
 class _Owner(NamedTuple):
@@ -66,6 +70,7 @@ class Explainer:
         self._api = api
         self._objects = ObjectReader(client)
         self._namespace = namespace
+        self._read_events: dict[str, Sequence[Object]] = {}
 
     def explain(self, target: Target) -> Answer:
         """Explain one object. Raises the server's error where it cannot be read."""
@@ -87,12 +92,38 @@ class Explainer:
             unmanaged=unmanaged,
         )
         explanation = explain(explained, membership, queues=queues)
+        if explanation.outcome in {Outcome.FREE, Outcome.UNREAD} and target.type not in _SAY_IT_THEMSELVES:
+            explained = self._with_words(item, explained, unread=queue is not None and queues is None)
+            explanation = explain(explained, membership, queues=queues)
         drains = queue and queues is not None and queues.verdict(queue).drains
         return Answer(
             explanation,
             draining=self._draining(str(queue))[:1] if drains else (),
             events=self._events(item, explanation) if explanation.outcome is Outcome.UNREAD else (),
         )
+
+    def _with_words(self, item: Object, explained: ObservedObject, *, unread: bool) -> ObservedObject:
+        """A workload with what a pod of it says, where its queue may not be read; and with why its latest pod
+        was not created, which only some kinds say themselves.
+        """
+        selector = value_at(item, "spec.selector.matchLabels")
+        if unread and isinstance(selector, dict) and selector:
+            explained = replace(explained, said=self._said_by_pods(item, selector))
+        if explained.said or explained.failure:
+            return explained
+        return replace(explained, failure=creation_failure(self._event_items(item)))
+
+    def _said_by_pods(self, item: Object, labels: Mapping[str, Any]) -> str:
+        """What the server has written on the first of the pods that wait."""
+        namespace = quote(str(value_at(item, "metadata.namespace") or ""), safe="")
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        query = {"labelSelector": selector, "limit": str(_PODS_READ)}
+        request = Request(method="GET", path=f"/api/v1/namespaces/{namespace}/pods", query=query)
+        try:
+            pods = self._client.send(request, kind="pods").get("items") or ()
+        except ForbiddenError:
+            return ""
+        return next(filter(None, (said_by_server(POD, pod) for pod in pods)), "")
 
     def _unmanaged(self, kind: Type, item: Object, membership: ExplainedMembership | None) -> str:
         """Why it is in no queue, whatever it names; "" where its namespace is managed, and for a member that
@@ -154,7 +185,13 @@ class Explainer:
     def _events(self, item: Object, explanation: Explanation) -> Sequence[Event]:
         """Those that say more than the explanation, which has the pod's own condition."""
         notes = "\n".join(explanation.notes)
-        return [event for event in read_events(self._client, item) if event.message not in notes]
+        return [event for event in latest_events(self._event_items(item)) if event.message not in notes]
+
+    def _event_items(self, item: Object) -> Sequence[Object]:
+        uid = str(value_at(item, "metadata.uid"))
+        if uid not in self._read_events:
+            self._read_events[uid] = read_events(self._client, item)
+        return self._read_events[uid]
 
     def _draining(self, queue: str) -> Sequence[Object]:
         """The queue first, then those below it."""
@@ -167,12 +204,17 @@ def _read_owners(owners: Sequence[_Owner]) -> Owners:
 
 
 _SLUICE = "sluice"
+_FAILED = "FailedCreate"
+#: What controllers of workloads say of a pod that they create.
+_CREATIONS = frozenset({_FAILED, "SuccessfulCreate"})
+#: Pods of a workload that are looked at: the first that waits says why.
+_PODS_READ = 50
 #: Events that are shown: one of each reason.
 _SHOWN = 5
 
 
-def read_events(client: ApiClient, item: Object) -> Sequence[Event]:
-    """The latest event of each reason, newest first."""
+def read_events(client: ApiClient, item: Object) -> Sequence[Object]:
+    """The events of the object; none where they may not be read."""
     namespace = quote(str(value_at(item, "metadata.namespace") or "default"), safe="")
     query = {"fieldSelector": f"involvedObject.uid={value_at(item, 'metadata.uid')}"}
     request = Request(method="GET", path=f"/api/v1/namespaces/{namespace}/events", query=query)
@@ -180,10 +222,18 @@ def read_events(client: ApiClient, item: Object) -> Sequence[Event]:
         listing = client.send(request, kind="events")
     except ForbiddenError:
         return ()
-    return latest_events(listing.get("items") or ())
+    return listing.get("items") or ()
+
+
+def creation_failure(items: Iterable[Object]) -> str:
+    """Why the latest pod of a workload was not created, by its events; "" where it was."""
+    made = [item for item in items if item.get("reason") in _CREATIONS]
+    latest = max(made, key=_time, default={})
+    return str(latest.get("message") or "") if latest.get("reason") == _FAILED else ""
 
 
 def latest_events(items: Iterable[Object]) -> Sequence[Event]:
+    """The latest event of each reason, newest first."""
     items = list(items)
     ours = [item for item in items if _source(item) == _SLUICE]
     by_reason: dict[str, Event] = {}

@@ -10,7 +10,8 @@ outcome           when
 Finished          it has ended
 NotMember         it is in no queue
 Runs              it is on a node
-Stopped           a queue of its chain stops it or does not select its namespace; its PodGroup is missing
+Stopped           a queue of its chain stops it or does not select its namespace; its PodGroup is missing;
+                  its queue may not be read, and Sluice has written on the object that it is stopped
 Unread            its queue may not be read
 WaitsForOther     a pod whose queue schedules, and that is on no node
 TakesNothingNew   its queue schedules and takes nothing new, and more of it would be (`queues.why.new_work`)
@@ -19,6 +20,7 @@ Free              nothing stops it
 
 - The answer has two halves: whether what is there may start, and whether anything new would be taken.
 - What could not be read is reported as unread, never guessed.
+- That no replica of Sluice answers is the first line, unless a queue stops the object (`queues.why.outages`).
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ from queues.why.explanation import (
     Stop,
 )
 from queues.why.new_work import new_work
+from queues.why.outages import outage_text
 from queues.why.queue_moves import move_notes
 from queues.why.stop_causes import (
     chain_members,
@@ -91,8 +94,23 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
         return f"queue {quoted((self.membership and self.membership.queue) or '')}"
 
     @property
+    def queue_is_named(self) -> bool:
+        return bool(self.membership and self.membership.queue)
+
+    @property
     def new_work(self) -> str:
         return new_work(self.subject) if self.membership is not None else ""
+
+    @property
+    def said(self) -> str:
+        """What the object itself says, where its queue may not be read."""
+        return self.subject.said if self.verdict is None and self.membership is not None else ""
+
+    @property
+    def is_stopped_by_quote(self) -> bool:
+        """Whether kube-scheduler quotes that a queue that may not be read stops the object."""
+        unread = self.verdict is None and self.membership is not None
+        return unread and _quoted_reason(self) not in {None, StartReason.NO_ACTION}
 
     @property
     def is_queue(self) -> bool:
@@ -178,7 +196,7 @@ def _outcome(case: _Case) -> Outcome:
         (Outcome.FINISHED, case.subject.finished),
         (Outcome.NOT_MEMBER, case.membership is None),
         (Outcome.RUNS, case.subject.node),
-        (Outcome.STOPPED, case.stops),
+        (Outcome.STOPPED, case.stops or case.said or case.is_stopped_by_quote),
         (Outcome.UNREAD, unread),
         (Outcome.WAITS_FOR_OTHER, case.subject.ref.kind == POD),
         (Outcome.TAKES_NOTHING_NEW, case.refusal and (case.is_queue or case.new_work)),
@@ -192,6 +210,9 @@ def _summary(case: _Case, outcome: Outcome) -> str:
     thing, phase = str(case.subject.ref), case.subject.phase
     if case.is_queue and outcome in {Outcome.STOPPED, Outcome.TAKES_NOTHING_NEW, Outcome.FREE}:
         return _of_a_queue(case)
+    outage = outage_text((case.subject.message, case.subject.failure))
+    if outage and outcome in {Outcome.UNREAD, Outcome.WAITS_FOR_OTHER, Outcome.FREE}:
+        return f"{thing} waits: {outage}"
     waits = f"waits, but not for its queue: {case.queue} schedules its pods"
     if _quoted_reason(case) is StartReason.NO_ACTION:
         waits = f"waits: its scheduling policy has no action for it; {case.queue} is not stopped"
@@ -199,7 +220,7 @@ def _summary(case: _Case, outcome: Outcome) -> str:
         Outcome.FINISHED: "has finished" + (f" ({printable(phase)})" if phase else ""),
         Outcome.NOT_MEMBER: "is of no queue: none holds it back",
         Outcome.RUNS: f"is on node {printable(case.subject.node)}",
-        Outcome.STOPPED: f"waits: {case.stops[0].text}" if case.stops else "",
+        Outcome.STOPPED: f"waits: {_stop_of(case)}",
         Outcome.UNREAD: f"is of {case.queue}, which you may not read",
         Outcome.WAITS_FOR_OTHER: waits,
         Outcome.TAKES_NOTHING_NEW: _takes_nothing_new(case),
@@ -207,6 +228,13 @@ def _summary(case: _Case, outcome: Outcome) -> str:
         + (" and takes new work" if case.new_work else ""),
     }
     return f"{thing} {words[outcome]}"
+
+
+def _stop_of(case: _Case) -> str:
+    """What stops the object: by the queues that were read, else in the words that are on the object."""
+    if case.stops:
+        return case.stops[0].text
+    return printable(case.said, limit=_MESSAGE_LIMIT) or f"{case.queue} does not schedule it"
 
 
 def _takes_nothing_new(case: _Case) -> str:
@@ -237,7 +265,10 @@ def _notes(case: _Case, outcome: Outcome) -> Iterator[str]:
     if case.subject.unmanaged and outcome is not Outcome.FINISHED:
         yield case.subject.unmanaged
     yield from _about_the_object(case, outcome)
-    if outcome is Outcome.STOPPED and case.membership is not None:
+    if outcome is Outcome.STOPPED and case.verdict is None and case.queue_is_named:
+        whose = "it says itself" if case.said else "kube-scheduler says of it"
+        yield f"you may not read {case.queue}: this is what {whose}"
+    if case.stops and outcome is Outcome.STOPPED and case.membership is not None:
         yield from move_notes(case.subject, case.membership, case.stops)
     if outcome is not Outcome.FINISHED:
         yield from _about_the_queue(case)
@@ -249,6 +280,9 @@ def _about_the_object(case: _Case, outcome: Outcome) -> Iterator[str]:
         yield from _running(case.verdict)
         if case.start.reason is StartReason.NOT_SELECTED:
             yield f"nothing new of its namespace is scheduled: {case.stops[0].text}"
+    elif outcome is Outcome.STOPPED and not case.stops:
+        if not case.said:
+            yield _says(case.subject)
     elif outcome is Outcome.STOPPED and is_pod and not case.subject.calls_extender:
         yield _without_marker(case.subject)
     elif outcome is Outcome.STOPPED and is_pod and _is_parked_under_recreate(case):
@@ -258,6 +292,8 @@ def _about_the_object(case: _Case, outcome: Outcome) -> Iterator[str]:
         and not case.subject.node
     ):
         yield from _waiting(case)
+    if case.subject.failure and outcome in {Outcome.FREE, Outcome.UNREAD}:
+        yield f"its latest pod was not created: {printable(case.subject.failure, limit=_MESSAGE_LIMIT)}"
     if outcome is Outcome.FREE and not (is_pod or case.is_queue):
         yield "if a pod of it waits, ask about that: kubectl queue why pod/NAME"
 
@@ -317,6 +353,8 @@ def _waiting(case: _Case) -> Iterator[str]:
     others = [printable(gate) for gate in subject.gates if gate != well_known.GATE]
     if others:
         yield f"it is held by scheduling gates of others: {', '.join(others)}"
+    if well_known.GATE in subject.gates and case.verdict is None and subject.message_by != _OURS:
+        yield "Sluice has not said yet why it waits: it does within seconds, while its controller runs"
     if well_known.GATE in subject.gates and case.verdict:
         yield "its gate is still on; the controller takes it off, is it running?"
     elif subject.message and not is_outdated(subject):
@@ -330,7 +368,7 @@ def _waiting(case: _Case) -> Iterator[str]:
                 f"kubectl queue policy explain pod/{printable(subject.ref.name)} "
                 f"-n {printable(subject.ref.namespace)}"
             )
-    elif subject.ref.kind == POD and not others:
+    elif subject.ref.kind == POD and not others and well_known.GATE not in subject.gates:
         yield _unsaid(subject)
 
 

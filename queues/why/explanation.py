@@ -81,7 +81,9 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `idle_reason`: why it makes no pods, for a workload that makes none.
     `namespace_labels`: the labels of its namespace; None where they were not read. `namespace_queue`: the
     queue that its namespace names now; empty if none, or if that was not read. `unmanaged`: why nothing that
-    is created in its namespace is in a queue; empty where that may be.
+    is created in its namespace is in a queue; empty where that may be. `said`: what Sluice itself has written
+    on it, or on a pod of it, of why that waits now. `failure`: of a workload, why its latest pod was not
+    created.
     """
 
     ref: ObjectRef
@@ -101,6 +103,8 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     namespace_labels: Mapping[str, str] | None = None
     namespace_queue: str = ""
     unmanaged: str = ""
+    said: str = ""
+    failure: str = ""
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 
 import pytest
 
 from cluster.coordination.replicas import EXPIRED_ANNOTATION, LABEL
 from localcluster.cluster import LocalCluster
+from tests.support.drain.draining import wait_for_running
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.handing_on import LEASES
 from tests.support.e2e.objects import (
@@ -21,6 +23,8 @@ from tests.support.e2e.objects import (
 )
 from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import DEPLOYMENT, work_body
+from tests.support.plugin.harness import plugin_in_process
 
 
 @pytest.fixture
@@ -40,14 +44,31 @@ def test_pods_of_no_queue_are_bound_while_the_server_is_down(
 def test_marked_members_wait_for_the_server_and_are_bound_when_it_is_back(
     sandbox: Sandbox, queue: str, restored_cluster: LocalCluster
 ) -> None:
-    """kube-scheduler does not guess: it says whom it cannot reach, and comes back."""
+    """kube-scheduler does not guess: it says whom it cannot reach, and comes back. `why` names the outage to
+    whoever has rights in the namespace alone, also of a Deployment whose pod is not replaced.
+    """
     names = sandbox.pods("member", 3, queue, gated=True)
+    sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", queue, replicas=1)).must(201)
+    (replaced,) = wait_for_running(sandbox, 1, "web-")
+    restored_cluster.kubectl(
+        *("create", "rolebinding", "ann", "--clusterrole=view", "--user=ann", "-n", sandbox.namespace)
+    )
     restored_cluster.stop_components("server")
     sandbox.ungate(names)
     for name in names:
         assert not on_a_node(sandbox.reason_on(name, "/extender/filter"))
+    sandbox.api.delete(f"{sandbox.home}/pods/{replaced}").must()
+    asks = partial(asked, sandbox, restored_cluster)
+    none = "waits: no replica of Sluice answers"
+    until(lambda: f"{none} kube-scheduler, " in asks(f"pod/{names[0]}"), "why to name the outage")
+    until(lambda: f"{none} the API server, " in asks("deployment/web"), "why to name it of a Deployment")
     restored_cluster.start_components("server")
     sandbox.all_bound(names)
+
+
+def asked(sandbox: Sandbox, cluster: LocalCluster, thing: str) -> str:
+    words = ("why", thing, "-n", sandbox.namespace, "--as=ann")
+    return plugin_in_process(*words, kubeconfig=cluster.client_kubeconfig).stdout
 
 
 def test_members_of_a_suspended_queue_stay_parked_over_an_outage(

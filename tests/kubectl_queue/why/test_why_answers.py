@@ -10,7 +10,7 @@ import pytest
 
 from kubectl_queue.access.object_reader import ObjectReader
 from kubectl_queue.commands.why import lines
-from kubectl_queue.objects.explained import subject
+from kubectl_queue.objects.explained import said_by_server, subject
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.objects.queues import changes_of
 from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, TYPES, type_of
@@ -355,3 +355,16 @@ def test_times_are_shown_with_their_distance() -> None:
         ),
     )
     assert lines(told, now=NOW)[1].endswith("until 2030-01-01T11:00:00Z (expired)")
+
+
+def test_what_the_server_wrote_is_told_from_what_others_did_by_who_owns_the_message() -> None:
+    """Of a pod with our gate, and of a PodGroup; a text of the API server's own has no owner."""
+    for kind, condition in ((POD, "PodScheduled"), (PODGROUP, "Scheduled")):
+        owned: Object = {"f:status": {"f:conditions": {f'k:{{"type":"{condition}"}}': {"f:message": {}}}}}
+        status = {"conditions": [{"type": condition, "status": "False", "message": "queue b is Suspended"}]}
+        item = held(status=status, schedulingGates=[{"name": well_known.GATE}])
+        assert said_by_server(kind, item) == ""
+        item["metadata"]["managedFields"] = [{"manager": "sluice", "fieldsV1": owned}]
+        assert said_by_server(kind, item) == "queue b is Suspended"
+    ungated = {**item, "spec": {}}
+    assert said_by_server(POD, ungated) == ""

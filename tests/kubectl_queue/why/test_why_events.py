@@ -6,7 +6,7 @@ from typing import Any
 
 from kubectl_queue.commands.why import lines
 from kubectl_queue.views.why import Event
-from kubectl_queue.why.explainer import latest_events
+from kubectl_queue.why.explainer import creation_failure, latest_events
 from queues.why.explanation import Explanation, ObjectRef, Outcome
 from tests.support.plugin.harness import NOW
 
@@ -53,3 +53,12 @@ def test_the_events_stand_below_the_answer() -> None:
         "Pod ns/p is of queue b",
         f"Events:      QueueStopped, 2030-01-01T11:59:00Z (60s ago): {TEXT}",
     ]
+
+
+def test_why_the_latest_pod_was_not_created_is_known_until_one_is() -> None:
+    failed = event("FailedCreate", minute=5, source="job-controller", message="no webhook")
+    earlier = event("FailedCreate", minute=1, source="job-controller", message="old")
+    assert creation_failure([earlier, failed, event("QueueStopped", minute=9)]) == "no webhook"
+    made = event("SuccessfulCreate", minute=6, source="job-controller", message="Created pod: p")
+    assert creation_failure([failed, made]) == ""
+    assert creation_failure([]) == ""

@@ -484,8 +484,8 @@ def test_a_workload_that_nothing_stops_sends_to_its_pods() -> None:
 
 
 def test_a_queue_that_may_not_be_read_is_reported_as_unread() -> None:
-    """What the pod says itself is told: it names the queue and the way out."""
-    found = told(pod(message="queue b is Suspended", gates=(well_known.GATE,)), None)
+    """What the pod says itself is told."""
+    found = told(pod(message="queue b is Suspended", gates=(well_known.GATE,), message_by="sluice"), None)
     assert (found.outcome, found.chain, found.stops) == (Outcome.UNREAD, (), ())
     assert found.notes == ("it says: queue b is Suspended",)
 
