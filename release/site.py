@@ -43,7 +43,7 @@ def linked_files(page: Path) -> Iterator[Path]:
 
 def files_of_the_site(root: Path) -> set[Path]:
     """README.md, all of docs/, and what is reached from their pages over links. Raises `BrokenLink`."""
-    docs = (path for path in (root / "docs").rglob("*") if path.suffix in {".md", ".svg", ".yaml"})
+    docs = (path for path in (root / "docs").rglob("*") if path.suffix in {".md", ".svg", ".yaml", ".css"})
     found, todo = set[Path](), [root / "README.md", *docs]
     while todo:
         file = todo.pop()
