@@ -16,6 +16,12 @@ that it names itself (rules 2 to 5 for its own labels and annotations, `spec.que
 Job). If it names none, rules 6 and 7 apply. Where two of its names differ it is in no queue, and denied
 (`QueueConflict`). While one of them is a PodGroup that does not exist, it is not known whether they differ.
 
+`spec.queue: default` is no name: Volcano's definition writes it where none is given, and nothing tells that
+from a user's wish. The API server fills it in before any webhook is called, and lists it in
+`metadata.managedFields` as the client's, but for a server-side apply. So such a Job is in the queue that
+something else names, its namespace included, and in `default` if nothing does. A PodGroup in `default` is
+taken in the same way.
+
 Rule 1 holds for a stored pod (`stored_pod_membership`), never for a pod that a user submits
 (`submitted_pod_membership`). An empty value counts as absent.
 
@@ -195,11 +201,13 @@ def workload_membership(
     templates = work.templates if work.owned else tuple(map(without_webhook_names, work.templates))
     metadata = (*templates, work.own_metadata, *work.job_templates)
     named = [_named_queue(part, work.namespace, rules=rules, podgroup=podgroup) for part in metadata]
-    if work.spec_queue:
+    if work.spec_queue and work.spec_queue != DEFAULT:
         named.append(Membership(work.spec_queue, Source.SPEC))
     memberships = [membership for membership in named if membership is not None]
     if memberships:
         return memberships[0] if work.owned else _one_queue(memberships)
+    if work.spec_queue and not work.namespace_queue:
+        return Membership(work.spec_queue, Source.SPEC)
     return _implied_queue(work.namespace_queue, work.schedulers, rules=rules)
 
 

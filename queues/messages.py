@@ -60,6 +60,13 @@ def recreation_command(cause: Cause) -> str:
     return f"kubectl queue {verb} {cause.by} --parked=Recreate" if verb and valid_name(cause.by) else ""
 
 
+def default_queue_warning(queue: str) -> str:
+    """The admission warning for a Job whose `spec.queue` is `default`, and that is in another queue."""
+    return truncate_warning(
+        f'spec.queue "default" counts as none: this is in queue {quoted(queue, limit=63)}'
+    )
+
+
 def waiting_warning(cause: Cause, *, what: str = "this waits") -> str:
     """The admission warning for what is admitted and has to wait. `what`: what waits, with its verb.
 

@@ -99,6 +99,20 @@ def test_its_spec_names_it() -> None:
     assert judged(work(names(), spec_queue="q")) == Membership("q", Source.SPEC)
 
 
+def test_default_in_its_spec_is_no_name() -> None:
+    """Volcano's definition writes it where none is given."""
+    assert judged(work(names(), spec_queue="default")) == Membership("default", Source.SPEC)
+    in_namespace = work(names(), spec_queue="default", namespace_queue="n", schedulers=("volcano",))
+    assert judged(in_namespace) == Membership("n", Source.NAMESPACE)
+    assert judged(work(names(), spec_queue="q", namespace_queue="n")) == Membership("q", Source.SPEC)
+
+
+@EACH
+def test_default_in_its_spec_differs_from_no_name(word: str) -> None:
+    for of in (work(names(word), spec_queue="default"), work(names(), own=names(word), spec_queue="default")):
+        assert judged(of) == WORDS[word][3]
+
+
 def test_a_template_without_names_is_of_no_queue() -> None:
     assert judged(work()) is None
     assert judged(work(names(), own=names())) is None

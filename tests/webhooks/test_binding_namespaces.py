@@ -54,6 +54,16 @@ def unbound() -> Server:
     )
 
 
+def test_a_volcano_job_whose_definition_fills_in_default_is_in_the_queue_of_the_namespace(
+    server: Server,
+) -> None:
+    """`default` is no name there: it is not refused."""
+    job = workload("jobs.batch.volcano.sh", "x", queue="default")
+    answer = server.ask("/mutate/workloads", job, resource="jobs.batch.volcano.sh")
+    assert answer.allowed, answer.message
+    assert applied(answer.patch, job)["spec"]["queue"] == "research"
+
+
 @pytest.fixture
 def server(unbound: Server) -> Server:
     return unbound.has(team(version=3))

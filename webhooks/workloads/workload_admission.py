@@ -15,6 +15,8 @@ accepts                                     written on the workload and in its t
 does not exist                              the same, with a warning
 does not accept                             denied, unless accepted work makes it
 does not select the namespace               denied, unless accepted work makes it
+another than `default`, which stands in     the same as above; a warning says that both exist
+`spec.queue` of a `batch.volcano.sh` Job
 is that of a PodGroup that does not exist   a warning, and an empty label `sluice.dev/queue`; its pods are
                                             answered when the PodGroup comes
 ==========================================  ============================================================
@@ -53,7 +55,8 @@ from cluster.inflight.admissions import admission_request
 from cluster.objects import WorkloadObject
 from queues.causes import no_podgroup
 from queues.membership import Membership, QueueConflict, valid_name, workload_membership
-from queues.messages import truncate_warning, waiting_warning
+from queues.messages import default_queue_warning, truncate_warning, waiting_warning
+from queues.queue import DEFAULT
 from queues.text import printable, quoted
 from queues.workload_kinds import WorkloadKind, find_kind
 from webhooks.acceptance import (
@@ -130,8 +133,14 @@ def _create(
         return accepted
     return Answer(
         patch=_create_patch(kind, obj, membership, accepted, by_controller=by_controller),
-        warnings=() if by_controller else accepted.warnings,
+        warnings=() if by_controller else (*accepted.warnings, *_default_warnings(kind, obj, accepted.queue)),
     )
+
+
+def _default_warnings(kind: WorkloadKind, obj: WorkloadObject, queue: str) -> tuple[str, ...]:
+    """For a Job whose definition, or user, has named `default`, and that is in another queue."""
+    named_default = kind.queue_in_spec and obj.spec.queue == DEFAULT
+    return (default_queue_warning(queue),) if named_default and queue != DEFAULT else ()
 
 
 def _create_patch(

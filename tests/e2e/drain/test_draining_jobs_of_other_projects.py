@@ -5,6 +5,7 @@ Their controllers do not run here: stand-ins do what draining asks of them.
 
 from __future__ import annotations
 
+import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -33,7 +34,7 @@ from tests.support.drain.draining import (
     wait_for_running,
 )
 from tests.support.e2e.api_requests import Api, Object
-from tests.support.e2e.objects import pod_body
+from tests.support.e2e.objects import GATE, NAMED_BY, pod_body
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import PAUSE, until
 from tests.support.e2e.workloads import (
@@ -187,6 +188,48 @@ def test_a_volcano_job_is_aborted_and_resumed_by_commands(own_sandbox: Sandbox) 
     until(lambda: not mark(own_sandbox, VOLCANO_JOB), "the mark to be taken off")
     assert own_sandbox.commands() == []
     assert evicted_so_far(own_sandbox, "Evict") == before
+
+
+def test_a_volcano_job_that_names_no_queue_is_in_that_of_its_namespace_and_suspended_with_it(
+    own_sandbox: Sandbox,
+) -> None:
+    """However it is submitted, also where the namespace is bound.
+
+    The definition fills in `default`, and the API server says of that what it says of a user's word.
+    """
+    queue = own_sandbox.queue()
+    unnamed = own_sandbox.make(VOLCANO_JOB, body(VOLCANO_JOB, "unnamed"), dry=True).must(201).body
+    assert unnamed["spec"]["queue"] == "default"
+    assert "f:queue" in unnamed["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+    own_sandbox.api.patch(
+        own_sandbox.home, {"metadata": {"annotations": {NAMED_BY: queue, "sluice.dev/binding": "true"}}}
+    ).must()
+    given = json.dumps(body(VOLCANO_JOB, "train"))
+    for words in (["create"], ["apply"], ["apply", "--server-side"]):
+        own_sandbox.api.delete(f"{VOLCANO_JOB.path(own_sandbox.namespace)}/train").must(200, 404)
+        done = own_sandbox.kubectl(*words, "--filename=-", given=given)
+        assert done.returncode == 0, done.stderr
+        assert f'spec.queue "default" counts as none: this is in queue "{queue}"' in done.stderr
+        job = read(own_sandbox.api, own_sandbox, VOLCANO_JOB, "train")
+        assert {
+            job["spec"]["queue"],
+            *(each["metadata"]["annotations"][GATE] for each in templates(job)),
+        } == {queue}
+    group = own_sandbox.make_podgroup("train", job["spec"]["queue"]).must(201).body
+    assert group["spec"]["queue"] == queue
+    set_phase(own_sandbox.api, own_sandbox, "train", "Running")
+    make_pods(own_sandbox.api, own_sandbox, "train")
+    wait_for_running(own_sandbox, 2)
+    with Volcano(own_sandbox):
+        drain(own_sandbox, queue)
+        assert counts(wait_for_drain(own_sandbox, queue, "Drained", suspended=1)) == {"suspended": 1}
+    own_sandbox.api.patch(
+        own_sandbox.home, {"metadata": {"annotations": {NAMED_BY: None, "sluice.dev/binding": None}}}
+    ).must()
+
+
+def templates(job: Object) -> list[Object]:
+    return [task["template"] for task in job["spec"]["tasks"]]
 
 
 def test_a_volcano_job_that_is_aborted_late_is_resumed(own_sandbox: Sandbox) -> None:

@@ -36,9 +36,12 @@ KEEPS_CLUSTER = True
 
 
 def definition(made: WorkloadKind) -> Object:
-    """As much of a definition as the API server asks for."""
+    """As much of a definition as the API server asks for. Volcano's fills in a queue."""
     group, version = made.group.split("/")
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    if made is VOLCANO_JOB:
+        queue = {"type": "string", "default": "default"}
+        schema = {**schema, "properties": {"spec": {**schema, "properties": {"queue": queue}}}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

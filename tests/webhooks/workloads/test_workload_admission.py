@@ -17,6 +17,7 @@ from tests.support.http.wire_objects import (
     owner,
     pod,
     podgroup,
+    queue,
     resource_of,
     review,
     template,
@@ -35,6 +36,7 @@ from tests.support.webhooks.workload_requests import (
     ask,
     queues,
     refused,
+    updated,
     with_our_label,
     with_templates,
     written,
@@ -206,6 +208,29 @@ def test_a_volcano_jobs_spec_is_one_of_its_names(server: Server) -> None:
     assert 'spec.queue says "labs"' in answer.message
     after, _ = admitted(server, of("jobs.batch.volcano.sh", queue="research"))
     assert after["spec"]["queue"] == "research"
+
+
+@pytest.mark.parametrize("named_by", ["its namespace", "its templates"])
+def test_default_in_a_volcano_jobs_spec_is_no_name_and_is_said(server: Server, named_by: str) -> None:
+    """The definition writes it where none is given. Job and templates, and so PodGroup and pods, agree."""
+    server.has(namespace("team", queue="labs" if named_by == "its namespace" else ""))
+    templates = [template({NAMED: "labs"})] * 2 if named_by == "its templates" else []
+    job = workload("jobs.batch.volcano.sh", "train", *templates, queue="default", schedulerName="volcano")
+    after, answer = admitted(server, job)
+    assert (after["spec"]["queue"], after["metadata"]["annotations"][QUEUE]) == ("labs", "labs")
+    assert {each["metadata"]["annotations"][QUEUE] for each in templates_of(after)} == {"labs"}
+    assert answer.warnings == ['spec.queue "default" counts as none: this is in queue "labs"']
+    server.has(after)
+    replaced = {**after, "spec": {**after["spec"], "queue": "default"}}
+    again, _ = updated(server, after, replaced)
+    assert again["spec"]["queue"] == "labs"
+
+
+def test_default_in_a_volcano_jobs_spec_counts_where_nothing_else_is_named(server: Server) -> None:
+    server.has(queue("default"))
+    after, answer = admitted(server, workload("jobs.batch.volcano.sh", "train", queue="default"))
+    assert (after["spec"]["queue"], answer.warnings) == ("default", [])
+    assert after["metadata"]["annotations"][QUEUE] == "default"
 
 
 @KINDS
