@@ -120,6 +120,11 @@ class CertificateRenewal:
         """The authority (`fingerprint`) by which this replica serves, for its Lease; empty if unknown."""
         return self._issuer or ""
 
+    @property
+    def expires(self) -> datetime | None:
+        """When the certificate that is served expires; None while that is not known."""
+        return self._expires
+
     def expired(self) -> list[str]:
         """One line if the certificate that is served has expired."""
         until = self._expires

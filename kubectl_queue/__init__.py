@@ -16,6 +16,7 @@ Every verb goes this way
 |                                     | `views.why`                                                          |
 | policy                              | `commands.policy`, `policies.config_map`, `policies.manifest_check`, |
 |                                     | `policies.explainer`                                                 |
+| status                              | `commands.status`, `views.server_status`, `output.server_status`     |
 | history, create, delete, version    | the file of its name in `commands/`                                  |
 | move                                | `commands.move`, `edit.move_operation`, `edit.editor`                |
 | open, close, suspend, resume        | `commands.actions`, `edit.action_operation`, `edit.editor`           |

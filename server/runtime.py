@@ -44,6 +44,7 @@ from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
 from controller.controller import QueueController
 from controller.workqueue import WorkQueue
+from queues.apimachinery.timestamps import rfc3339
 from queues.managed_namespaces import staying_text
 from server.preflight import ClockWatch
 from server.settings import Settings
@@ -283,9 +284,11 @@ class Runtime:
         return [*self._readiness.missing(), *self.certificates.expired()]
 
     def _report(self) -> ReplicaReport:
+        until = self.certificates.expires
         return structs.replace(
             report_of(self.store),
             ca=self.certificates.issuer or None,
+            certificate_until=rfc3339(until) if until is not None else None,
             version=self._version,
             scheduler="" if self.settings.warnings else self.settings.scheduler_name,
         )

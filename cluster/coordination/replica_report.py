@@ -34,7 +34,8 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `admitting`: the closed queues in which an admitted object may still be stored.
     `policies`: the resource version of the ConfigMap by whose scheduling policies it answers; 0 without one.
     `ca`: which authority issued the certificate that it serves; empty if it does not know. `certs` reads it.
-    `version`: of the server. `scheduler`: its setting `scheduler_name`. The plugin reads both.
+    `version`: of the server. `scheduler`: its setting `scheduler_name`. `certificate_until`: when the
+    certificate that it serves expires (RFC 3339). The plugin reads these three and `seen`.
     """
 
     seen: int = 0
@@ -48,6 +49,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     ca: str | None = None
     version: str | None = None
     scheduler: str | None = None
+    certificate_until: str | None = None
 
     @property
     def has_open_work(self) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.access.responses import Request
-from kubectl_queue.errors import KindMissingError, NotFoundError
+from kubectl_queue.errors import KindMissingError, NotFoundError, ServerError
 from kubectl_queue.objects.fields import Object
 
 #: The server's namespace in the manifests.
@@ -25,6 +25,8 @@ NAMESPACE = "sluice-system"
 SERVER = "sluice"
 #: The label of all objects of the manifests.
 PART_OF = ("app.kubernetes.io/part-of", "sluice")
+#: The Lease of the replica that leads.
+LEADER = "sluice-controller"
 #: The label of the replicas' Leases.
 REPLICAS = "sluice.dev/replica=true"
 #: The annotation with what a replica reports (`cluster.coordination.replica_report`).
@@ -34,10 +36,16 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """One replica. `version`: of the server. `scheduler`: its setting `scheduler_name`. "": not known."""
+    """One replica. `version`: of the server. `scheduler`: its setting `scheduler_name`. "": not known.
+
+    `seen`: the resource version up to which it knows the queues; 0: not known. `certificate_until`: when the
+    certificate that it serves expires (RFC 3339).
+    """
 
     version: str = ""
     scheduler: str = ""
+    seen: int = 0
+    certificate_until: str = ""
 
 
 _replica = msgspec.json.Decoder(Replica)
@@ -53,7 +61,7 @@ def read_replicas(client: ApiClient, *, namespace: str) -> list[tuple[Replica, d
     Raises `QueueError`.
     """
     leases = client.list(leases_path(namespace), query={"labelSelector": REPLICAS}, kind="leases").items
-    return [(_reported(lease), lease_end(lease)) for lease in leases]
+    return [(reported(lease), lease_end(lease)) for lease in leases]
 
 
 def server_namespaces(client: ApiClient) -> frozenset[str]:
@@ -65,15 +73,34 @@ def server_namespaces(client: ApiClient) -> frozenset[str]:
     return frozenset((*_called(client), *_entitled(client)))
 
 
-def _called(client: ApiClient) -> Iterator[str]:
+def server_namespace(client: ApiClient) -> str:
+    """The server's namespace as the webhooks name it, where they may be read; else that of the manifests."""
+    try:
+        namespaces = server_namespaces(client)
+    except ServerError:
+        namespaces = frozenset()
+    return min(namespaces, default=NAMESPACE)
+
+
+def read_webhooks(client: ApiClient) -> Iterator[tuple[str, Object]]:
+    """The entries of Sluice's webhook configurations, each with the kind of its configuration.
+
+    Raises `QueueError`.
+    """
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         resource = f"{kind}.admissionregistration.k8s.io"
         for item in client.list(
             f"/apis/admissionregistration.k8s.io/v1/{kind}", query={}, kind=resource
         ).items:
             if is_part(item) or item["metadata"]["name"] == SERVER:
-                configs = (webhook.get("clientConfig") or {} for webhook in item.get("webhooks") or ())
-                yield from (config["service"]["namespace"] for config in configs if config.get("service"))
+                yield from ((kind, webhook) for webhook in item.get("webhooks") or ())
+
+
+def _called(client: ApiClient) -> Iterator[str]:
+    for _, webhook in read_webhooks(client):
+        config = webhook.get("clientConfig") or {}
+        if config.get("service"):
+            yield config["service"]["namespace"]
 
 
 def _entitled(client: ApiClient) -> Iterator[str]:
@@ -105,7 +132,7 @@ def lease_end(lease: Object) -> datetime:
         return NEVER
 
 
-def _reported(lease: Object) -> Replica:
+def reported(lease: Object) -> Replica:
     text = (lease["metadata"].get("annotations") or {}).get(REPORT) or "{}"
     try:
         return _replica.decode(text)

@@ -57,6 +57,7 @@ TABLE: Mapping[str, Row] = {
     "delete": Row("Delete queues.", "delete"),
     "policy": Row("Show, check and explain scheduling policies.", "policy"),
     "uninstall": Row("Take Sluice off the cluster: gates, labels, webhooks, server.", "uninstall"),
+    "status": Row("Show the server: replicas, leader, certificates, webhooks.", "status"),
     "version": Row("Show the versions of the plugin, of the server and of Kubernetes.", "version"),
 }
 

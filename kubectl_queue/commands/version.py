@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from kubectl_queue.access.replicas import NAMESPACE, read_replicas, server_namespaces
+from kubectl_queue.access.replicas import read_replicas, server_namespace
 from kubectl_queue.access.responses import Request
 from kubectl_queue.cli.flags import Flags, bool_flag
 from kubectl_queue.cli.options import Output, formats
@@ -22,7 +22,7 @@ _COMMAND = "kubectl queue version"
 def run_version(session: Session, flags: Flags) -> int:
     if flags.names:
         raise UsageError("version takes no names", see=_COMMAND)
-    versions = {"clientVersion": _own_version()}
+    versions = {"clientVersion": own_version()}
     failures: list[QueueError] = []
     if not flags.on("client"):
         for key, read in (("serverVersion", _server), ("kubernetesVersion", _kubernetes)):
@@ -39,7 +39,7 @@ def run_version(session: Session, flags: Flags) -> int:
     return 1 if failures else 0
 
 
-def _own_version() -> str:
+def own_version() -> str:
     """The plugin is part of the server's package, and a package of its own."""
     try:
         return version("sluice")
@@ -59,22 +59,13 @@ def _server(session: Session) -> str:
 
     Without the right to read Leases, or with replicas of an older version, the images remain.
     """
-    namespace = session.flags.text("namespace") or _server_namespace(session)
+    namespace = session.flags.text("namespace") or server_namespace(session.client)
     try:
         replicas = read_replicas(session.client, namespace=namespace)
     except ServerError:
         replicas = []
     running = {replica.version for replica, end in replicas if end >= session.client.now} - {""}
     return ", ".join(sorted(running)) or _image_tags(session, namespace)
-
-
-def _server_namespace(session: Session) -> str:
-    """As the webhooks name it, where they may be read; else that of the manifests."""
-    try:
-        namespaces = server_namespaces(session.client)
-    except ServerError:
-        namespaces = frozenset()
-    return min(namespaces, default=NAMESPACE)
 
 
 def _image_tags(session: Session, namespace: str) -> str:

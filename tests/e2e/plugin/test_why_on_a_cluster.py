@@ -352,3 +352,17 @@ def test_a_pod_of_a_scheduler_that_nobody_runs_says_no_more_that_it_is_gated(san
         *("--patch", json.dumps({"status": {"conditions": [condition]}})),
     )
     assert "their-scheduler says: no slot" in sandbox.why("pod/foreign")
+
+
+def test_the_status_of_the_server_is_read_whole(sandbox: PluginSandbox) -> None:
+    """Its replica leads and has seen the queues, the certificates have ends, and each webhook a bundle."""
+    status = json.loads(sandbox.done("status", "-ojson"))
+    assert (status["problems"], status["unread"]) == ([], [])
+    (replica,) = status["replicas"]
+    assert (replica["answers"], replica["leads"], replica["queues"]) == (True, True, "Current")
+    assert replica["version"] == status["pluginVersion"]
+    assert replica["certificateUntil"]
+    policies = {entry["name"]: entry["failurePolicy"] for entry in status["webhooks"]}
+    assert (policies["binds.sluice.dev"], policies["members.pods.sluice.dev"]) == ("Ignore", "Fail")
+    assert all(entry["certificatesUntil"] for entry in status["webhooks"])
+    assert sandbox.done("status").endswith("Problems:    none\n")

@@ -1,0 +1,104 @@
+"""`kubectl queue status`: what is a problem, and what comes of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kubectl_queue.views.server_status import (
+    ReplicaStatus,
+    Seen,
+    ServerStatus,
+    WebhookStatus,
+    seen,
+    with_problems,
+)
+from tests.support.plugin.harness import NOW
+
+LATE, SOON = NOW + timedelta(days=300), NOW + timedelta(days=13)
+
+
+def replica(name: str = "a", **facts: Any) -> ReplicaStatus:
+    known = {"answers": True, "leads": name == "a", "queues": Seen.CURRENT, "renewed": NOW, "version": "1.0"}
+    return ReplicaStatus(name=name, **{**known, "certificate_until": LATE, **facts})
+
+
+def webhook(kind: str, **facts: Any) -> WebhookStatus:
+    known: dict[str, Any] = {"failure_policy": "Fail", "has_bundle": True, "certificates_until": (LATE,)}
+    return WebhookStatus(name=f"{kind.lower()}.sluice.dev", kind=kind, **{**known, **facts})
+
+
+def problems(**parts: Any) -> tuple[str, ...]:
+    whole: dict[str, Any] = {
+        "replicas": (replica(), replica("b")),
+        "webhooks": (webhook("Mutating"), webhook("Validating")),
+        "authority_until": (LATE,),
+    }
+    status = ServerStatus(namespace="sluice-system", plugin_version="1.0", **{**whole, **parts})
+    return with_problems(status, now=NOW).problems
+
+
+def test_a_server_that_is_well_has_no_problem() -> None:
+    assert problems() == ()
+
+
+def test_what_could_not_be_read_is_no_problem() -> None:
+    assert problems(replicas=None, webhooks=None, authority_until=()) == ()
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"replicas": ()}, "no replica answers: new work of queues is refused"),
+        ({"replicas": (replica(answers=False, queues=Seen.BEHIND),)}, "no replica answers"),
+        ({"replicas": (replica("b"),)}, "no replica leads: "),
+        ({"replicas": (replica(), replica("b", queues=Seen.BEHIND))}, '"b" has not seen the latest change'),
+        ({"replicas": (replica(), replica("b", version="1.1"))}, 'replicas of versions "1.0", "1.1" run'),
+        ({"replicas": (replica(version="1.1"),)}, "the plugin is of version 1.0, the server of 1.1"),
+        ({"replicas": (replica(certificate_until=SOON),)}, "the certificate of a expires soon"),
+        ({"replicas": (replica(certificate_until=NOW),)}, "the certificate of a has expired"),
+        ({"webhooks": (webhook("Validating"),)}, "there are no mutating webhooks: new pods get no gate"),
+        ({"webhooks": (webhook("Mutating"),)}, "there are no validating webhooks: "),
+        (
+            {
+                "webhooks": (
+                    webhook("Mutating", has_bundle=False, certificates_until=()),
+                    webhook("Validating"),
+                )
+            },
+            'no caBundle is set for "mutating.sluice.dev"',
+        ),
+        (
+            {"webhooks": (webhook("Mutating", certificates_until=(SOON,)), webhook("Validating"))},
+            "what the webhooks trust expires soon",
+        ),
+        ({"authority_until": (SOON,)}, "the authority expires soon"),
+    ],
+)
+def test_what_is_wrong_is_said_once_with_what_comes_of_it(parts: dict[str, Any], said: str) -> None:
+    (problem,) = problems(**parts)
+    assert problem.startswith(said)
+
+
+def test_an_authority_that_is_replaced_is_no_problem() -> None:
+    """The next one is in the bundle beside it."""
+    both = (NOW - timedelta(days=1), LATE)
+    assert problems(authority_until=both) == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "newest", "is_seen"),
+    [
+        (0, 7, Seen.UNKNOWN),
+        (7, None, Seen.UNKNOWN),
+        (6, 7, Seen.BEHIND),
+        (7, 7, Seen.CURRENT),
+        (9, 7, Seen.CURRENT),
+    ],
+)
+def test_a_replica_is_behind_while_it_knows_less_than_there_is(
+    version: int, newest: int | None, is_seen: Seen
+) -> None:
+    assert seen(version, newest=newest) is is_seen
