@@ -141,6 +141,8 @@ class QueueSpec(_Wire, frozen=True):
     guarantee: Any = None
     deserved: Any = None
     capability: Any = None
+    weight: Any = None
+    dequeue_strategy: Any = None
 
 
 class PodCounts(_Wire, frozen=True):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from enum import StrEnum
 
 import msgspec
 
+from queues.apimachinery.quantities import Amount
 from queues.namespace_selectors import NamespaceSelector
 from queues.states import Desired, ParkedPods, StopPolicy
 
@@ -15,6 +17,17 @@ DEFAULT = "default"
 BUILT_IN = frozenset({ROOT, DEFAULT})
 
 
+#: Amounts by resource, sorted.
+Amounts = tuple[tuple[str, Amount], ...]
+
+
+class DequeueStrategy(StrEnum):
+    """What becomes of the pods behind one that has no room."""
+
+    FIFO = "fifo"
+    TRAVERSE = "traverse"
+
+
 class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one queue's spec asks for.
 
@@ -22,6 +35,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `namespace_selector`: the namespaces that may use this queue and those below it; None: all.
     `scheduler_policy`: the scheduling policy that it names.
     `parked`: what becomes of pods that wait without a gate; None: as the nearest queue above says, else Keep.
+    `capability`: what it and those below it may use at most; None: no limit of its own. `deserved`: what it
+    may count on. `priority`, `weight`, `dequeue`: who of its siblings, and of its pods, goes next.
     `placed`: the generation since which it is known to have had this parent (`with_placement`); None: the
     present one.
     """
@@ -37,6 +52,11 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     namespace_selector: NamespaceSelector | None = None
     scheduler_policy: str = ""
     parked: ParkedPods | None = None
+    capability: Amounts | None = None
+    deserved: Amounts | None = None
+    priority: int = 0
+    weight: int = 1
+    dequeue: DequeueStrategy = DequeueStrategy.TRAVERSE
     placed: int | None = None
 
     def desired_at(self, now: datetime) -> Desired:

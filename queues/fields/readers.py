@@ -5,7 +5,7 @@ A reader takes any value, since a stored object can hold anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from queues.apimachinery.conversion import Converter
+from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
 from queues.namespace_selectors import NamespaceSelector, compile_selector
-from queues.queue import ROOT
+from queues.queue import ROOT, Amounts
 
 _Word = TypeVar("_Word", bound=StrEnum)
 
@@ -52,3 +53,27 @@ def parent(value: Any) -> str:
 def selector(value: Any) -> NamespaceSelector | None:
     """What cannot be read selects no namespace."""
     return None if value is None else compile_selector(value)
+
+
+def amounts(value: Any) -> Amounts | None:
+    """Amounts by resource; None where there are none. What is no amount is zero: it was to be a limit."""
+    if not isinstance(value, Mapping) or not value:
+        return None
+    return tuple(sorted((name, _amount(each)) for name, each in value.items() if isinstance(name, str)))
+
+
+def _amount(value: Any) -> Amount:
+    try:
+        return max(0, parse_quantity(value))
+    except BadQuantity:
+        return 0
+
+
+def whole(least: int, most: int, *, absent: int) -> Callable[[Any], int]:
+    """A whole number; what is none, or out of bounds, is `absent`."""
+
+    def read(value: Any) -> int:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        return value if is_whole and least <= value <= most else absent
+
+    return read

@@ -26,8 +26,6 @@ class Effect(StrEnum):
     ALWAYS = "always"
     #: Says which pods of the queue may be evicted, where a scheduling policy has action `reclaim`.
     RECLAIM = "with `reclaim`"
-    #: Checked against other fields and other queues at admission; nothing else follows from it.
-    CHECKED = "checked only"
     NONE = "none yet"
 
 

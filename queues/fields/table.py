@@ -9,6 +9,7 @@ from queues.apimachinery.timestamps import rfc3339
 from queues.fields import checks, readers
 from queues.fields.drain import DRAIN_FIELDS, drain
 from queues.fields.row import Effect, Origin, QueueField, Reading
+from queues.queue import DequeueStrategy
 from queues.states import Desired, ParkedPods, StopPolicy
 
 #: Characters of a reason, and of other texts.
@@ -146,8 +147,9 @@ FIELDS = (
         origin=Origin.VOLCANO,
         effect=Effect.RECLAIM,
         help=f"Pods of queues with a lower one may not evict its pods, {_RECLAIM}.",
-        details="Absent means 0. It does not order queues yet.",
+        details="Pods of the queue with the higher one go first where several wait for room. Absent means 0.",
         check=checks.whole(0, checks.INT32),
+        reading=Reading("priority", readers.whole(0, checks.INT32, absent=0)),
     ),
     QueueField(
         name="reclaimable",
@@ -167,6 +169,7 @@ FIELDS = (
             "Checked against capability, guarantee and the parent. It limits nothing yet."
         ),
         check=checks.amounts,
+        reading=Reading("deserved", readers.amounts),
     ),
     QueueField(
         name="guarantee",
@@ -179,26 +182,37 @@ FIELDS = (
     QueueField(
         name="capability",
         origin=Origin.VOLCANO,
-        effect=Effect.CHECKED,
-        help="Upper bound on what the queue and those below it use. It limits nothing yet.",
-        details="Checked against deserved, guarantee and the parent.",
+        effect=Effect.ALWAYS,
+        help="Upper bound on what the queue and those below it use.",
+        details=(
+            "Pods without room wait, with a gate, until others end. What runs already counts, and is never "
+            "evicted for it. Zero is zero; a resource that is not named has no bound. pods counts pods. "
+            "Checked against deserved, guarantee and the parent."
+        ),
         check=checks.amounts,
+        reading=Reading("capability", readers.amounts),
     ),
     # Kept for Volcano's clients.
     QueueField(
         name="weight",
         origin=Origin.VOLCANO,
-        effect=Effect.NONE,
-        help=f"Share of the cluster beside the queue's siblings. {_IDLE}",
+        effect=Effect.ALWAYS,
+        help="Of queues that use more than they deserve, how much one uses beside another before that goes.",
+        details="It orders pods that wait for room in a capability. Absent means 1.",
         check=checks.whole(1, 65535),
+        reading=Reading("weight", readers.whole(1, 65535, absent=1)),
     ),
     QueueField(
         name="dequeueStrategy",
         origin=Origin.VOLCANO,
-        effect=Effect.NONE,
-        help=f"What is to happen behind a job that does not fit. {_IDLE}",
-        details="With traverse the next one is to be looked at, with fifo it is to be waited for.",
-        check=checks.one_of("fifo", "traverse"),
+        effect=Effect.ALWAYS,
+        help="What happens behind a pod that has no room in a capability.",
+        details="With traverse, the default, those behind it may go; with fifo they wait for it.",
+        check=checks.one_of(*DequeueStrategy),
+        reading=Reading(
+            "dequeue",
+            readers.word(DequeueStrategy, absent=DequeueStrategy.TRAVERSE, unknown=DequeueStrategy.TRAVERSE),
+        ),
     ),
     QueueField(
         name="type",

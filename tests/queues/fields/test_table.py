@@ -33,6 +33,8 @@ EXAMPLES: dict[str, Any] = {
     "deserved": {"cpu": "1"},
     "guarantee": {"resource": {"cpu": "1"}},
     "capability": {"cpu": "1"},
+    "weight": 2,
+    "dequeueStrategy": "fifo",
 }
 #: Admission copies it to the other spelling, which is read.
 COPIED = "SchedulerPolicy"

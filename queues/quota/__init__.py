@@ -1,0 +1,22 @@
+"""What queues may use, and who goes next: functions of values, no clock, no I/O.
+
+A queue with a `capability`, or below one with a capability, has a quota. Its pods are created with the gate
+`sluice.dev/quota`, and wait until the leader releases them (`controller.quota`). kube-scheduler places what
+was released, as ever.
+
+Invariants
+- No release takes a queue, or an ancestor of it, over its capability, in any resource.
+- What a queue uses counts for each of its ancestors, too.
+- Amounts are exact (`queues.apimachinery.quantities`): no floats are compared with a capability.
+
+| what is counted of a pod                          | as                                                    |
+|---------------------------------------------------|-------------------------------------------------------|
+| has one of our gates, and is not in the book      | nothing                                               |
+| is in the book, whatever the watch shows          | what it requests, and one of the resource `pods`      |
+| has none of our gates, and is not finished        | the same; also while it is being deleted on a node    |
+| is being deleted and never had a node             | nothing: the API server refuses its bind              |
+| is finished, or gone                              | nothing                                               |
+
+Read in this order: `usage` (what is used, and what lacks room), `release_order` (who goes next), `book` (what
+was promised, as text).
+"""

@@ -1,0 +1,93 @@
+"""The book: the pods whose release has begun, as one text that only the leader writes.
+
+A release is written into the book first, at the version of the book that was read. Then the pod's gates are
+taken off, at the version of the pod that the book names. So whoever reads the book knows every pod that a
+former leader may still let go, and counts it.
+
+Invariants
+- `parse(encode(book)) == book`.
+- At most `MAX_INTENTS` are in it: 32 bytes each, beside names that are no UUIDs.
+- What is not as this version writes it is a `BadBook`, and the book counts as lost (`controller.quota`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from uuid import UUID
+
+import msgspec
+
+FORMAT = "1"
+#: Pods of which the release has begun, at most.
+MAX_INTENTS = 512
+#: Characters of a book that is read: as many intents with names of the longest kind.
+MAX_LENGTH = 300_000
+
+_VERSION = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
+#: Of a UID that is no UUID, as it is.
+_PLAIN = re.compile(r"=[0-9A-Za-z._-]{1,253}", re.ASCII)
+
+
+class BadBook(ValueError):
+    """The text is not one that this version writes."""
+
+
+class Book(msgspec.Struct, frozen=True, kw_only=True):
+    """`term`: which leader wrote it; each has a greater one. `intents`: resource versions by pod UID."""
+
+    term: int
+    intents: Mapping[str, int] = {}
+
+
+def encode(book: Book) -> str:
+    lines = (f"{_short(uid)} {version}" for uid, version in sorted(book.intents.items()))
+    return "\n".join((f"{FORMAT} {book.term}", *lines))
+
+
+def parse(text: str) -> Book:
+    """Raises `BadBook`."""
+    if len(text) > MAX_LENGTH:
+        raise BadBook(f"it has {len(text)} characters")
+    head, *lines = text.split("\n")
+    form, _, term = head.partition(" ")
+    if form != FORMAT:
+        raise BadBook("it is of another version")
+    if len(lines) > MAX_INTENTS:
+        raise BadBook(f"it has {len(lines)} entries")
+    intents: dict[str, int] = {}
+    for line in lines:
+        short, _, version = line.partition(" ")
+        intents[_uid(short)] = _number(version)
+    if len(intents) < len(lines):
+        raise BadBook("it has a pod twice")
+    return Book(term=_number(term), intents=intents)
+
+
+def _number(text: str) -> int:
+    if not _VERSION.fullmatch(text):
+        raise BadBook("it has a number that is none")
+    return int(text)
+
+
+def _short(uid: str) -> str:
+    """A UUID in 22 characters."""
+    try:
+        value = UUID(uid)
+    except ValueError:
+        return f"={uid}"
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=") if str(value) == uid else f"={uid}"
+
+
+def _uid(short: str) -> str:
+    if _PLAIN.fullmatch(short):
+        return short[1:]
+    try:
+        value = base64.b64decode(f"{short}==", altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise BadBook("it has a UID that is none") from None
+    if len(value) != 16:
+        raise BadBook("it has a UID that is none")
+    return str(UUID(bytes=value))

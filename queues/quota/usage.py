@@ -1,0 +1,115 @@
+"""What queues use, with all below them, and whether one more pod has room.
+
+Invariants
+- The use of a queue is that of its own pods and of all pods below it.
+- A queue without `capability` limits nothing, and a resource that a capability does not name has no bound.
+  Zero is zero.
+- A queue that does not exist, or whose chain is broken, has room for nothing: its limits are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from queues.apimachinery.quantities import Amount
+from queues.tree import Tree
+
+#: The resource that counts pods, as in a ResourceQuota.
+PODS = "pods"
+
+#: Amounts by resource, sorted: equal ones are one class (`release_order`).
+Requests = tuple[tuple[str, Amount], ...]
+
+
+def quota_requests(requests: Requests) -> Requests:
+    """What a pod takes of a quota: its requests, and one pod."""
+    return tuple(sorted((*((name, amount) for name, amount in requests if name != PODS), (PODS, 1))))
+
+
+class Lack(msgspec.Struct, frozen=True, gc=False):
+    """Why one more pod has no room: `missing` of `resource` in the capability of `queue`.
+
+    `never`: it would not fit into an empty queue either. `resource` is "" where the queue does not exist, or
+    its chain is broken.
+    """
+
+    queue: str
+    resource: str = ""
+    missing: Amount = 0
+    never: bool = False
+
+
+class _Limit(msgspec.Struct, frozen=True, gc=False):
+    queue: str
+    capability: Mapping[str, Amount]
+
+
+def _never(limits: Iterable[_Limit], requests: Requests) -> Lack | None:
+    """The limit that these requests would pass even in an empty queue, if there is one."""
+    for limit in limits:
+        for resource, amount in requests:
+            most = limit.capability.get(resource)
+            if most is not None and amount > most:
+                return Lack(limit.queue, resource, amount - most, never=True)
+    return None
+
+
+class Usage:
+    """The use of each queue at one moment, to which releases are added. For one thread."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        #: By queue: the amounts used by it and by all below it.
+        self._used: dict[str, dict[str, Amount]] = {}
+        #: By queue: its ancestors and itself, and those of them that have a capability.
+        self._chains: dict[str, tuple[str, ...]] = {}
+        self._limits: dict[str, tuple[_Limit, ...]] = {}
+
+    def add(self, queue: str, requests: Iterable[tuple[str, Amount]]) -> None:
+        """Count what pods of this queue take, for it and for its ancestors."""
+        taken = tuple(requests)
+        for name in self._chain(queue):
+            used = self._used.setdefault(name, {})
+            for resource, amount in taken:
+                used[resource] = used.get(resource, 0) + amount
+
+    def used(self, queue: str) -> Mapping[str, Amount]:
+        """What the queue and those below it use."""
+        return self._used.get(queue, {})
+
+    def lack(self, queue: str, requests: Requests) -> Lack | None:
+        """Why one more pod of the queue has no room; None where it has. The nearest queue is named first."""
+        if queue not in self._tree or self._tree.chain(queue).broken is not None:
+            return Lack(queue)
+        limits = self._limits_of(queue)
+        for limit in limits:
+            used = self._used.get(limit.queue, {})
+            for resource, amount in requests:
+                most = limit.capability.get(resource)
+                if most is not None and (missing := used.get(resource, 0) + amount - most) > 0:
+                    return _never(limits, requests) or Lack(limit.queue, resource, missing)
+        return None
+
+    def _chain(self, queue: str) -> tuple[str, ...]:
+        known = self._chains.get(queue)
+        if known is None:
+            names = [each.name for each in self._tree.chain(queue).queues] if queue in self._tree else [queue]
+            known = self._chains[queue] = tuple(names)
+        return known
+
+    def _limits_of(self, queue: str) -> tuple[_Limit, ...]:
+        known = self._limits.get(queue)
+        if known is None:
+            known = self._limits[queue] = tuple(
+                _Limit(each.name, dict(each.capability))
+                for each in self._tree.chain(queue).queues
+                if each.capability is not None
+            )
+        return known
+
+
+def has_quota(queue: str, tree: Tree) -> bool:
+    """Whether the queue, or one above it, has a capability."""
+    return queue in tree and any(each.capability is not None for each in tree.chain(queue).queues)

@@ -1,0 +1,86 @@
+"""What queues use, and what lacks room."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from queues.queue import Amounts, Queue
+from queues.quota.usage import Lack, Requests, Usage, has_quota, quota_requests
+from queues.tree import Tree
+
+
+def cpu(amount: int | Fraction) -> Requests:
+    return quota_requests((("cpu", amount),))
+
+
+def tree(*queues: Queue) -> Tree:
+    return Tree({queue.name: queue for queue in queues})
+
+
+def capped(name: str, parent: str = "root", **capability: int) -> Queue:
+    amounts: Amounts | None = tuple(sorted(capability.items())) or None
+    return Queue(name=name, parent=parent, capability=amounts)
+
+
+def test_what_a_queue_uses_counts_for_those_above_it() -> None:
+    usage = Usage(tree(capped("lab"), capped("team", "lab")))
+    usage.add("team", cpu(2))
+    usage.add("lab", cpu(1))
+    assert usage.used("team") == {"cpu": 2, "pods": 1}
+    assert usage.used("lab") == usage.used("root") == {"cpu": 3, "pods": 2}
+    assert usage.used("other") == {}
+
+
+@pytest.mark.parametrize(("used", "asked", "missing"), [(1, 1, 0), (2, 1, 1), (0, 3, 1), (2, 0, 0)])
+def test_a_capability_is_a_bound_for_all_below_it(used: int, asked: int, missing: int) -> None:
+    usage = Usage(tree(capped("lab", cpu=2), capped("team", "lab"), capped("other", "lab")))
+    usage.add("other", cpu(used))
+    never = asked > 2
+    expected = Lack("lab", "cpu", missing, never=never) if missing else None
+    assert usage.lack("team", cpu(asked)) == expected
+
+
+def test_parts_of_a_resource_are_exact() -> None:
+    usage = Usage(tree(capped("lab", cpu=1)))
+    for _ in range(10):
+        assert usage.lack("lab", cpu(Fraction(1, 10))) is None
+        usage.add("lab", cpu(Fraction(1, 10)))
+    assert usage.lack("lab", cpu(Fraction(1, 10**9))) == Lack("lab", "cpu", Fraction(1, 10**9))
+
+
+def test_zero_is_zero_and_what_is_not_named_has_no_bound() -> None:
+    usage = Usage(tree(capped("lab", gpu=0)))
+    assert usage.lack("lab", cpu(10**6)) is None
+    assert usage.lack("lab", quota_requests((("gpu", 1),))) == Lack("lab", "gpu", 1, never=True)
+
+
+def test_pods_are_counted() -> None:
+    usage = Usage(tree(capped("lab", pods=1)))
+    assert usage.lack("lab", quota_requests(())) is None
+    usage.add("lab", quota_requests(()))
+    assert usage.lack("lab", quota_requests(())) == Lack("lab", "pods", 1)
+    assert quota_requests((("pods", 7),)) == (("pods", 1),), "a pod is one, whatever it requests"
+
+
+def test_the_nearest_queue_is_named_unless_another_could_never_hold_the_pod() -> None:
+    queues = tree(capped("lab", cpu=2), capped("team", "lab", cpu=3))
+    usage = Usage(queues)
+    usage.add("team", cpu(2))
+    assert usage.lack("team", cpu(2)) == Lack("team", "cpu", 1)
+    assert usage.lack("team", cpu(3)) == Lack("lab", "cpu", 1, never=True)
+
+
+@pytest.mark.parametrize("name", ["missing", "orphan", "loop"])
+def test_a_queue_whose_limits_are_not_known_has_no_room(name: str) -> None:
+    queues = tree(capped("orphan", "gone"), capped("loop", "pool"), capped("pool", "loop"))
+    usage = Usage(queues)
+    usage.add(name, cpu(1))
+    assert usage.lack(name, cpu(1)) == Lack(name)
+
+
+def test_a_queue_has_a_quota_by_any_capability_on_its_chain() -> None:
+    queues = tree(capped("lab", cpu=1), capped("team", "lab"), capped("free"))
+    names = ("lab", "team", "free", "root", "missing")
+    assert [name for name in names if has_quota(name, queues)] == ["lab", "team"]
