@@ -61,6 +61,7 @@ from controller.pods.recreation import ParkedPodRecreation
 from controller.pods.retry import BindPassRetry, PreemptionRetry
 from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import Ungating
+from controller.quota.releases import QuotaReleases
 from controller.status.podgroup_status import PodGroupStatuses
 from controller.status.policy_changes import PolicyChanges
 from controller.status.queue_reconciler import ACKNOWLEDGE_SECONDS, QueueReconciler
@@ -126,6 +127,7 @@ class QueueController:
         self._ungating = Ungating(context, events=self._retry_events)
         self._pod_conditions = PodConditions(context)
         self._podgroup_statuses = PodGroupStatuses(context)
+        self._releases = QuotaReleases(context, blocked=self._pod_conditions.write_lack)
         self._parent_cycles = ParentCycleEvents(context)
         self._nominations = Nominations(context)
         self._unreadable = UnreadableEvents(context)
@@ -171,6 +173,7 @@ class QueueController:
             times.append(self._not_before("podgroups", self._podgroup_statuses.due))
             times.append(self._not_before("member_labels", self._member_labels.due))
             times.append(self._not_before("policies", self._policy_changes.due))
+            times.append(self._not_before("quota", self._releases.due))
         valid_until = self._store.snapshot.valid_until
         if valid_until is not None:
             left = (valid_until - self._store.clock.now()).total_seconds()
@@ -199,6 +202,7 @@ class QueueController:
         self._forget_deleted_queues(changes)
         self._step("guard", lambda: self._guards.reconcile(self._store.snapshot))
         ungated = self._ungate_resumed_queues(changes)
+        self._step("quota", lambda: self._step_releases(changes))
         # Status comes before members: a user who stopped a queue waits for it, and it may have many members.
         # The status of a queue that drains comes after the step of its drain.
         queues = self._to_reconcile({*changes, *self._queue_records.outdated_stops(self._store.snapshot)})
@@ -235,6 +239,7 @@ class QueueController:
             self._recreation.forget()
             self._guards.forget()
             self._member_labels.forget()
+            self._releases.forget()
             if self._led:
                 self._add_everything(changes)
         if not self._led:
@@ -393,6 +398,10 @@ class QueueController:
             members_in = self._store.members.waiting_in if is_written else self._store.members.in_queue
             members = members_in(queue)
         return [member for member in members if not self._member_labels.is_restoring(member.uid)]
+
+    def _step_releases(self, changes: Changes) -> None:
+        self._releases.queues_changed(changes)
+        self._releases.step()
 
     def _step_drains(self) -> set[str]:
         """Take the next step of each drain; returns the queues whose drain status has changed."""

@@ -62,6 +62,17 @@ class StartReason(StrEnum):
     NOT_SELECTED = "NamespaceNotSelected"
     QUEUE = "QueueStopped"
     NO_ACTION = "ActionMissing"
+    NO_ROOM = "InsufficientQuota"
+
+
+class NoRoom(msgspec.Struct, frozen=True, kw_only=True):
+    """The quota of a pod's queue has no room for it. `by`: the queue of the chain whose capability is full,
+    or never has room for the pod (`never`).
+    """
+
+    queue: str
+    by: str
+    never: bool = False
 
 
 class MissingAction(msgspec.Struct, frozen=True, kw_only=True):

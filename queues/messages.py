@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, timedelta
 
-from queues.causes import TRY_AGAIN, Cause, CauseKind, MissingAction, StartReason
+from queues.causes import TRY_AGAIN, Cause, CauseKind, MissingAction, NoRoom, StartReason
 from queues.membership import valid_name
 from queues.states import State, StopPolicy
 from queues.text import NAME_LIMIT, printable, quoted
@@ -29,6 +29,8 @@ _VERBS = {StopPolicy.HOLD: "hold", StopPolicy.HOLD_AND_DRAIN: "drain"}
 _RETRY_MARK = " (asked again)"
 #: What follows the queue's name in the texts of two reasons, and in no other text.
 _NOT_FOR_NAMESPACE, _NO_PODS = "is not for namespace ", "schedules no pods "
+_REQUEST_LESS = "request less, or have an admin of queues raise it"
+_WAIT_FOR_ROOM = "it goes when others end, or an admin of queues raises it"
 _CHANGE_POLICY = "add the action to the policy, or name another policy"
 _MINUTE = timedelta(minutes=1)
 #: Clients cut longer warnings.
@@ -142,6 +144,16 @@ def missing_action_text(missing: MissingAction) -> str:
         f"{_queue(missing.queue)}{_NO_PODS}{pods} resource requests: "
         f"{whose} has no action {missing.action}; {_CHANGE_POLICY}"
     )
+
+
+def no_room_text(lack: NoRoom) -> str:
+    """Why a pod waits for room, and what would let it go."""
+    whose = "its capability" if lack.by == lack.queue else f"the capability of its ancestor {quoted(lack.by)}"
+    if lack.never:
+        return (
+            f"{_queue(lack.queue)}never has room for this pod: it requests more than {whose}; {_REQUEST_LESS}"
+        )
+    return f"{_queue(lack.queue)}has no room for this pod now: {whose} is used; {_WAIT_FOR_ROOM}"
 
 
 def quoted_reason(condition: str, *, queue: str, podgroup: str) -> StartReason | None:
@@ -266,8 +278,10 @@ def remedy_command(cause: Cause) -> str:
     return f"{_COMMANDS[cause.kind]} {name}" if valid_name(name) else ""
 
 
-def way_out(cause: Cause | MissingAction) -> str:
+def way_out(cause: Cause | MissingAction | NoRoom) -> str:
     """What ends the cause: a command, or in words."""
+    if isinstance(cause, NoRoom):
+        return _REQUEST_LESS if cause.never else _WAIT_FOR_ROOM
     if isinstance(cause, MissingAction):
         return _CHANGE_POLICY
     return remedy_command(cause) or NAME_RULE

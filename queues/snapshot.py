@@ -36,6 +36,7 @@ class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
 
     `restricted`: the selectors of its chain. `selected`: False in the decision for a namespace that one of
     them does not select. `undecided`: that is not known, since the namespace's labels are not.
+    `has_quota`: a queue of its chain has a capability.
     `recreates_parked`: pods of it that are parked by filter are to be created again (`spec.parked`).
     """
 
@@ -53,6 +54,7 @@ class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
     selected: bool = True
     undecided: bool = False
     recreates_parked: bool = False
+    has_quota: bool = False
 
 
 class QueueSnapshot:
@@ -206,6 +208,7 @@ def decision_of(result: Verdict, *, chain: Chain | None) -> QueueDecision:
         revision=_revision(chain) if chain is not None else "",
         restricted=chain_restrictions(chain) if chain is not None else (),
         recreates_parked=chain is not None and chain.parked is ParkedPods.RECREATE,
+        has_quota=chain is not None and any(queue.capability is not None for queue in chain.queues),
     )
 
 

@@ -25,7 +25,12 @@ reason            holds while                          who stops it (`cause`)   
                   does not exist                       that `Verdict.stop` has
 `NO_ACTION`       its scheduling policy has no action  the queue that names the  refuses        goes
                   for it                               policy, or the job
+`NO_ROOM`         the quota of its queue has no room   the queue of the chain    lets it pass   that of
+                  for it, as the leader knows          whose capability is full                 quotas stays
 ================  ===================================  ========================  =============  ============
+
+`NO_ROOM` is the leader's to give (`controller.quota`): who asks about a pod without the gate of quotas is not
+told of room. `keeps_gate` is about the gate of stops.
 
 "The gate stays": a new pod gets our gate, the gate is not taken off, and the guard denies a bind where it is
 on. A policy alone does neither: it says who is scheduled next, and stops nobody.
@@ -41,8 +46,8 @@ from __future__ import annotations
 
 import msgspec
 
-from queues.causes import Cause, MissingAction, StartReason, no_podgroup
-from queues.messages import missing_action_text, pod_text
+from queues.causes import Cause, MissingAction, NoRoom, StartReason, no_podgroup
+from queues.messages import missing_action_text, no_room_text, pod_text
 from queues.messages import way_out as way_out_of
 from queues.snapshot import QueueDecision
 
@@ -51,7 +56,7 @@ class StartDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The answer. Without a `reason` the pod may start. `text`: the whole sentence, with the way out."""
 
     reason: StartReason | None = None
-    cause: Cause | MissingAction | None = None
+    cause: Cause | MissingAction | NoRoom | None = None
     text: str = ""
 
     @property
@@ -61,7 +66,7 @@ class StartDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def keeps_gate(self) -> bool:
         """Whether the last column says that the gate stays."""
-        return self.reason is not None and self.reason is not StartReason.NO_ACTION
+        return self.reason not in {None, StartReason.NO_ACTION, StartReason.NO_ROOM}
 
     @property
     def way_out(self) -> str:
@@ -77,13 +82,14 @@ def start_decision(
     *,
     podgroup: str = "",
     missing: MissingAction | None = None,
+    lack: NoRoom | None = None,
     text: str = "",
 ) -> StartDecision:
     """Whether a member may start.
 
     `queue`: what its queue decides for its namespace; None while its PodGroup, `podgroup`, does not exist.
-    `missing`: what its scheduling policy lacks. `text`: the queue's own text, where its status has one that
-    other replicas give too.
+    `missing`: what its scheduling policy lacks. `lack`: why its quota has no room for it. `text`: the queue's
+    own text, where its status has one that other replicas give too.
     """
     if queue is None:
         cause = no_podgroup(podgroup)
@@ -93,4 +99,6 @@ def start_decision(
         return StartDecision(reason=reason, cause=queue.stop, text=text or queue.text)
     if missing is not None:
         return StartDecision(reason=StartReason.NO_ACTION, cause=missing, text=missing_action_text(missing))
+    if lack is not None:
+        return StartDecision(reason=StartReason.NO_ROOM, cause=lack, text=no_room_text(lack))
     return MAY_START

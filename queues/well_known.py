@@ -11,6 +11,8 @@ in their spec, and get the label alone). Templates are those workloads' pod temp
 | `sluice.dev/queue-from`     | templates  | webhook    | annotation: what named it, if the template did not |
 | `sluice.dev/admission`      | members    | webhook    | annotation: the UID of the request that brought it |
 | `sluice.dev/queue`          | pods       | webhook    | scheduling gate: its queue does not schedule   |
+| `sluice.dev/quota`          | pods       | webhook    | scheduling gate: it waits for room in a quota  |
+| `sluice.dev/quota-term`     | pods       | controller | annotation: written when the book was lost     |
 | `sluice.dev/member`         | pods       | webhook    | requested resource: kube-scheduler calls us    |
 | `sluice.dev/woken`          | pods       | controller | annotation: retried since this revision        |
 | `sluice.dev/suspended`      | workloads  | controller | annotation: we suspended it, or scaled it to 0 |
@@ -30,6 +32,10 @@ QUEUE = "sluice.dev/queue"
 QUEUE_FROM = "sluice.dev/queue-from"
 ADMISSION = "sluice.dev/admission"
 GATE = "sluice.dev/queue"
+#: Versions that know no quotas leave this gate alone, so that they release nothing.
+QUOTA_GATE = "sluice.dev/quota"
+OWN_GATES = frozenset({GATE, QUOTA_GATE})
+QUOTA_TERM = "sluice.dev/quota-term"
 MARKER = "sluice.dev/member"
 #: The resource that pods of a scoring policy request, so that kube-scheduler calls prioritize for them.
 SCORED = "sluice.dev/scored"

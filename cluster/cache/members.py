@@ -27,6 +27,7 @@ from queues.apimachinery.quantities import Amount
 from queues.causes import StartReason
 from queues.membership import GROUP_ANNOTATION, Membership, fits_label
 from queues.messages import quoted_reason
+from queues.quota.usage import quota_requests
 from queues.status.podgroup_phases import PodTally
 
 #: The number of groups without members that are remembered before those whose PodGroup is gone are dropped.
@@ -39,7 +40,8 @@ FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A member pod. `gated`: it has our scheduling gate; `others_gated`: it has another gate.
+    """A member pod. `gated`: it has our scheduling gate of stops; `quota_gated`: that of quotas;
+    `others_gated`: it has a gate that is not ours.
 
     `podgroup`: the PodGroup that it names, which may not exist. `written`: its label and its annotation name
     its queue; or its label is empty, and it waits for its PodGroup.
@@ -81,6 +83,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     scheduler_policy: str = ""
     priority_class: str = ""
     says_gated: bool = False
+    quota_gated: bool = False
 
     @property
     def live(self) -> bool:
@@ -92,9 +95,22 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return not self.node and self.live
 
     @property
+    def uses_quota(self) -> bool:
+        """Whether what it requests counts (`queues.quota`): it has none of our gates, and may run or runs.
+
+        One that is being deleted and never had a node is bound no more.
+        """
+        return self.live and not (self.gated or self.quota_gated) and not (self.leaving and not self.node)
+
+    @property
     def bindable(self) -> bool:
         """Whether it could be bound now: it waits, has no gate, and is not being deleted."""
-        return self.waiting and not self.leaving and not self.gated and not self.others_gated
+        return self.waiting and not self.leaving and not self.is_gated
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether it has any gate."""
+        return self.gated or self.quota_gated or self.others_gated
 
     @property
     def may_be_bound(self) -> bool:
@@ -116,22 +132,27 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class MemberCounts(msgspec.Struct, gc=False):
     """The members of a queue by state; written by the pod reflector's thread only.
 
-    `pending`: on no node yet; `gated` counts part of them. `allocated`: the requests of the running members.
-    `releasing`: the part of these whose pods are being deleted.
+    `pending`: on no node yet; `gated` and `quota_gated` count parts of them. `allocated`: the requests of the
+    running members. `releasing`: the part of these whose pods are being deleted. `used`: what counts for a
+    quota (`Member.uses_quota`), and how many pods.
     """
 
     pending: int = 0
     gated: int = 0
+    quota_gated: int = 0
     running: int = 0
     succeeded: int = 0
     failed: int = 0
     live: int = 0
     allocated: dict[str, Amount] = {}
     releasing: dict[str, Amount] = {}
+    used: dict[str, Amount] = {}
     #: The number of live members by namespace.
     live_by_namespace: dict[str, int] = {}
 
     def add(self, member: Member, by: int) -> None:
+        if member.uses_quota:
+            _add_requests(self.used, quota_requests(member.requests), by)
         if member.live:
             self.live += by
             number = self.live_by_namespace.get(member.namespace, 0) + by
@@ -151,6 +172,7 @@ class MemberCounts(msgspec.Struct, gc=False):
         else:
             self.pending += by
             self.gated += by if member.gated else 0
+            self.quota_gated += by if member.quota_gated else 0
 
 
 def _add_requests(amounts: dict[str, Amount], requests: Requests, by: int) -> None:
@@ -392,7 +414,8 @@ def _member(pod: Pod, membership: Membership, *, filtered: bool) -> Member:
         node=spec.node_name,
         nominated=status.nominated_node_name,
         gated=well_known.GATE in gates,
-        others_gated=any(gate != well_known.GATE for gate in gates),
+        quota_gated=well_known.QUOTA_GATE in gates,
+        others_gated=any(gate not in well_known.OWN_GATES for gate in gates),
         filtered=filtered,
         priority=spec.priority or 0,
         created=meta.created,
@@ -427,7 +450,7 @@ def _counted(member: Member) -> tuple[object, ...]:
     """Return all fields that the counts depend on: most events change none of them."""
     return (
         *(member.queue, member.phase, not member.node, member.gated, member.others_gated, member.filtered),
-        *(member.namespace, member.requests, member.leaving),
+        *(member.namespace, member.requests, member.leaving, member.quota_gated),
     )
 
 

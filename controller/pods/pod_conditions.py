@@ -32,9 +32,10 @@ from controller.context import (
     pod_subject,
     workload_subject,
 )
-from queues.causes import Cause, CauseKind
+from queues.causes import Cause, CauseKind, NoRoom
+from queues.quota.usage import Lack
 from queues.snapshot import QueueDecision
-from queues.start_decision import StartDecision
+from queues.start_decision import StartDecision, start_decision
 
 EVENT_REASONS = {
     CauseKind.SUSPENDED: "QueueSuspended",
@@ -130,6 +131,13 @@ class PodConditions:
         )
         return True
 
+    def write_lack(self, member: Member, lack: Lack) -> None:
+        """Write that the pod waits for room."""
+        decision = self._context.store.snapshot.decision(member.queue)
+        cause = NoRoom(queue=member.queue, by=lack.queue, never=lack.never)
+        start = start_decision(decision, lack=cause)
+        self._write(member, start, with_event=True, still=lambda now: now.gated or now.quota_gated)
+
     def forget(self, uid: str) -> None:
         self._texts.pop(uid, None)
 
@@ -163,7 +171,20 @@ class PodConditions:
             self.forget(member.uid)
         return submitted
 
-    def _write(self, member: Member, start: StartDecision, *, with_event: bool) -> None:
+    def _is_parked(self, member: Member) -> bool:
+        """Whether its queue's stop keeps it waiting."""
+        return member.gated and self._context.store.decisions.of_member(member).keeps_gate
+
+    def _write(
+        self,
+        member: Member,
+        start: StartDecision,
+        *,
+        with_event: bool,
+        still: Callable[[Member], bool] | None = None,
+    ) -> None:
+        """`still`: whether it still waits for that reason."""
+        still = still or self._is_parked
         store, text = self._context.store, start.text
         if member.condition == text or self._texts.get(member.uid) == (member.version, text):
             return
@@ -177,7 +198,7 @@ class PodConditions:
         def write() -> bool:
             """Unless its gate is gone, or is about to go: then kube-scheduler writes the condition."""
             now = store.members.by_uid(member.uid)
-            if now is None or not now.gated or not store.decisions.of_member(now).keeps_gate:
+            if now is None or not still(now):
                 return False
             self._context.client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
             return True

@@ -9,6 +9,7 @@ queue schedules.
 | may not start (`queues.start_decision`)          | nothing: it waits; the gate goes where that says  |
 |                                                  | that it does not stay                             |
 | waited for its PodGroup, which exists now        | its queue; the gate is removed if that schedules  |
+| is of a queue with a quota                       | no gate is removed here (`controller.quota`)      |
 
 The order is by priority, then age, among all queues that one edit resumes (`resume_together`). Each write
 reads the queue's decision again just before it is sent, so a stop in the middle of a resume takes effect at
@@ -99,7 +100,7 @@ def pod_action(member: Member, start: StartDecision, decision: QueueDecision) ->
     if start.keeps_gate or not member.waiting or member.leaving:
         return PodAction.NOTHING
     if member.gated:
-        return PodAction.UNGATE
+        return PodAction.NOTHING if decision.has_quota else PodAction.UNGATE
     if not start.may_start or member.refusal is None:
         return PodAction.NOTHING
     is_retried = member.retried_for == decision.revision and not _retried_repeatedly(member, decision)
@@ -140,15 +141,16 @@ def assignment(member: Member, queue: str, *, keeps_gate: bool) -> dict[str, Any
     return body
 
 
-def gate_removal(member: Member) -> tuple[dict[str, Any], str]:
-    """What is patched in the spec to remove our gate, and the type of the patch.
+def gate_removal(member: Member, *, of_quota: bool = False) -> tuple[dict[str, Any], str]:
+    """What is patched in the spec to remove our gate, and the type of the patch. `of_quota`: both of ours.
 
-    Gates are never added to a pod that exists. So where ours is the only one known, there is no other, and a
+    Gates are never added to a pod that exists. So where none is known but what goes, there is no other, and a
     merge patch removes it. The API server allocates 255 KiB for it, and 318 for a strategic merge patch.
     """
-    if member.others_gated:
-        return {"schedulingGates": [_DELETE_GATE]}, STRATEGIC_MERGE_PATCH
-    return {"schedulingGates": None}, MERGE_PATCH
+    if not (member.others_gated or (member.quota_gated and not of_quota)):
+        return {"schedulingGates": None}, MERGE_PATCH
+    gates = [well_known.GATE, well_known.QUOTA_GATE] if of_quota else [well_known.GATE]
+    return {"schedulingGates": [{"name": gate, "$patch": "delete"} for gate in gates]}, STRATEGIC_MERGE_PATCH
 
 
 class _Backlog:
@@ -371,7 +373,7 @@ class Ungating:
             self._requeue(member.queue)
 
     def _remove_gate(self, member: Member) -> bool:
-        if self._start(member).keeps_gate:
+        if self._start(member).keeps_gate or self._has_quota(member.queue):
             return False
         spec, content_type = gate_removal(member)
         body = {"metadata": {"uid": member.uid}, "spec": spec}
@@ -387,10 +389,13 @@ class Ungating:
         return True
 
     def _write_assignment(self, member: Member, queue: str) -> bool:
-        keeps_gate = self._start(member, queue).keeps_gate
+        keeps_gate = self._start(member, queue).keeps_gate or self._has_quota(queue)
         body = assignment(member, queue, keeps_gate=keeps_gate)
         self._context.client.patch(pod_path(member), body, content_type=STRATEGIC_MERGE_PATCH)
         return True
+
+    def _has_quota(self, queue: str) -> bool:
+        return self._context.store.snapshot.decision(queue).has_quota
 
     def _start(self, member: Member, queue: str = "") -> StartDecision:
         return self._context.store.decisions.of_member(member, queue)

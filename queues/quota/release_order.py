@@ -18,11 +18,11 @@ behind it need as much. With `dequeueStrategy: fifo` it blocks its queue.
 
 Invariants
 - A release counts at once: what is released next has room beside it.
-- A release re-keys the queues of its own chain alone: `O((pods + releases * depth) * log)`.
+- A release re-keys the queues of its own chain alone. So a pass takes as many steps as there are pods, and
+  for each release as many as its queue is deep, each with the logarithm of a heap.
 - The order does not depend on the order in which pods are given.
 
-Source of 2 and 3: Volcano's plugin `capacity`, `QueueOrderFn`; of `fifo`: its `dequeueStrategy`, which its
-scheduler does not read.
+Source of 2 and 3: the order of queues in Volcano's plugin `capacity`.
 """
 
 from __future__ import annotations

@@ -108,8 +108,3 @@ class Usage:
                 if each.capability is not None
             )
         return known
-
-
-def has_quota(queue: str, tree: Tree) -> bool:
-    """Whether the queue, or one above it, has a capability."""
-    return queue in tree and any(each.capability is not None for each in tree.chain(queue).queues)

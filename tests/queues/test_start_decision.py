@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from queues.causes import Cause, CauseKind, MissingAction, StartReason
+from queues.causes import Cause, CauseKind, MissingAction, NoRoom, StartReason
 from queues.messages import quoted_reason
 from queues.namespace_selectors import compile_selector
 from queues.queue import Queue
@@ -18,7 +18,7 @@ from tests.support.rules.cases import DRAIN, HOLD, NOW, SUSPENDED, queue, tree
 TEAM_A = compile_selector({"matchLabels": {"team": "a"}})
 NO_ALLOCATE = MissingAction(action="allocate", has_requests=True, queue="q", policy="small", by="q")
 NO_PODGROUP, NOT_SELECTED = StartReason.NO_PODGROUP, StartReason.NOT_SELECTED
-QUEUE, NO_ACTION = StartReason.QUEUE, StartReason.NO_ACTION
+QUEUE, NO_ACTION, NO_ROOM = StartReason.QUEUE, StartReason.NO_ACTION, StartReason.NO_ROOM
 
 
 def decided(*queues: Queue, labels: Mapping[str, str] | None = None) -> QueueDecision:
@@ -70,6 +70,14 @@ CASES: dict[str, tuple[StartDecision, StartReason, str, str, bool]] = {
     "no action": (
         start_decision(OPEN_QUEUE, missing=NO_ALLOCATE),
         *(NO_ACTION, "q", "add the action to the policy, or name another policy", False),
+    ),
+    "no room": (
+        start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="lab")),
+        *(NO_ROOM, "lab", "it goes when others end, or an admin of queues raises it", False),
+    ),
+    "never room": (
+        start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="q", never=True)),
+        *(NO_ROOM, "q", "request less, or have an admin of queues raise it", False),
     ),
 }
 #: What the text says in place of a command that those whose pods wait may not run.

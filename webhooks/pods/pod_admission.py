@@ -10,6 +10,7 @@ none                                        our own keys removed
 schedules and accepts                       annotation, label, marker
 does not schedule                           annotation, label, marker, a gate; a warning
 schedules; the pod has nodeName             annotation, label, marker; affinity to the node, not its name
+has a quota                                 the gate of quotas, beside the rest
 does not schedule; the pod has nodeName     a denial: the API forbids a gate beside nodeName
 does not exist                              annotation, label, marker, a gate; a warning
 does not accept                             a denial, unless the pod is part of work that it had accepted
@@ -36,7 +37,7 @@ from queues.messages import truncate_warning, waiting_warning
 from webhooks.acceptance import Submission, accept, deny_bad_name, deny_unknown_namespace
 from webhooks.json_patch import PatchStep, join_patches
 from webhooks.pods.pod_patch import (
-    add_gate,
+    add_gates,
     has_gate,
     remove_marker,
     remove_queue,
@@ -60,7 +61,7 @@ class _Admission(msgspec.Struct, frozen=True, kw_only=True):
     member: bool
     queue: str = ""
     admission: str = ""
-    gated: bool = False
+    gates: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -123,8 +124,9 @@ def _accept_member(
     if isinstance(accepted, Answer):
         return accepted
     start = store.decisions.by_queue(accepted.decision)
+    quota = (well_known.QUOTA_GATE,) if accepted.decision.has_quota else ()
     if not start.keeps_gate:
-        return _Admission(member=True, queue=accepted.queue, admission=accepted.admission)
+        return _Admission(member=True, queue=accepted.queue, admission=accepted.admission, gates=quota)
     if pod.spec.node_name:
         store.admissions.withdraw(request.uid)
         if accepted.decision.undecided:
@@ -134,7 +136,7 @@ def _accept_member(
         member=True,
         queue=accepted.queue,
         admission=accepted.admission,
-        gated=True,
+        gates=(well_known.GATE, *quota),
         warnings=accepted.warnings,
     )
 
@@ -143,12 +145,13 @@ def _accept_without_queue(pod: Pod, request: Request, *, store: Store) -> _Admis
     """A pod of no queue. With our gate it would wait for good, since no controller removes that gate."""
     if not store.namespaces.is_known(request.namespace):
         return deny_unknown_namespace(request)
-    if has_gate(pod):
-        return deny(
-            f'spec.schedulingGates: "{well_known.GATE}" is put on by sluice alone, '
-            "and this pod is of no queue; remove it",
-            code=422,
-        )
+    for gate in sorted(well_known.OWN_GATES):
+        if has_gate(pod, gate):
+            return deny(
+                f'spec.schedulingGates: "{gate}" is put on by sluice alone, '
+                "and this pod is of no queue; remove it",
+                code=422,
+            )
     return _Admission(member=False)
 
 
@@ -156,7 +159,7 @@ def _accept_without_podgroup(pod: Pod, podgroup: str, *, store: Store) -> _Admis
     if pod.spec.node_name:
         return _deny_node_name(store.decisions.by_queue(None, podgroup=podgroup).text)
     warning = truncate_warning(waiting_warning(no_podgroup(podgroup)))
-    return _Admission(member=True, gated=True, warnings=(warning,))
+    return _Admission(member=True, gates=(well_known.GATE,), warnings=(warning,))
 
 
 def _deny_node_name(text: str) -> Answer:
@@ -173,8 +176,7 @@ def _patch(
     else:
         queue = set_waiting(pod)
     patch = join_patches(queue, set_scheduling_mode(pod, scored=scored, settings=settings))
-    if admission.gated:
-        return join_patches(patch, add_gate(pod))
+    patch = join_patches(patch, add_gates(pod, admission.gates))
     if pod.spec.node_name:
         return join_patches(patch, replace_node_name(pod.spec.node_name, pod.spec.affinity))
     return patch

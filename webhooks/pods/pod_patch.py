@@ -7,7 +7,8 @@ A member gets
 - in mode `extender` the marker, a request for the resource `sluice.dev/member`: kube-scheduler calls the
   extender for it. In mode `scheduler` it gets our own kube-scheduler's name instead, and in mode `gate`
   neither (`queues.mode`);
-- the scheduling gate `sluice.dev/queue`, where its queue does not schedule;
+- the scheduling gate `sluice.dev/queue`, where its queue does not schedule, and `sluice.dev/quota`, where it
+  has a quota;
 - in place of `spec.nodeName`, a node affinity.
 
 A pod that is stored with `spec.nodeName` runs at once, past filter and the bind guard, and whether it will be
@@ -26,6 +27,7 @@ Source: `k8s.io/kubernetes/pkg/controller/daemon/util`, `ReplaceDaemonSetPodNode
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from cluster.cache.members import is_marked
@@ -113,17 +115,17 @@ def remove_marker(pod: Pod) -> list[PatchStep]:
     return steps
 
 
-def has_gate(pod: Pod) -> bool:
-    return any(gate.name == well_known.GATE for gate in pod.spec.scheduling_gates or ())
+def has_gate(pod: Pod, gate: str = well_known.GATE) -> bool:
+    return any(each.name == gate for each in pod.spec.scheduling_gates or ())
 
 
-def add_gate(pod: Pod) -> list[PatchStep]:
-    if has_gate(pod):
-        return []
+def add_gates(pod: Pod, gates: Iterable[str]) -> list[PatchStep]:
+    """Those of these gates that the pod does not have."""
+    missing = [{"name": gate} for gate in gates if not has_gate(pod, gate)]
     place = "/spec/schedulingGates"
-    if pod.spec.scheduling_gates is None:
-        return [{"op": "add", "path": place, "value": [{"name": well_known.GATE}]}]
-    return [{"op": "add", "path": place + "/-", "value": {"name": well_known.GATE}}]
+    if missing and pod.spec.scheduling_gates is None:
+        return [{"op": "add", "path": place, "value": missing}]
+    return [{"op": "add", "path": place + "/-", "value": gate} for gate in missing]
 
 
 def replace_node_name(node: str, affinity: Any) -> list[PatchStep]:

@@ -15,8 +15,9 @@ The entry for pods without the label in namespaces that name a queue has a path 
 server says that the namespace names one, whatever else is on the pod. A replica that knows of none is late,
 and denies such a pod for now (`validate_unlabelled`).
 
-On UPDATE of a member, the queue that was written down stays, and so does our gate while
-`queues.start_decision` says so. What the controller itself writes is always allowed.
+On UPDATE of a member, the queue that was written down stays. So does the gate of stops while
+`queues.start_decision` says so, or while its queue has a quota, and the gate of quotas always. What the
+controller itself writes is always allowed.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
     return (
         _deny_moved(before, after)
         or _deny_renamed(before, after, store=store)
+        or _deny_release(before, after)
         or (_validate_ungating(before, store=store) if has_gate(before) and not has_gate(after) else ALLOWED)
     )
 
@@ -89,7 +91,7 @@ def _validate_create(request: Request, *, store: Store) -> Answer:
     annotation = pod.metadata.annotation(well_known.QUEUE)
     if (annotation or label) and not fits_label(annotation, label):
         return _deny_changed(f"metadata[{well_known.QUEUE}]", "gave this pod another queue")
-    if not label and not has_gate(pod):
+    if not (label or has_gate(pod)):
         return _deny_changed("spec.schedulingGates", f'removed "{well_known.GATE}" from this pod')
     return ALLOWED
 
@@ -108,8 +110,9 @@ def _deny_unlabelled(pod: Pod, request: Request, *, store: Store) -> Answer | No
             return _deny_changed(membership.source, "made this pod a member", way_out=way_out)
         if not _is_found_in_time(membership, request.namespace, store=store):
             return _deny_early(request)
-    if has_gate(pod):
-        return _deny_changed("spec.schedulingGates", f'put "{well_known.GATE}" on this pod')
+    for gate in sorted(well_known.OWN_GATES):
+        if has_gate(pod, gate):
+            return _deny_changed("spec.schedulingGates", f'put "{gate}" on this pod')
     return None
 
 
@@ -139,6 +142,16 @@ def _deny_changed(place: str, what: str, *, way_out: str = "") -> Answer:
     return deny(
         f"{place}: another webhook {what} after sluice had been asked; "
         + (f"{before}, {way_out}" if way_out else before)
+    )
+
+
+def _deny_release(before: Pod, after: Pod) -> Answer | None:
+    """The leader alone releases pods that wait for room, and writes down each (`controller.quota`)."""
+    if not has_gate(before, well_known.QUOTA_GATE) or has_gate(after, well_known.QUOTA_GATE):
+        return None
+    return deny(
+        f'spec.schedulingGates: "{well_known.QUOTA_GATE}" cannot be removed: the pod waits for room in its '
+        "queue's capability, or for sluice to release it"
     )
 
 
@@ -190,6 +203,11 @@ def _validate_ungating(pod: Pod, *, store: Store) -> Answer:
     start = store.decisions.of_place(
         membership.queue, namespace=pod.metadata.namespace, podgroup=membership.podgroup
     )
-    if not start.keeps_gate:
-        return ALLOWED
-    return deny(f'spec.schedulingGates: "{well_known.GATE}" cannot be removed: {start.text}')
+    if start.keeps_gate:
+        return deny(f'spec.schedulingGates: "{well_known.GATE}" cannot be removed: {start.text}')
+    if membership.queue and store.snapshot.decision(membership.queue).has_quota:
+        return deny(
+            f'spec.schedulingGates: "{well_known.GATE}" cannot be removed: queue {quoted(membership.queue)} '
+            "has a capability, so sluice releases its pods"
+        )
+    return ALLOWED

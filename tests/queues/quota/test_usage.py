@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from fractions import Fraction
 
 import pytest
 
 from queues.queue import Amounts, Queue
-from queues.quota.usage import Lack, Requests, Usage, has_quota, quota_requests
+from queues.quota.usage import Lack, Requests, Usage, quota_requests
+from queues.snapshot import QueueSnapshot
 from queues.tree import Tree
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def cpu(amount: int | Fraction) -> Requests:
@@ -81,6 +85,6 @@ def test_a_queue_whose_limits_are_not_known_has_no_room(name: str) -> None:
 
 
 def test_a_queue_has_a_quota_by_any_capability_on_its_chain() -> None:
-    queues = tree(capped("lab", cpu=1), capped("team", "lab"), capped("free"))
+    snapshot = QueueSnapshot(tree(capped("lab", cpu=1), capped("team", "lab"), capped("free")), now=NOW)
     names = ("lab", "team", "free", "root", "missing")
-    assert [name for name in names if has_quota(name, queues)] == ["lab", "team"]
+    assert [name for name in names if snapshot.decision(name).has_quota] == ["lab", "team"]

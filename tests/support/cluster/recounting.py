@@ -24,7 +24,7 @@ from tests.support.http.wire_objects import (
     pod,
 )
 
-GATE = "sluice.dev/queue"
+GATE, QUOTA_GATE = "sluice.dev/queue", "sluice.dev/quota"
 MARKED = {"requests": {"sluice.dev/member": "1"}}
 CORE = {"requests": {"cpu": "1"}}
 
@@ -45,14 +45,22 @@ def counted(members: Iterable[Member], queue: str) -> MemberCounts:
     return MemberCounts(
         pending=len(waiting),
         gated=sum(one.gated for one in waiting),
+        quota_gated=sum(one.quota_gated for one in waiting),
         running=len(running),
         allocated=requested(running),
         releasing=requested(one for one in running if one.leaving),
+        used=used([*running, *(one for one in waiting if not one.leaving)]),
         succeeded=sum(one.phase == "Succeeded" for one in of),
         failed=sum(one.phase == "Failed" for one in of),
         live=sum(one.phase not in FINISHED_PHASES for one in of),
         live_by_namespace=dict(Counter(one.namespace for one in of if one.phase not in FINISHED_PHASES)),
     )
+
+
+def used(members: Iterable[Member]) -> dict[str, Amount]:
+    """What those without a gate of ours take of a quota."""
+    counting = [one for one in members if not one.gated and not one.quota_gated]
+    return requested(counting) | ({"pods": len(counting)} if counting else {})
 
 
 def requested(members: Iterable[Member]) -> dict[str, Amount]:
@@ -72,7 +80,7 @@ def bindable(members: Iterable[Member], queue: str, *, unfiltered: bool = False)
         and one.phase not in FINISHED_PHASES
         and not one.node
         and not one.leaving
-        and (not one.filtered or not (one.gated or one.others_gated))
+        and (not one.filtered or not one.is_gated)
         and not (unfiltered and one.filtered)
     }
 
@@ -96,7 +104,7 @@ def pods(draw: st.DrawFn) -> Wire:
         uid=f"{namespace}/{name}/{draw(st.sampled_from([1, 2]))}",
         version=draw(st.integers(1, 9)),
         annotations=annotations,
-        gates=draw(st.sampled_from([None, [], [GATE], ["x"], ["x", GATE]])),
+        gates=draw(st.sampled_from([None, [], [GATE], ["x"], ["x", GATE], [QUOTA_GATE], [GATE, QUOTA_GATE]])),
         resources=draw(st.sampled_from([None, MARKED, CORE])),
         status={"phase": draw(st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "Unknown"]))},
         **draw(spec_fields),

@@ -1,0 +1,111 @@
+"""Releases never pass a capability, whatever crashes, sleeps, is late or is lost; and what has room goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from cluster.api.client import Client
+from controller.context import ControllerContext
+from controller.quota import book_writes
+from controller.quota.book_writes import StoredBook
+from controller.quota.releases import QuotaReleases
+from queues.quota.book import Book, encode
+from queues.quota.usage import Usage
+from tests.support.quota.histories import History
+
+SEEDS = range(400)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_history_takes_a_queue_over_its_capability_or_leaves_what_has_room(part: int) -> None:
+    found = {seed: faults for seed in SEEDS[part::4] if (faults := History(seed).run())}
+    assert found == {}
+
+
+class CountsByTheWatchAlone(QuotaReleases):
+    def _usage(self) -> Usage:
+        self._intents, intents = {}, self._intents
+        try:
+            return super()._usage()
+        finally:
+            self._intents = intents
+
+
+class ForgetsWhatHadNoAnswer(QuotaReleases):
+    def _send_release(self, member: Any, intent: Any) -> None:
+        super()._send_release(member, intent)
+        self._intents.pop(intent.uid, None)
+
+    def _send(self) -> None:
+        for intent in list(self._intents.values()):
+            member = self._store.members.by_uid(intent.uid)
+            if member is not None and intent.is_written and not intent.is_sent:
+                self._send_release(member, intent)
+
+
+class TouchesNothing(QuotaReleases):
+    def _touch(self, member: Any) -> None:
+        self._touched[member.uid] = 0
+
+
+class TrustsAnOldCache(QuotaReleases):
+    def _make_ready(self, version: int) -> bool:
+        return super()._make_ready(0)
+
+
+def without_fence(client: Client, namespace: str, stored: StoredBook, book: Book) -> StoredBook:
+    answer = client.patch(
+        f"/api/v1/namespaces/{namespace}/configmaps/sluice-quota",
+        {"metadata": {}, "data": {"book": encode(book)}},
+    )
+    found = book_writes.decode_response(answer, book_writes._config_map)
+    return StoredBook(book, found.metadata.uid, found.metadata.version, stored.is_new)
+
+
+class Unconditional:
+    """A client that names no version of a pod."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def patch(self, path: str, body: Any, **more: Any) -> bytes:
+        if "/pods/" in path:
+            body["metadata"].pop("resourceVersion", None)
+        return self._client.patch(path, body, **more)
+
+
+def patching_whatever_version(context: ControllerContext, **more: Any) -> QuotaReleases:
+    client = cast(Client, Unconditional(context.client))
+    return QuotaReleases(msgspec.structs.replace(context, client=client), **more)
+
+
+#: Each with a history that finds it; where that has changed, it is looked for in others.
+FAULTY: dict[str, tuple[int, Callable[..., QuotaReleases]]] = {
+    "counts by the watch alone": (0, CountsByTheWatchAlone),
+    "drops an intent without an answer": (7, ForgetsWhatHadNoAnswer),
+    "touches nothing where the book was lost": (878, TouchesNothing),
+    "trusts a cache older than the book": (1849, TrustsAnOldCache),
+    "patches whatever version": (516, patching_whatever_version),
+}
+FENCE_SEED = 434
+
+
+@pytest.mark.parametrize(("seed", "make"), FAULTY.values(), ids=FAULTY)
+def test_the_histories_find_each_rule_that_is_left_out(seed: int, make: Callable[..., QuotaReleases]) -> None:
+    assert any(_over(each, make) for each in (seed, *range(6000)))
+
+
+def test_the_histories_find_a_book_without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(book_writes, "write_book", without_fence)
+    assert any(_over(each, QuotaReleases) for each in (FENCE_SEED, *range(6000)))
+
+
+def _over(seed: int, make: Callable[..., QuotaReleases]) -> bool:
+    return any("takes" in fault for fault in History(seed, make=make).run())

@@ -1,0 +1,75 @@
+"""A queue's capability on a control plane: what has no room waits and says why, and goes when others end."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.e2e.objects import gates, on_a_node
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import settled, until
+
+QUOTA_GATE = "sluice.dev/quota"
+
+
+def running(sandbox: Sandbox, names: list[str]) -> list[str]:
+    return [name for name in names if on_a_node(sandbox.read_pod(name))]
+
+
+def test_two_of_five_pods_run_and_the_next_goes_when_one_ends(sandbox: Sandbox) -> None:
+    queue = sandbox.queue(capability={"cpu": "2"})
+    names = sandbox.pods("work", 5, queue, cpu="1")
+    until(lambda: len(running(sandbox, names)) == 2, "two pods to run")
+    waiting = [name for name in names if name not in running(sandbox, names)]
+    text = (
+        f'queue "{queue}" has no room for this pod now: its capability is used; '
+        "it goes when others end, or an admin of queues raises it"
+    )
+    for name in waiting:
+        assert gates(sandbox.reason_on(name, text)) == [QUOTA_GATE]
+    sandbox.api.delete(f"{sandbox.pods_path}/{running(sandbox, names)[0]}").must(200)
+    until(lambda: len(running(sandbox, waiting)) == 1, "the next pod to run")
+    assert settled(lambda: len(running(sandbox, waiting)), "the pods") == 1
+
+
+def test_a_raised_capability_lets_pods_go_and_one_that_is_gone_lets_all_go(sandbox: Sandbox) -> None:
+    queue = sandbox.queue(capability={"pods": "1"})
+    names = sandbox.pods("work", 4, queue)
+    until(lambda: len(running(sandbox, names)) == 1, "a pod to run")
+    sandbox.edit(queue, capability={"pods": "3"})
+    until(lambda: len(running(sandbox, names)) == 3, "three pods to run")
+    sandbox.edit(queue, capability=None)
+    until(lambda: len(running(sandbox, names)) == 4, "all to run")
+
+
+def test_the_capability_of_a_queue_above_bounds_all_below_it(sandbox: Sandbox) -> None:
+    top = sandbox.queue("lab", capability={"cpu": "2"})
+    below = [sandbox.queue(name, parent=top) for name in ("one", "two")]
+    names = [name for queue in below for name in sandbox.pods(queue, 2, queue, cpu="1")]
+    until(lambda: len(running(sandbox, names)) == 2, "two pods to run")
+    waiting = next(name for name in names if not on_a_node(sandbox.read_pod(name)))
+    sandbox.reason_on(waiting, f'the capability of its ancestor "{top}" is used')
+
+
+def test_a_stopped_queue_releases_nothing_and_a_resumed_one_as_much_as_has_room(sandbox: Sandbox) -> None:
+    queue = sandbox.queue(capability={"cpu": "2"})
+    sandbox.suspend(queue)
+    names = sandbox.pods("work", 3, queue, cpu="1")
+    assert settled(lambda: running(sandbox, names), "the pods") == []
+    sandbox.edit(queue, state="Open")
+    until(lambda: len(running(sandbox, names)) == 2, "two pods to run")
+
+
+def test_a_pod_that_never_fits_says_so(sandbox: Sandbox) -> None:
+    queue = sandbox.queue(capability={"cpu": "2"})
+    sandbox.pod("large", queue, cpu="3").must(201)
+    sandbox.reason_on("large", f'queue "{queue}" never has room for this pod')
+
+
+@pytest.mark.parametrize("kept", [[], ["example.com/other"]], ids=["all", "ours"])
+def test_nobody_takes_the_gate_off_a_pod(sandbox: Sandbox, kept: list[str]) -> None:
+    queue = sandbox.queue(capability={"pods": "0"})
+    sandbox.pod("work", queue).must(201)
+    body = {"spec": {"schedulingGates": [{"name": name} for name in kept] or None}}
+    answer = sandbox.api.patch(f"{sandbox.pods_path}/work", body)
+    assert answer.status in (403, 422), answer.body
+    assert gates(sandbox.read_pod("work")) == [QUOTA_GATE]

@@ -1,0 +1,404 @@
+"""Random histories of releases: two replicas that may both think that they lead, late watches, lost answers.
+
+`ApiServer` is the truth: it has the pods and the book, and records a fault at the very write that takes a
+queue over its capability. What a replica knows it has from its watch, which may be late, or from an answer.
+
+What happens is drawn from a seed. So a history can be run again, with a rule of the product left out.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+from cluster.api.client import Client
+from cluster.cache.changes import NO_QUEUE
+from cluster.cache.members import Member
+from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
+from cluster.write_queue import Key
+from controller.quota.book_writes import NAME
+from controller.quota.releases import QuotaReleases
+from queues.quota.usage import Lack
+from tests.support.controller.contexts import context_with
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import Wire, pod, queue
+
+GATES = ["sluice.dev/quota"]
+BOOK_PATH = f"/api/v1/namespaces/sluice-system/configmaps/{NAME}"
+#: Each queue with its parent and the CPUs of its capability; None: none of its own.
+QUEUES: Mapping[str, tuple[str, int | None]] = {
+    "lab": ("root", 3),
+    "team": ("lab", 2),
+    "other": ("lab", None),
+}
+#: How many things happen in a history before all faults end.
+STEPS = 120
+#: How often a writer sleeps where it would have sent its request.
+SLEEPS = 0.1
+
+
+class ApiServer:
+    """Pods and the book, each with resource versions of one sequence; and the events of pods."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self.version = 100
+        self.pods: dict[str, Wire] = {}
+        self.book: Wire | None = None
+        #: Versions, with the pod as it was stored, or as it was deleted.
+        self.events: list[tuple[int, str, Wire]] = []
+        self.faults: list[str] = []
+        #: Whether answers may be lost, and requests refused or cut.
+        self.is_rough = True
+
+    # What users, kubelets and kube-scheduler do
+
+    def create(self, name: str, of: str, cpu: int) -> None:
+        self.version += 1
+        made = pod(
+            name,
+            uid=f"uid-{name}-{self.version}",
+            version=self.version,
+            labels={"sluice.dev/queue": of},
+            annotations={"sluice.dev/queue": of},
+            gates=GATES,
+            resources={"requests": {"cpu": str(cpu)}},
+        )
+        self.pods[name] = made
+        self._record("ADDED", made)
+
+    def change(self, name: str, edit: Callable[[Wire], None]) -> Wire:
+        changed: Wire = json.loads(json.dumps(self.pods[name]))
+        edit(changed)
+        self.version += 1
+        changed["metadata"]["resourceVersion"] = str(self.version)
+        self.pods[name] = changed
+        self._record("MODIFIED", changed)
+        return changed
+
+    def delete(self, name: str) -> None:
+        """A pod on a node is there until its kubelet has ended it."""
+        found = self.pods[name]
+        if found["spec"].get("nodeName") and "deletionTimestamp" not in found["metadata"]:
+            self.change(name, lambda one: one["metadata"].update(deletionTimestamp="2030-01-01T12:00:00Z"))
+            return
+        self.version += 1
+        gone = self.pods.pop(name)
+        gone = {**gone, "metadata": {**gone["metadata"], "resourceVersion": str(self.version)}}
+        self._record("DELETED", gone)
+
+    def _record(self, what: str, obj: Wire) -> None:
+        self.events.append((self.version, what, obj))
+
+    # What the server asks
+
+    def client(self) -> Client:
+        return cast(Client, SimpleNamespace(get=self._get, create=self._create_book, patch=self._patch))
+
+    def _get(self, path: str) -> bytes:
+        self._may_fail()
+        if path != BOOK_PATH or self.book is None:
+            raise NotFound(404, "NotFound", path)
+        return json.dumps(self.book).encode()
+
+    def _create_book(self, _path: str, body: Wire) -> bytes:
+        self._may_fail()
+        if self.book is not None:
+            raise Conflict(409, "AlreadyExists", NAME)
+        self.version += 1
+        metadata = {"name": NAME, "uid": f"book-{self.version}", "resourceVersion": str(self.version)}
+        self.book = {"metadata": metadata, "data": body["data"]}
+        return self._answer(self.book)
+
+    def _patch(self, path: str, body: Wire, **_: object) -> bytes:
+        self._may_fail()
+        if path == BOOK_PATH:
+            return self._answer(self._patch_book(body))
+        name = path.rpartition("/")[2]
+        found = self.pods.get(name)
+        if found is None:
+            raise NotFound(404, "NotFound", path)
+        self._require(found, body["metadata"])
+        return self._answer(self.change(name, lambda one: self._apply(one, body)))
+
+    def _patch_book(self, body: Wire) -> Wire:
+        if self.book is None:
+            raise NotFound(404, "NotFound", NAME)
+        self._require(self.book, body["metadata"])
+        self.version += 1
+        metadata = {**self.book["metadata"], "resourceVersion": str(self.version)}
+        self.book = {"metadata": metadata, "data": {**self.book["data"], **body["data"]}}
+        return self.book
+
+    def _apply(self, one: Wire, body: Wire) -> None:
+        one["metadata"]["annotations"].update(body["metadata"].get("annotations", {}))
+        if "spec" in body and one["spec"].pop("schedulingGates", None):
+            self._check(one)
+
+    def _require(self, found: Wire, wanted: Mapping[str, Any]) -> None:
+        for key in ("uid", "resourceVersion"):
+            if key in wanted and wanted[key] != found["metadata"][key]:
+                raise Conflict(409, "Conflict", key)
+
+    def _check(self, released: Wire) -> None:
+        """Record a fault if this pod takes a queue over its capability."""
+        pods = [released, *(one for name, one in self.pods.items() if name != released["metadata"]["name"])]
+        for name, used in uses(pods).items():
+            most = QUEUES[name][1]
+            if most is not None and used > most:
+                self.faults.append(f"{released['metadata']['name']} takes {name} to {used} of {most}")
+
+    def _may_fail(self) -> None:
+        if self.is_rough and self._chance.random() < 0.08:
+            raise self._chance.choice([Unreachable("cut"), Overloaded(503, "Busy", "busy", retry_after=0.0)])
+
+    def _answer(self, obj: Wire) -> bytes:
+        if self.is_rough and self._chance.random() < 0.12:
+            raise Unreachable("it was done, and the answer is lost")
+        return json.dumps(obj).encode()
+
+
+def cpu_of(one: Wire) -> int:
+    return int(one["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+
+
+def uses(pods: list[Wire]) -> dict[str, int]:
+    """What each queue uses, with those below it, counted from the pods themselves."""
+    used = dict.fromkeys(QUEUES, 0)
+    for one in pods:
+        spec, is_over = one["spec"], one["status"]["phase"] in ("Succeeded", "Failed")
+        if spec.get("schedulingGates") or is_over:
+            continue
+        if "deletionTimestamp" in one["metadata"] and not spec.get("nodeName"):
+            continue
+        name = one["metadata"]["labels"]["sluice.dev/queue"]
+        while name in QUEUES:
+            used[name] += cpu_of(one)
+            name = QUEUES[name][0]
+    return used
+
+
+class HeldWrites:
+    """Writes that a history lets go, one by one, however late."""
+
+    def __init__(self) -> None:
+        self.held: dict[Key, tuple[Callable[[], object], Callable[[bool], object]]] = {}
+
+    def submit(
+        self, key: Key, write: Callable[[], object], *, done: Callable[[bool], object], **_: object
+    ) -> bool:
+        if key in self.held:
+            return False
+        self.held[key] = write, done
+        return True
+
+    def send(self, key: Key, *, gives_up: bool) -> None:
+        """As `WriteQueue`: what has no answer is tried again, or given up; what is refused is given up."""
+        write, done = self.held[key]
+        try:
+            write()
+        except (Unreachable, Overloaded):
+            if gives_up:
+                del self.held[key]
+                done(False)
+            return
+        except (Refused, ClusterError):
+            del self.held[key]
+            done(False)
+            return
+        del self.held[key]
+        done(True)
+
+
+class Replica:
+    """One that may lead. `make`: its `QuotaReleases`, which a test may change."""
+
+    def __init__(self, api: ApiServer, make: Callable[..., QuotaReleases]) -> None:
+        self.api = api
+        self.server = Server()
+        self.seen = 0
+        self.watched = SimpleNamespace(applied=api.version)
+        self.server.store.watch_progress.attach("pods", cast(Any, self.watched))
+        self.server.has(
+            queue("root"),
+            *(
+                queue(name, parent=parent, capability=None if cpu is None else {"cpu": str(cpu)})
+                for name, (parent, cpu) in QUEUES.items()
+            ),
+        )
+        self.writes = HeldWrites()
+        self.context = context_with(
+            store=self.server.store,
+            client=api.client(),
+            writers=self.writes,
+            status_writers=self.writes,
+            namespace="sluice-system",
+        )
+        self.said: dict[str, Lack] = {}
+        self.releases = make(self.context, blocked=self._say)
+
+    def _say(self, member: Member, lack: Lack) -> None:
+        self.said[member.name] = lack
+
+    def hear(self, most: int) -> None:
+        """The next events of the watch; with the last one a bookmark."""
+        for version, what, obj in self.api.events[self.seen : self.seen + most]:
+            (self.server.lacks if what == "DELETED" else self.server.has)(obj)
+            self.watched.applied = version
+            self.seen += 1
+        if self.seen == len(self.api.events):
+            self.watched.applied = self.api.version
+
+    def list_anew(self) -> None:
+        """Its watch had ended (410)."""
+        missing = set(self.server.store.members._by_uid) - {
+            one["metadata"]["uid"] for one in self.api.pods.values()
+        }
+        for uid in missing:
+            member = self.server.store.members.by_uid(uid)
+            assert member is not None
+            self.server.lacks(pod(member.name, uid=uid, version=self.api.version))
+        self.server.has(*self.api.pods.values())
+        self.seen, self.watched.applied = len(self.api.events), self.api.version
+
+    def begin_term(self) -> None:
+        self.releases.forget()
+
+    def step(self) -> None:
+        self.context.work_queue.get([0.0], at_once=True)
+        self.releases.queues_changed([NO_QUEUE])
+        self.releases.step()
+        self.server.clock.seconds += 1.0
+
+    def send_all(self) -> None:
+        for key in list(self.writes.held):
+            self.writes.send(key, gives_up=False)
+        self.context.work_queue.get([0.0], at_once=True)
+
+
+class History:
+    """One random history. `make`: as in `Replica`. `loses_book`: somebody deletes or spoils it."""
+
+    def __init__(
+        self, seed: int, *, make: Callable[..., QuotaReleases] = QuotaReleases, loses_book: bool = True
+    ) -> None:
+        self._chance = random.Random(seed)
+        self.api = ApiServer(self._chance)
+        self.replicas = [Replica(self.api, make) for _ in range(2)]
+        self._leads = self.replicas[0]
+        self._loses_book = loses_book
+        self._made = 0
+        #: The writes whose threads sleep.
+        self._asleep: set[tuple[int, Key]] = set()
+
+    def run(self) -> list[str]:
+        """Returns what went wrong: releases over a capability, and pods that wait though they have room."""
+        acts = [*self._acts()]
+        weights = [weight for weight, _ in acts]
+        for _ in range(STEPS):
+            self._chance.choices([act for _, act in acts], weights)[0]()
+            if self.api.faults:
+                return self.api.faults
+        self._end()
+        return self.api.faults or self._left()
+
+    def _acts(self) -> Iterator[tuple[int, Callable[[], object]]]:
+        yield 8, self._create
+        yield 4, lambda: self._to_one(self._bind)
+        yield 4, lambda: self._to_one(self._finish)
+        yield 3, lambda: self._to_one(self.api.delete)
+        yield 3, lambda: self._to_one(self._label)
+        yield 18, self._step
+        yield 2, lambda: self._chance.choice(self.replicas).step()  # it thinks that it leads
+        yield 2, self._elect
+        yield 14, lambda: self._chance.choice(self.replicas).hear(self._chance.randint(1, 6))
+        yield 1, lambda: self._chance.choice(self.replicas).list_anew()
+        yield 26, self._send
+        yield 1, self._wake
+        if self._loses_book:
+            yield 1, self._lose_book
+
+    def _step(self) -> None:
+        self._leads.step()
+
+    def _create(self) -> None:
+        self._made += 1
+        self.api.create(f"p{self._made}", self._chance.choice(list(QUEUES)), self._chance.randint(1, 2))
+
+    def _to_one(self, act: Callable[[str], object]) -> None:
+        if self.api.pods:
+            act(self._chance.choice(list(self.api.pods)))
+
+    def _bind(self, name: str) -> None:
+        if not self.api.pods[name]["spec"].get("schedulingGates"):
+            self.api.change(name, lambda one: one["spec"].update(nodeName="node-1"))
+
+    def _finish(self, name: str) -> None:
+        if self.api.pods[name]["spec"].get("nodeName"):
+            self.api.change(name, lambda one: one["status"].update(phase="Succeeded"))
+
+    def _label(self, name: str) -> None:
+        """Something of no concern changes: the pod has another version."""
+        self.api.change(name, lambda one: one["metadata"]["labels"].update(note=str(self.api.version)))
+
+    def _elect(self) -> None:
+        self._leads = self._chance.choice(self.replicas)
+        self._leads.begin_term()
+
+    def _send(self) -> None:
+        """One write of a replica, the former leader's too, which may have slept since."""
+        replica = self._chance.choice(self.replicas)
+        awake = [key for key in replica.writes.held if (id(replica), key) not in self._asleep]
+        if not awake:
+            return
+        key = self._chance.choice(awake)
+        if self._chance.random() < SLEEPS:
+            self._asleep.add((id(replica), key))
+        else:
+            replica.writes.send(key, gives_up=self._chance.random() < 0.3)
+
+    def _wake(self) -> None:
+        """A writer that slept for long goes on."""
+        for replica in self.replicas:
+            for key in [key for key in replica.writes.held if (id(replica), key) in self._asleep]:
+                self._asleep.discard((id(replica), key))
+                replica.writes.send(key, gives_up=True)
+
+    def _lose_book(self) -> None:
+        if self.api.book is not None and self._chance.random() < 0.5:
+            self.api.book["data"] = {"book": "1 x"}
+            self.api.version += 1
+            self.api.book["metadata"]["resourceVersion"] = str(self.api.version)
+        else:
+            self.api.book = None
+
+    def _end(self) -> None:
+        """All faults end, and one replica leads."""
+        self.api.is_rough = False
+        self._elect()
+        for _ in range(60):
+            for replica in self.replicas:
+                replica.hear(len(self.api.events))
+                replica.send_all()
+            self._leads.step()
+            if self.api.faults:
+                return
+
+    def _left(self) -> list[str]:
+        """The pods that wait though they have room."""
+        used = uses(list(self.api.pods.values()))
+        left = []
+        for name, one in self.api.pods.items():
+            if one["spec"].get("schedulingGates"):
+                chain = [one["metadata"]["labels"]["sluice.dev/queue"]]
+                while QUEUES[chain[-1]][0] in QUEUES:
+                    chain.append(QUEUES[chain[-1]][0])
+                limits = [(each, QUEUES[each][1]) for each in chain]
+                if all(most is None or used[each] + cpu_of(one) <= most for each, most in limits):
+                    left.append(f"{name} waits though it has room")
+                elif name not in self._leads.said:
+                    left.append(f"{name} waits and nobody says why")
+        return left
