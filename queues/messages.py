@@ -27,8 +27,9 @@ NAME_RULE = "names are made of lower case letters, digits, '-' and '.'"
 #: The commands that set a stop policy.
 _VERBS = {StopPolicy.HOLD: "hold", StopPolicy.HOLD_AND_DRAIN: "drain"}
 _RETRY_MARK = " (asked again)"
-#: What follows the queue's name in the texts of two reasons, and in no other text.
+#: What follows the queue's name in the texts of three reasons, and in no other text.
 _NOT_FOR_NAMESPACE, _NO_PODS = "is not for namespace ", "schedules no pods "
+_NO_ROOM, _NEVER_ROOM = "has no room for this pod now: ", "never has room for this pod: "
 _REQUEST_LESS = "request less, or have an admin of queues raise it"
 _WAIT_FOR_ROOM = "it goes when others end, or an admin of queues raises it"
 _CHANGE_POLICY = "add the action to the policy, or name another policy"
@@ -150,10 +151,8 @@ def no_room_text(lack: NoRoom) -> str:
     """Why a pod waits for room, and what would let it go."""
     whose = "its capability" if lack.by == lack.queue else f"the capability of its ancestor {quoted(lack.by)}"
     if lack.never:
-        return (
-            f"{_queue(lack.queue)}never has room for this pod: it requests more than {whose}; {_REQUEST_LESS}"
-        )
-    return f"{_queue(lack.queue)}has no room for this pod now: {whose} is used; {_WAIT_FOR_ROOM}"
+        return f"{_queue(lack.queue)}{_NEVER_ROOM}it requests more than {whose}; {_REQUEST_LESS}"
+    return f"{_queue(lack.queue)}{_NO_ROOM}{whose} is used; {_WAIT_FOR_ROOM}"
 
 
 def quoted_reason(condition: str, *, queue: str, podgroup: str) -> StartReason | None:
@@ -167,6 +166,8 @@ def quoted_reason(condition: str, *, queue: str, podgroup: str) -> StartReason |
         return StartReason.NO_PODGROUP if _podgroup(podgroup) in condition else None
     if rest.startswith(_NO_PODS):
         return StartReason.NO_ACTION
+    if rest.startswith((_NO_ROOM, _NEVER_ROOM)):
+        return StartReason.NO_ROOM
     return StartReason.NOT_SELECTED if rest.startswith(_NOT_FOR_NAMESPACE) else StartReason.QUEUE
 
 

@@ -17,7 +17,7 @@ from cluster.cache.namespaces import Namespaces
 from cluster.cache.pod_policies import PodPolicies
 from cluster.cache.queues import NamespaceDecisions, QueueCache
 from cluster.objects import Pod
-from queues.causes import MissingAction
+from queues.causes import MissingAction, NoRoom
 from queues.snapshot import QueueDecision
 from queues.start_decision import StartDecision, start_decision
 
@@ -73,8 +73,16 @@ class Decisions:
         return self.by_queue(decision, podgroup=podgroup, missing=missing)
 
     def by_queue(
-        self, decision: QueueDecision | None, *, podgroup: str = "", missing: MissingAction | None = None
+        self,
+        decision: QueueDecision | None,
+        *,
+        podgroup: str = "",
+        missing: MissingAction | None = None,
+        lack: NoRoom | None = None,
     ) -> StartDecision:
-        """The same where the decision of the queue for the namespace is known. The one place that asks."""
+        """The same where the decision of the queue for the namespace is known. The one place that asks.
+
+        `lack`: why its quota has no room for it, as the leader knows.
+        """
         text = "" if decision is None or decision.schedules else self._queues.refusal_text(decision)
-        return start_decision(decision, podgroup=podgroup, missing=missing, text=text)
+        return start_decision(decision, podgroup=podgroup, missing=missing, lack=lack, text=text)

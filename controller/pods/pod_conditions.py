@@ -35,7 +35,7 @@ from controller.context import (
 from queues.causes import Cause, CauseKind, NoRoom
 from queues.quota.usage import Lack
 from queues.snapshot import QueueDecision
-from queues.start_decision import StartDecision, start_decision
+from queues.start_decision import StartDecision
 
 EVENT_REASONS = {
     CauseKind.SUSPENDED: "QueueSuspended",
@@ -133,9 +133,10 @@ class PodConditions:
 
     def write_lack(self, member: Member, lack: Lack) -> None:
         """Write that the pod waits for room."""
-        decision = self._context.store.snapshot.decision(member.queue)
+        decisions = self._context.store.decisions
+        own = decisions.of_queue(member.queue, namespace=member.namespace)
         cause = NoRoom(queue=member.queue, by=lack.queue, never=lack.never)
-        start = start_decision(decision, lack=cause)
+        start = decisions.by_queue(own, lack=cause)
         self._write(member, start, with_event=True, still=lambda now: now.gated or now.quota_gated)
 
     def forget(self, uid: str) -> None:

@@ -57,7 +57,9 @@ PLUGINS: Mapping[str, Meaning] = {
     "gang": Meaning(Effect.NOT_YET, "the pods of a PodGroup go one by one"),
     "drf": Meaning(Effect.NOT_YET, "shares do not order queues or jobs"),
     "proportion": Meaning(Effect.NOT_YET, "shares do not limit queues"),
-    "capacity": Meaning(Effect.NOT_YET, "capability and guarantee do not limit queues"),
+    "capacity": Meaning(
+        Effect.NOT_YET, "`capability` limits queues without it; `guarantee` keeps nothing free"
+    ),
     "overcommit": Meaning(Effect.NOT_YET, "there is no enqueue for it to widen"),
     "cdp": Meaning(Effect.NOT_HERE, "pods have no cool-down against eviction"),
     "deviceshare": Meaning(Effect.NOT_HERE, "devices are shared by their own drivers"),

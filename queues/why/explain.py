@@ -214,7 +214,9 @@ def _summary(case: _Case, outcome: Outcome) -> str:
     if outage and outcome in {Outcome.UNREAD, Outcome.WAITS_FOR_OTHER, Outcome.FREE}:
         return f"{thing} waits: {outage}"
     waits = f"waits, but not for its queue: {case.queue} schedules its pods"
-    if _quoted_reason(case) is StartReason.NO_ACTION:
+    if well_known.QUOTA_GATE in case.subject.gates:
+        waits = f"waits for room: {case.queue} has a quota, and is not stopped"
+    elif _quoted_reason(case) is StartReason.NO_ACTION:
         waits = f"waits: its scheduling policy has no action for it; {case.queue} is not stopped"
     words = {
         Outcome.FINISHED: "has finished" + (f" ({printable(phase)})" if phase else ""),
@@ -350,12 +352,14 @@ def _parked_under_recreate(case: _Case) -> Iterator[str]:
 def _waiting(case: _Case) -> Iterator[str]:
     """What other components say of a pod that waits."""
     subject = case.subject
-    others = [printable(gate) for gate in subject.gates if gate != well_known.GATE]
+    others = [printable(gate) for gate in subject.gates if gate not in well_known.OWN_GATES]
+    own = not well_known.OWN_GATES.isdisjoint(subject.gates)
+    of_quota = well_known.QUOTA_GATE in subject.gates
     if others:
         yield f"it is held by scheduling gates of others: {', '.join(others)}"
-    if well_known.GATE in subject.gates and case.verdict is None and subject.message_by != _OURS:
+    if own and case.verdict is None and subject.message_by != _OURS:
         yield "Sluice has not said yet why it waits: it does within seconds, while its controller runs"
-    if well_known.GATE in subject.gates and case.verdict:
+    if case.verdict and (not subject.message if of_quota else own):
         yield "its gate is still on; the controller takes it off, is it running?"
     elif subject.message and not is_outdated(subject):
         yield _says(subject)

@@ -116,6 +116,17 @@ def test_a_pod_whose_policy_has_no_action_for_it_waits_for_that() -> None:
     assert found.notes == (f"kube-scheduler says: {message}",)
 
 
+@pytest.mark.parametrize(
+    "message", ["", 'queue "b" has no room for this pod now: its capability is used; ...']
+)
+def test_a_pod_without_room_waits_for_the_quota_of_its_queue(message: str) -> None:
+    found = told(pod(gates=(well_known.QUOTA_GATE,), message=message), seen(queue("b")))
+    assert found.outcome is Outcome.WAITS_FOR_OTHER
+    assert found.summary == 'Pod ns/p waits for room: queue "b" has a quota, and is not stopped'
+    unsaid = "its gate is still on; the controller takes it off, is it running?"
+    assert found.notes == (f"it says: {message}" if message else unsaid,)
+
+
 def test_a_pod_that_gets_no_victims_is_told_where_to_see_whom_its_policy_lets_it_evict() -> None:
     message = "0/3 nodes are available: 3 Insufficient cpu. preemption: no candidate node for preemption"
     found = told(pod(message=message), seen(queue("b")))

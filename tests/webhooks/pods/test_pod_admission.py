@@ -510,3 +510,46 @@ def test_a_user_does_not_ask_for_scores(server: Server) -> None:
     wanted = {"requests": {"sluice.dev/scored": "1"}, "limits": {"sluice.dev/scored": "1"}}
     one = submitted("research", resources=wanted)
     assert not asks_for_scores(server, one)
+
+
+# Quotas
+
+QUOTA = "sluice.dev/quota"
+
+
+@pytest.fixture
+def limited() -> Server:
+    return Server().has(
+        queue("lab", capability={"cpu": "2"}),
+        queue("team", parent="lab"),
+        queue("held", parent="lab", stopPolicy="Hold"),
+        queue("free", capability={}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "gates"),
+    [("lab", [QUOTA]), ("team", [QUOTA]), ("held", [QUEUE, QUOTA]), ("free", None), ("missing", [QUEUE])],
+)
+def test_pods_of_a_queue_with_a_quota_wait_to_be_released(
+    limited: Server, name: str, gates: list[str] | None
+) -> None:
+    found, _ = admitted(limited, submitted(name))
+    wanted = None if gates is None else [{"name": gate} for gate in gates]
+    assert found["spec"].get("schedulingGates") == wanted
+
+
+def test_a_pod_for_a_node_waits_too_where_its_queue_has_a_quota(limited: Server) -> None:
+    found, _ = admitted(limited, submitted("team", nodeName="node-1"))
+    assert found["spec"]["schedulingGates"] == [{"name": QUOTA}]
+    assert "nodeName" not in found["spec"]
+
+
+def test_a_gate_that_a_user_wrote_is_not_put_on_twice(limited: Server) -> None:
+    found, _ = admitted(limited, submitted("team", gates=["x", QUOTA]))
+    assert found["spec"]["schedulingGates"] == [{"name": "x"}, {"name": QUOTA}]
+
+
+def test_a_pod_of_no_queue_has_no_gate_that_nobody_would_take_off(limited: Server) -> None:
+    said = refused(limited, pod(gates=[QUOTA]))
+    assert (said.code, QUOTA in said.message) == (422, True)

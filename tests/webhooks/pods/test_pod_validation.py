@@ -26,6 +26,7 @@ from tests.support.http.wire_objects import (
 )
 
 QUEUE = "sluice.dev/queue"
+GATE, QUOTA = QUEUE, "sluice.dev/quota"
 
 
 @pytest.fixture
@@ -92,6 +93,23 @@ def test_our_gate_stays_while_its_queue_does_not_schedule(server: Server) -> Non
 
 def test_our_gate_may_go_once_its_queue_schedules(server: Server) -> None:
     assert update(server, member(queue="research", gates=[QUEUE]), member(queue="research", gates=[])).allowed
+
+
+@pytest.mark.parametrize("name", ["research", "limited", "stopped"])
+def test_the_gate_of_quotas_goes_by_our_hand_alone(server: Server, name: str) -> None:
+    """In any queue: what nobody counted could take it over its capability."""
+    server.has(queue("limited", capability={"cpu": "1"}))
+    for kept in ([], ["x"]):
+        said = update(server, member(queue=name, gates=["x", QUOTA]), member(queue=name, gates=kept))
+        assert (said.allowed, QUOTA in said.message) == (False, True)
+    assert update(server, member(queue=name, gates=["x", QUOTA]), member(queue=name, gates=[QUOTA])).allowed
+    assert update(server, member(queue=name, gates=[QUOTA]), member(queue=name, gates=[]), user=OWN).allowed
+
+
+def test_our_gate_stays_where_the_queue_has_a_quota(server: Server) -> None:
+    server.has(queue("limited", capability={"cpu": "1"}))
+    said = update(server, member(queue="limited", gates=[GATE]), member(queue="limited", gates=[]))
+    assert (said.allowed, "capability" in said.message) == (False, True)
 
 
 def test_our_gate_stays_while_the_podgroup_is_not_there(server: Server) -> None:
