@@ -60,6 +60,9 @@ OWN_DEFINITIONS = (
 #: Annotations that pods get from their templates, which keep them.
 FROM_TEMPLATES = (well_known.QUEUE, well_known.QUEUE_FROM)
 
+#: What the server itself made, beside its Leases: its authority, and the book of releases.
+OWN_DATA = frozenset({"sluice-ca", "sluice-quota"})
+
 Chosen = Callable[[Object], bool]
 
 
@@ -92,7 +95,7 @@ class Inventory:
 class Marks:
     """What Sluice wrote on objects of others."""
 
-    #: Those with the gate, and all with a key of ours.
+    #: Those with a gate of ours, and all with a key of ours.
     gated: list[Object] = field(default_factory=list)
     pods: list[Object] = field(default_factory=list)
     #: Pods on no node that request the marker, which no node offers.
@@ -158,7 +161,7 @@ def _server(client: ApiClient, namespace: str) -> Iterator[Item]:
     ):
         yield from _own(client, path, kind)
     for kind in ("secrets", "configmaps"):
-        yield from _own(client, f"/api/v1/{within}/{kind}", kind, lambda item: _name(item) == "sluice-ca")
+        yield from _own(client, f"/api/v1/{within}/{kind}", kind, lambda item: _name(item) in OWN_DATA)
     yield from _own(
         client,
         leases_path(namespace),
@@ -236,7 +239,13 @@ def own_keys(keys: Mapping[str, str] | None) -> list[str]:
 
 
 def is_gated(pod: Object) -> bool:
-    return any(gate["name"] == well_known.GATE for gate in pod["spec"].get("schedulingGates") or ())
+    return bool(own_gates(pod))
+
+
+def own_gates(pod: Object) -> list[str]:
+    """The gates of ours that the pod has."""
+    gates = (gate["name"] for gate in pod["spec"].get("schedulingGates") or ())
+    return [gate for gate in gates if gate in well_known.OWN_GATES]
 
 
 def is_suspended(kind: WorkloadKind, item: Object) -> bool:

@@ -40,13 +40,12 @@ from kubectl_queue.removal.inventory import (
     Inventory,
     Item,
     Marks,
-    is_gated,
     is_suspended,
+    own_gates,
     own_keys,
     read_marks,
     recorded_replicas,
 )
-from queues import well_known
 from queues.queue import ROOT
 from queues.workload_kinds import Life, Suspension, WorkloadKind
 
@@ -307,10 +306,10 @@ def metadata_patch(item: Object) -> dict[str, Any]:
 
 
 def pod_patch(pod: Object) -> dict[str, Any]:
-    """The same for a pod, as a strategic merge patch: its gate goes too."""
+    """The same for a pod, as a strategic merge patch: its gates of ours go too."""
     patch = metadata_patch(pod)
-    if is_gated(pod):
-        patch["spec"] = {"schedulingGates": [{"name": well_known.GATE, "$patch": "delete"}]}
+    if gates := own_gates(pod):
+        patch["spec"] = {"schedulingGates": [{"name": gate, "$patch": "delete"} for gate in gates]}
     return patch
 
 

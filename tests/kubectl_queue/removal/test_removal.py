@@ -154,13 +154,14 @@ def test_keys_of_others_and_annotations_of_templates_are_no_marks() -> None:
     assert ([each["metadata"]["name"] for each in marks.pods], marks.gated) == (["ours"], [])
 
 
-def test_the_patch_of_a_pod_takes_our_keys_and_our_gate_and_nothing_else() -> None:
-    assert pod_patch(pod("x", gate="sluice.dev/queue", queue="research")) == {
+@pytest.mark.parametrize("gate", ["sluice.dev/queue", "sluice.dev/quota"])
+def test_the_patch_of_a_pod_takes_our_keys_and_our_gate_and_nothing_else(gate: str) -> None:
+    assert pod_patch(pod("x", gate=gate, queue="research")) == {
         "metadata": {
             "labels": {"sluice.dev/queue": None},
             "annotations": {"sluice.dev/queue": None, "sluice.dev/admission": None},
         },
-        "spec": {"schedulingGates": [{"name": "sluice.dev/queue", "$patch": "delete"}]},
+        "spec": {"schedulingGates": [{"name": gate, "$patch": "delete"}]},
     }
     assert metadata_patch(pod("x")) == {"metadata": {}}
 
