@@ -35,6 +35,7 @@ What happens in a bound namespace to what is in another queue than its own and t
 | a pod whose PodGroup does not exist                   | waits for it; the PodGroup is refused            |
 | a workload or an empty PodGroup moved to the queue    | is refused; it stays where it is                 |
 | a pod or a workload that was there                    | goes on, and starts whenever its queue lets it   |
+| a roll-out of such a workload                         | is admitted; a warning says that stops miss it   |
 | a pod that a controller makes for such a workload     | is admitted                                      |
 | a pod that a user makes for a PodGroup that was there | is refused                                       |
 | more replicas, from none, or by an autoscaler         | are refused: they are new work                   |
@@ -88,6 +89,14 @@ def binding_refusal(queue: str, *, bound_to: str, namespace: str) -> str:
 def no_queue_warning() -> str:
     """The admission warning for a namespace with the annotation that names no queue."""
     return f"annotation {BINDING} has no effect: this namespace names no queue"
+
+
+def passing_warning(queue: str, *, bound_to: str) -> str:
+    """The admission warning for a roll-out of work that was there when its namespace came to be bound."""
+    return (
+        f"this stays in queue {quoted(queue, limit=18)}: stops of queue {quoted(bound_to, limit=18)}, which "
+        "binds its namespace, miss it"
+    )
 
 
 def staying_warning(pods: Mapping[str, int], *, bound_to: str, tree: Tree) -> str:

@@ -23,9 +23,10 @@ from kubectl_queue.objects.queues import (
     stop_acknowledgement,
 )
 from kubectl_queue.objects.running_pods import kept_replicas
-from kubectl_queue.objects.types import POD, PODGROUP, QUEUE, Type
+from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type
 from queues import well_known
 from queues.membership import GROUP_ANNOTATION, MembershipSettings
+from queues.namespace_binding import binds
 from queues.scale_record import parse_scale_record
 from queues.status.closing import read_closing
 from queues.status.stop_status import ObservedChain, waiting_for
@@ -87,6 +88,8 @@ def subject(
         message_by=condition_writer(item, str(waiting.get("type"))) if waiting else "",
         message_of_gate=is_pod and waiting.get("reason") == _GATED,
         idle_reason="" if is_pod else _idle_reason(item),
+        kept_at_zero=0 if is_pod else kept_replicas(item),
+        bound=kind is NAMESPACE and binds(annotations_of(item).get(well_known.BINDING) or "", setting=False),
         namespace_labels=labels,
         namespace_queue=namespace_queue,
         unmanaged=unmanaged,

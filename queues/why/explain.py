@@ -414,6 +414,8 @@ def _about_the_queue(case: _Case) -> Iterator[str]:
         return
     if not case.is_queue:
         yield from _about_new_work(case)
+    if case.subject.bound:
+        yield f"it is bound to {case.queue}: only that queue and those below it may be named in it"
     if not case.is_queue and case.subject.namespace_labels is None and _asks_for_labels(case):
         yield "the labels of its namespace could not be read; whether its queue selects it is not known"
     record = case.queues.record(case.verdict.queue)

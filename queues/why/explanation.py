@@ -78,7 +78,8 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `owners`: nearest first. `calls_extender`: kube-scheduler asks the extender about it. `scheduler`: the one
     that a pod names. `message`: what the object itself says of why it waits; `message_by`: the field manager
     that wrote it, "" if that is not known; `message_of_gate`: it is of the time when it has or had a gate.
-    `idle_reason`: why it makes no pods, for a workload that makes none.
+    `idle_reason`: why it makes no pods, for a workload that makes none. `kept_at_zero`: the replicas that it
+    has all the same, since a drain keeps it at zero. `bound`: it is a namespace that is bound to its queue.
     `namespace_labels`: the labels of its namespace; None where they were not read. `namespace_queue`: the
     queue that its namespace names now; empty if none, or if that was not read. `unmanaged`: why nothing that
     is created in its namespace is in a queue; empty where that may be. `said`: what Sluice itself has written
@@ -100,6 +101,8 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     message_by: str = ""
     message_of_gate: bool = False
     idle_reason: str = ""
+    kept_at_zero: int = 0
+    bound: bool = False
     namespace_labels: Mapping[str, str] | None = None
     namespace_queue: str = ""
     unmanaged: str = ""

@@ -8,7 +8,8 @@ object                                      what of it is new work
 ==========================================  ==================================================
 a namespace that names the queue            what is created in it
 a CronJob                                   the Jobs that it makes from now on
-a workload with a number of replicas        replicas beyond those that it has; all, if it has none
+a workload with a number of replicas        replicas beyond those that it has; all, if it has none. What
+                                            a drain keeps at zero has those that it gets back
 a pod, a PodGroup, another workload         nothing: its pods are of accepted work
 ==========================================  ==================================================
 """
@@ -32,4 +33,5 @@ def new_work(subject: ObservedObject) -> str:
         return "new Jobs of it"
     if kind not in _SCALED:
         return ""
-    return "its first replicas" if subject.idle_reason else "more replicas of it"
+    has_none = subject.idle_reason and not subject.kept_at_zero
+    return "its first replicas" if has_none else "more replicas of it"

@@ -300,6 +300,14 @@ VALUES: tuple[Value, ...] = (
         setting="kueue_label",
     ),
     Value(
+        name="bindingNamespaces",
+        help="Whether a namespace that names a queue allows no other but those below it. Without it a stop\n"
+        "is opt-out: a user names another queue (docs/operating/keep-users-apart.md).",
+        schema={"type": "boolean"},
+        default=False,
+        setting="binding_namespaces",
+    ),
+    Value(
         name="managedNamespaces",
         help="The namespaces that are ours at all: matchLabels and matchExpressions, as in a LabelSelector.\n"
         "Empty: every namespace. In all others nothing is in a queue, and pods cost the API server nothing\n"

@@ -46,6 +46,27 @@ def refusal(name: str) -> str:
     return binding_refusal(name, bound_to="research", namespace="team")
 
 
+def test_a_roll_out_of_what_was_there_says_that_stops_of_the_namespaces_queue_miss_it(
+    unbound: Server,
+) -> None:
+    def warnings(name: str) -> list[str]:
+        before = workload("deployments.apps", "x", template({NAMED: name, QUEUE: name}), labels={QUEUE: name})
+        after = copy.deepcopy(before)
+        after["spec"]["template"]["metadata"]["annotations"]["restarted"] = "now"
+        unbound.has(before)
+        answer = unbound.ask(
+            "/validate/rollouts", after, old=before, operation="UPDATE", resource="deployments.apps", name="x"
+        )
+        assert answer.allowed
+        return answer.warnings
+
+    assert warnings("other") == []
+    unbound.has(team(version=3))
+    told = 'this stays in queue "other": stops of queue "research", which binds its namespace, miss it'
+    assert warnings("other") == [told]
+    assert warnings("labs") == []
+
+
 @pytest.fixture
 def unbound() -> Server:
     """Namespace `team` names `research`; `other` is another queue."""

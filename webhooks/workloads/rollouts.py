@@ -13,6 +13,9 @@ the same, where nothing is rolled out      none: it is paused, wants no replicas
 a Job's larger `parallelism`               new pods wait
 =========================================  ===========================================================
 
+Where the namespace is bound to another queue (`queues.namespace_binding`), any of these brings a warning that
+stops of that queue miss the new pods, whether its own queue schedules or not.
+
 Controllers read no warnings, so they are not asked about (the matchConditions of the entry).
 """
 
@@ -22,6 +25,7 @@ import msgspec
 
 from cluster.cache.store import Store
 from queues.messages import waiting_warning
+from queues.namespace_binding import may_name, passing_warning
 from queues.workload_kinds import KINDS, Life, WorkloadKind, find_kind
 from webhooks.review import ALLOWED, Answer, Request, decode_object
 
@@ -62,11 +66,20 @@ def validate(request: Request, *, store: Store) -> Answer:
     workload = store.workloads.of_kind[kind.key].by_name(request.namespace, request.name)
     if not what or workload is None or not workload.queue:
         return ALLOWED
+    warnings = _passing_warnings(workload.queue, request.namespace, store=store)
     decision = store.decisions.of_queue(workload.queue, namespace=request.namespace)
     if decision.stop is None or decision.undecided:
-        return ALLOWED
+        return Answer(warnings=warnings)
     recreated = (RECREATED,) if kind is not _JOBS and after.strategy.type == "Recreate" else ()
-    return Answer(warnings=(waiting_warning(decision.stop, what=what), *recreated))
+    return Answer(warnings=(*warnings, waiting_warning(decision.stop, what=what), *recreated))
+
+
+def _passing_warnings(queue: str, namespace: str, *, store: Store) -> tuple[str, ...]:
+    """For work that was there when its namespace came to be bound to another queue."""
+    bound_to = store.namespaces.bound_to(namespace)
+    if not bound_to or may_name(queue, bound_to=bound_to, tree=store.snapshot.tree):
+        return ()
+    return (passing_warning(queue, bound_to=bound_to),)
 
 
 def _what_waits(kind: WorkloadKind, before: _Spec, after: _Spec) -> str:

@@ -198,6 +198,7 @@ def test_settings_reach_the_server_and_the_conditions_that_speak_of_them(helm: H
     """A name that only one of the two had would make pods members that nobody is asked about."""
     values = {
         "kueueLabel": True,
+        "bindingNamespaces": True,
         "ownedSchedulers": ["volcano", "batch"],
         "policies.name": "our-policies",
         "policies.namespace": "ours",

@@ -224,6 +224,14 @@ def test_a_workload_that_its_queue_suspended_says_that_it_is_resumed_with_the_qu
     assert subject(TYPES[1], held(annotations=mark, suspend=False)).idle_reason == ""
 
 
+@pytest.mark.parametrize(("annotation", "bound"), [("true", True), ("false", False), ("", False)])
+def test_a_namespace_is_bound_by_its_annotation(annotation: str, bound: bool) -> None:
+    """Whether the setting binds it is not known here."""
+    found_type = type_of("namespace")
+    assert found_type is not None
+    assert subject(found_type, held(annotations={well_known.BINDING: annotation})).bound is bound
+
+
 def test_a_workload_that_a_drain_brought_to_zero_says_so_and_when_it_comes_back() -> None:
     mark = {well_known.SUSPENDED: "b/3"}
     found = subject(TYPES[3], held(annotations=mark, replicas=0))

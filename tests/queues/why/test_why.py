@@ -611,6 +611,19 @@ def test_both_halves_are_answered_where_more_of_an_object_is_new_work(
     assert (f"{new} are taken, and wait" in suspended.notes) is bool(new)
 
 
+def test_what_a_drain_keeps_at_zero_has_replicas_and_more_of_them_are_new_work() -> None:
+    subject = made("Deployment", idle_reason="the drain brought it to zero", kept_at_zero=3)
+    closing = told(subject, seen(queue("b", desired=Desired.CLOSED)))
+    assert "more replicas of it are refused" in closing.summary
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_of_a_namespace_it_is_said_whether_its_annotation_binds_it(bound: bool) -> None:
+    subject = ObservedObject(ref=NAMESPACE.ref, bound=bound)
+    note = 'it is bound to queue "b": only that queue and those below it may be named in it'
+    assert (note in told(subject, seen(queue("b"))).notes) is bound
+
+
 def test_of_a_namespace_that_the_queue_does_not_select_what_is_new_is_refused() -> None:
     """Though the queue accepts from others."""
     selector = compile_selector({"matchLabels": {"team": "vision"}})
