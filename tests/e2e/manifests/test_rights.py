@@ -46,6 +46,11 @@ QUEUES = "scheduling.volcano.sh/queues"
         ("patch", "jobset.x-k8s.io/jobsets", {}),
         ("get", "batch.volcano.sh/jobs", {}),
         ("patch", "batch.volcano.sh/jobs", {}),
+        *(
+            (verb, f"apps/{resource}", {})
+            for resource in ("deployments", "statefulsets", "replicasets")
+            for verb in ("get", "patch")
+        ),
         ("create", "/pods", {"namespace": "sluice-system"}),
         ("delete", "/pods", {"namespace": "sluice-system"}),
         ("patch", "coordination.k8s.io/leases", {"namespace": "sluice-system"}),
@@ -93,7 +98,10 @@ def test_the_server_may(api: Api, verb: str, resource: str, where: dict[str, str
         ("list", "/secrets", {"namespace": "sluice-system"}),
         ("delete", "/secrets", {"namespace": "sluice-system", "name": "sluice-ca"}),
         ("patch", "/configmaps", {"namespace": "sluice-system", "name": "another"}),
-        ("patch", "apps/deployments", {}),
+        ("update", "apps/deployments", {}),
+        ("delete", "apps/deployments", {}),
+        ("patch", "apps/deployments:status", {}),
+        ("patch", "apps/daemonsets", {}),
         ("delete", "/namespaces", {}),
         ("patch", "/nodes", {}),
         ("get", "/secrets", {"namespace": "default"}),

@@ -209,6 +209,7 @@ def test_settings_reach_the_server_and_the_conditions_that_speak_of_them(helm: H
     environment = {each["name"]: each.get("value") for each in container(objects)["env"]}
     assert environment == {
         "POD_NAME": None,
+        "SLUICE_BINDING_NAMESPACES": "true",
         "SLUICE_KUEUE_LABEL": "true",
         "SLUICE_OWNED_SCHEDULERS": "volcano,batch",
         "SLUICE_POLICIES_NAME": "our-policies",
