@@ -17,8 +17,8 @@ from tests.support.e2e.sandbox import Sandbox
 def queues_to_remove(cluster: LocalCluster) -> Iterator[list[str]]:
     """Queues of this module's tests that have ended. They are removed together at the end of the module.
 
-    They were asked to close, and nothing is in them. A queue is Closed only when nothing can come any
-    more: after a crash of the server that takes as long as a request may.
+    They stop nothing, and nothing is in them. A queue is Closed only when nothing can come any more: after a
+    crash of the server that takes as long as a request may.
     """
     found = Sandbox(cluster)
     names: list[str] = []
@@ -35,7 +35,7 @@ def queues_to_remove(cluster: LocalCluster) -> Iterator[list[str]]:
 def sandbox(cluster: LocalCluster, queues_to_remove: list[str]) -> Iterator[Sandbox]:
     """A namespace and queues of the test's own, on the cluster that this worker's tests share.
 
-    The empty namespace stays. Its queues are asked to close, and removed at the end of the module.
+    The empty namespace stays. Its queues are opened, and removed at the end of the module.
     """
     made = Sandbox(cluster)
     found = made.first_wishes()

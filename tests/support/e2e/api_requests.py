@@ -53,6 +53,8 @@ class Api:
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
+        #: Where objects were made by this: the paths of their collections.
+        self.made_at: set[str] = set()
         self._connection: http.client.HTTPSConnection | None = None
         self._used_at = 0.0
 
@@ -98,6 +100,9 @@ class Api:
             raise
         finally:
             self._used_at = time.monotonic()
+        if response.status == 201:
+            collection = path.partition("?")[0]
+            self.made_at.add(collection if method == "POST" else collection.rpartition("/")[0])
         return Answer(response.status, _decoded(text), _warnings(response.headers.get_all("Warning") or ()))
 
 

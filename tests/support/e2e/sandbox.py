@@ -58,6 +58,8 @@ METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 WRITERS, WRITES = 4, 4
 #: What makes pods; those on top before those that they make.
 MAKERS = (CRON_JOB, DEPLOYMENT, STATEFUL_SET, DAEMON_SET, REPLICA_SET, JOB)
+#: Those that controllers make, by what they make them for.
+MADE_FOR = {CRON_JOB: JOB, DEPLOYMENT: REPLICA_SET}
 
 
 class Sandbox:
@@ -73,6 +75,7 @@ class Sandbox:
         #: All that were made here.
         self.queue_names: list[str] = []
         self._others: list[str] = []
+        self._by_kubectl = False
         self.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}}).must(201)
 
     def close(self) -> None:
@@ -85,25 +88,34 @@ class Sandbox:
         """
         with ExitStack() as steps:
             steps.callback(self.remove_queues, self.queue_names)
+            self._by_kubectl = True  # or by whatever else: no kind is left out
             self.leave()
 
     def leave(self) -> None:
-        """As `clear`, but its queues are no more than asked to close, and are left for `remove_queues`.
+        """As `clear`, but its queues are no more than opened, and are left for `remove_queues`.
+
+        To close a queue the server counts what is in it, by thirty requests for one queue or for many.
 
         Each step is taken, though an earlier one fails: a pod that does not go leaves no webhook, policy or
-        role of this test to the next ones.
+        role of this test to the next ones. What may exist is deleted: pods, the kinds that `api` has made
+        and, if kubectl was used, all kinds.
         """
         with ExitStack() as steps:  # the last one first
             for path in reversed(self._others):
                 steps.callback(self._delete, path, 200, 404)
             for name in self.queue_names:
-                steps.callback(
-                    until, partial(self._asked_to_close, name), f"queue {name} to be asked to close"
-                )
+                steps.callback(until, partial(self._stops_nothing, name), f"queue {name} to stop nothing")
             steps.callback(self.delete_pods)
-            steps.callback(self._delete, self.podgroups_path)
-            for made in reversed(MAKERS):
+            if self._by_kubectl or self.podgroups_path in self.api.made_at:
+                steps.callback(self._delete, self.podgroups_path)
+            for made in reversed(self._made_kinds()):
                 steps.callback(self._delete, f"{made.path(self.namespace)}?propagationPolicy=Background")
+
+    def _made_kinds(self) -> list[WorkloadKind]:
+        """Those of `MAKERS` of which there may be one here."""
+        made = {each for each in MAKERS if each.path(self.namespace) in self.api.made_at}
+        made |= {MADE_FOR[each] for each in made if each in MADE_FOR}
+        return [each for each in MAKERS if self._by_kubectl or each in made]
 
     def _delete(self, path: str, *statuses: int) -> None:
         self.api.delete(path).must(*statuses)
@@ -177,21 +189,29 @@ class Sandbox:
         return until(found, f"queue {queue} to {what}")
 
     def remove_queues(self, names: Iterable[str]) -> None:
-        """Close and delete these, the last one first."""
-        for name in reversed(list(names)):
-            self.remove_queue(name)
-
-    def remove_queue(self, name: str) -> None:
-        """Close and delete it, whatever it was."""
+        """Close and delete these, whatever they were, the last one first."""
+        last_first = list(reversed(list(names)))
 
         def gone() -> bool:
-            return self.api.delete(f"{QUEUES}/{name}").status in (200, 404) or self._close(name) == 404
+            found = {each["metadata"]["name"]: each for each in self.api.get(QUEUES).must().body["items"]}
+            left = [name for name in last_first if name in found]
+            for name in left:
+                if state_of(found[name]) == "Closed":
+                    self.api.delete(f"{QUEUES}/{name}")
+                elif not _is_to_close(found[name]["spec"]):
+                    self._close(name)
+            return not left
 
         # What we admitted and others refused may still come for a minute, as far as the server knows.
-        until(gone, f"queue {name} to go", seconds=180)
+        until(gone, f"queues {', '.join(last_first)} to go", seconds=180)
 
-    def _asked_to_close(self, name: str) -> bool:
-        return self._close(name) in (200, 404)
+    def remove_queue(self, name: str) -> None:
+        self.remove_queues([name])
+
+    def _stops_nothing(self, name: str) -> bool:
+        """Whether it is asked to be open, or to close below a parent that is closed, or is gone."""
+        opened = self.patch_queue(name, state="Open", stopPolicy="None", resumeAt=None)
+        return opened.status in (200, 404) or self._close(name) in (200, 404)
 
     def _close(self, queue: str) -> int:
         """Ask for that, whatever it was; the status of the answer."""
@@ -264,6 +284,8 @@ class Sandbox:
 
     def delete_pods(self) -> None:
         path = f"{self.pods_path}?gracePeriodSeconds=0"
+        if not self._pod_names(""):
+            return
         # To delete hundreds can take longer than a request may: then it is asked for again.
         until(
             lambda: self.api.delete(path, accept=METADATA).must(200, 504).status == 200,
@@ -381,6 +403,7 @@ class Sandbox:
         self, *arguments: str, kubeconfig: Path | None = None, given: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """kubectl in this namespace, whatever comes of it."""
+        self._by_kubectl = True
         words = ("--namespace", self.namespace, *arguments)
         return apiserver.try_kubectl(self.cluster.layout, *words, kubeconfig=kubeconfig, stdin=given)
 
@@ -426,3 +449,9 @@ class Sandbox:
             return found if {bind.pod for bind in found} >= wanted else []
 
         return until(bound, f"the audit lines of the binds of {len(wanted)} pods")
+
+
+def _is_to_close(spec: Object) -> bool:
+    """Whether the queue's wish is what `Sandbox` asks for to close it."""
+    asked = (spec.get("state"), spec.get("stopPolicy", "None"), spec.get("resumeAt"))
+    return asked == ("Closed", "None", None)
