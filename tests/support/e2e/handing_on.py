@@ -19,6 +19,7 @@ PREFIX = "tests-"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "/apis/scheduling.volcano.sh/v1beta1"
+HOME = "/api/v1"
 COMMANDS = "/apis/bus.volcano.sh/v1alpha1"
 CLUSTER_WIDE = (
     f"{RBAC}/clusterrolebindings",
@@ -43,14 +44,12 @@ def is_cleaned(cluster: LocalCluster) -> bool:
         if not _has_our_definitions(cluster, api) or not _asks_for_nothing(api):
             return False
         _unregister(api)  # nobody is there who could be asked about what goes
-        for namespace in (name for name in _names(api, "/api/v1/namespaces") if name.startswith(PREFIX)):
-            for made in MAKERS:
+        for made in MAKERS:
+            for namespace in _namespaces(api, f"/apis/{made.group}/{made.resource}"):
                 api.delete(f"{made.path(namespace)}?propagationPolicy=Background").must()
-            for path in (
-                f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0",
-                f"{GROUP}/namespaces/{namespace}/podgroups",
-                f"{COMMANDS}/namespaces/{namespace}/commands",
-            ):
+        for prefix, resource in ((HOME, "pods"), (GROUP, "podgroups"), (COMMANDS, "commands")):
+            for namespace in _namespaces(api, f"{prefix}/{resource}"):
+                path = f"{prefix}/namespaces/{namespace}/{resource}?gracePeriodSeconds=0"
                 api.delete(path, accept=METADATA).must()
         for path in CLUSTER_WIDE:
             for name in (name for name in _names(api, path) if name.startswith(PREFIX)):
@@ -70,6 +69,12 @@ def is_cleaned(cluster: LocalCluster) -> bool:
 
 def _names(api: Api, path: str) -> list[str]:
     return [each["name"] for each in _metadata(api, path)]
+
+
+def _namespaces(api: Api, path: str) -> set[str]:
+    """Those of tests that hold any of the objects that are listed there."""
+    found = {each["namespace"] for each in _metadata(api, path)}
+    return {namespace for namespace in found if namespace.startswith(PREFIX)}
 
 
 def _members(api: Api) -> list[str]:
