@@ -64,13 +64,13 @@ def test_nothing_is_left_and_what_waited_runs(sandbox: Sandbox, server: str) -> 
 
     planned = typed(cluster, DRY_RUN)
     assert "mutatingwebhookconfigurations.admissionregistration.k8s.io/sluice deleted (dry run)" in planned
-    assert "3 pods would be let go" in planned
-    assert "1 workload that a drain suspended would be resumed" in planned
+    assert "4 pods would be let go" in planned
+    assert "1 workload that a drain suspended, or brought to zero replicas, would be resumed" in planned
     assert well_known.GATE in gates(sandbox.read_pod("nowhere"))
 
     cluster.configure_scheduler(answered_by_nobody)
     removed = typed(cluster, REMOVE)
-    assert "3 pods let go" in removed
+    assert "4 pods let go" in removed
     assert "1 workload resumed" in removed
     sandbox.all_bound(waiting - {"late"})
     until(lambda: len(pods_of_job(sandbox)) == 1, "the Job to have its pod again")
@@ -118,9 +118,11 @@ def answers(sandbox: Sandbox, queue: str, ended: threading.Event) -> set[str]:
 
 
 def waiting_members(sandbox: Sandbox) -> set[str]:
-    """One pod of each cause to wait: pending, stopped, of a queue that is missing. And a Job that is drained.
+    """One pod of each cause to wait: pending, stopped, of a queue that is missing, without room. And a Job
+    that is drained.
 
-    Two pods have the gate by the stop and one by the missing queue; `late` has none, and no node fits it.
+    Two pods have the gate by the stop, one by the missing queue and one by the quota; `late` has none, and no
+    node fits it.
     """
     queue, drained = sandbox.queue(), sandbox.queue("drained")
     sandbox.api.patch(f"/api/v1/namespaces/{sandbox.namespace}", annotated(queue)).must()
@@ -137,7 +139,8 @@ def waiting_members(sandbox: Sandbox) -> set[str]:
     sandbox.suspend(queue)
     sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", "", replicas=2)).must(201)
     sandbox.pod("nowhere", "no-such-queue").must(201)
-    until(lambda: len(sandbox.waiting()) == 4, "all pods to wait")
+    sandbox.pod("roomless", sandbox.queue("full", capability={"pods": "0"})).must(201)
+    until(lambda: len(sandbox.waiting()) == 5, "all pods to wait")
     return sandbox.waiting()
 
 
@@ -173,7 +176,11 @@ def marks(item: Object) -> list[str]:
     keys = own_keys(metadata.get("labels"))
     keys += [key for key in own_keys(metadata.get("annotations")) if key not in FROM_TEMPLATES]
     keys += [each for each in metadata.get("finalizers") or () if "sluice" in each]
-    return keys + ([well_known.GATE] if item["kind"] == "Pod" and well_known.GATE in gates(item) else [])
+    return (
+        keys + [gate for gate in gates(item) if gate in well_known.OWN_GATES]
+        if item["kind"] == "Pod"
+        else keys
+    )
 
 
 def listed(cluster: LocalCluster, kinds: str) -> list[Any]:
