@@ -34,8 +34,8 @@ from queues.fields.table import BY_NAME
 from queues.queue import ROOT
 from queues.states import Action, ParkedPods, State, StopPolicy
 
-#: The value of --wait that waits for the end of a close.
-_CLOSED = "closed"
+#: The values of --wait of a close: until it ends, as without a value; and until it is acknowledged.
+_CLOSED, _ACKNOWLEDGED = "closed", "acknowledged"
 #: The values of --parked, as plain text: an enum member cannot be written as YAML.
 _PARKED_WORDS = (*(word.value for word in ParkedPods), NONE)
 
@@ -43,7 +43,8 @@ _PARKED_WORDS = (*(word.value for word in ParkedPods), NONE)
 def run_action(action: Action, session: Session, flags: Flags) -> int:
     """Do the action to every queue that was chosen; 1 if one of them failed."""
     request = read_request(session, flags, command=f"{COMMAND} {action.name.lower()}")
-    wait_for = State.CLOSED if flags.text("wait") == _CLOSED else None
+    waits_for_closed = action is Action.CLOSE and flags.text("wait") in {_CLOSED, "true"}
+    wait_for = State.CLOSED if waits_for_closed else None
     return _edit(
         session, flags, request, ActionOperation(action=action, stop=request.stop, wait_for=wait_for)
     )
@@ -163,8 +164,8 @@ def _true_or_false(text: str) -> str:
     return str(parse_bool(text)).lower()
 
 
-def _true_false_or_closed(text: str) -> str:
-    return _CLOSED if text == _CLOSED else _true_or_false(text)
+def _how_far_a_close(text: str) -> str:
+    return text if text in {_CLOSED, _ACKNOWLEDGED} else _true_or_false(text)
 
 
 _REASON = Flag(
@@ -203,9 +204,9 @@ _WAIT = wait_flag(
     "Wait until the controller has acknowledged it, for the specs of the queue and of those above it."
 )
 _WAIT_CLOSED = wait_flag(
-    "Wait until it is acknowledged that nothing new is taken; `closed`: until nothing is left.",
-    value="true|false|closed",
-    read=_true_false_or_closed,
+    "Wait until nothing is left and it is Closed; `acknowledged`: until nothing new is taken.",
+    value="true|false|closed|acknowledged",
+    read=_how_far_a_close,
 )
 
 
@@ -235,12 +236,13 @@ VERBS = (
         long=(
             "Set spec.state to Closed. Nothing new is taken from then on, what was taken is still "
             "scheduled, also what waited in a Suspended queue, and the queue is Closed once nothing is live "
-            "in it or below it; until then it is Closing. --wait waits until the controller has acknowledged "
-            "that nothing new is taken, and says how many pods are left; --wait=closed waits until none is."
+            "in it or below it; until then it is Closing. --wait waits until it is Closed; "
+            "--wait=acknowledged until the controller has acknowledged that nothing new is taken, and says "
+            "how many pods are left."
         ),
         examples=(
             "kubectl queue close team-a --reason 'moved to team-b'",
-            "kubectl queue close team-a --wait=closed",
+            "kubectl queue close team-a --wait --timeout 1h",
         ),
         flags=(_REASON, YES, _WAIT_CLOSED),
     ),

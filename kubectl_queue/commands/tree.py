@@ -5,36 +5,74 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kubectl_queue.access.client import Listing
 from kubectl_queue.access.queue_reader import read_queues
-from kubectl_queue.cli.flags import Flags, names
+from kubectl_queue.cli.flags import Flags, bool_flag, names
 from kubectl_queue.cli.options import NO_HEADERS, Output, formats
 from kubectl_queue.cli.suggestions import queue_not_found
+from kubectl_queue.commands.get import changes
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import UsageError
-from kubectl_queue.objects.fields import status_of
+from kubectl_queue.objects.fields import Object, name_of, status_of
+from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.output.formats import DOCUMENTS, dump
 from kubectl_queue.output.tables import Layout, short_names
 from kubectl_queue.session import Session
 from kubectl_queue.views.queue_tree import TreeRow, as_structure, tree_rows
+from kubectl_queue.views.text import text_without_times
 
 
 def run_tree(session: Session, flags: Flags) -> int:
     tops = names(flags.names, command="kubectl queue tree")
     if len(tops) > 1:
         raise UsageError("tree takes one NAME at most", see="kubectl queue tree")
-    queues = read_queues(session.api, ())
     top = "".join(tops)
+    if flags.on("watch"):
+        return _watch(session, flags, top)
+    queues = read_queues(session.api, ())
+    session.console.say(_drawn(session, flags, queues, top=top))
+    if session.output not in DOCUMENTS and not any(map(status_of, queues.items.values())):
+        session.console.warn("no queue has a status; is Sluice's controller running?")
+    return 0
+
+
+def _drawn(session: Session, flags: Flags, queues: QueueObjects, *, top: str) -> str:
+    """The tree as it is printed. Raises the error for a `top` that is not there."""
     if top and top not in queues.tree:
         raise queue_not_found(top, among=queues.tree)
     rows = tree_rows(queues, top=top)
     if session.output in DOCUMENTS:
-        session.console.say(dump({"queues": as_structure(rows)}, output=session.output))
-        return 0
+        text = dump({"queues": as_structure(rows)}, output=session.output)
+        return f"---\n{text}" if flags.on("watch") and session.output is Output.YAML else text
     glyphs = UNICODE if session.console.unicode else ASCII
-    lines = draw(rows, glyphs=glyphs, headings=not flags.on("no-headers"))
-    session.console.say("\n".join(lines))
-    if not any(map(status_of, queues.items.values())):
-        session.console.warn("no queue has a status; is Sluice's controller running?")
+    return "\n".join(draw(rows, glyphs=glyphs, headings=not flags.on("no-headers")))
+
+
+def _watch(session: Session, flags: Flags, top: str) -> int:
+    """Print the tree, then again after each change by which it differs, without end."""
+    items: dict[str, Object] = {}
+    shown = ""
+
+    def show() -> None:
+        nonlocal shown
+        text = _drawn(session, flags, QueueObjects(items.values(), now=session.api.now), top=top)
+        told = text_without_times(text)
+        if told != text_without_times(shown):
+            session.console.say(text if not shown or session.output in DOCUMENTS else f"\n{text}")
+        shown = text
+
+    def listed(listing: Listing) -> str:
+        items.clear()
+        items.update((name_of(item), item) for item in listing.items)
+        show()
+        return listing.resource_version
+
+    for event in changes(session.api, listed=listed, name="", selector=""):
+        if event.type == "DELETED":
+            items.pop(name_of(event.object), None)
+        else:
+            items[name_of(event.object)] = event.object
+        show()
     return 0
 
 
@@ -49,7 +87,8 @@ class Glyphs(NamedTuple):
 
 UNICODE = Glyphs("├── ", "└── ", "│   ", "    ")
 ASCII = Glyphs("|-- ", "`-- ", "|   ", "    ")
-_HEADINGS = ("NAME", "STATE", "STOP", "PENDING", "RUNNING", "CAUSE")
+#: The counts are of branches, those of the list of single queues.
+_HEADINGS = ("NAME", "STATE", "STOP", "ALL-PENDING", "ALL-RUNNING", "CAUSE")
 
 
 def draw(rows: Sequence[TreeRow], *, glyphs: Glyphs = UNICODE, headings: bool = True) -> list[str]:
@@ -86,11 +125,16 @@ VERBS = (
         usage="[NAME]",
         long=(
             "Draw the hierarchy of queues, or what is below one of them. STATE is what follows from the "
-            "queues as they are now; PENDING and RUNNING count the pods of a queue and of all below it; "
-            "CAUSE names the queue to mend, and says where the controller has not written the same yet."
+            "queues as they are now; ALL-PENDING and ALL-RUNNING count the pods of a queue and of all below "
+            "it; CAUSE names the queue to mend, and says where the controller has not written the same yet. "
+            "-w draws it again after each change that shows."
         ),
-        examples=("kubectl queue tree", "kubectl queue tree research", "kubectl queue tree -o json"),
-        flags=(formats(Output.TABLE, Output.JSON, Output.YAML), NO_HEADERS),
+        examples=("kubectl queue tree", "kubectl queue tree research -w", "kubectl queue tree -o json"),
+        flags=(
+            formats(Output.TABLE, Output.JSON, Output.YAML),
+            NO_HEADERS,
+            bool_flag("watch", "Draw the tree again as queues change.", short="w"),
+        ),
         run=run_tree,
     ),
 )

@@ -16,23 +16,28 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from kubectl_queue.objects.fields import Object, value_at
+from kubectl_queue.objects.fields import Object, condition_of, value_at
 from kubectl_queue.views.text import age, first_line, with_time_left
 from queues.namespace_selectors import compile_selector
+from queues.status.conditions import ACTIVE
 
 
 class Column(NamedTuple):
-    """A heading and where its value is: at a path, or in a label. `wide`: shown with -o wide alone."""
+    """A heading and where its value is: at a path, in a label, or the status of a condition. `wide`: shown
+    with -o wide alone.
+    """
 
     heading: str
     path: str = ""
     label: str = ""
+    condition: str = ""
     wide: bool = False
 
 
 COLUMNS = (
     Column("NAME", "metadata.name"),
     Column("STATE", "status.state"),
+    Column("ACTIVE", condition=ACTIVE),
     Column("STOP", "spec.stopPolicy"),
     Column("PARENT", "spec.parent"),
     Column("PENDING", "status.pods.pending"),
@@ -63,7 +68,11 @@ def cell(column: Column, item: Object, *, now: datetime) -> str:
     if column.label:
         labels = value_at(item, "metadata.labels")
         return first_line(str(labels.get(column.label, ""))) if isinstance(labels, dict) else ""
-    value = value_at(item, column.path)
+    value = (
+        condition_of(item, column.condition).get("status")
+        if column.condition
+        else value_at(item, column.path)
+    )
     if column is NAMESPACES:
         return _selector_text(value)
     if column in (GATED, UNGATED):
@@ -71,7 +80,7 @@ def cell(column: Column, item: Object, *, now: datetime) -> str:
     if column is RECREATING:
         return str(value or "")
     if column.heading == "AGE":
-        return age(value, now=now)
+        return age(str(value), now=now)
     return "" if value is None else first_line(str(value))
 
 

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 
 from queues.apimachinery.timestamps import rfc3339
 
+#: As `with_time_left` writes it.
+_TIME_LEFT = re.compile(r" \((?:in \w+|due|expired)\)")
 _LINE_END = re.compile(r"[\f\n\r]")
 
 
@@ -60,6 +62,11 @@ def _two(seconds: int, big: int, big_unit: str, small: int, small_unit: str, *, 
     many, rest = divmod(seconds, big)
     few = rest // small
     return f"{many}{big_unit}" + (f"{few}{small_unit}" if many < fine and few else "")
+
+
+def text_without_times(text: str) -> str:
+    """The text without how far away its times are, which differs from second to second."""
+    return _TIME_LEFT.sub("", text)
 
 
 def plural(number: int, noun: str) -> str:

@@ -183,7 +183,7 @@ def test_the_twenty_first_blocker_is_refused(api: Api, made: dict[str, Any]) -> 
 def test_the_table_of_queues_has_the_columns_of_the_design(api: Api) -> None:
     table = api.get(QUEUES, accept="application/json;as=Table;v=v1;g=meta.k8s.io").body
     columns = [(each["name"], each["priority"]) for each in table["columnDefinitions"]]
-    narrow = ["Name", "STATE", "STOP", "PARENT", "PENDING", "RUNNING", "AGE"]
+    narrow = ["Name", "STATE", "ACTIVE", "STOP", "PARENT", "PENDING", "RUNNING", "AGE"]
     assert columns == [(name, 0) for name in narrow] + [("REASON", 1), ("POLICY", 1)]
 
 

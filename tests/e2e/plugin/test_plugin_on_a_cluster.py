@@ -150,7 +150,7 @@ def test_resume_does_not_undo_closed_and_open_does(
     run: Run, sandbox: Sandbox, queue: Callable[..., str]
 ) -> None:
     name = queue()
-    assert "Closed, 0 live pods left" in run("close", name, "--wait=closed").stdout
+    assert "Closed, 0 live pods left" in run("close", name, "--wait").stdout
     refused = run("resume", name)
     assert (refused.returncode, state(sandbox, name)) == (0, "Closed")
     assert f"reopen it with: kubectl queue open {name}" in refused.stdout

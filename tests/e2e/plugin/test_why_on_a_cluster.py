@@ -95,7 +95,7 @@ def test_a_closing_queue_says_what_keeps_it_from_closed(sandbox: PluginSandbox) 
     )
     labels = {"selector": {"matchLabels": {"app": "idle"}}}
     sandbox.make(workload("Deployment", "apps/v1", "idle", queue, replicas=0, **labels))
-    sandbox.done("close", queue, "--wait", "--reason=moved")
+    sandbox.done("close", queue, "--wait=acknowledged", "--reason=moved")
     told = sandbox.told(f"queue/{queue}")
     assert (told["fate"], told["refusal"]["change"]["reason"]) == ("TakesNothingNew", "moved")
     assert f"kept from Closed by pod {sandbox.namespace}/left" in told["closing"]

@@ -85,3 +85,14 @@ def test_what_an_earlier_drain_set_is_taken_back() -> None:
     result = run_command(api, "drain", "b", *words)
     assert result.code == 0, result.err
     assert api.patches[0][1]["spec"] == {"drain": dict.fromkeys(drain)}
+
+
+def test_close_waits_for_closed_and_for_the_acknowledgement_where_that_is_asked_for() -> None:
+    """A close ends when nothing is left: `--wait` alone means that."""
+    conditions = [{"type": "Accepting", "status": "False", "observedGeneration": 1}]
+    status = {"observedGeneration": 1, "conditions": conditions, "state": "Closing", "pods": {"running": 2}}
+    for words, code in (("--wait",), 1), (("--wait=closed",), 1), (("--wait=acknowledged",), 0):
+        api = StoredQueues(item("b", status=status))
+        result = run_command(api, "close", "b", *words, "--timeout=10ms")
+        assert result.code == code, words
+        assert ("not Closed yet" in result.err) is bool(code), words

@@ -32,7 +32,14 @@ from tests.support.plugin.harness import (
 
 PODS = {"pods": {"pending": 2, "running": 10}}
 QUEUES = [
-    item("root", status={"state": "Open", "pods": {"pending": 0, "running": 0}}),
+    item(
+        "root",
+        status={
+            "state": "Open",
+            "pods": {"pending": 0, "running": 0},
+            "conditions": [{"type": "Active", "status": "True"}],
+        },
+    ),
     item(
         "research", parent="root", stopPolicy="Hold", reason="quota\nline", status={"state": "Open", **PODS}
     ),
@@ -41,9 +48,9 @@ QUEUES = [
 
 def test_the_table_has_kubectl_s_columns_and_spacing() -> None:
     assert Table().lines(QUEUES, now=NOW) == [
-        "NAME       STATE   STOP   PARENT   PENDING   RUNNING   AGE",
-        "root       Open    None            0         0         5m",
-        "research   Open    Hold   root     2         10        5m",
+        "NAME       STATE   ACTIVE   STOP   PARENT   PENDING   RUNNING   AGE",
+        "root       Open    True     None            0         0         5m",
+        "research   Open             Hold   root     2         10        5m",
     ]
 
 
@@ -56,7 +63,9 @@ def test_wide_adds_reason_and_policy_and_shows_first_lines_alone() -> None:
 def test_rows_that_come_later_keep_the_widths() -> None:
     table = Table()
     table.lines(QUEUES, now=NOW)
-    assert table.lines(QUEUES[:1], now=NOW) == ["root       Open    None            0         0         5m"]
+    assert table.lines(QUEUES[:1], now=NOW) == [
+        "root       Open    True     None            0         0         5m"
+    ]
 
 
 def test_what_the_controller_has_not_written_is_blank() -> None:
@@ -116,14 +125,14 @@ def test_the_tree_draws_each_queue_below_its_parent_with_its_cause() -> None:
         item("e", status={"state": "Open"}, stopPolicy="HoldAndDrain"),
     )
     assert draw(tree_rows(seen)) == [
-        "NAME            STATE       STOP           PENDING   RUNNING   CAUSE",
+        "NAME            STATE       STOP           ALL-PENDING   ALL-RUNNING   CAUSE",
         "root            Open        None",
-        "├── a           Suspended   None                               suspended (quota)",
-        "│   └── b       Suspended   None                               suspended by a (quota)",
-        "│       └── c   Suspended   Hold                               "
+        "├── a           Suspended   None                                       suspended (quota)",
+        "│   └── b       Suspended   None                                       suspended by a (quota)",
+        "│       └── c   Suspended   Hold                                       "
         "suspended by a (quota); status still says Open",
-        "├── d           Closed      None                               closed",
-        "└── e           Open        HoldAndDrain                       stopPolicy HoldAndDrain",
+        "├── d           Closed      None                                       closed",
+        "└── e           Open        HoldAndDrain                               stopPolicy HoldAndDrain",
     ]
 
 

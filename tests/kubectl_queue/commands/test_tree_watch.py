@@ -1,0 +1,56 @@
+"""`tree -w`: the tree again after each change by which it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kubectl_queue.access.client import Event
+from kubectl_queue.objects.fields import Object
+from tests.support.plugin.harness import StoredQueues, item, run_command
+
+
+class WatchedQueues(StoredQueues):
+    """Queues that change: the events of one watch, after which the connection is lost."""
+
+    def __init__(self, *items: Object, events: list[Event]) -> None:
+        super().__init__(*items)
+        self._events = events
+
+    def watch(self, since: str, *, name: str = "", selector: str = "") -> Iterator[Event]:
+        yield from self._events
+        raise ConnectionError
+
+
+def drawn(*events: Event, words: tuple[str, ...] = ()) -> list[str]:
+    """What is printed for a tree of `root` and `a`."""
+    queues = WatchedQueues(
+        item("root"), item("a", resumeAt="2030-01-01T13:00:00Z", state="Suspended"), events=[*events]
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        texts: list[str] = []
+        patched.setattr("kubectl_queue.output.console.Console.say", lambda _self, text: texts.append(text))
+        with pytest.raises(ConnectionError):
+            run_command(queues, "tree", "-w", *words)
+    return texts
+
+
+def test_the_tree_is_drawn_again_where_it_differs_and_only_there() -> None:
+    same = Event("MODIFIED", item("a", resumeAt="2030-01-01T13:00:00Z", state="Suspended", generation=2))
+    made, gone = Event("ADDED", item("b", parent="a")), Event("DELETED", item("b", parent="a"))
+    first, second, third = drawn(same, Event("BOOKMARK", item("root")), made, made, gone)
+    assert ("b" in first.split(), "b" in second.split(), "b" in third.split()) == (False, True, False)
+    assert second.startswith("\nNAME")
+
+
+def test_documents_follow_each_other_as_those_of_get_do() -> None:
+    for output, mark in (("-ojson", "{"), ("-oyaml", "---\n")):
+        texts = drawn(Event("ADDED", item("b")), words=(output,))
+        assert [text.startswith(mark) for text in texts] == [True, True]
+
+
+def test_a_top_that_goes_away_ends_it_with_the_error() -> None:
+    queues = WatchedQueues(item("root"), item("a"), events=[Event("DELETED", item("a"))])
+    with pytest.raises(Exception, match='"a" not found'):
+        run_command(queues, "tree", "a", "-w")
