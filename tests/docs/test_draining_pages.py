@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import yaml
 
 import queues.drain.model
 import queues.drain.plan
@@ -50,6 +49,7 @@ from queues.states import StopPolicy
 from queues.tree import Tree
 from queues.verdict import verdict
 from server.runtime import DRAIN_THREADS
+from tests.support import yaml_texts
 from tests.support.docs.pages import (
     Row,
     ruled,
@@ -96,7 +96,7 @@ def plain(table: list[Row]) -> list[Row]:
 
 def test_each_field_has_its_row_with_its_default() -> None:
     """Those of the definition, in its order; what has no default there has none here."""
-    schema = yaml.safe_load(DEFINITION.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema = yaml_texts.load(DEFINITION.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     wishes = schema["properties"]["spec"]["properties"]["drain"]["properties"]
     told = {row[0]: row[1] for row in tables("Which queues drain, and by which settings")[0]}
     assert list(told.items()) == [(name, one.get("default", "")) for name, one in wishes.items()]

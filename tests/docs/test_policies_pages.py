@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import yaml
-
 from extender.prioritizing import KNOWN_SECONDS, UNKNOWN_SECONDS
 from kubectl_queue.policies.config_map import NAME, NAMESPACE
 from kubectl_queue.policies.manifest_check import check_policies
@@ -21,6 +19,7 @@ from queues.policies.scheduler_conf import (
     parse_policy,
 )
 from server.settings import Settings
+from tests.support import yaml_texts
 from tests.support.docs.pages import Row, tables_of, text_of, words_of
 from tests.support.paths import ROOT
 
@@ -79,7 +78,7 @@ def test_names_are_those_of_the_code() -> None:
 def test_the_weight_of_the_second_entry_outweighs_the_scheduler_as_the_page_computes_it() -> None:
     weights = [
         extender["weight"]
-        for extender in yaml.safe_load(SCHEDULER)["extenders"]
+        for extender in yaml_texts.load(SCHEDULER)["extenders"]
         if "prioritizeVerb" in extender
     ]
     found = re.search(r"The sum is (\d+) by default, and (\d+) with .*: (\d+) is enough", WORDS)
@@ -94,7 +93,7 @@ def test_the_weight_of_the_second_entry_outweighs_the_scheduler_as_the_page_comp
 def test_the_example_is_right_and_every_policy_of_it_is_named_by_a_queue() -> None:
     check = check_policies(EXAMPLE, name=NAME)
     assert (check.faults, check.warnings) == ([], [])
-    objects = list(yaml.safe_load_all(EXAMPLE))
+    objects = list(yaml_texts.load_all(EXAMPLE))
     (config_map,) = (obj for obj in objects if obj["kind"] == "ConfigMap")
     assert (config_map["metadata"]["namespace"], config_map["metadata"]["name"]) == (NAMESPACE, NAME)
     policies = read_policies(config_map["data"])

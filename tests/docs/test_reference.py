@@ -39,6 +39,7 @@ from queues.tree import Tree
 from queues.verdict import verdict
 from server.app import create_app
 from server.settings import RANGES, Settings
+from tests.support import yaml_texts
 from tests.support.docs.pages import DOCS, section_of, text_of
 from tests.support.paths import ROOT
 
@@ -213,7 +214,7 @@ def test_each_selector_that_is_shown_selects_what_is_said() -> None:
     shown = [row[0] for row in rows("Namespace selectors") if row[0].startswith("match") and ":" in row[0]]
     labels = {"team": "a", NAME_LABEL: "lab"}
     for text in shown:
-        selector = compile_selector(yaml.safe_load(f"{{{text}}}"))
+        selector = compile_selector(yaml_texts.load(f"{{{text}}}"))
         assert selector is not None
         assert selector.selects(labels)
         assert not selector.selects({NAME_LABEL: "other"})

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from localcluster import admission_config
 from localcluster.layout import Layout
 from localcluster.ports import Ports
+from tests.support import yaml_texts
 
 PORTS = Ports(etcd=1, etcd_peer=2, apiserver=3, controller_manager=4, scheduler=5, kwok=6, server=7, health=8)
 
@@ -23,7 +23,7 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def read(path: Path) -> Any:
-    return yaml.safe_load(path.read_text())
+    return yaml_texts.load(path.read_text())
 
 
 def test_both_kinds_of_webhooks_are_shown_the_certificate(layout: Layout) -> None:

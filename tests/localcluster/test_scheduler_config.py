@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from localcluster import scheduler_config
+from tests.support import yaml_texts
 
 
 @pytest.fixture
 def configuration() -> dict[str, Any]:
     return scheduler_config.filled_in(
-        yaml.safe_load(scheduler_config.EXAMPLE.read_text()),
+        yaml_texts.load(scheduler_config.EXAMPLE.read_text()),
         kubeconfig=Path("/k"),
         server_url="https://127.0.0.1:7",
         tls={"caFile": "/ca.crt", "certFile": "/c.crt", "keyFile": "/c.key"},
@@ -26,7 +26,7 @@ def test_the_extender_of_the_example_is_reached_on_this_machine(configuration: d
 
 
 def test_the_other_fields_of_the_example_are_kept(configuration: dict[str, Any]) -> None:
-    example = yaml.safe_load(scheduler_config.EXAMPLE.read_text())["extenders"][0]
+    example = yaml_texts.load(scheduler_config.EXAMPLE.read_text())["extenders"][0]
     replaced = {"urlPrefix", "tlsConfig", "enableHTTPS"}
     kept = {key: value for key, value in configuration["extenders"][0].items() if key not in replaced}
     assert kept == {key: value for key, value in example.items() if key not in replaced}

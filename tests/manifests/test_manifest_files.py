@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from server.gunicorn_app import gunicorn_settings
+from tests.support import yaml_texts
 from tests.support.paths import ROOT
 
 MANIFESTS = ROOT / "manifests"
@@ -293,7 +294,7 @@ def test_the_extender_sees_members_alone_and_gives_up_early() -> None:
 def test_the_setting_for_client_certificates_reads_what_is_mounted() -> None:
     [component] = documents(MANIFESTS / "client-certificates" / "kustomization.yaml")
     [patch] = component["patches"]
-    values = [step["value"] for step in yaml.safe_load(patch["patch"])]
+    values = [step["value"] for step in yaml_texts.load(patch["patch"])]
     argument, mount, volume = values
     assert argument == f"--client-ca={mount['mountPath']}/ca.crt"
     assert mount["name"] == volume["name"]
@@ -303,7 +304,7 @@ def test_managed_namespaces_narrow_what_asks_about_pods_and_workloads_and_nothin
     """All entries are listed there, in their order: who adds one decides whether it is narrowed."""
     folder = MANIFESTS / "managed-namespaces"
     [component] = documents(folder / "kustomization.yaml")
-    argument, *configurations = (yaml.safe_load(each["patch"]) for each in component["patches"])
+    argument, *configurations = (yaml_texts.load(each["patch"]) for each in component["patches"])
     selector = json.loads(argument[1]["value"])
     for configuration, kind in zip(configurations, ("Mutating", "Validating"), strict=True):
         patched = {each["name"]: each.get("namespaceSelector") for each in configuration["webhooks"]}

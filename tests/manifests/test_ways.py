@@ -10,6 +10,7 @@ import yaml
 from queues.mode import SCHEDULER_NAME, Mode
 from server.own_scheduler import problems
 from server.settings import read
+from tests.support import yaml_texts
 from tests.support.paths import ROOT
 
 MANIFESTS = ROOT / "manifests"
@@ -33,7 +34,7 @@ def steps(mode: Mode) -> list[dict[str, Any]]:
     """The JSON patch of the Deployment."""
     patch = patches(mode)["Deployment"]
     steps: list[dict[str, Any]]
-    steps = yaml.safe_load(patch["patch"]) if "patch" in patch else document(f"ways/{mode}/{patch['path']}")
+    steps = yaml_texts.load(patch["patch"]) if "patch" in patch else document(f"ways/{mode}/{patch['path']}")
     return steps
 
 
@@ -64,7 +65,7 @@ def test_with_client_certificates_our_own_scheduler_differs_by_those_it_shows_al
     settings = read([each for each in arguments(Mode.SCHEDULER) if "config" not in each], env={})
     assert not [*problems(configuration, name=settings.scheduler_name, others=(), certificates=True)]
     way = document(f"ways/{WITH_CERTIFICATES}/kustomization.yaml")
-    [mount, volume] = yaml.safe_load(way["patches"][0]["patch"])
+    [mount, volume] = yaml_texts.load(way["patches"][0]["patch"])
     assert mount["path"] == "/spec/template/spec/containers/1/volumeMounts/-"
     assert mount["value"]["mountPath"] == "/certificate"
     assert volume["value"]["name"] == mount["value"]["name"]
@@ -99,7 +100,7 @@ def test_only_in_mode_gate_a_guard_that_does_not_answer_refuses_binds() -> None:
     """There nothing else refuses them. Elsewhere filter does, and a dead server blocks no other pod."""
     hooks = document("webhooks/validating.yaml")["webhooks"]
     assert [hook["failurePolicy"] for hook in hooks if hook["name"] == "binds.sluice.dev"] == ["Ignore"]
-    patch = yaml.safe_load(patches(Mode.GATE)["ValidatingWebhookConfiguration"]["patch"])
+    patch = yaml_texts.load(patches(Mode.GATE)["ValidatingWebhookConfiguration"]["patch"])
     assert patch["webhooks"] == [{"name": "binds.sluice.dev", "failurePolicy": "Fail"}]
     assert "ValidatingWebhookConfiguration" not in patches(Mode.SCHEDULER)
 
@@ -148,7 +149,7 @@ def test_our_own_scheduler_may_do_what_the_pods_of_the_namespace_may() -> None:
 
 def test_its_lease_is_one_that_it_may_write() -> None:
     election = document("ways/scheduler/scheduler-config.yaml")["leaderElection"]
-    rights = [each for each in yaml.safe_load_all((WAYS / "scheduler/rights.yaml").read_text()) if each]
+    rights = [each for each in yaml_texts.load_all((WAYS / "scheduler/rights.yaml").read_text()) if each]
     [role] = [each for each in rights if each["kind"] == "Role"]
     assert role["metadata"]["namespace"] == election["resourceNamespace"]
     assert role["rules"][0]["resourceNames"] == [election["resourceName"]]

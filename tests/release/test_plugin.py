@@ -11,10 +11,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import yaml
 
 from release import plugin
 from release.__main__ import uv_runner
+from tests.support import yaml_texts
 from tests.support.paths import ROOT
 
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -98,7 +98,7 @@ def test_the_manifest_for_krew_names_each_archive_with_its_digest(tmp_path: Path
     for number, each in enumerate(plugin.PLATFORMS):
         archives[each] = tmp_path / f"{'-'.join(each)}.tar.gz"
         archives[each].write_bytes(bytes([number]))
-    manifest = yaml.safe_load(plugin.krew_manifest(archives, version="1.2.3", url="https://example.com/r/"))
+    manifest = yaml_texts.load(plugin.krew_manifest(archives, version="1.2.3", url="https://example.com/r/"))
     assert manifest["metadata"]["name"] == "queue"
     assert manifest["spec"]["version"] == "v1.2.3"
     platforms = manifest["spec"]["platforms"]

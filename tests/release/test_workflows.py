@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from release.attestations import checksums
+from tests.support import yaml_texts
 from tests.support.paths import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
@@ -25,7 +25,7 @@ def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_a_workflow_runs_make_targets(path: Path) -> None:
-    workflow = yaml.safe_load(path.read_text())
+    workflow = yaml_texts.load(path.read_text())
     commands = [
         step["run"] for step in steps(workflow) if "run" in step and step.get("name") not in PUBLISHING
     ]
@@ -38,14 +38,14 @@ def test_a_workflow_runs_make_targets(path: Path) -> None:
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_a_workflow_has_no_more_rights_than_it_names(path: Path) -> None:
-    workflow = yaml.safe_load(path.read_text())
+    workflow = yaml_texts.load(path.read_text())
     assert workflow["permissions"] == {"contents": "read"}
 
 
 def test_a_release_attests_what_it_has_built_before_it_publishes_that_and_nothing_else() -> None:
     """`make release` writes SHA256SUMS last; each file in it is attested and published; so is the image."""
     [path] = [path for path in WORKFLOWS if path.stem == "release"]
-    workflow = yaml.safe_load(path.read_text())
+    workflow = yaml_texts.load(path.read_text())
     assert workflow[True] == {"push": {"tags": ["v*"]}}, "YAML reads `on` as true"
     *_, built, files, pushed, image, published = steps(workflow)
     assert built["run"].endswith("make release")
@@ -63,7 +63,7 @@ def test_the_published_files_are_those_with_a_checksum(tmp_path: Path) -> None:
     """uv leaves `.gitignore` in dist/, and the chart is there as a folder too."""
     [path] = [path for path in WORKFLOWS if path.stem == "release"]
     [read] = [
-        line for line in steps(yaml.safe_load(path.read_text()))[-1]["run"].splitlines() if "mapfile" in line
+        line for line in steps(yaml_texts.load(path.read_text()))[-1]["run"].splitlines() if "mapfile" in line
     ]
     for name in (".gitignore", "a.whl", "b.tgz"):
         (tmp_path / "dist").mkdir(exist_ok=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
 from queues.managed_namespaces import read_selector
 from server.managed_selectors import NOT_NARROWED, POLICY, differences
+from tests.support import yaml_texts
 from tests.support.paths import ROOT
 
 MANIFESTS = ROOT / "manifests"
@@ -31,7 +31,7 @@ def entries(**narrowed_by: Any) -> dict[str, Any]:
     hooks = [
         hook
         for name in ("mutating.yaml", "validating.yaml")
-        for hook in yaml.safe_load((MANIFESTS / "webhooks" / name).read_text())["webhooks"]
+        for hook in yaml_texts.load((MANIFESTS / "webhooks" / name).read_text())["webhooks"]
     ]
     return {
         hook["name"]: {
@@ -53,17 +53,17 @@ def test_the_manifests_and_the_component_differ_in_nothing() -> None:
 
 def test_the_component_narrows_the_entries_that_are_compared() -> None:
     """A new entry is compared unless the code names it."""
-    component = yaml.safe_load((MANIFESTS / "managed-namespaces" / "kustomization.yaml").read_text())
+    component = yaml_texts.load((MANIFESTS / "managed-namespaces" / "kustomization.yaml").read_text())
     hooks = [
         hook
         for patch in component["patches"]
         if "Webhook" in patch["target"]["kind"]
-        for hook in yaml.safe_load(patch["patch"])["webhooks"]
+        for hook in yaml_texts.load(patch["patch"])["webhooks"]
     ]
     assert {hook["name"] for hook in hooks if hook.get("namespaceSelector") == MANAGED} == {
         hook["name"] for hook in hooks if hook["name"] not in NOT_NARROWED
     }
-    [policy, binding] = yaml.safe_load_all((MANIFESTS / "managed-namespaces" / "policy.yaml").read_text())
+    [policy, binding] = yaml_texts.load_all((MANIFESTS / "managed-namespaces" / "policy.yaml").read_text())
     assert policy["metadata"]["name"] == binding["spec"]["policyName"] == POLICY
     assert binding["spec"]["matchResources"]["namespaceSelector"] == BOUND
 

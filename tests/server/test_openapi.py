@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import schemathesis
-import yaml
 from hypothesis import HealthCheck, settings
 from schemathesis import Case
 from schemathesis.checks import not_a_server_error
@@ -15,6 +14,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from tests.support import yaml_texts
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import queue
 from tests.support.paths import ROOT
@@ -22,7 +22,7 @@ from tests.support.paths import ROOT
 PAGE = ROOT / "docs" / "reference" / "openapi.yaml"
 SERVER = Server().has(queue("research"), queue("held", stopPolicy="Hold"))
 
-document = yaml.safe_load(PAGE.read_text())
+document = yaml_texts.load(PAGE.read_text())
 schema = schemathesis.openapi.from_dict(document)
 schema.app = SERVER.app
 

@@ -21,6 +21,7 @@ from server.managed_selectors import BINDINGS, CONFIGURATIONS
 from server.preflight import ClockWatch, PreflightFailed, check
 from server.rights import Right, needed_rights, scheduler_rights
 from server.settings import Settings
+from tests.support import yaml_texts
 from tests.support.paths import ROOT
 
 SETTINGS = Settings(ca_secret="sluice-ca")
@@ -39,7 +40,7 @@ def granted(*, clusterwide: bool = False) -> set[Right]:
     roles = [
         role
         for path in (ROOT / "manifests" / "rbac").glob("*.yaml")
-        for role in yaml.safe_load_all(path.read_text())
+        for role in yaml_texts.load_all(path.read_text())
         if role.get("rules")
     ]
     return {
@@ -61,7 +62,7 @@ def granted(*, clusterwide: bool = False) -> set[Right]:
 def read_definitions() -> dict[str, dict[str, Any]]:
     """Ours, by name."""
     documents = [
-        yaml.safe_load((ROOT / "manifests" / "crds" / f"{name.partition('.')[0]}.yaml").read_text())
+        yaml_texts.load((ROOT / "manifests" / "crds" / f"{name.partition('.')[0]}.yaml").read_text())
         for name in REQUIRED
     ]
     return {document["metadata"]["name"]: document for document in documents}
@@ -309,7 +310,7 @@ def test_a_right_that_only_our_kube_scheduler_lacks_is_named_with_the_file_that_
 
 def test_its_lease_is_the_one_of_its_configuration() -> None:
     leases = [
-        right for right in scheduler_rights(yaml.safe_load(CONFIGURATION.read_text())) if "leases" in right
+        right for right in scheduler_rights(yaml_texts.load(CONFIGURATION.read_text())) if "leases" in right
     ]
     assert {(right.verb, right.namespace, right.name) for right in leases} == {
         ("get", "sluice-system", "sluice-scheduler"),
@@ -325,7 +326,7 @@ def test_rights_of_a_scheduler_with_credentials_of_its_own_are_not_ours_to_check
     server = ApiServer(may=lambda right: right["resource"] != "csinodes")
     for name, kubeconfig in (("own", "/scheduler/kubeconfig"), ("shared", str(CONFIGURATION))):
         content = {
-            **yaml.safe_load(CONFIGURATION.read_text()),
+            **yaml_texts.load(CONFIGURATION.read_text()),
             "clientConnection": {"kubeconfig": kubeconfig},
         }
         (tmp_path / name).write_text(yaml.safe_dump(content))

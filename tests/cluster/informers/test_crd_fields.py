@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from cluster.exceptions import NotFound
 from cluster.informers.crd_fields import (
@@ -23,6 +22,7 @@ from cluster.informers.crd_fields import (
 )
 from queues.fields.row import Effect
 from queues.fields.table import FIELDS
+from tests.support import yaml_texts
 from tests.support.paths import ROOT
 
 CRDS = ROOT / "manifests" / "crds"
@@ -32,7 +32,7 @@ Object = dict[str, Any]
 
 @cache
 def stored(name: str) -> str:
-    return json.dumps(yaml.safe_load((CRDS / f"{name.partition('.')[0]}.yaml").read_text()))
+    return json.dumps(yaml_texts.load((CRDS / f"{name.partition('.')[0]}.yaml").read_text()))
 
 
 def ours(name: str) -> Object:

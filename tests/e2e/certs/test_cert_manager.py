@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from certs.authority import expires, fingerprint, write
 from certs.ca_bundle import ADMISSION, KINDS, NAME
@@ -28,6 +27,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.exceptions import BuildFailed
 from release.chart.chart import ROOT, write_chart
 from server.settings import read
+from tests.support import yaml_texts
 from tests.support.e2e.api_requests import Api, metric
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import pod_body
@@ -171,7 +171,7 @@ def built_cert_manager() -> tuple[Path, list[Path]]:
 def rendered(cluster: LocalCluster) -> list[dict[str, Any]]:
     """What `kubectl apply -k manifests/cert-manager` applies."""
     text = kubectl(cluster.layout, "kustomize", str(manifests.MANIFESTS / "cert-manager"))
-    return [each for each in yaml.safe_load_all(text) if each]
+    return [each for each in yaml_texts.load_all(text) if each]
 
 
 def overlay(cluster: LocalCluster) -> list[dict[str, Any]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import yaml
 
 from localcluster.cluster import LocalCluster
 from tests.conftest import started_and_ended
+from tests.support import yaml_texts
 from tests.support.manifests.admission_recorder import Recorder
 from tests.support.manifests.bare_api import (
     QUEUES,
@@ -57,7 +57,7 @@ def recorder(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rec
 
 def _register(api: Api, recorder: Recorder) -> None:
     for stem in ("mutating", "validating"):
-        configuration = yaml.safe_load((MANIFESTS / "webhooks" / f"{stem}.yaml").read_text())
+        configuration = yaml_texts.load((MANIFESTS / "webhooks" / f"{stem}.yaml").read_text())
         path = f"{REGISTRATIONS}/{configuration['kind'].lower()}s/sluice"
         assert api.apply(path, recorder.pointed_here(configuration)).status < 300
 

@@ -16,6 +16,7 @@ from localcluster.layout import OWN_SCHEDULER
 from queues.mode import Mode
 from tests.e2e.acknowledgement.test_stop_in_mid_flow import run_rounds
 from tests.e2e.localcluster.test_refused_starts import start as refused_start
+from tests.support import yaml_texts
 from tests.support.e2e.modes import (
     alive,
     fill_nodes,
@@ -136,7 +137,7 @@ def test_our_scheduler_is_let_in_by_its_client_certificate_and_by_nothing_else(s
     assert sandbox.counted(refused) == 0
 
     file = cluster.layout.own_scheduler_config
-    configuration = yaml.safe_load(file.read_text())
+    configuration = yaml_texts.load(file.read_text())
     configuration["leaderElection"] = {"leaderElect": False}  # nobody waits until its Lease has ended
     for extender in configuration["extenders"]:
         extender["tlsConfig"] = {"insecure": True}

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from localcluster.cluster import LocalCluster
+from tests.support import yaml_texts
 from tests.support.e2e.wait import PATIENCE, until
 from tests.support.plugin.harness import (
     HOME,
@@ -45,7 +46,7 @@ def folder() -> Iterator[Path]:
 
 def edit(path: Path, *, cluster: Mapping[str, Any] | None = None, **sections: Any) -> Path:
     """Adds to the cluster of a kubeconfig, and replaces its user or context."""
-    document = yaml.safe_load(path.read_bytes())
+    document = yaml_texts.load(path.read_bytes())
     document["clusters"][0]["cluster"] |= cluster or {}
     for name, value in sections.items():
         document[f"{name}s"][0][name] = value
@@ -160,7 +161,7 @@ def test_groups_and_uids_are_impersonated(config: Path) -> None:
 
 def test_the_namespace_of_the_context_is_where_why_looks(config: Path) -> None:
     edit(
-        config, context={**yaml.safe_load(config.read_bytes())["contexts"][0]["context"], "namespace": "lab"}
+        config, context={**yaml_texts.load(config.read_bytes())["contexts"][0]["context"], "namespace": "lab"}
     )
     assert 'pods "x" not found' in error("why", "pod/x", kubeconfig=config)
     assert "lab" in error("why", "pod/x", "--as=nobody", kubeconfig=config)

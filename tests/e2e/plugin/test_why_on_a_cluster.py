@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 
 import pytest
-import yaml
 
 from localcluster.cluster import LocalCluster
+from tests.support import yaml_texts
 from tests.support.e2e.wait import until
 from tests.support.paths import ROOT
 from tests.support.plugin.sandbox import (
@@ -62,7 +62,7 @@ def test_a_job_is_asked_about_in_each_spelling(sandbox: PluginSandbox) -> None:
     assert told["summary"].endswith(f'queue "{queue}" is stopped by stopPolicy Hold (audit)')
     for words in (("jobs", "train"), ("job.batch/train",), ("jobs.v1.batch", "train")):
         assert sandbox.told(*words) == told
-    assert yaml.safe_load(sandbox.why("job/train", "-oyaml")) == told
+    assert yaml_texts.load(sandbox.why("job/train", "-oyaml")) == told
 
 
 def test_the_history_tells_who_did_what_newest_last(sandbox: PluginSandbox) -> None:
@@ -82,7 +82,7 @@ def test_the_history_tells_who_did_what_newest_last(sandbox: PluginSandbox) -> N
     ]
     found = json.loads(sandbox.done("history", queue, "-ojson"))
     assert [change["to"] for change in found["changes"]] == ["Suspended", "Open", "Hold"]
-    assert yaml.safe_load(sandbox.done("history", queue, "-oyaml")) == found
+    assert yaml_texts.load(sandbox.done("history", queue, "-oyaml")) == found
     assert "ago)" in sandbox.done("history", queue, "-owide", "--no-headers").splitlines()[0]
 
 

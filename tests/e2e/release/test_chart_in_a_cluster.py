@@ -17,6 +17,7 @@ import yaml
 from localcluster.apiserver import try_kubectl
 from localcluster.cluster import LocalCluster
 from release.chart.chart import KEEP
+from tests.support import yaml_texts
 from tests.support.e2e.wait import until
 from tests.support.helm import Helm, flags
 
@@ -41,7 +42,7 @@ def next_chart(chart: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A later version, with one more field in the definition of Queues."""
     folder = tmp_path_factory.mktemp("next") / "sluice"
     shutil.copytree(chart, folder)
-    metadata = yaml.safe_load((folder / "Chart.yaml").read_text())
+    metadata = yaml_texts.load((folder / "Chart.yaml").read_text())
     (folder / "Chart.yaml").write_text(yaml.safe_dump({**metadata, "version": "99.0.0"}))
     definition = folder / "templates" / "customresourcedefinition-queues.scheduling.volcano.sh.yaml"
     text = definition.read_text()

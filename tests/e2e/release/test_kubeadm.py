@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from localcluster.build import KUBERNETES
+from tests.support import yaml_texts
 from tests.support.helm import built_kubeadm
 from tests.support.paths import ROOT
 
@@ -37,7 +38,7 @@ def kubeadm() -> Path:
 @pytest.fixture
 def configuration(tmp_path: Path) -> Path:
     """What a cluster's administrator hands to kubeadm."""
-    ours = yaml.safe_load(CONFIGURATION.read_text())
+    ours = yaml_texts.load(CONFIGURATION.read_text())
     file = tmp_path / "cluster.yaml"
     file.write_text(yaml.safe_dump_all([{**STORED, **ours}, THIS_NODE]))
     return file
@@ -55,7 +56,7 @@ def static_pod(kubeadm: Path, component: str, configuration: Path) -> dict[str, 
     folder = configuration.parent
     phase = ("init", "phase", "control-plane", component, "--dry-run", "--config", configuration)
     run(kubeadm, *phase, folder=folder)
-    spec: dict[str, Any] = yaml.safe_load((folder / f"kube-{component}.yaml").read_text())["spec"]
+    spec: dict[str, Any] = yaml_texts.load((folder / f"kube-{component}.yaml").read_text())["spec"]
     return spec
 
 
@@ -88,7 +89,7 @@ def test_the_scheduler_finds_the_kubeconfig_that_its_configuration_names(
     kubeadm: Path, configuration: Path
 ) -> None:
     """With --config it ignores --kubeconfig."""
-    connection = yaml.safe_load((MANIFESTS / "scheduler/scheduler-config.yaml").read_text())[
+    connection = yaml_texts.load((MANIFESTS / "scheduler/scheduler-config.yaml").read_text())[
         "clientConnection"
     ]
     paths = [path for _, path, _ in mounted(static_pod(kubeadm, "scheduler", configuration))]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
 from kubectl_queue.errors import UsageError
+from tests.support import yaml_texts
 from tests.support.plugin.harness import (
     StoredObjects,
     StoredQueues,
@@ -70,7 +70,7 @@ def test_each_command_that_stops_prints_what_a_dry_run_would_do_to_parked_pods(
         api, verb, "b", *more, "--parked=recreate", "--dry-run=client", "-o", output, client=StoredObjects({})
     )
     assert (result.code, api.patches) == (0, []), result.err
-    assert yaml.safe_load(result.out)["spec"]["parked"] == "Recreate"
+    assert yaml_texts.load(result.out)["spec"]["parked"] == "Recreate"
 
 
 def test_a_word_that_parked_does_not_have_is_refused() -> None:

@@ -10,7 +10,6 @@ from itertools import repeat
 from typing import Any
 
 import pytest
-import yaml
 
 from kubectl_queue.access.client import Listing
 from kubectl_queue.access.replicas import PART_OF
@@ -23,6 +22,7 @@ from kubectl_queue.removal import remover as removers
 from kubectl_queue.removal.inventory import Inventory, Marks, read_inventory
 from kubectl_queue.removal.remover import Remover, metadata_patch, pod_patch, workload_patch
 from queues.workload_kinds import KINDS
+from tests.support import yaml_texts
 from tests.support.paths import ROOT
 from tests.support.plugin.harness import NOW
 
@@ -126,7 +126,7 @@ def test_the_names_of_the_manifests_are_known() -> None:
     names = {
         document["metadata"]["name"]
         for path in (ROOT / "manifests").rglob("*.yaml")
-        for document in yaml.safe_load_all(path.read_text())
+        for document in yaml_texts.load_all(path.read_text())
         if document and re.search("Webhook|Policy|Role", document["kind"])
     }
     assert names - inventories.NAMES == set()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
 from kubectl_queue.access.object_reader import ObjectReader
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.objects.types import MUTATING_WEBHOOKS, NAMESPACE, POD, Type
 from kubectl_queue.why.managed import CONFIGURATION, ENTRY, unmanaged_reason
+from tests.support import yaml_texts
 from tests.support.paths import ROOT
 
 ITEM: Object = {"metadata": {"name": "x", "namespace": "team"}}
@@ -37,7 +37,7 @@ class Stored(ObjectReader):
 
 def shipped() -> dict[str, Any]:
     """The selector of the entry as the manifests have it."""
-    [configuration] = yaml.safe_load_all((ROOT / "manifests/webhooks/mutating.yaml").read_text())
+    [configuration] = yaml_texts.load_all((ROOT / "manifests/webhooks/mutating.yaml").read_text())
     [selector] = [each["namespaceSelector"] for each in configuration["webhooks"] if each["name"] == ENTRY]
     assert isinstance(selector, dict)
     return selector

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from localcluster import components
 from localcluster.exceptions import StartFailed
@@ -16,6 +15,7 @@ from localcluster.pods import control_plane, lifecycle, node, sandbox
 from localcluster.pods.binaries import Binaries
 from localcluster.pods.layout import MOST_NODES, nodes_of
 from localcluster.ports import Ports
+from tests.support import yaml_texts
 
 PORTS = Ports(etcd=1, etcd_peer=2, apiserver=3, controller_manager=4, scheduler=5, kwok=6, server=7, health=8)
 BINARIES = Binaries(bin=Path("/cache/bin"), cni=Path("/cache/cni"))
@@ -31,7 +31,7 @@ def test_no_two_nodes_share_an_address_a_folder_or_a_cgroup(tmp_path: Path) -> N
 def test_the_configuration_of_a_node_names_only_files_of_its_cluster_and_of_the_cache(tmp_path: Path) -> None:
     [first] = nodes_of(Layout.at(tmp_path), 1)
     files = node.configuration(first, BINARIES)
-    kubelet: dict[str, Any] = yaml.safe_load(files["kubelet.yaml"])
+    kubelet: dict[str, Any] = yaml_texts.load(files["kubelet.yaml"])
     assert kubelet["cgroupRoot"] == f"/{first.cgroup}"
     assert Path(kubelet["resolvConf"]).is_relative_to(tmp_path)
     for name in ("podLogsDir", "volumePluginDir"):

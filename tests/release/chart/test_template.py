@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from release.chart.template import document, scalar
 from release.chart.variants import ABSENT, Block, Expression, Optional, merge
+from tests.support import yaml_texts
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")))
 KEYS = st.text("abyn01e.- ", min_size=1)
@@ -28,7 +28,7 @@ TREES = st.recursive(
 
 @given(TREES)
 def test_a_tree_without_conditions_is_read_back_as_it_was(tree: Any) -> None:
-    assert yaml.safe_load(document(merge(tree, []), tokens={})) == tree
+    assert yaml_texts.load(document(merge(tree, []), tokens={})) == tree
 
 
 @pytest.mark.parametrize(
