@@ -40,14 +40,21 @@ class Reading(msgspec.Struct, frozen=True):
     read: Callable[[Any], Any]
 
 
+class Notice(msgspec.Struct, frozen=True):
+    """The warning for who sets or changes the field; none for a value of `unless`."""
+
+    text: str
+    unless: tuple[Any, ...] = ()
+
+
 class QueueField(msgspec.Struct, frozen=True, kw_only=True):
     """A field of `spec`, or of an object in it.
 
     `name`: on the wire. `help`: what it does, in a sentence or two: the beginning of its description, and the
     help of the plugin's flag. `details`: the rest of the description. `reading`: None where the field is not
     one of `Queue`. `history`: its text in `status.changes`, "" for none; None where its changes are not
-    recorded. `of_stop`: it belongs to the stop that it was set with, and goes with it. `fields`: those of the
-    object that it is.
+    recorded. `of_stop`: it belongs to the stop that it was set with, and goes with it. `notice`: None where
+    the field does what people expect of it. `fields`: those of the object that it is.
     """
 
     name: str
@@ -59,6 +66,7 @@ class QueueField(msgspec.Struct, frozen=True, kw_only=True):
     reading: Reading | None = None
     history: Callable[[Queue], str] | None = None
     of_stop: bool = False
+    notice: Notice | None = None
     fields: tuple[QueueField, ...] = ()
 
     @property

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from queues.apimachinery.timestamps import rfc3339
 from queues.fields import checks, readers
 from queues.fields.drain import DRAIN_FIELDS, drain
-from queues.fields.row import Effect, Origin, QueueField, Reading
+from queues.fields.row import Effect, Notice, Origin, QueueField, Reading
 from queues.queue import DequeueStrategy
 from queues.states import Desired, ParkedPods, StopPolicy
 
@@ -168,6 +168,9 @@ FIELDS = (
             "Of cpu and memory it deserves nothing unless it says so, of other resources all that it uses. "
             "Checked against capability, guarantee and the parent. It limits nothing yet."
         ),
+        notice=Notice(
+            "limits nothing yet: only action reclaim of a scheduling policy reads it; capability limits"
+        ),
         check=checks.amounts,
         reading=Reading("deserved", readers.amounts),
     ),
@@ -177,6 +180,7 @@ FIELDS = (
         effect=Effect.RECLAIM,
         help=f"What pods of other queues leave it when they evict, {_RECLAIM}.",
         details="Checked against deserved, capability and the parent. Nothing is kept free for it yet.",
+        notice=Notice("keeps nothing free yet: only action reclaim of a scheduling policy reads it"),
         check=checks.object_of({"resource": checks.amounts}),
     ),
     QueueField(
@@ -199,6 +203,10 @@ FIELDS = (
         effect=Effect.ALWAYS,
         help="Of queues that use more than they deserve, how much one uses beside another before that goes.",
         details="It orders pods that wait for room in a capability. Absent means 1.",
+        # Volcano's definition of Queues writes 1.
+        notice=Notice(
+            "gives no share yet: it orders pods that wait for room; capability limits", unless=(1,)
+        ),
         check=checks.whole(1, 65535),
         reading=Reading("weight", readers.whole(1, 65535, absent=1)),
     ),
@@ -226,6 +234,7 @@ FIELDS = (
         origin=Origin.VOLCANO,
         effect=Effect.NONE,
         help=f"Node groups that members should, must, or must not run in. {_IDLE}",
+        notice=Notice("has no effect yet"),
         check=checks.object_of(
             {"nodeGroupAffinity": checks.node_groups, "nodeGroupAntiAffinity": checks.node_groups}
         ),
@@ -235,6 +244,7 @@ FIELDS = (
         origin=Origin.VOLCANO,
         effect=Effect.NONE,
         help=f"Other clusters that work of this queue may be sent to. {_IDLE}",
+        notice=Notice("has no effect yet"),
         check=checks.each_of(
             checks.object_of(
                 {

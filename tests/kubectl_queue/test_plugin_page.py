@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import kubectl_queue
 from kubectl_queue.cli.flags import parse
 from kubectl_queue.commands import verbs
@@ -15,10 +17,11 @@ from tests.support.plugin.harness import NOW
 PAGE = (ROOT / "docs" / "reference" / "plugin.md").read_text()
 
 
-def rows(section: str) -> list[list[str]]:
-    """The cells of a section's table, without its head."""
+def rows(section: str, *, head: str = "") -> list[list[str]]:
+    """The cells of a section's first table, or of the one whose first heading is `head`, without its head."""
     text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
-    lines = [line for line in text.splitlines() if line.startswith("|")]
+    tables = [part.splitlines() for part in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)]
+    lines = next(table for table in tables if table[0].startswith(f"| {head}"))
     return [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
@@ -44,12 +47,12 @@ def test_each_verb_is_in_the_package_s_table_of_files() -> None:
 
 def test_each_setting_of_a_drain_has_its_row() -> None:
     """With the field that it sets, in the order of the help."""
-    documented = [(flag.strip("-"), what.partition("`")[0]) for flag, what, _ in rows("drain")]
+    documented = [(flag.strip("-"), what.partition("`")[0]) for flag, what, _ in rows("drain", head="flag")]
     assert documented == [(flag.name, field) for field, flag in settings.FLAGS]
 
 
 def test_what_takes_a_setting_of_a_drain_back_is_what_the_page_says() -> None:
-    for flag, _, back in rows("drain"):
+    for flag, _, back in rows("drain", head="flag"):
         words = ["research", *back.split()]
         given = parse(words, load("drain").flags, command="kubectl queue drain")
         fields = settings.drain_fields(given, now=NOW, command="kubectl queue drain")

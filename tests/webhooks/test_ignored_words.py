@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from queues.admission.ignored_words import hierarchy_warnings
+from queues.admission.ignored_words import field_warnings, hierarchy_warnings
+from queues.fields.row import Effect
+from queues.fields.table import FIELDS
 from queues.messages import WARNING_LIMIT
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import NAMED, Wire, podgroup, queue, workload
@@ -39,7 +41,53 @@ def test_a_queue_with_a_hierarchy_is_taken_with_a_warning() -> None:
     server, made = Server(), queue("a", annotations={PATH: "root/labs/a"})
     answer = server.ask("/validate/queues", made, operation="CREATE", namespace="")
     assert (answer.allowed, answer.warnings) == (True, [ROOT_PATH])
-    later = queue("a", version=2, annotations={PATH: "root/labs/a"}, weight=3)
+    later = queue("a", version=2, annotations={PATH: "root/labs/a"}, reason="x")
+    assert server.ask("/validate/queues", later, old=made, operation="UPDATE", namespace="").warnings == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ({}, {"state": "Open", "capability": {"cpu": 1}, "type": "x", "reclaimable": True}, []),
+        ({}, {"weight": 1}, []),
+        ({"weight": 1}, {"weight": 2}, ["weight"]),
+        ({"weight": 2}, {"weight": 2, "reason": "x"}, []),
+        ({"weight": 2}, {"weight": 1}, []),
+        ({}, {"deserved": {"cpu": 1}}, ["deserved"]),
+        ({}, {"deserved": {}, "guarantee": {"resource": {}}, "affinity": {}, "extendClusters": []}, []),
+        ({}, {"guarantee": {"resource": {"cpu": "1"}}}, ["guarantee"]),
+        ({"deserved": {"cpu": 1}}, {"deserved": {"cpu": 2}}, ["deserved"]),
+        ({"deserved": {"cpu": 1}}, {}, []),
+        (
+            {},
+            {"affinity": {"nodeGroupAffinity": {"x": ["g"]}}, "extendClusters": [{}]},
+            ["affinity", "extendClusters"],
+        ),
+        ({}, {"deserved": "no object"}, ["deserved"]),
+    ],
+    ids=str,
+)
+def test_who_sets_a_field_that_does_not_limit_is_told(before: Wire, after: Wire, told: list[str]) -> None:
+    warnings = field_warnings(before, after)
+    assert [warning.split()[0] for warning in warnings] == [f"spec.{name}" for name in told]
+    assert all(len(warning) <= WARNING_LIMIT for warning in warnings)
+
+
+def test_each_field_that_nothing_acts_on_says_so_to_who_sets_it() -> None:
+    """But for the free text, of which nobody expects anything."""
+    silent = [row.name for row in FIELDS if row.effect is Effect.NONE and row.notice is None]
+    assert silent == ["type"]
+
+
+def test_a_queue_with_such_a_field_is_taken_with_a_warning_and_once() -> None:
+    server, made = Server(), queue("a", deserved={"cpu": "4"}, weight=1)
+    answer = server.ask("/validate/queues", made, operation="CREATE", namespace="")
+    assert answer.allowed
+    assert answer.warnings == [
+        "spec.deserved limits nothing yet: only action reclaim of a scheduling policy reads it; "
+        "capability limits"
+    ]
+    later = queue("a", version=2, deserved={"cpu": "4"}, weight=1, reason="x")
     assert server.ask("/validate/queues", later, old=made, operation="UPDATE", namespace="").warnings == []
 
 

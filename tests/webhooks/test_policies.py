@@ -186,7 +186,7 @@ def test_what_is_stored_counts_as_soon_as_it_is_seen() -> None:
 
 def test_an_edit_of_another_field_brings_no_warning() -> None:
     before = queue("research", schedulerPolicy="packed")
-    assert warned(Server(), queue("research", schedulerPolicy="packed", weight=3), before) == []
+    assert warned(Server(), queue("research", schedulerPolicy="packed", reason="x"), before) == []
 
 
 def test_a_queue_that_names_a_policy_with_a_wrong_text_is_warned() -> None:

@@ -23,7 +23,7 @@ from cluster.cache.queues import queue_from_object
 from cluster.cache.store import Store
 from cluster.objects import Metadata, QueueObject
 from queues.admission.field_validation import field_refusal
-from queues.admission.ignored_words import hierarchy_warnings
+from queues.admission.ignored_words import field_warnings, hierarchy_warnings
 from queues.admission.queue_edits import (
     ROOT_HAS_NO_PARENT,
     deadline_refusal,
@@ -133,6 +133,7 @@ def _validate(
         *hierarchy_warnings(
             before.metadata.annotations or {} if before else {}, after.metadata.annotations or {}
         ),
+        *field_warnings(was, spec),
     )
     return Answer(warnings=warnings), before, after
 
