@@ -23,6 +23,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.scheduler_config import Configuration, without_extenders
 from queues import well_known
 from tests.conftest import NewCluster
+from tests.support.drain.draining import budget, patch_with_deadline, wait_for_running
 from tests.support.e2e.api_requests import Api, Object
 from tests.support.e2e.kubernetes_version import RETRIES_FOR_NODES
 from tests.support.e2e.objects import gates, pod_body
@@ -65,16 +66,16 @@ def test_nothing_is_left_and_what_waited_runs(sandbox: Sandbox, server: str) -> 
     planned = typed(cluster, DRY_RUN)
     assert "mutatingwebhookconfigurations.admissionregistration.k8s.io/sluice deleted (dry run)" in planned
     assert "4 pods would be let go" in planned
-    assert "1 workload that a drain suspended, or brought to zero replicas, would be resumed" in planned
+    assert "2 workloads that a drain suspended, or brought to zero replicas, would be resumed" in planned
     assert well_known.GATE in gates(sandbox.read_pod("nowhere"))
 
     cluster.configure_scheduler(answered_by_nobody)
     removed = typed(cluster, REMOVE)
     assert "4 pods let go" in removed
-    assert "1 workload resumed" in removed
+    assert "2 workloads resumed" in removed
     sandbox.all_bound(waiting - {"late"})
-    until(lambda: len(pods_of_job(sandbox)) == 1, "the Job to have its pod again")
-    sandbox.all_bound(pods_of_job(sandbox))
+    until(lambda: len(pods_of_drained(sandbox)) == 2, "the Job and the Deployment to have their pods again")
+    sandbox.all_bound(pods_of_drained(sandbox))
     typed(cluster, f"kubectl label nodes --all {'='.join(*LATE.items())}")
     if not RETRIES_FOR_NODES:
         cluster.restart_components("kube-scheduler")  # instead of five minutes
@@ -118,8 +119,8 @@ def answers(sandbox: Sandbox, queue: str, ended: threading.Event) -> set[str]:
 
 
 def waiting_members(sandbox: Sandbox) -> set[str]:
-    """One pod of each cause to wait: pending, stopped, of a queue that is missing, without room. And a Job
-    that is drained.
+    """One pod of each cause to wait: pending, stopped, of a queue that is missing, without room. And two
+    workloads that are drained.
 
     Two pods have the gate by the stop, one by the missing queue and one by the quota; `late` has none, and no
     node fits it.
@@ -132,10 +133,12 @@ def waiting_members(sandbox: Sandbox) -> set[str]:
     )
     sandbox.pod("late", nodeSelector=LATE).must(201)
     sandbox.make(JOB, work_body(JOB, "train", drained)).must(201)
-    until(lambda: pods_of_job(sandbox), "the Job's pod")
-    sandbox.all_bound(pods_of_job(sandbox))
+    sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "train-site", drained, replicas=1)).must(201)
+    budget(sandbox, "site", {"app": "train-site"}, maxUnavailable=0)
+    wait_for_running(sandbox, 2, "train-")
     sandbox.edit(drained, stopPolicy="HoldAndDrain")
-    until(lambda: not pods_of_job(sandbox), "the Job to be suspended")
+    patch_with_deadline(sandbox, drained, seconds=2, afterDeadline="Scale")
+    until(lambda: not pods_of_drained(sandbox), "the Job to be suspended, and the Deployment at zero")
     sandbox.suspend(queue)
     sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", "", replicas=2)).must(201)
     sandbox.pod("nowhere", "no-such-queue").must(201)
@@ -157,7 +160,7 @@ def forge_lease(sandbox: Sandbox) -> None:
     sandbox.api.create(f"{COORDINATION}/namespaces/{sandbox.namespace}/leases", body).must(201)
 
 
-def pods_of_job(sandbox: Sandbox) -> set[str]:
+def pods_of_drained(sandbox: Sandbox) -> set[str]:
     return {name for name in sandbox.read_pods() if name.startswith("train-")}
 
 
