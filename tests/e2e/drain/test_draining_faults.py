@@ -19,6 +19,14 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.support.drain.draining import (
+    NONE,
+    budget,
+    drain,
+    patch_with_deadline,
+    wait_for_drain,
+    wait_for_running,
+)
 from tests.support.e2e.drain_replicas import (
     FAST,
     SLOWLY,
@@ -28,6 +36,7 @@ from tests.support.e2e.drain_replicas import (
 from tests.support.e2e.mixed_load import MixedLoad
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import DEPLOYMENT, work_body
 from tests.support.faults.faulty_proxy import (
     Fault,
     When,
@@ -109,6 +118,42 @@ def test_the_leader_is_killed_before_an_eviction_and_after_one(
     until(load.left, "somebody to be left")
     load.drain(rate=FAST)
     finish_drain(load, replicas)
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
+def test_the_leader_is_killed_at_the_writes_that_bring_a_workload_to_zero_and_back(
+    own_sandbox: Sandbox, replicas: Replicas, answered: bool
+) -> None:
+    """Whoever leads next finds the number and its record, or neither: nothing is lost, nothing done twice."""
+    queue = own_sandbox.queue(f"scaled-{answered}".lower())
+    own_sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", queue, replicas=2)).must(201)
+    wait_for_running(own_sandbox, 2, "web-")
+    budget(own_sandbox, "web", {"app": "web"}, maxUnavailable=0)
+    drain(own_sandbox, queue, "Blocked")
+    scaling = replicas.keep(scales_web, answered=answered)
+    patch_with_deadline(own_sandbox, queue, seconds=2, afterDeadline="Scale")
+    replicas.kill(scaling())
+    replicas.join()
+    wait_for_drain(own_sandbox, queue, "Drained", left=0)
+    assert web(own_sandbox) == (0, f"{queue}/2", 2)
+
+    putting_back = replicas.keep(scales_web, answered=answered)
+    own_sandbox.patch_queue(queue, stopPolicy=NONE).must()
+    replicas.kill(putting_back())
+    replicas.join()
+    wait_for_running(own_sandbox, 2, "web-")
+    assert web(own_sandbox) == (2, None, 3)
+
+
+def scales_web(asked: Asked) -> bool:
+    return asked.method == "PATCH" and asked.path.partition("?")[0].endswith("/deployments/web")
+
+
+def web(sandbox: Sandbox) -> tuple[int, str | None, int]:
+    """The replicas that it wants, its record, and its generation: each change of its spec makes one."""
+    obj = sandbox.api.get(f"{DEPLOYMENT.path(sandbox.namespace)}/web").must().body
+    meta = obj["metadata"]
+    return obj["spec"]["replicas"], meta["annotations"].get("sluice.dev/suspended"), meta["generation"]
 
 
 def test_every_replica_is_replaced_in_the_middle(own_sandbox: Sandbox, replicas: Replicas) -> None:

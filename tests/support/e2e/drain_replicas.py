@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.mixed_load import MixedLoad, evicted
 from tests.support.e2e.wait import until
+from tests.support.faults.faults import When
 from tests.support.faults.intercepting import Asked, Interceptor
 
 #: Evictions a second, where a drain is to last; and where it is to end.
@@ -43,13 +44,19 @@ class Replicas:
 
     def evicting(self, *, answered: bool) -> str:
         """The one that leads, once an eviction of its is kept: before it is carried out, or after it."""
+        return self.keep(is_eviction, answered=answered)()
+
+    def keep(self, when: When, *, answered: bool) -> Callable[[], str]:
+        """Keep the next request of which `when` holds, whoever sends it. Returns what waits for it, and says
+        who did.
+        """
         ways = self._fleet.interceptors
-        kept = {name: ways[name].keep(is_eviction, answered=answered) for name in self.names}
+        kept = {name: ways[name].keep(when, answered=answered) for name in self.names}
 
         def reached() -> str:
             return next((name for name, each in kept.items() if each.reached.is_set()), "")
 
-        return until(reached, "somebody to be evicted")
+        return lambda: until(reached, "the request to be sent")
 
     @property
     def ways(self) -> Sequence[Interceptor]:
