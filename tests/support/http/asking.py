@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
+import re
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,7 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 from flask import Flask
 from flask.testing import FlaskClient
-from werkzeug.test import TestResponse
+from werkzeug.test import EnvironBuilder, TestResponse, run_wsgi_app
+from werkzeug.wrappers import Request
 
 from cluster.cache.scheduling_policies import ConfigMap
 from cluster.cache.store import Clock, Store
@@ -37,6 +40,9 @@ from tests.support.rules.cases import NOW
 from webhooks.routes import handlers as webhook_handlers
 from webhooks.settings import AdmissionSettings
 
+#: Which the WSGI environment has as it is.
+PLAIN_PATH = re.compile(r"[\w/-]+", re.ASCII)
+ENVIRON = EnvironBuilder(method="POST").get_environ()
 OWN = "system:serviceaccount:sluice-system:sluice"
 
 
@@ -174,9 +180,23 @@ class Server:
         return sink, msgspec.json.decode(json.dumps(obj), type=shape)
 
     def post(self, path: str, body: object, *, content_type: str = "application/json") -> TestResponse:
-        """A body that is bytes is sent as it is."""
+        """A body that is bytes is sent as it is.
+
+        The app is called without the test client, which takes longer than most answers.
+        """
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self.http.post(path, data=data, content_type=content_type)
+        if not PLAIN_PATH.fullmatch(path):
+            return self.http.post(path, data=data, content_type=content_type)
+        environ = {
+            **ENVIRON,
+            "PATH_INFO": path,
+            "REQUEST_URI": path,
+            "RAW_URI": path,
+            "CONTENT_TYPE": content_type,
+            "CONTENT_LENGTH": str(len(data)),
+            "wsgi.input": io.BytesIO(data),
+        }
+        return TestResponse(*run_wsgi_app(self.app, environ), request=Request(environ))
 
     def ask(self, path: str, obj: object = None, **request: Any) -> Said:
         """A review, answered by the path's handler as the fast path calls it, and well formed."""

@@ -204,7 +204,9 @@ class Cluster:
         self.lead(0)
         self.trace: list[str] = []
         #: How often what happens in this history.
+        #: By kind of action; by action, as found in them.
         self.likings: dict[str, float] = {}
+        self.weights: dict[str, float] = {}
 
     def clock(self) -> float:
         return self.now
@@ -330,6 +332,8 @@ class Cluster:
 
     def weight(self, what: str) -> float:
         """Each run has likings of its own (swarm testing): what is rare in most is common in some."""
+        if what in self.weights:
+            return self.weights[what]
         words = what.split(" ")
         kind = (
             " ".join(words[:2])
@@ -338,6 +342,7 @@ class Cluster:
         )
         if kind not in self.likings:
             self.likings[kind] = WEIGHTS.get(words[0], 4) * self.chance.choice((0.1, 1.0, 1.0, 3.0))
+        self.weights[what] = self.likings[kind]
         return self.likings[kind]
 
     def possible(self) -> list[tuple[str, Callable[[], object]]]:
