@@ -27,7 +27,6 @@ from queues.apimachinery.quantities import Amount
 from queues.causes import StartReason
 from queues.membership import GROUP_ANNOTATION, Membership, fits_label
 from queues.messages import quoted_reason
-from queues.quota.usage import quota_requests
 from queues.status.podgroup_phases import PodTally
 
 #: The number of groups without members that are remembered before those whose PodGroup is gone are dropped.
@@ -134,7 +133,7 @@ class MemberCounts(msgspec.Struct, gc=False):
 
     `pending`: on no node yet; `gated` and `quota_gated` count parts of them. `allocated`: the requests of the
     running members. `releasing`: the part of these whose pods are being deleted. `used`: what counts for a
-    quota (`Member.uses_quota`), and how many pods.
+    quota (`Member.uses_quota`), of `using` pods.
     """
 
     pending: int = 0
@@ -147,12 +146,14 @@ class MemberCounts(msgspec.Struct, gc=False):
     allocated: dict[str, Amount] = {}
     releasing: dict[str, Amount] = {}
     used: dict[str, Amount] = {}
+    using: int = 0
     #: The number of live members by namespace.
     live_by_namespace: dict[str, int] = {}
 
     def add(self, member: Member, by: int) -> None:
         if member.uses_quota:
-            _add_requests(self.used, quota_requests(member.requests), by)
+            self.using += by
+            _add_requests(self.used, member.requests, by)
         if member.live:
             self.live += by
             number = self.live_by_namespace.get(member.namespace, 0) + by

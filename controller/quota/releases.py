@@ -49,7 +49,7 @@ from controller.quota.book_writes import BookWrites
 from queues import well_known
 from queues.quota.book import MAX_INTENTS
 from queues.quota.release_order import ReleasePass, WaitingPod
-from queues.quota.usage import Lack, Usage, quota_requests
+from queues.quota.usage import PODS, Lack, Usage, quota_requests
 
 #: After a book that could not be opened or written.
 RETRY_SECONDS = 0.5
@@ -299,7 +299,10 @@ class QuotaReleases:
             if member is not None and not member.uses_quota:
                 usage.add(member.queue, quota_requests(member.requests))
         for queue in self._queues():
-            usage.add(queue, members.counts(queue).used.copy().items())
+            counts = members.counts(queue)
+            # The number first: a pod that comes meanwhile has not been released.
+            usage.add(queue, ((PODS, counts.using),))
+            usage.add(queue, counts.used.copy().items())
         return usage
 
     def _say(self, blocked: dict[str, Lack], waiting: dict[str, Member]) -> None:

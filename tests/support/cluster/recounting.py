@@ -42,6 +42,8 @@ def counted(members: Iterable[Member], queue: str) -> MemberCounts:
     of = [one for one in members if one.queue == queue]
     waiting = [one for one in of if one.phase not in FINISHED_PHASES and not one.node]
     running = [one for one in of if one.phase not in FINISHED_PHASES and one.node]
+    may_run = [*running, *(one for one in waiting if not one.leaving)]
+    using = [one for one in may_run if not one.gated and not one.quota_gated]
     return MemberCounts(
         pending=len(waiting),
         gated=sum(one.gated for one in waiting),
@@ -49,18 +51,13 @@ def counted(members: Iterable[Member], queue: str) -> MemberCounts:
         running=len(running),
         allocated=requested(running),
         releasing=requested(one for one in running if one.leaving),
-        used=used([*running, *(one for one in waiting if not one.leaving)]),
+        used=requested(using),
+        using=len(using),
         succeeded=sum(one.phase == "Succeeded" for one in of),
         failed=sum(one.phase == "Failed" for one in of),
         live=sum(one.phase not in FINISHED_PHASES for one in of),
         live_by_namespace=dict(Counter(one.namespace for one in of if one.phase not in FINISHED_PHASES)),
     )
-
-
-def used(members: Iterable[Member]) -> dict[str, Amount]:
-    """What those without a gate of ours take of a quota."""
-    counting = [one for one in members if not one.gated and not one.quota_gated]
-    return requested(counting) | ({"pods": len(counting)} if counting else {})
 
 
 def requested(members: Iterable[Member]) -> dict[str, Amount]:
