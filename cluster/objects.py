@@ -95,6 +95,7 @@ class ResourceNeeds(_Wire, frozen=True):
 class Container(_Wire, frozen=True):
     """`restart_policy` is that of an init container: "Always" makes it a sidecar."""
 
+    name: str = ""
     resources: ResourceNeeds | None = None
     restart_policy: str | None = None
 
@@ -113,10 +114,19 @@ class PodSpec(_Wire, frozen=True):
     affinity: Any = None
 
 
+class ContainerStatus(_Wire, frozen=True):
+    """What a node holds for a container: another amount than its spec says, while it is being resized."""
+
+    name: str = ""
+    allocated_resources: dict[str, str | int | float] | None = None
+
+
 class PodStatus(_Wire, frozen=True):
     phase: str = "Pending"
     conditions: list[Condition] | None = None
     nominated_node_name: str = ""
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
 
 
 class Pod(_Wire, frozen=True):

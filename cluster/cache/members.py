@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from cluster.cache.pod_requests import Requests, pod_requests
+from cluster.cache.pod_requests import Requests, held_requests
 from cluster.cache.trimming import NAME, trim_finalizers, trim_labels
 from cluster.inflight.admissions import admission_request
 from cluster.objects import Condition, Metadata, OwnerReference, Pod
@@ -424,7 +424,7 @@ def _member(pod: Pod, membership: Membership, *, filtered: bool) -> Member:
         condition=_scheduling_message(pod),
         retried_for=meta.annotation(well_known.RETRIED_FOR),
         leaving=meta.deletion_timestamp is not None,
-        requests=pod_requests(spec),
+        requests=held_requests(pod),
         labels=trim_labels(meta.labels),
         finalizers=trim_finalizers(meta.finalizers),
         owner_kind=owner.kind if owner else "",

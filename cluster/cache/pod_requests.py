@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
+import msgspec
+
 from cluster.cache.trimming import NAME, trim_resources
-from cluster.objects import ResourceNeeds
+from cluster.objects import Container, Pod, ResourceNeeds
 from queues import well_known
 from queues.apimachinery.quantities import (
     Amount,
@@ -63,6 +65,51 @@ class _Spec(Protocol):
 def pod_requests(spec: _Spec) -> Requests:
     """Return the requests of a pod, without our markers and without zeros."""
     return count_written(written_requests(spec))
+
+
+def held_requests(pod: Pod) -> Requests:
+    """Return the requests of a stored pod: of a container that is being made smaller in place, what its node
+    still holds for it, where that is more.
+
+    Source: `k8s.io/component-helpers/resource`, `PodRequests` with the resources of the status.
+    """
+    status = pod.status
+    held = {
+        each.name: each.allocated_resources
+        for statuses in (status.container_statuses, status.init_container_statuses)
+        for each in statuses or ()
+        if each.allocated_resources
+    }
+    spec = pod.spec
+    if not held or not any(
+        container.resources is not None
+        and held.get(container.name) not in (None, container.resources.requests)
+        for containers in (spec.containers, spec.init_containers)
+        for container in containers or ()
+    ):
+        return pod_requests(spec)
+    return pod_requests(
+        msgspec.structs.replace(
+            spec,
+            containers=[_with_held(each, held) for each in spec.containers or ()],
+            init_containers=[_with_held(each, held) for each in spec.init_containers or ()],
+        )
+    )
+
+
+def _with_held(container: Container, held: Mapping[str, Mapping[str, str | int | float]]) -> Container:
+    """The container, as if it requested what its node holds for it, where that is more."""
+    asked = (container.resources.requests if container.resources else None) or {}
+    more = {
+        name: text
+        for name, text in held.get(container.name, {}).items()
+        if _amount(text) > _amount(asked.get(name, 0))
+    }
+    return msgspec.structs.replace(container, resources=ResourceNeeds(requests={**asked, **more}))
+
+
+def _amount(text: str | int | float) -> Amount:
+    return _amounts((("", text),)).get("", 0)
 
 
 def written_requests(spec: _Spec) -> WrittenRequests:

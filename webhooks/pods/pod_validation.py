@@ -16,14 +16,16 @@ server says that the namespace names one, whatever else is on the pod. A replica
 and denies such a pod for now (`validate_unlabelled`).
 
 On UPDATE of a member, the queue that was written down stays. So does the gate of stops while
-`queues.start_decision` says so, or while its queue has a quota, and the gate of quotas always. What the
-controller itself writes is always allowed.
+`queues.start_decision` says so, or while its queue has a quota, and the gate of quotas always. A member that
+was released is not made larger in place, in what its quota limits. What the controller itself writes is
+always allowed.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from cluster.cache.pod_requests import pod_requests
 from cluster.cache.store import Store
 from cluster.objects import Pod
 from queues import well_known
@@ -56,6 +58,7 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
         _deny_moved(before, after)
         or _deny_renamed(before, after, store=store)
         or _deny_release(before, after)
+        or (_deny_growth(before, after, store=store) if request.sub_resource == "resize" else None)
         or (_validate_ungating(before, store=store) if has_gate(before) and not has_gate(after) else ALLOWED)
     )
 
@@ -153,6 +156,27 @@ def _deny_release(before: Pod, after: Pod) -> Answer | None:
         f'spec.schedulingGates: "{well_known.QUOTA_GATE}" cannot be removed: the pod waits for room in its '
         "queue's capability, or for sluice to release it"
     )
+
+
+def _deny_growth(before: Pod, after: Pod, *, store: Store) -> Answer | None:
+    """A pod that was released is not made larger in what its quota limits: nobody has counted that.
+
+    One that still waits may be: it is released at the version that it has then.
+    """
+    membership = store.memberships.of_pod(before)
+    queue = membership.queue if membership is not None else None
+    tree = store.snapshot.tree
+    if not queue or queue not in tree or any(has_gate(before, gate) for gate in well_known.OWN_GATES):
+        return None
+    requested, wanted = dict(pod_requests(before.spec)), dict(pod_requests(after.spec))
+    for each in tree.chain(queue).queues:
+        for resource, _ in each.capability or ():
+            if wanted.get(resource, 0) > requested.get(resource, 0):
+                return deny(
+                    f"spec.containers: queue {quoted(each.name)} has a capability of {resource}, so a pod "
+                    "that was released is not made larger in place; create it anew with these requests"
+                )
+    return None
 
 
 def _deny_moved(before: Pod, after: Pod) -> Answer | None:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.cache.pod_requests import MAX_SHARED, pod_requests
-from cluster.objects import PodSpec
+from cluster.cache.pod_requests import MAX_SHARED, held_requests, pod_requests
+from cluster.objects import Pod, PodSpec
 from tests.support.http.wire_objects import Wire
 from tests.support.rules.cases import MODEST
 
@@ -201,3 +201,29 @@ def test_what_is_huge_is_counted_and_not_remembered(spec: PodSpec) -> None:
     assert pod_requests(spec) == pod_requests(spec)
     assert pod_requests(spec) is not pod_requests(spec)
     assert sum(amount for _, amount in pod_requests(spec)) == MAX_SHARED
+
+
+@pytest.mark.parametrize(
+    ("asks", "held", "counted"),
+    [
+        ({"cpu": "1"}, {"cpu": "3"}, {"cpu": 3}),
+        ({"cpu": "1"}, {"cpu": "1"}, {"cpu": 1}),
+        ({"cpu": "3"}, {"cpu": "1"}, {"cpu": 3}),
+        ({"cpu": "1", "memory": "2Gi"}, {"cpu": "2", "memory": "1Gi"}, {"cpu": 2, "memory": 2 * 1024**3}),
+        ({}, {"cpu": "1"}, {"cpu": 1}),
+        ({"cpu": "1"}, {"cpu": "nonsense"}, {"cpu": 1}),
+        ({"cpu": "1"}, None, {"cpu": 1}),
+    ],
+    ids=["smaller", "as it is", "larger", "both", "nothing asked", "no amount", "not said"],
+)
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_a_container_counts_what_its_node_holds_for_it_where_that_is_more(
+    asks: Wire, held: Wire | None, counted: dict[str, int], kind: str
+) -> None:
+    """While it is made smaller in place: the node gives back only then."""
+    one = container(asks, sidecar=kind == "initContainers")
+    named = "containerStatuses" if kind == "containers" else "initContainerStatuses"
+    status = [{"name": "c", **({} if held is None else {"allocatedResources": held})}, {"name": "other"}]
+    made = {"metadata": {"name": "p"}, "spec": {kind: [one]}, "status": {named: status}}
+    found = held_requests(msgspec.json.decode(json.dumps(made), type=Pod))
+    assert dict(found) == counted

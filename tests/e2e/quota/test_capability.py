@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.e2e.api_requests import Answer
 from tests.support.e2e.objects import gates, on_a_node
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
@@ -63,6 +64,24 @@ def test_a_pod_that_never_fits_says_so(sandbox: Sandbox) -> None:
     queue = sandbox.queue(capability={"cpu": "2"})
     sandbox.pod("large", queue, cpu="3").must(201)
     sandbox.reason_on("large", f'queue "{queue}" never has room for this pod')
+
+
+def test_a_pod_that_was_released_is_not_made_larger_in_place(sandbox: Sandbox) -> None:
+    """It is on no node: these nodes cannot resize, so the API server itself would refuse."""
+    queue = sandbox.queue(capability={"cpu": "3"})
+    sandbox.pod("work", queue, cpu="2", nodeSelector={"no": "node"}).must(201)
+    until(lambda: not gates(sandbox.read_pod("work")), "the pod to be released")
+
+    def resized(cpu: str) -> Answer:
+        body = {"spec": {"containers": [{"name": "work", "resources": {"requests": {"cpu": cpu}}}]}}
+        path = f"{sandbox.pods_path}/work/resize"
+        return sandbox.api.patch(path, body, kind="strategic-merge")
+
+    refused = resized("3")
+    assert (refused.status, "not made larger in place" in str(refused.body)) == (403, True), refused.body[
+        "message"
+    ]
+    resized("1").must(200)
 
 
 @pytest.mark.parametrize("kept", [[], ["example.com/other"]], ids=["all", "ours"])

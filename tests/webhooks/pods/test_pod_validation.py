@@ -112,6 +112,29 @@ def test_our_gate_stays_where_the_queue_has_a_quota(server: Server) -> None:
     assert (said.allowed, "capability" in said.message) == (False, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "gates", "before", "after", "allowed"),
+    [
+        ("limited", [], {"cpu": "1"}, {"cpu": "2"}, False),
+        ("below", [], {"cpu": "1"}, {"cpu": "1001m"}, False),
+        ("limited", [], {"cpu": "2"}, {"cpu": "1"}, True),
+        ("limited", [], {"memory": "1Gi"}, {"memory": "2Gi"}, True),
+        ("limited", [QUOTA], {"cpu": "1"}, {"cpu": "2"}, True),
+        ("research", [], {"cpu": "1"}, {"cpu": "2"}, True),
+    ],
+    ids=["larger", "an ancestor", "smaller", "no limit", "it waits", "no quota"],
+)
+def test_a_pod_that_was_released_is_not_made_larger_in_what_its_quota_limits(
+    server: Server, name: str, gates: list[str], before: Wire, after: Wire, allowed: bool
+) -> None:
+    server.has(queue("limited", capability={"cpu": "4"}), queue("below", parent="limited"))
+    old = member(queue=name, gates=gates, resources={"requests": before})
+    new = member(queue=name, gates=gates, resources={"requests": after})
+    said = server.ask("/validate/pods", new, old=old, operation="UPDATE", sub_resource="resize")
+    assert said.allowed is allowed
+    assert allowed or '"limited" has a capability of cpu' in said.message
+
+
 def test_our_gate_stays_while_the_podgroup_is_not_there(server: Server) -> None:
     before, after = (pod(annotations={GROUP: "gang"}, gates=gates) for gates in ([QUEUE], None))
     answer = update(server, before, after)
