@@ -233,6 +233,9 @@ def test_past_the_deadline_workloads_are_brought_to_zero_and_back_unless_somebod
     assert SUSPENDED not in copy["metadata"]["annotations"]
     sandbox.event("web", "Warning ScaledByQueue", "brought to 0 replicas")
 
+    forged = {"metadata": {"annotations": {SUSPENDED: f"{queue}/2000"}}}
+    sandbox.api.patch(f"{DEPLOYMENT.path(sandbox.namespace)}/web", forged).must()
+    assert scaling(sandbox, *made[0]) == (0, f"{queue}/3")
     sandbox.scale("mine", 1)
     sandbox.scale("mine", 0)  # with the record, or after it went
     sandbox.edit(queue, state="Closed")
