@@ -12,8 +12,8 @@ The extender, the webhooks, the controller and the plugin all decide by these ru
    `scale_record`: what a drain remembers of a workload that it brought to zero.
 5. `start_decision`: whether a pod may start, and if not, why. The extender, the webhooks, the controller and
    the plugin all ask it.
-6. `messages`: the texts that users read; `well_known`: the keys that we write; `text`: what others wrote,
-   made fit to be shown.
+6. `messages`: the texts that users read; `similar_names`: which queue a wrong name may mean; `well_known`:
+   the keys that we write; `text`: what others wrote, made fit to be shown.
 
 Rooms: `admission` (what may be submitted and edited), `status` (what the controller writes on a Queue),
 `why` (what `kubectl queue why` explains), `drain` (which pods a drain evicts, and when), `apimachinery` (the

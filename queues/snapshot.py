@@ -26,9 +26,13 @@ from queues.causes import TRY_AGAIN, Cause
 from queues.messages import pod_text, waiting_warning
 from queues.namespace_access import Restriction, chain_restrictions, namespace_denial
 from queues.queue import Queue
+from queues.similar_names import similar_names
 from queues.states import ParkedPods
 from queues.tree import Chain, Tree
 from queues.verdict import Verdict, verdict
+
+#: Names that do not exist of which a snapshot keeps what is near: users choose them.
+_SIMILAR_KEPT = 256
 
 
 class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +67,7 @@ class QueueSnapshot:
     __slots__ = (
         "_decisions",
         "_scopes",
+        "_similar",
         "now",
         "resource_version",
         "restricted_queues",
@@ -79,6 +84,7 @@ class QueueSnapshot:
         self.restricted_queues = self._restricted()
         #: Computed at the first use; two threads that do so at once compute the same.
         self._scopes: dict[str, str] = {}
+        self._similar: dict[str, tuple[str, ...]] = {}
 
     @classmethod
     def updated(
@@ -111,6 +117,7 @@ class QueueSnapshot:
         snapshot._scopes = {
             name: scope for name, scope in dict(before._scopes).items() if name not in outdated
         }  # a copy at once: other threads add scopes meanwhile
+        snapshot._similar = {}
         return snapshot
 
     def _decide(self, queues: Collection[str] | Tree) -> dict[str, QueueDecision]:
@@ -126,6 +133,15 @@ class QueueSnapshot:
         """The decision for a queue; one that does not exist does not schedule (`CauseKind.NOT_FOUND`)."""
         decision = self._decisions.get(name)
         return decision if decision is not None else decision_of(self.verdict(name, live=False), chain=None)
+
+    def similar_names(self, name: str) -> tuple[str, ...]:
+        """The queues whose names are near one that does not exist; looked for once for each such name."""
+        similar = self._similar.get(name)
+        if similar is None:
+            similar = similar_names(name, self.tree)
+            if len(self._similar) < _SIMILAR_KEPT:
+                self._similar[name] = similar
+        return similar
 
     def scope(self, name: str) -> str:
         """Stands for the specs that a stop of this queue depends on, and changes with any of them.

@@ -30,9 +30,11 @@ from cluster.objects import OwnerReference
 from queues import well_known
 from queues.admission.accepted_work import Owner, is_accepted_work
 from queues.apimachinery.timestamps import parse_timestamp
+from queues.causes import Cause, CauseKind
 from queues.membership import name_fault
-from queues.messages import NAME_RULE, refusal_text
+from queues.messages import NAME_RULE, refusal_text, truncate_warning
 from queues.namespace_binding import binding_refusal, may_name
+from queues.similar_names import did_you_mean
 from queues.snapshot import QueueDecision
 from queues.states import State
 from queues.status.conditions import ACCEPTING
@@ -57,10 +59,13 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
-    """That the queue accepts a submission. `admission`: its value of `sluice.dev/admission`."""
+    """That the queue accepts a submission. `admission`: its value of `sluice.dev/admission`. `similar`: where
+    it does not exist, the queues with names near its own.
+    """
 
     decision: QueueDecision
     admission: str
+    similar: tuple[str, ...] = ()
 
     @property
     def queue(self) -> str:
@@ -69,7 +74,7 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What its user is told where it has to wait."""
-        return (self.decision.warning,) if self.decision.warning else ()
+        return tuple(filter(None, (self.decision.warning, similar_warning(self.similar))))
 
 
 def accept(
@@ -91,7 +96,23 @@ def accept(
     if not (for_all.accepts or _is_accepted_work(submission, request, store=store, settings=settings)):
         store.admissions.withdraw(request.uid)
         return deny(refusal_message(for_all, kind=submission.kind, store=store))
-    return Acceptance(decision=decision, admission=_admission_id(submission, request, store=store))
+    return Acceptance(
+        decision=decision,
+        admission=_admission_id(submission, request, store=store),
+        similar=()
+        if settings.is_controller(request.user_info.username)
+        else similar_queues(decision.stop, store=store),
+    )
+
+
+def similar_queues(stop: Cause | None, *, store: Store) -> tuple[str, ...]:
+    """The queues with a name near that of one that does not exist."""
+    missing = stop is not None and stop.kind is CauseKind.NOT_FOUND
+    return store.snapshot.similar_names(stop.queue) if stop is not None and missing else ()
+
+
+def similar_warning(similar: tuple[str, ...]) -> str:
+    return truncate_warning(did_you_mean(similar))
 
 
 def _admission_id(submission: Submission, request: Request, *, store: Store) -> str:

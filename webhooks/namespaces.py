@@ -41,7 +41,7 @@ from queues.messages import stop_text, truncate_warning, waiting_warning
 from queues.namespace_binding import annotation_fault, binds, no_queue_warning, staying_warning
 from queues.namespace_selectors import NAME_LABEL
 from queues.snapshot import decision_for_namespace
-from webhooks.acceptance import deny_bad_name
+from webhooks.acceptance import deny_bad_name, similar_queues, similar_warning
 from webhooks.json_patch import patch_map
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 
@@ -134,7 +134,8 @@ def _warnings(
     stop = store.snapshot.decision(meta.annotation(VOLCANO_ANNOTATION)).stop
     if stop is None or stop.kind is not CauseKind.NOT_FOUND:
         return ()
-    return (waiting_warning(stop, what="pods of this namespace wait"),)
+    similar = similar_warning(similar_queues(stop, store=store))
+    return tuple(filter(None, (waiting_warning(stop, what="pods of this namespace wait"), similar)))
 
 
 def _binding_warnings(request: Request, meta: Metadata, *, store: Store) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from kubectl_queue.objects.fields import (
     Object,
     controller_of,
     labels_of,
+    name_of,
     value_at,
 )
 from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type, type_of_owner
@@ -38,6 +39,7 @@ from kubectl_queue.why.membership import Owners, membership_of, queue_of_namespa
 from kubectl_queue.why.targets import Target
 from queues import well_known
 from queues.membership import Source
+from queues.similar_names import similar_names
 from queues.why.explain import explain
 from queues.why.explanation import (
     ExplainedMembership,
@@ -95,6 +97,9 @@ class Explainer:
         if explanation.outcome in {Outcome.FREE, Outcome.UNREAD} and target.type not in _SAY_IT_THEMSELVES:
             explained = self._with_words(item, explained, unread=queue is not None and queues is None)
             explanation = explain(explained, membership, queues=queues)
+        if queue and queues is not None and queue not in queues.tree:
+            explained = replace(explained, similar=self._similar_queues(queue))
+            explanation = explain(explained, membership, queues=queues)
         drains = queue and queues is not None and queues.verdict(queue).drains
         return Answer(
             explanation,
@@ -124,6 +129,12 @@ class Explainer:
         except ForbiddenError:
             return ""
         return next(filter(None, (said_by_server(POD, pod) for pod in pods)), "")
+
+    def _similar_queues(self, queue: str) -> tuple[str, ...]:
+        """None where queues may not be listed."""
+        with suppress(ForbiddenError):
+            return similar_names(queue, map(name_of, self._api.list().items))
+        return ()
 
     def _unmanaged(self, kind: Type, item: Object, membership: ExplainedMembership | None) -> str:
         """Why it is in no queue, whatever it names; "" where its namespace is managed, and for a member that

@@ -33,6 +33,7 @@ from queues import well_known
 from queues.causes import Cause, CauseKind, StartReason
 from queues.membership import valid_name
 from queues.messages import quoted_reason, recreation_command
+from queues.similar_names import did_you_mean
 from queues.snapshot import decision_for_namespace, decision_of
 from queues.start_decision import MAY_START, StartDecision, start_decision
 from queues.states import ParkedPods, State
@@ -270,6 +271,8 @@ def _notes(case: _Case, outcome: Outcome) -> Iterator[str]:
     if outcome is Outcome.STOPPED and case.verdict is None and case.queue_is_named:
         whose = "it says itself" if case.said else "kube-scheduler says of it"
         yield f"you may not read {case.queue}: this is what {whose}"
+    if outcome is Outcome.STOPPED and case.subject.similar:
+        yield did_you_mean(case.subject.similar)
     if case.stops and outcome is Outcome.STOPPED and case.membership is not None:
         yield from move_notes(case.subject, case.membership, case.stops)
     if outcome is not Outcome.FINISHED:

@@ -84,7 +84,7 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     queue that its namespace names now; empty if none, or if that was not read. `unmanaged`: why nothing that
     is created in its namespace is in a queue; empty where that may be. `said`: what Sluice itself has written
     on it, or on a pod of it, of why that waits now. `failure`: of a workload, why its latest pod was not
-    created.
+    created. `similar`: queues with a name near that of its queue, where that does not exist.
     """
 
     ref: ObjectRef
@@ -108,6 +108,7 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     unmanaged: str = ""
     said: str = ""
     failure: str = ""
+    similar: tuple[str, ...] = ()
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -87,6 +87,12 @@ def test_a_namespace_that_comes_to_name_a_queue_that_does_not_exist_is_warned() 
     assert server.ask("/mutate/namespaces", named).warnings == []
 
 
+def test_a_namespace_that_names_a_missing_queue_is_asked_whether_a_near_one_was_meant() -> None:
+    server = Server().has(queue("research"))
+    warnings = server.ask("/mutate/namespaces", namespace("team", queue="reasearch")).warnings
+    assert warnings[1:] == ['did you mean queue "research"?']
+
+
 def test_a_long_name_of_a_missing_queue_is_cut_and_the_way_out_stays() -> None:
     (warning,) = Server().ask("/mutate/namespaces", namespace("team", queue="r" * 60)).warnings
     assert len(warning) < 120

@@ -631,3 +631,8 @@ def test_of_a_namespace_that_the_queue_does_not_select_what_is_new_is_refused() 
     found = told(subject, seen(queue("b", namespace_selector=selector)))
     assert found.outcome is Outcome.STOPPED
     assert "new pods and workloads in it are refused" in found.notes
+
+
+def test_a_queue_that_is_not_there_brings_the_question_whether_a_near_one_was_meant() -> None:
+    found = told(pod(gates=(well_known.GATE,), similar=("bb", "bbb")), seen())
+    assert 'did you mean queue "bb" or "bbb"?' in found.notes

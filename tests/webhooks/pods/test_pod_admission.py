@@ -116,6 +116,14 @@ def test_of_a_queue_that_does_not_schedule_it_is_gated_too_with_a_warning(
     assert answer.warnings == [warning]
 
 
+def test_a_queue_that_is_not_there_brings_the_question_whether_a_near_one_was_meant(server: Server) -> None:
+    """To whoever can read it: a controller that makes pods gets one warning, as before."""
+    _, answer = admitted(server, submitted("reserch"))
+    assert answer.warnings[1:] == ['did you mean queue "research"?']
+    controller = {"user": "system:serviceaccount:kube-system:replicaset-controller"}
+    assert len(admitted(server, submitted("reserch"), **controller)[1].warnings) == 1
+
+
 @pytest.mark.parametrize("name", ["stopped", "held", "absent"])
 def test_with_a_node_name_it_is_refused_where_it_would_have_to_wait(server: Server, name: str) -> None:
     answer = refused(server, submitted(name, nodeName="node-1"))
