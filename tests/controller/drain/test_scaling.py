@@ -393,6 +393,18 @@ def test_a_record_that_a_scale_made_void_goes_while_the_queue_is_stopped() -> No
     assert leader.given_back == 0.0
 
 
+def test_without_the_right_the_drain_is_told_that_it_is_refused() -> None:
+    """So that its status says so: an upgrade whose roles were not applied."""
+    cluster = Cluster()
+
+    def forbid() -> None:
+        raise Refused(403, "Forbidden", "cannot patch resource deployments")
+
+    cluster.api.before_write = forbid
+    assert Leader(cluster).drain() is Outcome.REFUSED
+    assert cluster.api.state == (3, None)
+
+
 def test_what_may_not_be_scaled_is_said_to_the_drain() -> None:
     """So that its pods are deleted one by one."""
     cluster = Cluster(Api(owned=owner(workload("deployments.apps", "above"))))
