@@ -53,6 +53,8 @@ from queues.quota.usage import PODS, Lack, Usage, quota_requests
 
 #: After a book that could not be opened or written.
 RETRY_SECONDS = 0.5
+#: A pass follows the last one after so many times what that took.
+REST = 2.0
 
 
 class _Intent(msgspec.Struct):
@@ -96,14 +98,19 @@ class QuotaReleases:
         self._is_ready = False
         self._is_due = True
         self._retry_at = -math.inf
+        #: Where thousands wait, not before this time: other work of this thread has its turn.
+        self._next_pass_at = -math.inf
         #: What was last said of each pod that has no room, by UID.
         self._said: dict[str, tuple[int, Lack]] = {}
 
     @property
     def due(self) -> float:
-        """When the book is to be opened though nothing changes, in monotonic seconds."""
-        is_closed = self._book.stored is None and not self._book.is_under_way
-        return self._retry_at if is_closed and self._is_needed() else math.inf
+        """When the next step is to be taken though nothing changes, in monotonic seconds."""
+        if self._book.is_under_way:
+            return math.inf
+        if self._book.stored is None:
+            return self._retry_at if self._is_needed() else math.inf
+        return self._next_pass_at if self._is_due and self._is_ready else math.inf
 
     def queues_changed(self, queues: Iterable[str]) -> None:
         """Members or specs of these queues have changed."""
@@ -129,9 +136,12 @@ class QuotaReleases:
             return
         self._settle()
         self._send()
-        if self._is_due:
+        began = self._store.clock.monotonic()
+        if self._is_due and began >= self._next_pass_at:
             self._is_due = False
             self._release()
+            ended = self._store.clock.monotonic()
+            self._next_pass_at = ended + REST * (ended - began)
 
     # Opening
 

@@ -10,6 +10,7 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -23,6 +24,7 @@ PODS = "pods"
 Requests = tuple[tuple[str, Amount], ...]
 
 
+@lru_cache(maxsize=4096)
 def quota_requests(requests: Requests) -> Requests:
     """What a pod takes of a quota: its requests, and one pod."""
     return tuple(sorted((*((name, amount) for name, amount in requests if name != PODS), (PODS, 1))))
