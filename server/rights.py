@@ -94,6 +94,10 @@ _DEFINITIONS = ("queues.scheduling.volcano.sh", "podgroups.scheduling.volcano.sh
 _WEBHOOKS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 
 
+#: The ConfigMap with the releases of quotas that were begun.
+BOOK = "sluice-quota"
+
+
 def needed_rights(settings: Settings) -> list[Right]:
     """The rights without which the server cannot do its work."""
     own = settings.namespace
@@ -113,6 +117,9 @@ def needed_rights(settings: Settings) -> list[Right]:
             for verb in ("get", "list", "watch", "create", "patch", "delete")
         ),
         *(Right(verb, "", "pods", own) for verb in ("create", "delete")),
+        # The book of releases: without it no pod of a queue with a quota is released.
+        Right("create", "", "configmaps", own),
+        *(Right(verb, "", "configmaps", own, BOOK) for verb in ("get", "patch")),
         # Without the addresses of all API servers the bind guard is known to be on nowhere.
         *(() if settings.api_servers else (Right("list", "discovery.k8s.io", "endpointslices", "default"),)),
         *(_authority_rights(own, settings.ca_secret) if settings.ca_secret else ()),

@@ -89,7 +89,7 @@ class PodConditions:
                 own = self._context.store.decisions.of_queue(queue, namespace=member.namespace)
             start = self._context.store.decisions.by_queue(own, podgroup=member.podgroup)
             is_told = own is not None and self._record_on_owner(member, own, start)
-            if not member.gated:
+            if not (member.gated or member.quota_gated):
                 return
             if evictions_wait and member.created > since:
                 deferred[member.uid] = member.created
@@ -174,7 +174,8 @@ class PodConditions:
 
     def _is_parked(self, member: Member) -> bool:
         """Whether its queue's stop keeps it waiting."""
-        return member.gated and self._context.store.decisions.of_member(member).keeps_gate
+        is_gated = member.gated or member.quota_gated
+        return is_gated and self._context.store.decisions.of_member(member).keeps_gate
 
     def _write(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.e2e.api_requests import Answer
-from tests.support.e2e.objects import gates, on_a_node
+from tests.support.e2e.objects import gates, on_a_node, suspended_text
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 
@@ -49,6 +49,16 @@ def test_the_capability_of_a_queue_above_bounds_all_below_it(sandbox: Sandbox) -
     until(lambda: len(running(sandbox, names)) == 2, "two pods to run")
     waiting = next(name for name in names if not on_a_node(sandbox.read_pod(name)))
     sandbox.reason_on(waiting, f'the capability of its ancestor "{top}" is used')
+
+
+def test_a_pod_without_room_says_the_stop_while_there_is_one(sandbox: Sandbox) -> None:
+    queue = sandbox.queue(capability={"pods": "0"})
+    sandbox.pod("work", queue).must(201)
+    sandbox.reason_on("work", "room for this pod")
+    sandbox.suspend(queue)
+    sandbox.reason_on("work", suspended_text(queue))
+    sandbox.edit(queue, state="Open")
+    sandbox.reason_on("work", "room for this pod")
 
 
 def test_a_stopped_queue_releases_nothing_and_a_resumed_one_as_much_as_has_room(sandbox: Sandbox) -> None:
