@@ -119,6 +119,11 @@ def is_leaving(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None
 
 
+def runs(pod: Pod) -> bool:
+    """Return whether the pod is on a node, has not finished and is not being deleted."""
+    return bool(pod.spec.node_name) and pod.status.phase not in FINISHED and not is_leaving(pod)
+
+
 def is_ready(pod: Pod) -> bool:
     return any(
         condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions or ()

@@ -50,7 +50,7 @@ from controller.drain import budget_reader as budgets
 from controller.drain.eviction import CommandTaken, DrainRequests, NotScalable, SuspendBlocked
 from controller.drain.job_commands import ABORT, RESUME, ResumeStep, create_command, resume_step, withdraw
 from controller.drain.request_states import SUSPEND_SECONDS, Outcome, RequestResult
-from controller.drain.scaling import put_back, scale_to_zero
+from controller.drain.scaling import is_drained, put_back, scale_to_zero
 from controller.drain.snapshot import MAX_BUDGETS
 from controller.drain.suspend_patches import (
     UNPROCESSABLE,
@@ -314,7 +314,7 @@ class JobSuspension:
         if known is None or not self._context.store.snapshot.decision(known.queue).drains:
             raise SuspendBlocked("it is of a queue that is not drained")
         pods = self._pods(workload, unit)
-        foreign = next((pod for pod in pods if not self._is_drained(pod)), None)
+        foreign = next((pod for pod in pods if not is_drained(self._context.store, pod)), None)
         if foreign is not None:
             raise SuspendBlocked(f"its pod {foreign.metadata.name} is of a queue that is not drained")
         if unit.action is not DrainAction.SUSPEND:
@@ -332,12 +332,7 @@ class JobSuspension:
         for running in unit.pods:
             if running.uid not in known:
                 pods.append(decode_response(self._context.client.get(_pod_path(running)), _pod))
-        return [pod for pod in pods if _runs(pod)]
-
-    def _is_drained(self, pod: Pod) -> bool:
-        member = self._context.store.members.by_uid(pod.metadata.uid)
-        queue = member.queue if member is not None else pod.metadata.annotation(well_known.QUEUE)
-        return bool(queue) and self._context.store.snapshot.decision(queue).drains
+        return [pod for pod in pods if budgets.runs(pod)]
 
 
 def _is_void(workload: Workload) -> bool:
@@ -393,11 +388,6 @@ def _check_budget(budget: Budget, counted: list[Pod], selected: list[Pod]) -> No
         raise SuspendBlocked(f"the status of {budget} is not up to date yet")
     if need > budget.allowed:
         raise SuspendBlocked(f"{budget} allows {budget.allowed} now, and {need} would have to go")
-
-
-def _runs(pod: Pod) -> bool:
-    finished = pod.status.phase in budgets.FINISHED
-    return bool(pod.spec.node_name) and not finished and not budgets.is_leaving(pod)
 
 
 def _pod_path(pod: RunningPod) -> str:

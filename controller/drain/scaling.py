@@ -151,13 +151,10 @@ def _check_pods(client: Client, store: Store, workload: SuspendableWorkload, obj
         raise NotScalable(f"the selector of {workload} cannot be read: {exc}") from exc
     pods = budget_reader.list_pods(client, namespace=workload.namespace, selector=str(selector or ""))
     for pod in pods:
-        if _runs(pod) and _may_be_of(store, pod, workload.uid) and not _is_drained(store, pod):
+        if not budget_reader.runs(pod) or is_drained(store, pod):
+            continue
+        if _may_be_of(store, pod, workload.uid):
             raise NotScalable(f"its pod {pod.metadata.name} is of a queue that is not drained")
-
-
-def _runs(pod: Pod) -> bool:
-    has_finished = pod.status.phase in budget_reader.FINISHED
-    return bool(pod.spec.node_name) and not has_finished and not budget_reader.is_leaving(pod)
 
 
 def _may_be_of(store: Store, pod: Pod, uid: str) -> bool:
@@ -174,7 +171,8 @@ def _may_be_of(store: Store, pod: Pod, uid: str) -> bool:
     return bool(above)
 
 
-def _is_drained(store: Store, pod: Pod) -> bool:
+def is_drained(store: Store, pod: Pod) -> bool:
+    """Whether the pod, as the API server has it, is of a queue that is drained."""
     member = store.members.by_uid(pod.metadata.uid)
     queue = member.queue if member is not None else pod.metadata.annotation(well_known.QUEUE)
     return bool(queue) and store.snapshot.decision(queue).drains
