@@ -2,7 +2,8 @@
 
 The extender, the webhooks, the controller and the plugin all decide by these rules. Read in this order:
 
-1. `states`: the states, the actions and their tables; `queue`: the fields of a Queue that decide.
+1. `states`: the states, the actions and their tables; `queue`: the fields of a Queue that decide;
+   `volcano_close`: which queues Volcano had closed.
 2. `tree`: chains, children, and what breaks a chain.
 3. `causes`: what stops a pod or refuses work; `verdict`: the one decision for a queue; `snapshot`: the
    decisions of all queues, for request paths.

@@ -6,6 +6,7 @@ Invariants
   after its snapshot is published: a reader that sees a generation there gets a snapshot that has it.
 - An object older than the stored one is dropped.
 - An unknown word in a spec stops the queue (`queues.fields.reading`).
+- A queue that Volcano had closed is Closed, though its spec does not say so (`queues.volcano_close`).
 - What a queue lends to others (`lending`) is parsed once, when the queue is stored.
 
 Threads: the reflector of queues writes. Any thread reads, and may publish a snapshot of another moment.
@@ -21,10 +22,12 @@ from operator import attrgetter
 import msgspec
 
 from cluster.objects import QueueObject, QueueSpec
+from queues import volcano_close
 from queues.admission.resource_validation import Amounts, quota_of
 from queues.fields.reading import READ, read_queue
 from queues.queue import Queue, with_placement
 from queues.snapshot import QueueDecision, QueueSnapshot, decision_for_namespace
+from queues.states import Desired
 from queues.tree import Tree
 
 #: Decisions that are remembered. Beyond, all are computed again.
@@ -172,8 +175,21 @@ class QueueCache:
 
 def queue_from_object(obj: QueueObject) -> Queue:
     """Convert a stored Queue into the value that the rules read."""
-    meta = obj.metadata
-    return read_queue(meta.name, uid=meta.uid, generation=meta.generation, values=_values(obj.spec))
+    meta, spec = obj.metadata, obj.spec
+    if is_closed_by_volcano(obj):
+        spec = msgspec.structs.replace(spec, state=Desired.CLOSED.value)
+    return read_queue(meta.name, uid=meta.uid, generation=meta.generation, values=_values(spec))
+
+
+def is_closed_by_volcano(obj: QueueObject) -> bool:
+    """Whether Volcano had closed the queue, and its spec does not say so yet (`queues.volcano_close`)."""
+    return obj.spec.state is None and volcano_close.is_closed_by_volcano(
+        obj.metadata.name,
+        spec_state=obj.spec.state,
+        status_state=obj.status.state,
+        is_ours=bool(obj.status.conditions or obj.status.observed_generation),
+        annotations=obj.metadata.annotations,
+    )
 
 
 def lending_from_object(obj: QueueObject) -> Lending:

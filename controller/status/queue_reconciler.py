@@ -11,6 +11,7 @@ Invariants
 - Nothing whose size is up to users delays an acknowledgement: counts are written apart where they are large,
   or were refused (`status_writer`).
 - While the store has an older object than the one that was written last, the queue waits for its event.
+- No status of a queue that Volcano had closed is written before its spec says so (`stops.adopted_close`).
 - `Closed` is written only after the API server has said that there is no live member (`closing`), by their
   label, and no member without the label is left: a list of all pods begun after the close says so
   (`controller.pods.member_labels`). A stored `Closed` is not trusted: anybody with rights on
@@ -43,6 +44,7 @@ from controller.status.queue_status import (
 from controller.status.status_conflicts import StatusConflicts
 from controller.status.status_writer import POLICY_RANK, STATUS_RANK, Nothing, StatusWriter, Wait, Write
 from controller.stops.acknowledgement import SpecsSeen, StopAcknowledgement
+from controller.stops.adopted_close import adopt_close
 from controller.stops.resume_at import resume_if_due
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.progress import drain_status, drained_condition
@@ -103,6 +105,8 @@ class QueueReconciler:
         obj = self._store.queues.get(queue)
         if obj is None:
             self.forget(queue)
+            return None
+        if adopt_close(obj, context=self._context):
             return None
         record = self._records.record_of(obj)
         answer = self._decide(obj, record, spec_changed=spec_changed)

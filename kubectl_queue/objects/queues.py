@@ -25,7 +25,7 @@ from queues.apimachinery.conversion import Converter
 from queues.fields.reading import READ, read_queue
 from queues.queue import ROOT, Queue
 from queues.snapshot import QueueSnapshot
-from queues.states import State, own_state
+from queues.states import Desired, State, own_state
 from queues.status.changes import Change
 from queues.status.closing import read_closing
 from queues.status.conditions import ACTIVE
@@ -36,6 +36,7 @@ from queues.status.stop_status import (
     read_acknowledgement,
 )
 from queues.tree import Tree
+from queues.volcano_close import is_closed_by_volcano
 
 _change = Converter[Change](Change)
 
@@ -167,7 +168,16 @@ class QueueObjects:
 def queue_of(item: Object) -> Queue:
     """The queue as the rules take it; a field that cannot be read counts as absent, as on the server."""
     uid = str(item["metadata"].get("uid", ""))
-    values = map(spec_of(item).get, READ)
+    spec, status = spec_of(item), status_of(item)
+    if is_closed_by_volcano(
+        name_of(item),
+        spec_state=spec.get("state"),
+        status_state=status.get("state"),
+        is_ours=bool(status.get("conditions") or status.get("observedGeneration")),
+        annotations=item["metadata"].get("annotations"),
+    ):
+        spec = {**spec, "state": Desired.CLOSED}
+    values = map(spec.get, READ)
     return read_queue(name_of(item), uid=uid, generation=generation_of(item), values=values)
 
 

@@ -2,6 +2,8 @@
 
 - `status.state` of a new queue, which the API server drops, becomes `spec.state` where that is absent. So
   `vcctl queue create -S Closed` creates a closed queue. A word that is no state is refused.
+- An edit that removes `spec.state` makes it Open, in words: absent, it is that of a queue which is older than
+  Sluice, and which Volcano may have closed (`queues.volcano_close`).
 - `SchedulerPolicy` is copied to `schedulerPolicy`.
 - A change of state or stopPolicy removes the `resumeAt` and the `reason` of the stop before, unless the
   request sets them (`queues.admission.queue_edits`).
@@ -70,14 +72,17 @@ _queue = Converter[QueueObject](QueueObject)
 def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
     submitted = decode_object(request.object, submitted_queue_decoder)
+    creating = request.operation == "CREATE"
+    before = (
+        None if creating else decode_object(request.old_object, submitted_queue_decoder, where="oldObject")
+    )
     try:
-        steps, spec = _spec_steps(submitted, creating=request.operation == "CREATE")
+        steps, spec = _spec_steps(submitted, before)
         after = _value(submitted.metadata, spec)
     except Unreadable as exc:
         return deny(str(exc), code=422)
-    if request.operation == "CREATE":
+    if before is None:
         return Answer(patch=(*steps, *_history_steps(submitted, [], dict.fromkeys(CARRIED_OUT))))
-    before = decode_object(request.old_object, submitted_queue_decoder, where="oldObject")
     was = queue_from_object(stored_queue(before))
     steps += _policy_steps(spec, before.spec or {})
     same = _same(spec, before.spec or {})
@@ -123,12 +128,17 @@ def _released(was: Queue, wanted: Queue, *, store: Store) -> int:
     )
 
 
-def _spec_steps(queue: SubmittedQueue, *, creating: bool) -> tuple[list[PatchStep], dict[str, Any]]:
+def _spec_steps(
+    queue: SubmittedQueue, before: SubmittedQueue | None
+) -> tuple[list[PatchStep], dict[str, Any]]:
     """The steps for what is missing or misspelt in `spec`, and the spec then. Raises `Unreadable`."""
     submitted = queue.spec or {}
     wanted: dict[str, Any] = {}
-    if creating and submitted.get("state") is None:
-        wanted["state"] = _requested_state((queue.status or {}).get("state"))
+    if submitted.get("state") is None:
+        if before is None:
+            wanted["state"] = _requested_state((queue.status or {}).get("state"))
+        elif (before.spec or {}).get("state") is not None:
+            wanted["state"] = Desired.OPEN.value
     if queue.metadata.name != ROOT and submitted.get("parent") in _ABSENT:
         wanted["parent"] = ROOT
     other = submitted.get("SchedulerPolicy")

@@ -12,6 +12,7 @@ from cluster.decoding import LenientReader
 from cluster.objects import QueueObject
 from kubectl_queue.objects.queues import QueueObjects, may_be_live
 from queues.queue import Queue
+from queues.states import Desired
 from tests.support.plugin.harness import NOW, item
 
 _read = LenientReader(QueueObject)
@@ -59,6 +60,17 @@ def read_by_server(obj: dict[str, Any]) -> Queue:
 def test_plugin_and_server_read_the_same_queue(name: str, spec: dict[str, Any]) -> None:
     obj = item(name, **spec)
     assert QueueObjects([obj], now=NOW).tree.queues[name] == read_by_server(obj)
+
+
+@pytest.mark.parametrize(
+    "status", [{"state": "Closed"}, {"state": "Closed", "observedGeneration": 1}], ids=str
+)
+@pytest.mark.parametrize("name", ["a", "root"])
+def test_plugin_and_server_agree_on_what_volcano_had_closed(name: str, status: dict[str, Any]) -> None:
+    obj = {**item(name, state=None), "status": status}
+    read = QueueObjects([obj], now=NOW).tree.queues[name]
+    assert read == read_by_server(obj)
+    assert (read.desired is Desired.CLOSED) is (name == "a" and len(status) == 1)
 
 
 def test_a_queue_with_an_unknown_state_is_shown_as_stopped() -> None:

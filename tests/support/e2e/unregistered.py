@@ -1,4 +1,4 @@
-"""The time while some of our webhooks are not registered: nobody asks us about pods, or about workloads."""
+"""While some of our webhooks are not registered nobody asks us about queues, pods or workloads."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from tests.support.e2e.api_requests import Answer, Object
-from tests.support.e2e.objects import GATE, OWN_GATE, pod_body
-from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.objects import GATE, OWN_GATE, pod_body, queue_body
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import JOB, work_body
 
@@ -30,6 +30,18 @@ def without_pod_webhooks(sandbox: Sandbox, probe_queue: str) -> Iterator[None]:
 def without_workload_webhooks(sandbox: Sandbox, probe_queue: str) -> Iterator[None]:
     """No webhook of ours is called for a workload; those on pods are."""
     with _without(sandbox, _is_on_workloads, lambda: _job_labelled(sandbox, probe_queue)):
+        yield
+
+
+@contextmanager
+def without_queue_webhooks(sandbox: Sandbox) -> Iterator[None]:
+    """No webhook of ours is called for a queue; for a server that is stopped, which they need."""
+
+    def refused_without_server() -> bool:
+        probe = queue_body(f"{sandbox.namespace}-probe")
+        return sandbox.api.create(f"{QUEUES}?dryRun=All", probe).status != 201
+
+    with _without(sandbox, _is_on_queues, refused_without_server):
         yield
 
 
@@ -68,6 +80,10 @@ def _is_on_pods(hook: Object) -> bool:
     return any(
         resource.split("/")[0] == "pods" for rule in hook["rules"] for resource in rule["resources"]
     ) and ("binding" not in json.dumps(hook["rules"]))
+
+
+def _is_on_queues(hook: Object) -> bool:
+    return any("queues" in rule["resources"] for rule in hook["rules"])
 
 
 def _is_on_workloads(hook: Object) -> bool:

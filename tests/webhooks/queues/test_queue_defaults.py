@@ -244,6 +244,20 @@ def test_removing_them_by_hand_is_no_fault(server: Server, absent: Any) -> None:
     assert not after["spec"].get("reason")
 
 
+@pytest.mark.parametrize("absent", [None, ...], ids=["null", "absent"])
+def test_an_edit_that_removes_the_state_makes_it_open_in_words(server: Server, absent: Any) -> None:
+    """Absent, it would be that of a queue which Volcano may have closed."""
+    before = queue("research", state="Closed")
+    after = edited(server, before, with_spec(before, state=absent))
+    assert after["spec"]["state"] == "Open"
+    assert [line["to"] for line in history(after)] == ["Open"]
+
+
+def test_an_edit_of_a_queue_that_never_had_a_state_gives_it_none(server: Server) -> None:
+    before = with_spec(queue("research"), state=...)
+    assert "state" not in edited(server, before, with_spec(before, weight=5))["spec"]
+
+
 # The history
 
 
