@@ -26,7 +26,7 @@ from queues.status.changes import Change
 from queues.text import printable
 
 _COMMAND = "kubectl queue history"
-_HEADINGS = ("WHEN", "WHO", "WHAT", "FROM", "TO", "REASON")
+_HEADINGS = ("WHEN", "WHO", "WHAT", "FROM", "TO", "UNTIL", "REASON")
 _NONE = "<none>"
 #: Characters of a reason in a table that is not wide.
 _REASON = 60
@@ -67,6 +67,7 @@ def table(changes: Sequence[Change], *, now: datetime, wide: bool, headings: boo
             change.field,
             printable(shown.get(change.from_, change.from_)) or _NONE,
             printable(shown.get(change.to, change.to)) or _NONE,
+            printable(change.until) or _NONE,
             printable(change.reason) if wide else printable(change.reason, limit=_REASON),
         )
         for change in changes
@@ -80,7 +81,8 @@ VERBS = (
         usage="NAME",
         long=(
             "Show who changed the state, stopPolicy, parked, resumeAt, parent or namespaceSelector of a "
-            "queue, from what to what and why; the last 20 changes, newest last."
+            "queue, from what to what and why; the last 50 changes, newest last. UNTIL is when a stop that "
+            "begins with the change ends by itself."
         ),
         examples=("kubectl queue history research", "kubectl queue history research -o wide"),
         flags=(formats(Output.TABLE, Output.WIDE, Output.JSON, Output.YAML), NO_HEADERS),

@@ -10,16 +10,23 @@ import msgspec
 from queues.apimachinery.timestamps import rfc3339
 from queues.fields.table import FIELDS
 from queues.queue import Queue
-from queues.text import NAME_LIMIT, truncated
+from queues.states import Desired, StopPolicy
+from queues.text import NAME_LIMIT, REASON_LIMIT, truncated
 
 #: Lines kept on a queue; the oldest go first.
-HISTORY_LIMIT = 20
+HISTORY_LIMIT = 50
+#: The fields by which a stop begins and ends, and their values that stop.
+_STOPS = frozenset({"state", "stopPolicy"})
+_STOPPED = frozenset({Desired.SUSPENDED.value, StopPolicy.HOLD.value, StopPolicy.HOLD_AND_DRAIN.value})
 #: The fields whose changes are recorded, and their texts.
 _RECORDED = tuple((row.name, row.history) for row in FIELDS if row.history)
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Who changed which field, from what to what, why and when (RFC 3339)."""
+    """Who changed which field, from what to what, why and when (RFC 3339).
+
+    `until`: of a stop that begins, when it ends by itself; so it takes one line.
+    """
 
     by: str
     field: str
@@ -27,20 +34,35 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     to: str = ""
     reason: str = ""
     at: str = ""
+    until: str = ""
 
 
 def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) -> list[Change]:
-    """One line for each recorded field that differs.
+    """One line for each recorded field that differs; none for a `resumeAt` that comes or goes with a stop.
 
-    The lines are stored in an annotation; all annotations together may have 256 KiB. So names are cut.
+    The lines are stored in an annotation; all annotations together may have 256 KiB. So names and reasons are
+    cut.
     """
-    by = truncated(by, limit=NAME_LIMIT)
+    by, reason = truncated(by, limit=NAME_LIMIT), truncated(reason, limit=REASON_LIMIT)
     time = rfc3339(at)
-    return [
-        Change(by=by, field=field, from_=text(before), to=text(after), reason=reason, at=time)
+    until = rfc3339(after.resume_time) if after.resume_time is not None else ""
+    lines = [
+        Change(
+            by=by,
+            field=field,
+            from_=text(before),
+            to=text(after),
+            reason=reason,
+            at=time,
+            until=until if field in _STOPS and text(after) in _STOPPED else "",
+        )
         for field, text in _RECORDED
         if text(before) != text(after)
     ]
+    is_said = any(line.until for line in lines) or (
+        any(line.field in _STOPS for line in lines) and not (until or after.is_suspended_or_held)
+    )
+    return [line for line in lines if not (is_said and line.field == "resumeAt")]
 
 
 _history = msgspec.json.Decoder(list[Change])
@@ -63,4 +85,5 @@ def new_changes(before: Sequence[Change], after: Sequence[Change]) -> list[Chang
 def describe_change(line: Change) -> str:
     """One line in words: who changed what, and why."""
     why = f" ({line.reason})" if line.reason else ""
-    return f"spec.{line.field} by {line.by}{why}: {line.to or 'none'}, it was {line.from_ or 'none'}"
+    until = f" until {line.until}" if line.until else ""
+    return f"spec.{line.field} by {line.by}{why}: {line.to or 'none'}{until}, it was {line.from_ or 'none'}"

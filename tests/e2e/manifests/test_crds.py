@@ -167,10 +167,10 @@ def test_a_condition_is_there_once(api: Api, made: dict[str, Any]) -> None:
     assert (reply.status, "Duplicate value" in reply.message) == (422, True)
 
 
-def test_the_twenty_first_change_is_refused(api: Api, made: dict[str, Any]) -> None:
+def test_the_fifty_first_change_is_refused(api: Api, made: dict[str, Any]) -> None:
     path = f"{QUEUES}/{made['metadata']['name']}/status"
-    assert api.patch(path, {"status": {"changes": [{"by": "ann"}] * 20}}).status == 200
-    assert api.patch(path, {"status": {"changes": [{"by": "ann"}] * 21}}).status == 422
+    assert api.patch(path, {"status": {"changes": [{"by": "ann"}] * 50}}).status == 200
+    assert api.patch(path, {"status": {"changes": [{"by": "ann"}] * 51}}).status == 422
 
 
 def test_the_twenty_first_blocker_is_refused(api: Api, made: dict[str, Any]) -> None:

@@ -74,11 +74,11 @@ def test_the_history_tells_who_did_what_newest_last(sandbox: PluginSandbox) -> N
     sandbox.done("suspend", queue, "--reason=quota", "--wait")
     sandbox.patch(queue, state="Open", stopPolicy="Hold")
     head, *rows = sandbox.done("history", queue).splitlines()
-    assert head.split() == ["WHEN", "WHO", "WHAT", "FROM", "TO", "REASON"]
+    assert head.split() == ["WHEN", "WHO", "WHAT", "FROM", "TO", "UNTIL", "REASON"]
     assert [row.split()[1:] for row in rows] == [
-        ["admin", "state", "Open", "Suspended", "quota"],
-        ["admin", "state", "Suspended", "Open"],
-        ["admin", "stopPolicy", "None", "Hold"],
+        ["admin", "state", "Open", "Suspended", "<none>", "quota"],
+        ["admin", "state", "Suspended", "Open", "<none>"],
+        ["admin", "stopPolicy", "None", "Hold", "<none>"],
     ]
     found = json.loads(sandbox.done("history", queue, "-ojson"))
     assert [change["to"] for change in found["changes"]] == ["Suspended", "Open", "Hold"]

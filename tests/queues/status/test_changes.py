@@ -63,10 +63,11 @@ def test_a_move_is_a_change() -> None:
 
 
 def test_an_edit_of_everything_is_a_line_for_each_field() -> None:
-    """State, stopPolicy, parked, resumeAt and parent, in this order."""
+    """State, stopPolicy, parked and parent, in this order; the lines that begin a stop have its end."""
     after = queue("q", "lab", desired=SUSPENDED, stop_policy=HOLD, parked=ParkedPods.RECREATE, resume_at=NOW)
     told = changes_between(BEFORE, after, by="ann", reason="", at=NOW)
-    assert [one.field for one in told] == ["state", "stopPolicy", "parked", "resumeAt", "parent"]
+    assert [one.field for one in told] == ["state", "stopPolicy", "parked", "parent"]
+    assert [bool(one.until) for one in told] == [True, True, False, False]
 
 
 @pytest.mark.parametrize("after", [BEFORE, queue("q", reason="other"), queue("q", generation=9)])
@@ -94,7 +95,7 @@ def test_any_time_can_be_shown(at: str) -> None:
     """A `resumeAt` that is a date where it was written and none in UTC is still a change that can be told."""
     far = queue("q", desired=SUSPENDED, resume_at=datetime.fromisoformat(at))
     told = changes_between(BEFORE, far, by="ann", reason="", at=NOW)
-    assert [one.field for one in told] == ["state", "resumeAt"]
+    assert [(one.field, bool(one.until)) for one in told] == [("state", True)]
 
 
 def test_a_change_is_written_as_the_design_names_it() -> None:
@@ -118,9 +119,37 @@ def test_a_change_is_written_as_the_design_names_it() -> None:
     assert msgspec.to_builtins(Change(by="ann", field="parent")) == {"by": "ann", "field": "parent"}
 
 
-def test_twenty_changes_are_kept() -> None:
-    """As many as the design says."""
-    assert HISTORY_LIMIT == 20
+LATE = {"resume_at": NOW + SECOND}
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "told"),
+    [
+        ({}, {"desired": SUSPENDED, **LATE}, [("state", "until")]),
+        ({"desired": SUSPENDED, **LATE}, {}, [("state", "")]),
+        ({"stop_policy": HOLD, **LATE}, {"stop_policy": DRAIN, **LATE}, [("stopPolicy", "until")]),
+        ({"stop_policy": HOLD, **LATE}, {"stop_policy": DRAIN}, [("stopPolicy", ""), ("resumeAt", "")]),
+        ({"stop_policy": HOLD, **LATE}, {}, [("stopPolicy", "")]),
+        (
+            {"stop_policy": HOLD, **LATE},
+            {"stop_policy": HOLD, "desired": CLOSED},
+            [("state", ""), ("resumeAt", "")],
+        ),
+        ({"desired": SUSPENDED}, {"desired": OPEN, **LATE}, [("state", ""), ("resumeAt", "")]),
+        ({"desired": SUSPENDED}, {"desired": SUSPENDED, **LATE}, [("resumeAt", "")]),
+    ],
+)
+def test_a_stop_with_a_time_takes_a_line_and_its_end_takes_one(
+    was: dict[str, Any], now: dict[str, Any], told: list[tuple[str, str]]
+) -> None:
+    """A time that changes otherwise, or that goes while the queue stays stopped, has its line."""
+    lines = changes_between(queue("q", **was), queue("q", **now), by="ann", reason="", at=NOW)
+    assert [(line.field, "until" if line.until else "") for line in lines] == told
+    assert all(line.until in ("", "2030-01-01T12:00:01Z") for line in lines)
+
+
+def test_fifty_changes_are_kept() -> None:
+    assert HISTORY_LIMIT == 50
 
 
 def test_the_longest_names_and_reasons_fit_an_annotation() -> None:

@@ -289,8 +289,15 @@ def test_several_changes_at_once_are_as_many_lines(server: Server) -> None:
     assert [line["field"] for line in history(after)] == ["state", "stopPolicy", "parent"]
 
 
-def test_a_resume_time_that_was_cleared_is_a_line_too(server: Server) -> None:
-    before = queue("research", **STOP)
+def test_a_stop_with_a_time_and_its_end_are_a_line_each(server: Server) -> None:
+    before = edited(server, queue("research"), queue("research", **STOP))
+    assert [(line["field"], line["until"]) for line in history(before)] == [("state", STOP["resumeAt"])]
+    lines = history(edited(server, before, with_spec(before, state="Open")))
+    assert [(line["field"], line["to"]) for line in lines] == [("state", "Suspended"), ("state", "Open")]
+
+
+def test_a_resume_time_that_goes_while_the_queue_stays_stopped_is_a_line(server: Server) -> None:
+    before = queue("research", **STOP, stopPolicy="Hold")
     lines = history(edited(server, before, with_spec(before, state="Open")))
     assert [line["field"] for line in lines] == ["state", "resumeAt"]
 
@@ -330,11 +337,11 @@ def test_the_controller_alone_writes_for_another(server: Server) -> None:
     assert [line["by"] for line in history(stored)] == ["mallory"]
 
 
-def test_the_last_20_lines_are_kept(server: Server) -> None:
+def test_the_last_50_lines_are_kept(server: Server) -> None:
     obj = queue("research")
-    for number in range(25):
+    for number in range(55):
         obj = edited(server, obj, with_spec(obj, parent=f"p-{number}"), user=f"user-{number}")
-    assert [line["by"] for line in history(obj)] == [f"user-{number}" for number in range(5, 25)]
+    assert [line["by"] for line in history(obj)] == [f"user-{number}" for number in range(5, 55)]
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "{}", "[1]", '[{"by":1}]', "[" * 5000, '"\\ud800"'])
