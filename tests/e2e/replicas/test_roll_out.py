@@ -43,8 +43,8 @@ RENEW_SECONDS = 1.0
 OTHER_WORDING = """\
 import queues.messages
 
-stop_text = queues.messages.stop_text
-queues.messages.stop_text = lambda cause: stop_text(cause).replace(" is ", " was ", 1)
+pod_text = queues.messages.pod_text
+queues.messages.pod_text = lambda cause: pod_text(cause).replace(" is ", " was ", 1)
 """
 
 #: Several times the longest back-off of the scheduler, which the test sets to a second.
