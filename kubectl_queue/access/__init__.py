@@ -6,6 +6,7 @@ Read in this order
 - `responses`: an answer of the API server as an object, or as an error in kubectl's words.
 - `client`: requests of any kind, and those about queues.
 - `queue_reader`, `object_reader`: all queues or the chain of one; single objects of any type.
+- `replicas`: the server's Leases and webhooks; `volcano`: Volcano's webhook on queues.
 
 Why kubectl and not a library: `docs/contributing/decisions/plugin-access.md`.
 """

@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kubectl_queue.access.queue_reader import read_queues
+from kubectl_queue.access.volcano import queue_webhook
 from kubectl_queue.cli.flag_values import NONE, future_fault, parse_bool, parse_time
 from kubectl_queue.cli.flags import Flag, Flags, bool_flag, duration_with_unit_flag, read_choice, selected
 from kubectl_queue.cli.options import (
@@ -30,12 +31,15 @@ from kubectl_queue.errors import QueueError, UsageError
 from kubectl_queue.objects.fields import name_of
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.session import Session
+from kubectl_queue.views.server_status import refused_edits_text
 from queues.fields.table import BY_NAME
 from queues.queue import ROOT
 from queues.states import Action, ParkedPods, State, StopPolicy
 
 #: The values of --wait of a close: until it ends, as without a value; and until it is acknowledged.
 _CLOSED, _ACKNOWLEDGED = "closed", "acknowledged"
+#: What leads to states in which Volcano's own webhook refuses each edit.
+_INTO_A_TRAP = frozenset({Action.SUSPEND, Action.CLOSE})
 #: The values of --parked, as plain text: an enum member cannot be written as YAML.
 _PARKED_WORDS = (*(word.value for word in ParkedPods), NONE)
 
@@ -43,6 +47,8 @@ _PARKED_WORDS = (*(word.value for word in ParkedPods), NONE)
 def run_action(action: Action, session: Session, flags: Flags) -> int:
     """Do the action to every queue that was chosen; 1 if one of them failed."""
     request = read_request(session, flags, command=f"{COMMAND} {action.name.lower()}")
+    if action in _INTO_A_TRAP and (configuration := queue_webhook(session.client)):
+        session.console.warn(refused_edits_text(configuration))
     waits_for_closed = action is Action.CLOSE and flags.text("wait") in {_CLOSED, "true"}
     wait_for = State.CLOSED if waits_for_closed else None
     return _edit(

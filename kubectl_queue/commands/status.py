@@ -21,6 +21,7 @@ from kubectl_queue.access.replicas import (
     server_namespace,
 )
 from kubectl_queue.access.responses import Request
+from kubectl_queue.access.volcano import queue_webhook
 from kubectl_queue.cli.flags import Flags
 from kubectl_queue.cli.options import Output, formats
 from kubectl_queue.commands.verbs import Verb
@@ -73,6 +74,7 @@ def run_status(session: Session, flags: Flags) -> int:
             replicas=replicas,
             webhooks=webhooks,
             authority_until=authority or (),
+            volcano_webhook=queue_webhook(session.client),
             unread=tuple(dict.fromkeys(unread)),
         ),
         now=now,

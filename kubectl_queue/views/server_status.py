@@ -60,7 +60,8 @@ class WebhookStatus(_JsonStruct, frozen=True):
 
 class ServerStatus(_JsonStruct, frozen=True):
     """`replicas` and `webhooks`: None where they could not be read. `authority_until`: the end of each
-    authority that callers are to trust. `plugin_version`: of this command.
+    authority that callers are to trust. `volcano_webhook`: the configuration of Volcano's own webhook
+    on queues; "" where there is none, or where it may not be read. `plugin_version`: of this command.
     """
 
     namespace: str
@@ -68,6 +69,7 @@ class ServerStatus(_JsonStruct, frozen=True):
     replicas: tuple[ReplicaStatus, ...] | None = None
     webhooks: tuple[WebhookStatus, ...] | None = None
     authority_until: tuple[datetime, ...] = ()
+    volcano_webhook: str = ""
     unread: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -91,7 +93,18 @@ def _problems(status: ServerStatus, *, now: datetime) -> Iterator[str]:
         yield from _of_versions(status)
     if status.webhooks is not None:
         yield from _of_webhooks(status.webhooks, now=now)
+    if status.volcano_webhook:
+        yield refused_edits_text(status.volcano_webhook)
     yield from _ending("the authority", status.authority_until, now=now)
+
+
+def refused_edits_text(configuration: str) -> str:
+    """What comes of Volcano's webhook on queues, and the way out."""
+    return (
+        f"Volcano's webhook ({printable(configuration)}) refuses every edit of a queue that is Suspended or "
+        "Closing: neither a resume, an open nor its resumeAt ends that; use kubectl queue hold, or switch "
+        "that webhook off first"
+    )
 
 
 def _of_replicas(replicas: Sequence[ReplicaStatus], *, now: datetime) -> Iterator[str]:

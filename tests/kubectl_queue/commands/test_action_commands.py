@@ -47,6 +47,29 @@ def test_a_time_and_a_reason_are_taken_back() -> None:
     assert api.patches[0][1]["spec"] == {"reason": None, "resumeAt": None}
 
 
+VOLCANO = {
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": {
+        "items": [{"metadata": {"name": "volcano-x"}, "webhooks": [{"name": "validatequeue.volcano.sh"}]}]
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("verb", "warned"),
+    [("suspend", True), ("close", True), ("hold", False), ("open", False), ("resume", False)],
+)
+def test_what_volcanos_webhook_would_refuse_to_end_is_warned_of(verb: str, warned: bool) -> None:
+    result = run_command(StoredQueues(item("b")), verb, "b", client=StoredObjects(VOLCANO))
+    assert result.code == 0
+    assert ("Warning: Volcano's webhook (volcano-x) refuses every edit" in result.err) is warned
+
+
+def test_without_volcanos_webhook_or_the_right_to_look_a_suspend_says_nothing_of_it() -> None:
+    other = {path: {"items": [{"metadata": {"name": "x"}, "webhooks": [{"name": "y"}]}]} for path in VOLCANO}
+    for client in (StoredObjects(other), StoredObjects(VOLCANO, forbidden=VOLCANO)):
+        assert run_command(StoredQueues(item("b")), "suspend", "b", client=client).err == ""
+
+
 STOPPING_COMMANDS = [("suspend",), ("hold",), ("drain", "--yes"), ("stop", "--keep-already-running")]
 
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from certs.authority import create
 from kubectl_queue.access.replicas import LEADER
+from kubectl_queue.access.responses import Request
 from kubectl_queue.commands.version import own_version
 from kubectl_queue.objects.fields import Object
 from tests.support.plugin.harness import NOW, StoredObjects, StoredQueues, item, run_command
@@ -82,6 +83,16 @@ def test_the_structure_has_the_same_and_times_in_full() -> None:
     assert replica["certificateUntil"] == "2030-12-01T00:00:00Z"
     assert [webhook["failurePolicy"] for webhook in status["webhooks"]] == ["Fail", "Fail"]
     assert status["problems"] == []
+
+
+def test_volcanos_webhook_on_queues_is_a_problem() -> None:
+    client = cluster(lease("a"))
+    entries = {"metadata": {"name": "volcano-x"}, "webhooks": [{"name": "validatequeue.volcano.sh"}]}
+    stored = client.send(Request(method="GET", path=f"{WEBHOOKS}/validatingwebhookconfigurations", query={}))
+    stored["items"].append(entries)
+    done = run_command(StoredQueues(item("q")), "status", client=client)
+    assert "Problems:    Volcano's webhook (volcano-x) refuses every edit of a queue" in done.out
+    assert "validatequeue.volcano.sh" not in done.out
 
 
 def test_what_may_not_be_read_is_left_out_and_said() -> None:

@@ -125,17 +125,21 @@ class StoredObjects:
         self._forbidden = forbidden
 
     def send(self, request: Request, *, kind: str = "") -> Object:
-        if request.path in self._forbidden:
-            refused = f'Error from server (Forbidden): {kind} "x" is forbidden: User "u" cannot get resource'
-            raise ForbiddenError(refused, code=403)
+        self._refuse(request.path, kind)
         if request.path not in self._objects:
             raise NotFoundError(f"Error from server (NotFound): {kind} not found", code=404)
         return self._objects[request.path]
 
     def list(self, path: str, *, query: Mapping[str, str], kind: str = "") -> Listing:
         """The items of the list stored at the path; none where there is no such list."""
+        self._refuse(path, kind)
         stored = self._objects.get(path, {})
         return Listing(list(stored.get("items", ())), "7")
+
+    def _refuse(self, path: str, kind: str) -> None:
+        if path in self._forbidden:
+            refused = f'Error from server (Forbidden): {kind} "x" is forbidden: User "u" cannot get resource'
+            raise ForbiddenError(refused, code=403)
 
 
 class CommandResult(NamedTuple):
@@ -153,5 +157,5 @@ def run_command(
     out, err = io.StringIO(), io.StringIO()
     session = Session(flags, console=Console(out, err, io.StringIO(stdin)), environ={})
     session.__dict__["api"] = api
-    session.__dict__["client"] = client
+    session.__dict__["client"] = client if client is not None else StoredObjects({})
     return CommandResult(command.run(session, flags), out.getvalue(), err.getvalue())
