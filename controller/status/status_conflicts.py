@@ -242,9 +242,20 @@ WITHOUT_QUEUE_CONTROLLER = (
 )
 
 
+#: The manager of Volcano's scheduler: the name of its binary, which starts its User-Agent.
+VOLCANO_SCHEDULER = "vc-scheduler"
+
+
 def rival_text(manager: str) -> str:
+    writes = f'"{manager}" writes the status of this queue again and again'
+    if manager == VOLCANO_SCHEDULER:
+        return (
+            f"{writes}: that is Volcano's scheduler. It takes counts and acknowledgements away, and no flag "
+            "ends that; use kubectl queue hold as long as it runs, and stop it once another scheduler takes "
+            "its pods"
+        )
     return (
-        f'"{manager}" writes the status of this queue again and again, as a second queue controller would; '
+        f"{writes}, as a second queue controller would; "
         f"switch it off (Volcano's controller manager: {WITHOUT_QUEUE_CONTROLLER})"
     )
 

@@ -18,12 +18,14 @@ from controller.status.status_conflicts import (
     QUIET_SECONDS,
     REWRITE,
     SAME_AUTHOR_SECONDS,
+    WITHOUT_QUEUE_CONTROLLER,
     Contest,
     Owners,
     StatusConflicts,
     Written,
     changed_by_others,
     last_writer,
+    rival_text,
     says_something_new,
 )
 from controller.workqueue import WorkQueue
@@ -57,6 +59,17 @@ def test_the_last_to_write_a_status_is_named(owners: list[dict[str, object]], na
     """A writer of the spec does not count, nor an earlier one; of two in one second it is not us."""
     found = msgspec.convert({"metadata": {"managedFields": owners}}, Owners)
     assert last_writer(found.metadata.managed_fields) == name
+
+
+@pytest.mark.parametrize(
+    ("manager", "advice"),
+    [("vc-controller-manager", True), ("operator", True), ("vc-scheduler", False)],
+)
+def test_the_advice_is_for_the_writer_that_is_named(manager: str, advice: bool) -> None:
+    """The flag of Volcano's controller manager switches no scheduler off."""
+    text = rival_text(manager)
+    assert text.startswith(f'"{manager}" writes the status of this queue again and again')
+    assert (WITHOUT_QUEUE_CONTROLLER in text, "Volcano's scheduler" in text) == (advice, not advice)
 
 
 def test_each_foreign_write_waits_twice_as_long_up_to_a_limit() -> None:
