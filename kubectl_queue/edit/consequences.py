@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from kubectl_queue.edit.operation import Operation
 from kubectl_queue.edit.preview import preview_edit
 from kubectl_queue.errors import QueueError
-from kubectl_queue.objects.fields import status_of
+from kubectl_queue.objects.fields import spec_of, status_of
 from kubectl_queue.objects.queues import QueueObjects, changes_of
 from queues.admission.stop_edits import Consequence, consequences
 from queues.admission.tree_edits import PodNumbers, released_pods, tree_consequences
+from queues.drain.model import may_keep
 
 
 def stop_consequences(
@@ -39,6 +40,7 @@ def all_texts(name: str, *, before: QueueObjects, after: QueueObjects) -> tuple[
             before=before.tree,
             after=after.tree,
             pods=_pods(before),
+            keeps=lambda each: each in after.items and may_keep(spec_of(after.items[each]).get("drain")),
             now=before.now,
         ),
     )

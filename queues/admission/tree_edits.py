@@ -5,7 +5,8 @@ edit; `kubectl queue move` shows it before.
 
 | before the edit      | after it         | says                                        | of     |
 |----------------------|------------------|---------------------------------------------|--------|
-| does not drain       | drains           | how many pods will be evicted               | any    |
+| does not drain       | drains           | how many pods will be evicted; "up to" so   | any    |
+|                      |                  | many where its `drain` lets pods stay       |        |
 | drains               | does not         | that the drain ends                         | a move |
 | schedules            | does not         | how many pods that wait go on waiting       | a move |
 | does not schedule    | does             | how many pods that wait will run            | a move |
@@ -46,16 +47,18 @@ def tree_consequences(
     before: Tree,
     after: Tree,
     pods: Callable[[str], PodNumbers],
+    keeps: Callable[[str], bool],
     now: datetime,
 ) -> tuple[str, ...]:
     """The sentences for an edit of the queue `name`, which is in both trees.
 
-    `pods`: gives those of a queue alone.
+    `pods`: gives those of a queue alone. `keeps`: whether the `spec.drain` of a queue lets pods stay; not how
+    many.
     """
     moved = before.queues[name].parent != after.queues[name].parent
     changes = _Changes(name, before=before, after=after, now=now)
     texts = (
-        _drained(changes, pods),
+        _drained(changes, pods, keeps),
         *(
             (_drains_no_more(changes), _stopped(changes, pods), _released(changes, pods), _access(changes))
             if moved
@@ -90,15 +93,18 @@ def _verdicts(name: str, before: Tree, after: Tree, now: datetime) -> tuple[Verd
     return verdict(name, tree=before, live=True, now=now), verdict(name, tree=after, live=True, now=now)
 
 
-def _drained(changes: _Changes, pods: Callable[[str], PodNumbers]) -> str:
-    drained = changes.where(lambda was, will: will.drains and not was.drains)
+def _drained(changes: _Changes, pods: Callable[[str], PodNumbers], keeps: Callable[[str], bool]) -> str:
+    drained = list(changes.where(lambda was, will: will.drains and not was.drains))
     number = sum(pods(name).running for name in drained)
     if not number:
         return ""
     by = quoted(changes.own[1].policy_by, limit=_NAME)
+    evicted = _pods(number, "that runs", "that run")
+    if any(keeps(changes.all[name][1].policy_by) for name in drained):
+        evicted = f"up to {number} {'pod that runs' if number == 1 else 'pods that run'}"
     return (
         f"stopPolicy {StopPolicy.HOLD_AND_DRAIN} of queue {by} drains queue {changes.name}: "
-        f"{_pods(number, 'that runs', 'that run')} will be evicted, as spec.drain says"
+        f"{evicted} will be evicted, as spec.drain says"
     )
 
 

@@ -224,6 +224,12 @@ def parse_drain_spec(drain: Any) -> DrainSpec:
     )
 
 
+def may_keep(drain: Any) -> bool:
+    """Whether pods may stay that `spec.drain` alone lets stay."""
+    spec = parse_drain_spec(drain)
+    return bool(spec.unreadable) or spec.keep_bare or spec.keep is not None
+
+
 def keep_rule(pod: RunningPod, spec: DrainSpec) -> KeepRule | None:
     """The rule by which the pod stays; None where it is to go."""
     if pod.daemon:

@@ -42,6 +42,7 @@ from queues.admission.resource_validation import (
 )
 from queues.admission.tree_edits import PodNumbers, tree_consequences
 from queues.apimachinery.conversion import Converter
+from queues.drain.model import may_keep
 from queues.policies.resolution import resolve_policy
 from queues.queue import ROOT, Queue
 from queues.states import State, StopPolicy, own_state
@@ -70,8 +71,11 @@ class AdmittedQueues(msgspec.Struct, frozen=True):
     objects: Mapping[str, QueueObject]
     pending: Mapping[str, QueueObject | None]
 
+    def object(self, name: str) -> QueueObject | None:
+        return self.pending[name] if name in self.pending else self.objects.get(name)
+
     def quota(self, name: str) -> Quota:
-        obj = self.pending[name] if name in self.pending else self.objects.get(name)
+        obj = self.object(name)
         return _quota(obj) if obj is not None else Quota()
 
     def quotas(self, names: tuple[str, ...], *, but: str = "") -> dict[str, Quota]:
@@ -251,12 +255,18 @@ def _tree_warnings(before: QueueObject, after: QueueObject, *, store: Store) -> 
     was, wanted = queue_from_object(before), queue_from_object(after)
     if was.parent == wanted.parent and wanted.stop_policy is not StopPolicy.HOLD_AND_DRAIN:
         return ()
-    tree = _admitted_queues(store).tree
+    queues = _admitted_queues(store)
+
+    def keeps(name: str) -> bool:
+        obj = after if name == wanted.name else queues.object(name)
+        return obj is not None and may_keep(obj.spec.drain)
+
     return tree_consequences(
         wanted.name,
-        before=tree.with_queue(was),
-        after=tree.with_queue(wanted),
+        before=queues.tree.with_queue(was),
+        after=queues.tree.with_queue(wanted),
         pods=partial(pod_numbers, store),
+        keeps=keeps,
         now=store.clock.now(),
     )
 

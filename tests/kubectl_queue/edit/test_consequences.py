@@ -57,6 +57,14 @@ def test_a_dry_run_says_how_many_pods_a_close_lets_run() -> None:
     assert "Closed schedules: the 3 pods that wait in it will run" in text
 
 
+def test_a_dry_run_of_a_drain_that_keeps_pods_says_up_to_how_many() -> None:
+    queues = snapshot(item("b", status={"pods": {"running": 6}}))
+    keep = {"matchLabels": {"app": "notebook"}}
+    operation = StopPolicyOperation(policy=StopPolicy.HOLD_AND_DRAIN, drain={"keep": keep})
+    [text] = all_texts("b", before=queues, after=preview_edit(operation, "b", queues).after)
+    assert "up to 6 pods that run will be evicted" in text
+
+
 def test_a_dry_run_says_how_many_pods_a_drain_evicts() -> None:
     queues = snapshot(item("b", status={"pods": {"running": 5}}), item("c", parent="b", status={}))
     operation = StopPolicyOperation(policy=StopPolicy.HOLD_AND_DRAIN)

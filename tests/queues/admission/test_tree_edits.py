@@ -39,13 +39,16 @@ def tree(team: Queue = TEAM) -> Tree:
     return Tree({**PARENTS, "team": team, "lab": LAB, "off": STOPPED})
 
 
-def told(after: Queue, before: Queue = TEAM, *, pods: dict[str, PodNumbers] = PODS) -> list[str]:
+def told(
+    after: Queue, before: Queue = TEAM, *, pods: dict[str, PodNumbers] = PODS, keeping: str = ""
+) -> list[str]:
     return list(
         tree_consequences(
             "team",
             before=tree(before),
             after=tree(after),
             pods=lambda name: pods.get(name, PodNumbers()),
+            keeps=lambda name: name == keeping,
             now=NOW,
         )
     )
@@ -100,6 +103,22 @@ def test_a_drain_by_hand_says_how_many_pods_go() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("keeping", "pods", "said"),
+    [
+        ("drained", PODS, "up to 111 pods that run will be evicted"),
+        ("drained", {"team": PodNumbers(running=1)}, "up to 1 pod that runs will be evicted"),
+        ("team", PODS, "the 111 pods that run will be evicted"),
+    ],
+    ids=["several", "one", "not of the queue that drains"],
+)
+def test_a_drain_that_lets_pods_stay_says_up_to_how_many_go(
+    keeping: str, pods: dict[str, PodNumbers], said: str
+) -> None:
+    """Which of them its selector selects is not known where only numbers are."""
+    assert said in told(moved("drained"), pods=pods, keeping=keeping)[0]
+
+
 @pytest.mark.parametrize("stop", [{"desired": Desired.SUSPENDED}, {"stop_policy": StopPolicy.HOLD}], ids=str)
 def test_a_stop_that_is_asked_for_by_name_says_nothing(stop: dict[str, object]) -> None:
     assert told(replace(TEAM, **stop)) == []
@@ -129,7 +148,12 @@ def test_texts_are_bounded() -> None:
         Tree({above.name: above, name: Queue(name=name, parent=parent)}) for parent in ("root", above.name)
     )
     texts = tree_consequences(
-        name, before=before, after=after, pods=lambda _: PodNumbers(running=10**6, waiting=10**6), now=NOW
+        name,
+        before=before,
+        after=after,
+        pods=lambda _: PodNumbers(running=10**6, waiting=10**6),
+        keeps=lambda _: True,
+        now=NOW,
     )
     assert len(texts) == 2
     assert max(map(len, texts)) <= LENGTH

@@ -17,6 +17,7 @@ from queues.drain.model import (
     RunningPod,
     Unit,
     keep_rule,
+    may_keep,
     parse_drain_spec,
 )
 from tests.support.drain.drain_cases import (
@@ -203,3 +204,20 @@ def test_a_unit_is_named_by_its_workload_gang_or_pod() -> None:
 
 def test_an_empty_plan_has_no_pods_left() -> None:
     assert Plan().left == 0
+
+
+@pytest.mark.parametrize(
+    ("drain", "expected"),
+    [
+        (None, False),
+        ({"rate": 5, "barePods": "Evict"}, False),
+        ({"barePods": "Keep"}, True),
+        ({"keep": {"matchLabels": {"app": "db"}}}, True),
+        ({"keep": 5}, True),
+    ],
+    ids=str,
+)
+def test_a_drain_may_keep_pods_by_its_settings_or_where_they_cannot_be_read(
+    drain: object, expected: bool
+) -> None:
+    assert may_keep(drain) is expected

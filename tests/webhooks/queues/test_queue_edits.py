@@ -152,6 +152,8 @@ def test_a_move_and_a_drain_say_what_they_do_to_pods() -> None:
     assert [text.partition(drains)[1] for text in move.warnings] == [drains, ""]
     assert move.warnings[1].endswith("the pod that waits goes on waiting")
     assert drains in edit(server, before, with_spec(before, stopPolicy="HoldAndDrain")).warnings[0]
+    keeping = with_spec(before, stopPolicy="HoldAndDrain", drain={"barePods": "Keep"})
+    assert "up to 2 pods that run" in edit(server, before, keeping).warnings[0]
     assert edit(server, before, with_spec(before, stopPolicy="Hold")).warnings == []
 
 
