@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import re
 import signal
+import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 import pytest_flask.plugin
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import settings
 from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
@@ -39,6 +42,13 @@ HERE = Path(__file__).parent
 #: Tests that `make test` does not read, with the mark that asks for them: those with real nodes, which need
 #: root, and those with cert-manager's controllers, whose build takes minutes.
 SUITES = {HERE / "pods": "pods", HERE / "e2e" / "certs" / "test_cert_manager.py": "cert_manager"}
+
+#: Seconds: a test that hangs fails, with what each thread was at, and its worker is replaced. No test takes
+#: three minutes, but the first one to ask for a program of another project waits until that is built.
+HANGS = 1500
+#: pytest's own `faulthandler_timeout` starts and ends a thread for each test, which is a fifth of what most
+#: take. One clock is wound again by the first test after so many seconds.
+REWIND = 60
 
 #: Beside its waits, a file with a control plane takes half a core, of two.
 CLUSTER_WORKERS = 4
@@ -79,6 +89,22 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
             return True
     unwanted = "not slow" in config.option.markexpr and weights.slow(collection_path)
     return True if unwanted else None
+
+
+_wound_at = -float("inf")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    global _wound_at  # noqa: PLW0603 - a clock of the process, as faulthandler's is
+    if time.monotonic() - _wound_at > REWIND:
+        _wound_at = time.monotonic()
+        stderr = item.config.stash[fault_handler_stderr_fd_key]
+        faulthandler.dump_traceback_later(HANGS, exit=True, file=stderr)
+
+
+def pytest_unconfigure() -> None:
+    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.hookimpl(wrapper=True)
