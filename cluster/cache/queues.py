@@ -45,10 +45,22 @@ class Lending(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
 
 
-#: Where the decoded spec has each field.
-_DECODED = {field.encode_name: field.name for field in msgspec.structs.fields(QueueSpec)}
+def decoded_fields(read: Iterable[str], *, spec: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Where the decoded spec has the fields of these names on the wire. Raises TypeError, naming those that
+    it lacks.
+    """
+    names = {field.encode_name: field.name for field in msgspec.structs.fields(spec)}
+    missing = [name for name in read if name not in names]
+    if missing:
+        raise TypeError(
+            f"queues.fields.table reads {', '.join(missing)}, which {spec.__module__}.{spec.__name__} lacks: "
+            "add it there, in snake_case"
+        )
+    return tuple(names[name] for name in read)
+
+
 #: The values of the fields that the rules read.
-_values = attrgetter(*(_DECODED[name] for name in READ))
+_values = attrgetter(*decoded_fields(READ, spec=QueueSpec))
 #: Of a queue that does not exist, or says nothing.
 NO_LENDING = Lending()
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster.cache.queues import NO_LENDING, lending_from_object, queue_from_object
+from cluster.cache.queues import NO_LENDING, decoded_fields, lending_from_object, queue_from_object
 from cluster.objects import Metadata, QueueObject, QueueSpec
 from queues.apimachinery.conversion import Converter
 from queues.fields.reading import READ, read_queue
@@ -49,6 +49,13 @@ def test_the_cache_keeps_the_fields_that_something_follows_from_and_no_others() 
     """What nothing follows from takes no memory on the server; its definition need not serve it."""
     kept = {field.encode_name for field in msgspec.structs.fields(QueueSpec)}
     assert kept == {row.name for row in FIELDS} - {*IDLE, COPIED}
+
+
+def test_a_field_that_is_read_and_not_decoded_fails_by_its_name() -> None:
+    """At the import of the cache, before any test: so the text says where the field is missing."""
+    with pytest.raises(TypeError, match=r"reads contact, which cluster\.objects\.QueueSpec lacks"):
+        decoded_fields([*READ, "contact"], spec=QueueSpec)
+    assert decoded_fields(["stopPolicy"], spec=QueueSpec) == ("stop_policy",)
 
 
 def test_each_example_is_of_a_field_that_something_follows_from() -> None:
