@@ -57,7 +57,9 @@ class Ann:
         )
 
     def uses_the_plugin(self, verb: str, queue: str) -> None:
-        command = [str(PLUGIN), verb, queue, "--wait", f"--kubeconfig={self.kubeconfig}"]
+        # A close is waited for until the queue is Closed, which it is not while a pod runs.
+        wait = [] if verb == "close" else ["--wait"]
+        command = [str(PLUGIN), verb, queue, *wait, f"--kubeconfig={self.kubeconfig}"]
         succeeded(subprocess.run(command, capture_output=True, text=True, check=False))
 
 

@@ -10,6 +10,7 @@ from tests.support.e2e.objects import (
     is_active,
     is_stopped,
     state_of,
+    suspended_condition,
     suspended_text,
 )
 from tests.support.e2e.sandbox import QUEUES, Sandbox
@@ -39,7 +40,7 @@ def test_a_suspended_parent_shows_on_its_children(sandbox: Sandbox, parent: str)
     found = stopped(sandbox, below)
     told = condition(found, "Active")
     assert (state_of(found), found["spec"]["state"]) == ("Suspended", "Open")
-    assert (told["reason"], told["message"]) == ("Suspended", suspended_text(below, by=parent))
+    assert (told["reason"], told["message"]) == ("Suspended", suspended_condition(below, by=parent))
 
 
 def test_pods_of_a_child_wait_for_the_parent_to_be_resumed(sandbox: Sandbox, parent: str) -> None:
@@ -82,7 +83,7 @@ def test_a_child_suspended_by_hand_meanwhile_stays_suspended(sandbox: Sandbox, p
     found = sandbox.queue_that(
         below,
         "name itself as the cause",
-        lambda read: condition(read, "Active").get("message") == suspended_text(below),
+        lambda read: condition(read, "Active").get("message") == suspended_condition(below),
     )
     assert (state_of(found), is_stopped(found)) == ("Suspended", True)
 
@@ -91,7 +92,7 @@ def test_a_grandchild_is_stopped_too(sandbox: Sandbox, parent: str) -> None:
     """By the queue two levels above, which it names."""
     lowest = child(sandbox, "lowest", child(sandbox, "below", parent))
     sandbox.suspend(parent)
-    assert condition(stopped(sandbox, lowest), "Active")["message"] == suspended_text(lowest, by=parent)
+    assert condition(stopped(sandbox, lowest), "Active")["message"] == suspended_condition(lowest, by=parent)
 
 
 def test_a_closed_parent_keeps_its_children_from_taking_pods(sandbox: Sandbox, parent: str) -> None:

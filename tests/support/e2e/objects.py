@@ -127,10 +127,19 @@ def history(queue: Object) -> list[tuple[str, str, str, str]]:
 
 def suspended_text(queue: str, *, by: str = "", reason: str = "") -> str:
     """What a pod of a suspended queue says, everywhere."""
+    which = f'"{by}"' if by else "it"
+    return f"{_suspended(queue, by, reason)}; an admin of queues can resume {which}"
+
+
+def suspended_condition(queue: str, *, by: str = "") -> str:
+    """What the queue itself says, to those who may resume it."""
+    return f"{_suspended(queue, by)}; resume it with: kubectl queue resume {by or queue}"
+
+
+def _suspended(queue: str, by: str, reason: str = "") -> str:
     ancestor = f' by its ancestor "{by}"' if by else ""
     why = f" ({reason})" if reason else ""
-    which = f'"{by}"' if by else "it"
-    return f'queue "{queue}" is Suspended{ancestor}{why}; an admin of queues can resume {which}'
+    return f'queue "{queue}" is Suspended{ancestor}{why}'
 
 
 # Pods
