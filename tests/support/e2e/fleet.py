@@ -132,14 +132,21 @@ class Fleet:
     def only(self, name: str) -> None:
         """All that is asked goes to this one from now on, on new connections."""
         self.connect_to(name)
-        self._front.cut()
-        self._front.heal()
+        self._cut()
 
     def reconnect(self) -> None:
         """All that is asked goes on new connections from now on, to all in turns."""
         self.share()
+        self._cut()
+
+    def _cut(self) -> None:
+        """End all connections. The API server may write to one of them once more, and what it asks for fails
+        then: that is to be a question of ours.
+        """
         self._front.cut()
         self._front.heal()
+        layout, ports = self._cluster.layout, self._cluster.ports
+        until(lambda: manifests.are_called(layout, ports), "the webhooks to be called on new connections")
 
     @property
     def server_ports(self) -> list[int]:
