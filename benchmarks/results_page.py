@@ -14,7 +14,7 @@ Ours and the thing beside it run in turns on the same machine; a ratio is ours b
 of the pairs (least to greatest). Figures in units are medians too, and depend on the machine: keep the
 ratios. The control plane is the local one (`make up`), on the same cores as the server and whoever asks.
 All rows but the longest: `make bench`; under churn: `make soak`; how they are made:
-[docs/contributing/benchmarks.md](../docs/contributing/benchmarks.md).
+[Benchmarks](../docs/contributing/benchmarks.md).
 """
 
 
