@@ -141,7 +141,7 @@ def test_the_plugin_sends_again_what_a_replica_without_an_answer_held_up(
     """Until another replica is called. Each call of the one that does nothing fails after five seconds."""
     queue = own_sandbox.queue()
     fleet.pause(PAUSED)
-    fleet.only(PAUSED)
+    fleet.only(PAUSED, answers=False)
     try:
         with started_plugin("suspend", queue, kubeconfig=own_sandbox.cluster.layout.kubeconfig) as plugin:
             said = [plugin.stderr.readline() if plugin.stderr else ""]

@@ -129,10 +129,17 @@ class Fleet:
         """New connections go to this one."""
         self._front.set_targets([self._ports[name]])
 
-    def only(self, name: str) -> None:
-        """All that is asked goes to this one from now on, on new connections."""
+    def only(self, name: str, *, answers: bool = True) -> None:
+        """All that is asked goes to this one from now on, on new connections. `answers`: whether it does.
+
+        The API server may write once more to a connection that was cut, and what it asks for fails then: that
+        is to be a question of ours.
+        """
         self.connect_to(name)
         self._cut()
+        if answers:
+            layout, ports = self._cluster.layout, self._cluster.ports
+            until(lambda: manifests.are_called(layout, ports), "the webhooks to be called on new connections")
 
     def reconnect(self) -> None:
         """All that is asked goes on new connections from now on, to all in turns."""
@@ -140,13 +147,8 @@ class Fleet:
         self._cut()
 
     def _cut(self) -> None:
-        """End all connections. The API server may write to one of them once more, and what it asks for fails
-        then: that is to be a question of ours.
-        """
         self._front.cut()
         self._front.heal()
-        layout, ports = self._cluster.layout, self._cluster.ports
-        until(lambda: manifests.are_called(layout, ports), "the webhooks to be called on new connections")
 
     @property
     def server_ports(self) -> list[int]:
