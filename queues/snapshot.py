@@ -68,6 +68,7 @@ class QueueSnapshot:
         "_decisions",
         "_scopes",
         "_similar",
+        "has_quotas",
         "now",
         "resource_version",
         "restricted_queues",
@@ -82,6 +83,7 @@ class QueueSnapshot:
         self.valid_until = _next_resume(tree, now=now)
         self._decisions: Mapping[str, QueueDecision] = self._decide(tree)
         self.restricted_queues = self._restricted()
+        self.has_quotas = self._has_quotas()
         #: Computed at the first use; two threads that do so at once compute the same.
         self._scopes: dict[str, str] = {}
         self._similar: dict[str, tuple[str, ...]] = {}
@@ -106,6 +108,7 @@ class QueueSnapshot:
         kept = {name: decision for name, decision in before._decisions.items() if name not in concerned}
         snapshot._decisions = {**kept, **snapshot._decide(concerned & set(tree))}
         snapshot.restricted_queues = snapshot._restricted()
+        snapshot.has_quotas = snapshot._has_quotas()
         above = {
             queue.name
             for either in (tree, before.tree)
@@ -128,6 +131,10 @@ class QueueSnapshot:
     def _restricted(self) -> tuple[str, ...]:
         """The queues that have a selector on their chain."""
         return tuple(name for name, decision in self._decisions.items() if decision.restricted)
+
+    def _has_quotas(self) -> bool:
+        """Whether any queue has a capability on its chain."""
+        return any(decision.has_quota for decision in self._decisions.values())
 
     def decision(self, name: str) -> QueueDecision:
         """The decision for a queue; one that does not exist does not schedule (`CauseKind.NOT_FOUND`)."""

@@ -251,6 +251,8 @@ class Members:
         self._left: dict[tuple[str, str], str] = {}
         self._forget_at = MAX_LEFT_GROUPS
         self._counts: dict[str, MemberCounts] = {}
+        #: How many members have the gate of quotas, in all queues.
+        self.quota_gated = 0
         self._bindable: dict[str, BindableCounts] = {}
 
     def replace(self, objects: list[Pod]) -> None:
@@ -300,6 +302,8 @@ class Members:
 
     def _count(self, member: Member, by: int) -> None:
         self._counts.setdefault(member.queue, MemberCounts()).add(member, by)
+        if member.quota_gated:
+            self.quota_gated += by
         if member.may_be_bound:
             self._bindable.setdefault(member.queue, BindableCounts()).add(member, by)
 

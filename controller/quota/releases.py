@@ -34,6 +34,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -117,11 +118,6 @@ class QuotaReleases:
         if not self._is_due:
             self._is_due = any(queue == NO_QUEUE or self._concerns(queue) for queue in queues)
 
-    def why(self, uid: str) -> Lack | None:
-        """Why the pod was not released in the last pass; None if it is not known to have no room."""
-        said = self._said.get(uid)
-        return said[1] if said is not None else None
-
     def step(self) -> None:
         """Take the steps that can be taken now; each goes on when its answer, or the watch, comes."""
         if not self._is_needed():
@@ -204,16 +200,19 @@ class QuotaReleases:
         """Drop the intents of which it is known what became."""
         for uid, intent in list(self._intents.items()):
             member = self._store.members.by_uid(uid)
-            if member is None or not _is_gated(member) or not member.live or member.version != intent.version:
+            if member is None or not _is_gated(member) or member.version != intent.version:
                 del self._intents[uid]
                 self._is_due = True
 
     def _send(self) -> None:
-        """Take off the gates of what is in the book."""
+        """Take off the gates of what is in the book. Of a queue that was stopped since, once it schedules."""
         for intent in self._intents.values():
             member = self._store.members.by_uid(intent.uid)
-            if member is not None and intent.is_written and not intent.is_sent:
+            if member is not None and intent.is_written and not intent.is_sent and self._may_start(member):
                 self._send_release(member, intent)
+
+    def _may_start(self, member: Member) -> bool:
+        return self._store.decisions.of_member(member).may_start
 
     def _send_release(self, member: Member, intent: _Intent) -> None:
         spec, content_type = gate_removal(member, of_quota=True)
@@ -221,15 +220,17 @@ class QuotaReleases:
         body = {"metadata": metadata, "spec": spec}
 
         def send() -> bool:
-            try:
+            """Whether it was answered. A stop that has come meanwhile is heeded."""
+            if not self._may_start(member):
+                return False
+            # Else it changed, or an earlier try has succeeded: the watch will show which.
+            with suppress(Conflict, NotFound):
                 self._context.client.patch(pod_path(member), body, content_type=content_type)
-            except (Conflict, NotFound):
-                return False  # it changed, or an earlier try has succeeded: the watch will show which
             return True
 
         def receive(answered: bool | None) -> None:
-            if answered is None and self._intents.get(intent.uid) is intent:
-                intent.is_sent, self._is_due = False, True  # no answer: it may still happen
+            if not answered and self._intents.get(intent.uid) is intent:
+                intent.is_sent, self._is_due = False, True  # it may still happen
 
         rank = (1, -member.priority, member.created, member.owner_uid)
         intent.is_sent = self._context.submit(
@@ -275,7 +276,10 @@ class QuotaReleases:
     # Values
 
     def _is_needed(self) -> bool:
-        return bool(self._intents) or any(True for _ in self._queues())
+        if self._intents:
+            return True
+        is_possible = self._store.snapshot.has_quotas or self._store.members.quota_gated > 0
+        return is_possible and next(self._queues(), None) is not None
 
     def _queues(self) -> Iterator[str]:
         """The queues whose pods we release."""
@@ -296,7 +300,7 @@ class QuotaReleases:
     def _waiting(self) -> Iterator[Member]:
         """The pods that may be released now."""
         for member in self._gated():
-            if not member.leaving and self._store.decisions.of_member(member).may_start:
+            if not member.leaving and self._may_start(member):
                 yield member
 
     def _usage(self) -> Usage:

@@ -80,6 +80,7 @@ def test_after_every_event_all_counts_equal_a_recount(history: list[tuple[str, A
         every = [one for queue in members.queues() for one in members.in_queue(queue)]
         assert {one.uid: one.version for one in every} == oracle.versions()
         assert len(every) == len(members)
+        assert members.quota_gated == sum(one.quota_gated for one in every)
         for queue in (*QUEUES, "", "absent"):
             assert members.counts(queue) == counted(every, queue)
             waiting = {one.uid for one in members.in_queue(queue) if one.waiting}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -17,7 +18,8 @@ from controller.quota.releases import QuotaReleases
 from queues.quota.book import Book, encode
 from queues.quota.usage import Usage
 from tests.support.examples import scaled
-from tests.support.quota.histories import History
+from tests.support.http.wire_objects import queue
+from tests.support.quota.histories import ApiServer, History, Replica
 
 SEEDS = range(scaled(400))
 
@@ -26,6 +28,33 @@ SEEDS = range(scaled(400))
 def test_no_history_takes_a_queue_over_its_capability_or_leaves_what_has_room(part: int) -> None:
     found = {seed: faults for seed in SEEDS[part::4] if (faults := History(seed).run())}
     assert found == {}
+
+
+def test_a_release_that_was_written_down_waits_while_its_queue_is_stopped() -> None:
+    """The stop comes before its patch is sent, or while it waits for a writer."""
+    api = ApiServer(random.Random(0))
+    api.is_rough = False
+    leader = Replica(api, QuotaReleases)
+    api.create("p", "team", 1)
+
+    def settle() -> list[Any]:
+        for _ in range(6):
+            leader.hear(9)
+            leader.step()
+            leader.send_all()
+        gates: list[Any] = api.pods["p"]["spec"].get("schedulingGates", [])
+        return gates
+
+    for _ in range(20):
+        leader.hear(9)
+        leader.step()
+        if ("quota-release", api.pods["p"]["metadata"]["uid"]) in leader.writes.held:
+            break
+        leader.send_all()
+    leader.server.has(queue("lab", state="Suspended", capability={"cpu": "3"}, version=2, generation=2))
+    assert settle() != []
+    leader.server.has(queue("lab", capability={"cpu": "3"}, version=3, generation=3))
+    assert settle() == []
 
 
 class CountsByTheWatchAlone(QuotaReleases):
