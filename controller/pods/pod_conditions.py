@@ -33,7 +33,7 @@ from controller.context import (
     workload_subject,
 )
 from queues.causes import Cause, CauseKind, NoRoom
-from queues.quota.usage import Lack
+from queues.quota.lack import Lack
 from queues.snapshot import QueueDecision
 from queues.start_decision import StartDecision
 

@@ -49,8 +49,9 @@ from controller.pods.ungating import gate_removal
 from controller.quota.book_writes import BookWrites
 from queues import well_known
 from queues.quota.book import MAX_INTENTS
+from queues.quota.lack import Lack
 from queues.quota.release_order import ReleasePass, WaitingPod
-from queues.quota.usage import PODS, Lack, Usage, quota_requests
+from queues.quota.usage import PODS, Usage, quota_requests
 
 #: After a book that could not be opened or written.
 RETRY_SECONDS = 0.5

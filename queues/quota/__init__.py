@@ -17,6 +17,6 @@ Invariants
 | is being deleted and never had a node             | nothing: the API server refuses its bind              |
 | is finished, or gone                              | nothing                                               |
 
-Read in this order: `usage` (what is used, and what lacks room), `release_order` (who goes next), `book` (what
-was promised, as text).
+Read in this order: `lack` (why a pod has no room), `usage` (what is used, and what lacks room), `shares`
+(where queues stand), `release_order` (who goes next), `book` (what was promised, as text).
 """

@@ -35,7 +35,9 @@ import msgspec
 
 from queues.apimachinery.quantities import Amount
 from queues.queue import ROOT, DequeueStrategy
-from queues.quota.usage import Lack, Requests, Usage
+from queues.quota.lack import Lack, LackKind
+from queues.quota.shares import Key, Shares
+from queues.quota.usage import Requests, Usage
 from queues.tree import Tree
 
 
@@ -51,10 +53,6 @@ class WaitingPod(msgspec.Struct, frozen=True, gc=False):
     @property
     def rank(self) -> tuple[int, datetime, str]:
         return -self.priority, self.since, self.uid
-
-
-#: Where a queue stands among its siblings; the smallest is next.
-Key = tuple[int, bool, float, str]
 
 
 class _Line:
@@ -115,7 +113,7 @@ class ReleasePass:
     def __init__(self, tree: Tree, pods: Mapping[str, Collection[WaitingPod]], *, usage: Usage) -> None:
         """`pods`: by queue."""
         self._usage = usage
-        self._shares = _Shares(tree, usage, whole=_whole(tree, usage, pods))
+        self._shares = Shares(tree, usage, whole=_whole(tree, usage, pods))
         #: Why pods wait, by UID.
         self.blocked: dict[str, Lack] = {}
         self._nodes: dict[str, _Node] = {ROOT: _Node(ROOT, None)}
@@ -125,7 +123,7 @@ class ReleasePass:
             if line and own is not None and tree.chain(queue).broken is None:
                 self._add(queue, line, tree)
             elif line:
-                self._block(line, Lack(queue))
+                self._block(line, Lack(queue, kind=LackKind.NO_QUEUE))
         for node in self._nodes.values():
             heapq.heapify(node.children)
 
@@ -198,27 +196,3 @@ def _whole(tree: Tree, usage: Usage, pods: Mapping[str, Collection[WaitingPod]])
             for resource, amount in pod.requests:
                 whole[resource] = whole.get(resource, 0) + amount
     return whole | dict(tree.queues[ROOT].capability or ())
-
-
-class _Shares:
-    """Where queues stand among their siblings, by what is used at that moment."""
-
-    def __init__(self, tree: Tree, usage: Usage, *, whole: Mapping[str, Amount]) -> None:
-        self._tree = tree
-        self._usage = usage
-        self._whole = whole
-
-    def key(self, name: str) -> Key:
-        queue, used = self._tree.queues[name], self._usage.used(name)
-        deserved = (_part(used.get(resource, 0), amount) for resource, amount in queue.deserved or ())
-        share = max(deserved, default=1.0)
-        if share < 1:
-            return -queue.priority, False, share, name
-        parts = (_part(amount, self._whole.get(resource, 0)) for resource, amount in used.items())
-        return -queue.priority, True, max(parts, default=0.0) / queue.weight, name
-
-
-def _part(amount: Amount, whole: Amount) -> float:
-    if whole:
-        return float(amount / whole)
-    return float("inf") if amount else 0.0

@@ -15,6 +15,7 @@ from functools import lru_cache
 import msgspec
 
 from queues.apimachinery.quantities import Amount
+from queues.quota.lack import Lack, LackKind
 from queues.tree import Tree
 
 #: The resource that counts pods, as in a ResourceQuota.
@@ -28,19 +29,6 @@ Requests = tuple[tuple[str, Amount], ...]
 def quota_requests(requests: Requests) -> Requests:
     """What a pod takes of a quota: its requests, and one pod."""
     return tuple(sorted((*((name, amount) for name, amount in requests if name != PODS), (PODS, 1))))
-
-
-class Lack(msgspec.Struct, frozen=True, gc=False):
-    """Why one more pod has no room: `missing` of `resource` in the capability of `queue`.
-
-    `never`: it would not fit into an empty queue either. `resource` is "" where the queue does not exist, or
-    its chain is broken.
-    """
-
-    queue: str
-    resource: str = ""
-    missing: Amount = 0
-    never: bool = False
 
 
 class _Limit(msgspec.Struct, frozen=True, gc=False):
@@ -84,7 +72,7 @@ class Usage:
     def lack(self, queue: str, requests: Requests) -> Lack | None:
         """Why one more pod of the queue has no room; None where it has. The nearest queue is named first."""
         if queue not in self._tree or self._tree.chain(queue).broken is not None:
-            return Lack(queue)
+            return Lack(queue, kind=LackKind.NO_QUEUE)
         limits = self._limits_of(queue)
         for limit in limits:
             used = self._used.get(limit.queue, {})

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.queue import Amounts, DequeueStrategy, Queue
+from queues.quota.lack import Lack, LackKind
 from queues.quota.release_order import ReleasePass, WaitingPod
-from queues.quota.usage import Lack, Usage, quota_requests
+from queues.quota.usage import Usage, quota_requests
 from queues.tree import Tree
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -157,7 +158,7 @@ def test_pods_of_a_queue_stand_beside_the_queues_below_it() -> None:
 def test_pods_of_a_queue_that_is_not_there_wait(name: str) -> None:
     case = Case(queue("orphan", "gone"))
     assert case.released(pod("p", name)) == []
-    assert case.blocked == {"p": Lack(name)}
+    assert case.blocked == {"p": Lack(name, kind=LackKind.NO_QUEUE)}
 
 
 names = st.sampled_from([f"q{number}" for number in range(6)])

@@ -8,7 +8,8 @@ from fractions import Fraction
 import pytest
 
 from queues.queue import Amounts, Queue
-from queues.quota.usage import Lack, Requests, Usage, quota_requests
+from queues.quota.lack import Lack, LackKind
+from queues.quota.usage import Requests, Usage, quota_requests
 from queues.snapshot import QueueSnapshot
 from queues.tree import Tree
 
@@ -81,7 +82,7 @@ def test_a_queue_whose_limits_are_not_known_has_no_room(name: str) -> None:
     queues = tree(capped("orphan", "gone"), capped("loop", "pool"), capped("pool", "loop"))
     usage = Usage(queues)
     usage.add(name, cpu(1))
-    assert usage.lack(name, cpu(1)) == Lack(name)
+    assert usage.lack(name, cpu(1)) == Lack(name, kind=LackKind.NO_QUEUE)
 
 
 def test_a_queue_has_a_quota_by_any_capability_on_its_chain() -> None:

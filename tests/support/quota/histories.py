@@ -21,7 +21,7 @@ from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Ref
 from cluster.write_queue import Key
 from controller.quota.book_writes import NAME
 from controller.quota.releases import QuotaReleases
-from queues.quota.usage import Lack
+from queues.quota.lack import Lack
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, pod, queue

@@ -1,0 +1,37 @@
+"""Why one more pod has no room."""
+
+from __future__ import annotations
+
+from enum import Enum, unique
+
+import msgspec
+
+from queues.apimachinery.quantities import Amount
+
+
+@unique
+class LackKind(Enum):
+    """Which rule holds a pod back."""
+
+    CAPABILITY = "capability"
+    #: There is room in the capability, and it is set aside for what others are guaranteed.
+    GUARANTEES = "guarantees"
+    #: All that nodes have, times the factor of the plugin `overcommit`, is used.
+    OVERCOMMIT = "overcommit"
+    #: A pod that has waited longest has a claim on it.
+    CLAIM = "claim"
+    #: The queue does not exist, or its chain is broken: its limits are not known.
+    NO_QUEUE = "no-queue"
+
+
+class Lack(msgspec.Struct, frozen=True, gc=False):
+    """`missing` of `resource` in `queue`: the pod's own, or the nearest of its ancestors that has no room.
+
+    `never`: it would not fit into an empty queue either. `resource` is "" where `kind` is `NO_QUEUE`.
+    """
+
+    queue: str
+    resource: str = ""
+    missing: Amount = 0
+    never: bool = False
+    kind: LackKind = LackKind.CAPABILITY
