@@ -47,7 +47,10 @@ def _never(limits: Iterable[_Limit], requests: Requests) -> Lack | None:
 
 
 class Usage:
-    """The use of each queue at one moment, to which releases are added. For one thread."""
+    """The use of each queue, to which releases are added, and from which ends are taken. For one thread.
+
+    It lives as long as its tree: one pod that ends costs its chain, and not a count of all queues.
+    """
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -58,7 +61,9 @@ class Usage:
         self._limits: dict[str, tuple[_Limit, ...]] = {}
 
     def add(self, queue: str, requests: Iterable[tuple[str, Amount]]) -> None:
-        """Count what pods of this queue take, for it and for its ancestors."""
+        """Count what pods of this queue take, for it and for its ancestors. Amounts below zero: what they
+        took no longer counts.
+        """
         taken = tuple(requests)
         for name in self._chain(queue):
             used = self._used.setdefault(name, {})

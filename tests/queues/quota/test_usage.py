@@ -38,6 +38,15 @@ def test_what_a_queue_uses_counts_for_those_above_it() -> None:
     assert usage.used("other") == {}
 
 
+def test_what_has_ended_is_taken_off_and_has_room_again() -> None:
+    usage = Usage(tree(capped("lab", cpu=2), capped("team", "lab")))
+    usage.add("team", cpu(2))
+    assert usage.lack("lab", cpu(1)) == Lack("lab", "cpu", 1)
+    usage.add("team", [("cpu", -1), ("pods", -1)])
+    assert usage.lack("lab", cpu(1)) is None
+    assert usage.used("lab") == {"cpu": 1, "pods": 0}
+
+
 @pytest.mark.parametrize(("used", "asked", "missing"), [(1, 1, 0), (2, 1, 1), (0, 3, 1), (2, 0, 0)])
 def test_a_capability_is_a_bound_for_all_below_it(used: int, asked: int, missing: int) -> None:
     usage = Usage(tree(capped("lab", cpu=2), capped("team", "lab"), capped("other", "lab")))
