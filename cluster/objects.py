@@ -190,6 +190,15 @@ class StopStatus(_Wire, frozen=True):
     waiting_for: str = ""
 
 
+class QuotaStatus(_Wire, frozen=True):
+    """What a queue with a quota says of it (`queues.quota.report`)."""
+
+    used: dict[str, str | int | float] | None = None
+    waiting: int = 0
+    used_text: str = ""
+    limit_text: str = ""
+
+
 class QueueStatus(_Wire, frozen=True):
     state: str = ""
     observed_generation: int = 0
@@ -205,6 +214,7 @@ class QueueStatus(_Wire, frozen=True):
     drain: Any = None
     stop: StopStatus | None = None
     closing: ClosingStatus | None = None
+    quota: QuotaStatus | None = None
 
     def condition(self, kind: str) -> Condition | None:
         return next((c for c in self.conditions or () if c.type == kind), None)

@@ -23,7 +23,8 @@ a queue's members      its waiting members and its status: when they are due, or
 a queue's status       its status
 a queue's Commands     its Commands and its status
 a member               that member; the status of its queue, and of those above that wait for
-                       it (a stop to be acknowledged, a close to become Closed); its PodGroup
+                       it (a stop to be acknowledged, a close to become Closed), or count it in
+                       their quota; its PodGroup
 a workload             the status of its queue, and of those above that wait for it
 a PodGroup             its phase; the status of its queue, and of those above that wait for it
 no queue               the pods whose PodGroup was not there; the labels of namespaces
@@ -323,7 +324,8 @@ class QueueController:
             queues.add(queue)
             for above in snapshot.tree.chain(queue).queues[1:]:
                 decision = snapshot.decision(above.name)
-                if is_pending(above.name) or not decision.accepts or decision.drains:
+                follows = not decision.accepts or decision.drains or decision.has_quota
+                if follows or is_pending(above.name):
                     queues.add(above.name)
         return sorted(queues, key=lambda name: (snapshot.tree.depth(name), name))
 

@@ -131,7 +131,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class MemberCounts(msgspec.Struct, gc=False):
     """The members of a queue by state; written by the pod reflector's thread only.
 
-    `pending`: on no node yet; `gated` and `quota_gated` count parts of them. `allocated`: the requests of the
+    `pending`: on no node yet; `gated` and `quota_gated` count parts of them, `held` those with either gate.
+    `allocated`: the requests of the
     running members. `releasing`: the part of these whose pods are being deleted. `used`: what counts for a
     quota (`Member.uses_quota`), of `using` pods.
     """
@@ -139,6 +140,7 @@ class MemberCounts(msgspec.Struct, gc=False):
     pending: int = 0
     gated: int = 0
     quota_gated: int = 0
+    held: int = 0
     running: int = 0
     succeeded: int = 0
     failed: int = 0
@@ -174,6 +176,7 @@ class MemberCounts(msgspec.Struct, gc=False):
             self.pending += by
             self.gated += by if member.gated else 0
             self.quota_gated += by if member.quota_gated else 0
+            self.held += by if member.gated or member.quota_gated else 0
 
 
 def _add_requests(amounts: dict[str, Amount], requests: Requests, by: int) -> None:

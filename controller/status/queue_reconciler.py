@@ -41,8 +41,17 @@ from controller.status.queue_status import (
     is_urgent,
     status_patch,
 )
+from controller.status.quota_status import quota_fields
 from controller.status.status_conflicts import StatusConflicts
-from controller.status.status_writer import POLICY_RANK, STATUS_RANK, Nothing, StatusWriter, Wait, Write
+from controller.status.status_writer import (
+    COUNT_SECONDS,
+    POLICY_RANK,
+    STATUS_RANK,
+    Nothing,
+    StatusWriter,
+    Wait,
+    Write,
+)
 from controller.stops.acknowledgement import SpecsSeen, StopAcknowledgement
 from controller.stops.adopted_close import adopt_close
 from controller.stops.resume_at import resume_if_due
@@ -154,10 +163,12 @@ class QueueReconciler:
             unlabelled = self._member_labels.look_for_all(subtree, since=specs.at)
         if unlabelled:
             again = min(again, EMPTY_SECONDS) if again else EMPTY_SECONDS
+        if (quota_due := self._count_quota(queue, record)) is not None:
+            again = min(again, quota_due) if again else quota_due
         status = desired_status(
             obj,
             verdict,
-            self._counted(queue),
+            self._counted(queue, record),
             confirmed=Confirmed(
                 acknowledged=acknowledged,
                 seen_by_all=seen_by_all,
@@ -180,12 +191,26 @@ class QueueReconciler:
         write = Write(difference=difference, urgent=urgent, again=again, rank=rank)
         return write if is_write else Nothing(again)
 
-    def _counted(self, queue: str) -> Counted:
+    def _count_quota(self, queue: str, record: QueueRecord) -> float | None:
+        """Count what its quota says, at most once in `COUNT_SECONDS`: the queues below it are counted, too.
+        Returns in how many seconds it is to be counted again; None where it was.
+        """
+        if not self._store.snapshot.decision(queue).has_quota:
+            record.quota = None
+            return None
+        now = self._store.clock.monotonic()
+        if (left := record.quota_at + COUNT_SECONDS - now) > 0:
+            return left
+        record.quota, record.quota_at = quota_fields(queue, self._store), now
+        return None
+
+    def _counted(self, queue: str, record: QueueRecord) -> Counted:
         return Counted(
             pods=self._store.members.counts(queue),
             groups=self._store.podgroups.counts(queue).by_phase(),
             not_selected=self._store.live_members.pods_not_selected_of(queue),
             recreating=self._recreation.remaining(queue),
+            quota=record.quota,
         )
 
     def _drain_report(self, queue: str) -> DrainReport | None:

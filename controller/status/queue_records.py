@@ -14,6 +14,7 @@ Threads: the controller's thread alone changes records; `wake` may be called fro
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import msgspec
 
@@ -57,6 +58,9 @@ class QueueRecord(msgspec.Struct, kw_only=True):
     retry_at: float = 0.0
     #: When counts were written last.
     counted_at: float = -math.inf
+    #: What was last said of its quota, in wire form, and when that was counted.
+    quota: dict[str, Any] | None = None
+    quota_at: float = -math.inf
 
 
 class QueueRecords:

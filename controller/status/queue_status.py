@@ -27,6 +27,7 @@ from controller.status.conditions import updated_conditions, wire_conditions
 from queues import well_known
 from queues.apimachinery.quantities import Amount, format_quantity
 from queues.drain.progress import DRAINED, DrainedReason
+from queues.quota.report import MORE_RESOURCES, NATIVE, RESOURCES
 from queues.status.changes import parse_history
 from queues.status.closing import ClosingStatus, closing_fields
 from queues.status.conditions import (
@@ -41,10 +42,6 @@ from queues.verdict import Verdict
 
 #: PodGroup phases and the fields of `status` that count them.
 PHASES = ("pending", "running", "inqueue", "unknown", "completed")
-#: Resources that `status.allocated` shows. The next field says how many more there are.
-RESOURCES = 100
-MORE_RESOURCES = "sluice.dev/more-resources"
-NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 #: The fields that say whether a stop holds and a queue accepts. Their size is limited by us.
 ESSENTIAL = frozenset({"state", "observedGeneration", "conditions", "changes", "stop"})
 #: Bytes of all other fields that are written together with the essential ones.
@@ -80,13 +77,14 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     """What is counted of a queue: its pods, and its PodGroups by phase in lower case.
 
     `not_selected`: those of its pods whose namespace it does not select. `recreating`: those without the gate
-    that are to be created again with it.
+    that are to be created again with it. `quota`: in wire form; None where it has none.
     """
 
     pods: MemberCounts
     groups: dict[str, int]
     not_selected: int = 0
     recreating: int = 0
+    quota: dict[str, Any] | None = None
 
 
 class DrainReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +186,7 @@ def counts(counted: Counted, *, schedules: bool, quota: Collection[str] = frozen
             # Copied in one step: the pod reflector's thread writes meanwhile.
             **allocated(pods.allocated.copy(), quota=quota),
         },
+        "quota": counted.quota,
     }
 
 
@@ -231,6 +230,7 @@ def current_status(status: QueueStatus) -> dict[str, Any]:
         **{phase: getattr(status, phase) for phase in PHASES},
         "pods": msgspec.to_builtins(status.pods) if status.pods else None,
         "allocated": status.allocated,
+        "quota": msgspec.to_builtins(status.quota) if status.quota else None,
         "changes": [msgspec.to_builtins(line) for line in status.changes or ()],
         "drain": status.drain,
         "stop": stop_fields(status.stop) if status.stop else None,
@@ -259,11 +259,18 @@ def changes(obj: QueueObject) -> list[dict[str, str]]:
 def status_patch(desired: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
     """Return the fields to write, as a merge patch (RFC 7396); empty if nothing differs."""
     changed = {key: value for key, value in desired.items() if present.get(key) != value}
-    for key in ("allocated", "stop", "closing"):  # a merge patch keeps the fields that it does not name
+    for key in ("allocated", "stop", "closing"):
         if changed.get(key) is not None:
-            gone = dict.fromkeys((present.get(key) or {}).keys() - changed[key].keys())
-            changed[key] = {**changed[key], **gone}
+            changed[key] = _without_gone(changed[key], present.get(key))
+    if (quota := changed.get("quota")) is not None:
+        used = (present.get("quota") or {}).get("used")
+        changed["quota"] = {**quota, "used": _without_gone(quota["used"], used)}
     return changed
+
+
+def _without_gone(after: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
+    """A merge patch keeps the fields that it does not name."""
+    return {**after, **dict.fromkeys((before or {}).keys() - after.keys())}
 
 
 def is_urgent(difference: dict[str, Any], before: dict[str, Any]) -> bool:
@@ -271,7 +278,7 @@ def is_urgent(difference: dict[str, Any], before: dict[str, Any]) -> bool:
 
     What keeps a queue from Closed is in the text of condition Accepting too, but for the number of others.
     """
-    keys = difference.keys() - {*PHASES, "pods", "allocated", "drain", "closing"}
+    keys = difference.keys() - {*PHASES, "pods", "allocated", "quota", "drain", "closing"}
     if keys == {"conditions"}:
         return _without_counts(difference["conditions"]) != _without_counts(before["conditions"])
     return bool(keys)

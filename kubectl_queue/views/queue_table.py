@@ -45,6 +45,9 @@ COLUMNS = (
     Column("AGE", "metadata.creationTimestamp"),
     Column("REASON", "spec.reason", wide=True),
     Column("POLICY", "spec.schedulerPolicy", wide=True),
+    Column("USED", "status.quota.usedText", wide=True),
+    Column("LIMIT", "status.quota.limitText", wide=True),
+    Column("WAITING", "status.quota.waiting", wide=True),
 )
 RESUMES = Column("RESUMES", "spec.resumeAt")
 LEFT = Column("LEFT", "status.drain.left", wide=True)

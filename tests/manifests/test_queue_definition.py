@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import yaml
 
-from cluster.objects import PodCounts, QueueStatus, StopStatus
+from cluster.objects import PodCounts, QueueStatus, QuotaStatus, StopStatus
 from queues.apimachinery.label_selectors import Operator
 from queues.drain.model import _DrainFields, parse_drain_spec
 from queues.drain.progress import (
@@ -150,7 +150,8 @@ def test_the_status_has_the_fields_that_the_controller_reads_back_and_no_others(
     """A field that is missing here is dropped by the API server, and would be written again for ever."""
     status = of("status")
     assert status.keys() - VOLCANOS == set(QueueStatus.__struct_encode_fields__)
-    for name, part in {"pods": PodCounts, "stop": StopStatus, "closing": ClosingStatus}.items():
+    parts = {"pods": PodCounts, "stop": StopStatus, "closing": ClosingStatus, "quota": QuotaStatus}
+    for name, part in parts.items():
         assert status[name]["properties"].keys() == set(part.__struct_encode_fields__)
     assert status["changes"]["items"]["properties"].keys() == set(Change.__struct_encode_fields__)
 

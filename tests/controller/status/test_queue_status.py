@@ -16,9 +16,7 @@ from cluster.cache.members import MemberCounts
 from cluster.cache.queues import queue_from_object
 from cluster.objects import QueueObject, QueueStatus, StopStatus
 from controller.status.queue_status import (
-    MORE_RESOURCES,
     PHASES,
-    RESOURCES,
     Confirmed,
     Counted,
     StopReport,
@@ -32,6 +30,7 @@ from controller.status.queue_status import (
     split_essential,
     status_patch,
 )
+from queues.quota.report import MORE_RESOURCES, RESOURCES
 from queues.status.closing import ClosingStatus
 from queues.status.conditions import DerivedCondition
 from queues.tree import Tree

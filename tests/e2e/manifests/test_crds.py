@@ -184,7 +184,8 @@ def test_the_table_of_queues_has_the_columns_of_the_design(api: Api) -> None:
     table = api.get(QUEUES, accept="application/json;as=Table;v=v1;g=meta.k8s.io").body
     columns = [(each["name"], each["priority"]) for each in table["columnDefinitions"]]
     narrow = ["Name", "STATE", "ACTIVE", "STOP", "PARENT", "PENDING", "RUNNING", "AGE"]
-    assert columns == [(name, 0) for name in narrow] + [("REASON", 1), ("POLICY", 1)]
+    wide = ["REASON", "POLICY", "USED", "LIMIT", "WAITING"]
+    assert columns == [(name, 0) for name in narrow] + [(name, 1) for name in wide]
 
 
 def test_a_podgroup_goes_to_the_default_queue_and_keeps_what_we_do_not_know(api: Api) -> None:

@@ -56,8 +56,14 @@ def test_the_table_has_kubectl_s_columns_and_spacing() -> None:
 
 def test_wide_adds_reason_and_policy_and_shows_first_lines_alone() -> None:
     lines = Table(wide=True).lines(QUEUES, now=NOW)
-    assert lines[0].endswith("AGE   REASON     POLICY")
+    assert lines[0].endswith("AGE   REASON     POLICY   USED   LIMIT   WAITING")
     assert lines[2].rstrip().endswith("quota...")
+
+
+def test_wide_shows_what_a_queue_uses_of_its_quota() -> None:
+    quota = {"used": {"cpu": "3"}, "usedText": "cpu 3", "limitText": "cpu 4", "waiting": 2}
+    lines = Table(wide=True).lines([item("lab", status={"quota": quota})], now=NOW)
+    assert lines[1].endswith("cpu 3   cpu 4   2")
 
 
 def test_rows_that_come_later_keep_the_widths() -> None:

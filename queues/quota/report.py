@@ -1,0 +1,77 @@
+"""What the status of a queue with a quota says of it: what is used, and how many pods wait.
+
+Promises
+- Amounts are those of the queue and of all below it, of the resources that a quota of its chain names, and
+  of `pods`; a resource that nobody uses is there, with 0.
+- At most `RESOURCES` resources are reported, those of every cluster first, and `MORE_RESOURCES` says how many
+  more there are.
+- A text has at most `TEXT_RESOURCES` resources and one line: it is a column of a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import nsmallest
+
+import msgspec
+
+from queues.apimachinery.quantities import Amount, format_quantity
+from queues.queue import Amounts, Queue
+from queues.quota.usage import PODS
+from queues.text import printable
+
+#: Resources that are reported, and what the field is called that says how many more there are.
+RESOURCES = 100
+MORE_RESOURCES = "sluice.dev/more-resources"
+#: What each cluster has; these are first.
+NATIVE = ("cpu", "memory", "ephemeral-storage")
+#: Resources in a text, and the characters of the name of one.
+TEXT_RESOURCES, TEXT_NAME = 3, 40
+
+
+class QuotaReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`used`: as quantities. `waiting`: pods that wait for room. `used_text`, `limit_text`: of the resources
+    that its own capability names, for tables; of all that are reported where it has none.
+    """
+
+    used: Mapping[str, str]
+    waiting: int
+    used_text: str
+    limit_text: str
+
+
+def quota_report(chain: Sequence[Queue], *, used: Mapping[str, Amount], waiting: int) -> QuotaReport:
+    """`chain`: the queue, and those above it. `used`: by it and all below it."""
+    named = {resource for queue in chain for resource in _named(queue)} | {PODS}
+    shown = nsmallest(RESOURCES, named, key=_rank)
+    more = {MORE_RESOURCES: str(len(named) - len(shown))} if len(named) > len(shown) else {}
+    capability = dict(chain[0].capability or ())
+    own = capability or dict.fromkeys(named, 0)
+    return QuotaReport(
+        used={**{name: format_quantity(used.get(name, 0), name) for name in sorted(shown)}, **more},
+        waiting=waiting,
+        used_text=amounts_text({resource: used.get(resource, 0) for resource in own}),
+        limit_text=amounts_text(capability),
+    )
+
+
+def amounts_text(amounts: Mapping[str, Amount]) -> str:
+    """Such as `cpu 2, memory 4Gi`."""
+    first = nsmallest(TEXT_RESOURCES, amounts, key=_rank)
+    parts = [f"{printable(name, limit=TEXT_NAME)} {format_quantity(amounts[name], name)}" for name in first]
+    more = len(amounts) - len(first)
+    return ", ".join([*parts, *([f"{more} more"] if more else [])])
+
+
+def sorted_resources(names: Iterable[str]) -> list[str]:
+    """Those of every cluster first, then by name."""
+    return sorted(names, key=_rank)
+
+
+def _named(queue: Queue) -> Iterable[str]:
+    quotas: tuple[Amounts | None, ...] = (queue.capability, queue.deserved)
+    return (resource for quota in quotas for resource, _ in quota or ())
+
+
+def _rank(resource: str) -> tuple[int, str]:
+    return (NATIVE.index(resource) if resource in NATIVE else len(NATIVE)), resource

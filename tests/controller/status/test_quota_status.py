@@ -1,0 +1,135 @@
+"""What a queue with a quota says of it: counted with all below it, seldom, and not at all without a quota."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from controller.status.status_writer import COUNT_SECONDS
+from queues.well_known import GATE, QUOTA_GATE
+from tests.support.controller.controller_harness import Boundary, ControllerHarness, Sent
+from tests.support.http.wire_objects import Wire, member, queue
+
+
+class StatusBoundary(Boundary):
+    """Stores the statuses of queues; the test hands the stored objects to the watch."""
+
+    def __init__(self, *queues: Wire) -> None:
+        super().__init__()
+        self.queues = {each["metadata"]["name"]: each for each in queues}
+        self.written: list[str] = []
+
+    def _write(self, method: str, path: str, body: Any) -> bytes:
+        name = path.removesuffix("/status").rpartition("/")[2]
+        if not path.endswith("/status") or name not in self.queues:
+            return super()._write(method, path, body)
+        self.sent.append(Sent(method, path, body))
+        self.written.append(name)
+        before = self.queues[name]
+        version = str(int(before["metadata"]["resourceVersion"]) + 100)
+        status = {**before["status"], **body["status"]}
+        after = {**before, "metadata": {**before["metadata"], "resourceVersion": version}, "status": status}
+        self.queues[name] = after
+        return json.dumps(after).encode()
+
+
+class Server:
+    def __init__(self, *queues: Wire) -> None:
+        self.boundary = StatusBoundary(queue("root", parent=""), *queues)
+        self.harness = ControllerHarness(self.boundary)
+        self.harness.receive_events(*self.boundary.queues.values())
+        self.settle()
+
+    def has(self, *pods: Wire, event: str = "ADDED") -> None:
+        self.harness.receive_events(*pods, event=event)
+
+    def step(self, *, seconds: float) -> list[str]:
+        """One sync; returns the queues of which a status was written."""
+        self.boundary.written.clear()
+        self.harness.sync(rounds=1, seconds=seconds)
+        written = list(self.boundary.written)
+        if written:
+            self.has(*(self.boundary.queues[name] for name in set(written)), event="MODIFIED")
+        return written
+
+    def settle(self) -> None:
+        for _ in range(8):
+            self.step(seconds=COUNT_SECONDS)
+
+    def quota(self, name: str) -> Any:
+        return self.boundary.queues[name]["status"].get("quota")
+
+
+def waiting(name: str, of: str, *gates: str, **more: Any) -> Wire:
+    return member(name, of, gates=list(gates or [QUOTA_GATE]), **more)
+
+
+def running(name: str, of: str, **more: Any) -> Wire:
+    container = {"name": "work", "resources": {"requests": {"cpu": "1"}}}
+    return member(name, of, nodeName="node-1", containers=[container], **more)
+
+
+def lab(**vision: Any) -> Server:
+    return Server(
+        queue("lab", capability={"cpu": "4"}),
+        queue("vision", parent="lab", **vision),
+        queue("free"),
+    )
+
+
+def test_a_queue_says_what_it_and_all_below_it_use_and_who_waits() -> None:
+    server = lab()
+    server.has(running("a", "vision"), running("b", "vision"), waiting("c", "vision"), waiting("d", "lab"))
+    server.settle()
+    assert server.quota("lab") == {
+        "used": {"cpu": "2", "pods": "2"},
+        "waiting": 2,
+        "usedText": "cpu 2",
+        "limitText": "cpu 4",
+    }
+    assert (server.quota("vision")["waiting"], server.quota("vision")["limitText"]) == (1, "")
+
+
+def test_a_queue_without_a_quota_on_its_chain_says_nothing_and_is_not_written_for_others() -> None:
+    server = lab()
+    server.has(running("a", "vision"), running("b", "free"))
+    server.settle()
+    for name in ("root", "free"):
+        assert "quota" not in server.boundary.queues[name]["status"]
+    server.has(waiting("c", "vision"))
+    assert set(server.step(seconds=COUNT_SECONDS)) <= {"lab", "vision"}
+
+
+def test_pods_of_a_stopped_queue_wait_for_the_stop() -> None:
+    """Those that have the gate of stops alone wait for room once the queue is resumed."""
+    for state, expected in (("Suspended", 0), ("Open", 2)):
+        server = lab(state=state)
+        server.has(waiting("c", "vision", GATE), waiting("d", "vision", GATE, QUOTA_GATE))
+        server.settle()
+        assert server.quota("lab")["waiting"] == expected, state
+
+
+def test_however_many_pods_come_it_is_written_once_a_second_and_in_the_end_is_right() -> None:
+    server = lab()
+    server.settle()
+    written: list[str] = []
+    for number in range(40):
+        server.has(waiting(f"p{number}", "vision", version=number + 2))
+        written += server.step(seconds=COUNT_SECONDS / 10)
+    assert 3 <= written.count("lab") <= 5
+    server.settle()
+    assert server.quota("lab")["waiting"] == 40
+    server.settle()
+    assert server.step(seconds=COUNT_SECONDS) == []
+
+
+def test_a_quota_that_is_gone_is_said_no_more() -> None:
+    server = lab()
+    assert server.quota("vision") is not None
+    lab_now = server.boundary.queues["lab"]
+    without = {**lab_now, "spec": {"parent": "root"}}
+    without["metadata"] = {**lab_now["metadata"], "resourceVersion": "999", "generation": 2}
+    server.boundary.queues["lab"] = without
+    server.has(without, event="MODIFIED")
+    server.settle()
+    assert (server.quota("vision"), server.quota("lab")) == (None, None)

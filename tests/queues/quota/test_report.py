@@ -1,0 +1,42 @@
+"""What the status of a queue with a quota says: amounts, and texts for tables."""
+
+from __future__ import annotations
+
+from queues.queue import Amounts, Queue
+from queues.quota.report import MORE_RESOURCES, RESOURCES, QuotaReport, amounts_text, quota_report
+
+
+def chain_of(*quotas: Amounts | None, deserved: Amounts | None = None) -> list[Queue]:
+    """Nearest first; `deserved` is that of the nearest."""
+    queues = [Queue(name=f"q{number}", capability=quota) for number, quota in enumerate(quotas)]
+    return [Queue(name="q0", capability=quotas[0], deserved=deserved), *queues[1:]]
+
+
+def test_what_a_quota_of_the_chain_names_is_reported_used_or_not() -> None:
+    chain = chain_of((("cpu", 4),), (("memory", 2**33),), deserved=(("example.com/gpu", 2),))
+    report = quota_report(chain, used={"cpu": 3, "pods": 3, "example.com/other": 9}, waiting=7)
+    assert report == QuotaReport(
+        used={"cpu": "3", "example.com/gpu": "0", "memory": "0", "pods": "3"},
+        waiting=7,
+        used_text="cpu 3",
+        limit_text="cpu 4",
+    )
+
+
+def test_a_queue_without_a_capability_of_its_own_shows_all_that_is_reported() -> None:
+    report = quota_report(chain_of(None, (("cpu", 4),)), used={"cpu": 1, "pods": 2}, waiting=0)
+    assert (report.used_text, report.limit_text) == ("cpu 1, pods 2", "")
+
+
+def test_of_thousands_of_resources_some_are_shown_and_how_many_more() -> None:
+    many: Amounts = tuple((f"a{number:04}.example.com/r", 1) for number in range(5000))
+    report = quota_report(chain_of((*many, ("cpu", 2))), used={"cpu": 1}, waiting=0)
+    assert len(report.used) == RESOURCES + 1
+    assert (report.used["cpu"], report.used[MORE_RESOURCES]) == ("1", str(len(many) + 2 - RESOURCES))
+    expected = "cpu 2, a0000.example.com/r 1, a0001.example.com/r 1, 4998 more"
+    assert report.limit_text == expected
+
+
+def test_a_text_names_first_what_each_cluster_has() -> None:
+    assert amounts_text({"a": 1, "memory": 2**30, "cpu": 2}) == "cpu 2, memory 1Gi, a 1"
+    assert amounts_text({}) == ""
