@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kubectl_queue.access.client import Listing
 from kubectl_queue.access.queue_reader import read_queues
 from kubectl_queue.cli.flags import Flags, bool_flag, names
 from kubectl_queue.cli.options import NO_HEADERS, Output, formats
 from kubectl_queue.cli.suggestions import queue_not_found
-from kubectl_queue.commands.get import changes
+from kubectl_queue.commands.redrawing import redraw
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import UsageError
-from kubectl_queue.objects.fields import Object, name_of, status_of
+from kubectl_queue.objects.fields import status_of
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.output.formats import DOCUMENTS, dump
 from kubectl_queue.output.tables import Layout, short_names
 from kubectl_queue.session import Session
 from kubectl_queue.views.queue_tree import TreeRow, as_structure, tree_rows
-from kubectl_queue.views.text import text_without_times
 
 
 def run_tree(session: Session, flags: Flags) -> int:
@@ -28,7 +26,7 @@ def run_tree(session: Session, flags: Flags) -> int:
         raise UsageError("tree takes one NAME at most", see="kubectl queue tree")
     top = "".join(tops)
     if flags.on("watch"):
-        return _watch(session, flags, top)
+        return redraw(session, lambda queues: _drawn(session, flags, queues, top=top))
     queues = read_queues(session.api, ())
     session.console.say(_drawn(session, flags, queues, top=top))
     if session.output not in DOCUMENTS and not any(map(status_of, queues.items.values())):
@@ -46,34 +44,6 @@ def _drawn(session: Session, flags: Flags, queues: QueueObjects, *, top: str) ->
         return f"---\n{text}" if flags.on("watch") and session.output is Output.YAML else text
     glyphs = UNICODE if session.console.unicode else ASCII
     return "\n".join(draw(rows, glyphs=glyphs, headings=not flags.on("no-headers")))
-
-
-def _watch(session: Session, flags: Flags, top: str) -> int:
-    """Print the tree, then again after each change by which it differs, without end."""
-    items: dict[str, Object] = {}
-    shown = ""
-
-    def show() -> None:
-        nonlocal shown
-        text = _drawn(session, flags, QueueObjects(items.values(), now=session.api.now), top=top)
-        told = text_without_times(text)
-        if told != text_without_times(shown):
-            session.console.say(text if not shown or session.output in DOCUMENTS else f"\n{text}")
-        shown = text
-
-    def listed(listing: Listing) -> str:
-        items.clear()
-        items.update((name_of(item), item) for item in listing.items)
-        show()
-        return listing.resource_version
-
-    for event in changes(session.api, listed=listed, name="", selector=""):
-        if event.type == "DELETED":
-            items.pop(name_of(event.object), None)
-        else:
-            items[name_of(event.object)] = event.object
-        show()
-    return 0
 
 
 class Glyphs(NamedTuple):

@@ -43,6 +43,7 @@ TABLE: Mapping[str, Row] = {
     "list": Row("Show all queues.", "get"),
     "get": Row("Show some queues, or all.", "get"),
     "tree": Row("Draw the hierarchy, with states and their causes.", "tree"),
+    "usage": Row("Show what queues use of their quotas, and how many pods wait for room.", "usage"),
     "why": Row("Say what stops a pod, a workload or a queue, who did that, and the way out.", "why"),
     "history": Row("Show who changed a queue, when and why.", "history"),
     "create": Row("Make a queue.", "create"),

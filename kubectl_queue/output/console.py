@@ -32,6 +32,11 @@ class Console:
         return (getattr(self._out, "encoding", None) or "ascii").lower().replace("-", "").startswith("utf")
 
     @property
+    def at_terminal(self) -> bool:
+        """Whether results are seen on a terminal."""
+        return self._out.isatty()
+
+    @property
     def terminal(self) -> bool:
         """Whether progress is seen on a terminal."""
         return self._err.isatty()

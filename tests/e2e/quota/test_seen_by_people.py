@@ -46,6 +46,12 @@ def test_a_limited_team_is_seen_in_the_status_and_in_the_columns(sandbox: Plugin
     assert shown["NAME"].endswith("USED            LIMIT   WAITING")
     assert shown[lab].endswith("cpu 2           cpu 2   3")
     assert rows(sandbox.done("get", lab, vision, "-o", "wide")) == shown
+    table = sandbox.done("usage", vision)
+    assert [line.split()[:4] for line in table.splitlines()] == [
+        ["QUEUE", "RESOURCE", "USED", "LIMIT"],
+        [lab, "cpu", "2", "2"],
+        [vision, "cpu", "2", "3"],
+    ]
     running = next(name for name in names if on_a_node(sandbox.direct.read_pod(name)))
     sandbox.direct.api.delete(f"{sandbox.direct.pods_path}/{running}").must(200)
     quota_of(sandbox, lab, waiting=2)

@@ -1,0 +1,41 @@
+"""Prints a drawing of queues again as they change: what `tree -w` and `usage -w` do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kubectl_queue.access.client import Listing
+from kubectl_queue.commands.get import changes
+from kubectl_queue.objects.fields import Object, name_of
+from kubectl_queue.objects.queues import QueueObjects
+from kubectl_queue.output.formats import DOCUMENTS
+from kubectl_queue.session import Session
+from kubectl_queue.views.text import text_without_times
+
+
+def redraw(session: Session, draw: Callable[[QueueObjects], str]) -> int:
+    """Print what is drawn, then again after each change by which it differs, without end."""
+    items: dict[str, Object] = {}
+    shown = ""
+
+    def show() -> None:
+        nonlocal shown
+        text = draw(QueueObjects(items.values(), now=session.api.now))
+        told = text_without_times(text)
+        if told != text_without_times(shown):
+            session.console.say(text if not shown or session.output in DOCUMENTS else f"\n{text}")
+        shown = text
+
+    def listed(listing: Listing) -> str:
+        items.clear()
+        items.update((name_of(item), item) for item in listing.items)
+        show()
+        return listing.resource_version
+
+    for event in changes(session.api, listed=listed, name="", selector=""):
+        if event.type == "DELETED":
+            items.pop(name_of(event.object), None)
+        else:
+            items[name_of(event.object)] = event.object
+        show()
+    return 0

@@ -1,0 +1,78 @@
+"""usage: what queues use of their quotas, and how many pods wait for room (`views.usage`)."""
+
+from __future__ import annotations
+
+from kubectl_queue.access.queue_reader import read_queues
+from kubectl_queue.cli.flags import Flags, bool_flag, names
+from kubectl_queue.cli.options import NO_HEADERS, Output, formats
+from kubectl_queue.cli.suggestions import queue_not_found
+from kubectl_queue.commands.redrawing import redraw
+from kubectl_queue.commands.verbs import Verb
+from kubectl_queue.errors import UsageError
+from kubectl_queue.objects.queues import QueueObjects
+from kubectl_queue.output.formats import DOCUMENTS, dump
+from kubectl_queue.output.usage import ASCII, UNICODE, usage_lines
+from kubectl_queue.session import Session
+from kubectl_queue.views.usage import UsageRow, as_structure, usage_rows
+from queues.text import quoted
+
+_COMMAND = "kubectl queue usage"
+
+
+def run_usage(session: Session, flags: Flags) -> int:
+    tops = names(flags.names, command=_COMMAND)
+    if len(tops) > 1:
+        raise UsageError("usage takes one NAME at most", see=_COMMAND)
+    top = "".join(tops)
+    if flags.on("watch"):
+        return redraw(session, lambda queues: _drawn(session, flags, _rows(queues, top)))
+    rows = _rows(read_queues(session.api, tops), top)
+    if rows or session.output in DOCUMENTS:
+        session.console.say(_drawn(session, flags, rows))
+    else:
+        session.console.note(
+            f"queue {quoted(top)} has no quota: neither it nor a queue above it or below it has a capability"
+            if top
+            else "no queue has a quota: none has a capability"
+        )
+    unknown = [row.name for row in rows if row.waiting is None]
+    if unknown and session.output not in DOCUMENTS:
+        session.console.warn(
+            f"queue {quoted(unknown[0])} has a quota and no status.quota yet; is Sluice's controller running?"
+        )
+    return 0
+
+
+def _rows(queues: QueueObjects, top: str) -> list[UsageRow]:
+    if top and top not in queues.items:
+        raise queue_not_found(top, among=queues.tree)
+    return usage_rows(queues, top=top)
+
+
+def _drawn(session: Session, flags: Flags, rows: list[UsageRow]) -> str:
+    if session.output in DOCUMENTS:
+        text = dump({"queues": as_structure(rows)}, output=session.output)
+        return f"---\n{text}" if flags.on("watch") and session.output is Output.YAML else text
+    bars = (UNICODE if session.console.unicode else ASCII) if session.console.at_terminal else None
+    return "\n".join(usage_lines(rows, bars=bars, headings=not flags.on("no-headers")))
+
+
+VERBS = (
+    Verb(
+        name="usage",
+        usage="[NAME]",
+        long=(
+            "Show what queues use of their quotas, each with all queues below it, or one of them with those "
+            "above that bound it too. LIMIT is the queue's own capability. LENT is what it does not use of "
+            "what it deserves, BORROWED what it uses beyond that, and WAITING how many pods wait for room. "
+            "At a terminal it draws how full each is. For what one pod waits: kubectl queue why pod/NAME."
+        ),
+        examples=("kubectl queue usage", "kubectl queue usage research -w", "kubectl queue usage -o json"),
+        flags=(
+            formats(Output.TABLE, Output.JSON, Output.YAML),
+            NO_HEADERS,
+            bool_flag("watch", "Show it again as it changes.", short="w"),
+        ),
+        run=run_usage,
+    ),
+)

@@ -1,0 +1,38 @@
+"""What a Queue object says of its quota: `status.quota`, and the amounts of its spec."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kubectl_queue.objects.fields import Object, status_of, value_at
+from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
+from queues.fields.readers import amounts
+from queues.queue import Amounts
+from queues.quota.report import MORE_RESOURCES
+
+
+class QuotaUse(NamedTuple):
+    """Of the queue and all below it, at most a second old."""
+
+    used: dict[str, Amount]
+    waiting: int
+
+
+def quota_use(item: Object) -> QuotaUse | None:
+    """None where the status has none: it has no quota, or the controller has not written it."""
+    quota = status_of(item).get("quota")
+    if not isinstance(quota, dict):
+        return None
+    used: dict[str, Amount] = {}
+    for resource, text in (quota.get("used") or {}).items():
+        if resource == MORE_RESOURCES:
+            continue
+        try:
+            used[resource] = parse_quantity(text)
+        except BadQuantity:
+            continue
+    return QuotaUse(used, int(quota.get("waiting") or 0))
+
+
+def guarantee_of(item: Object) -> Amounts | None:
+    return amounts(value_at(item, "spec.guarantee.resource"))

@@ -1,0 +1,110 @@
+"""What queues use of their quotas: a row for each queue that has one, with its resources.
+
+Promises
+- Of `top`: the queues above it that have a quota, outermost first, since these bound it too; then the queue
+  and all below it, parents first. Without it, all queues.
+- A queue has a quota where it or a queue above it has a capability. Others have no row.
+- What the controller has not written yet is not known, and not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from kubectl_queue.objects.queues import QueueObjects
+from kubectl_queue.objects.quotas import guarantee_of, quota_use
+from queues.apimachinery.quantities import Amount, format_quantity
+from queues.queue import ROOT
+from queues.quota.standing import Standing, standings
+
+
+class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue. `depth`: how many rows above it are queues above it. `waiting`: pods that wait for room, in
+    it and below it; None where that is not known.
+    """
+
+    name: str
+    parent: str
+    depth: int
+    waiting: int | None
+    resources: tuple[Standing, ...]
+
+
+def usage_rows(queues: QueueObjects, *, top: str = "") -> list[UsageRow]:
+    above = [queue.name for queue in reversed(queues.tree.chain(top).queues[1:])] if top else []
+    rows: list[UsageRow] = []
+    depths: dict[str, int] = {}
+    for name in (*above, *_from(top or ROOT, queues)):
+        row = _row(name, queues, depths)
+        if row is not None:
+            rows.append(row)
+            depths[name] = row.depth
+    return rows
+
+
+def as_structure(rows: Sequence[UsageRow]) -> list[dict[str, Any]]:
+    """What is not known is not there."""
+    return [
+        _known(
+            name=row.name,
+            parent=row.parent,
+            waiting=row.waiting,
+            resources={each.resource: _amounts(each) for each in row.resources},
+        )
+        for row in rows
+    ]
+
+
+def _amounts(standing: Standing) -> dict[str, Any]:
+    values = {
+        "used": standing.used,
+        "limit": standing.limit,
+        "deserved": standing.deserved,
+        "guarantee": standing.guarantee,
+        "lent": standing.lent,
+        "borrowed": standing.borrowed,
+    }
+    return {
+        key: format_quantity(value, standing.resource) for key, value in values.items() if value is not None
+    }
+
+
+def _known(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _from(top: str, queues: QueueObjects) -> Iterator[str]:
+    """The queue and all below it, parents first; of all queues also those whose parent is not there."""
+    waiting, seen = [top], {top}
+    while waiting:
+        name = waiting.pop()
+        yield name
+        children = [child for child in queues.tree.children(name) if child not in seen]
+        seen.update(children)
+        waiting += reversed(children)
+    if top == ROOT:
+        yield from sorted(set(queues.tree) - seen)
+
+
+def _row(name: str, queues: QueueObjects, depths: dict[str, int]) -> UsageRow | None:
+    if name not in queues.items:
+        return None
+    item, chain = queues.items[name], queues.tree.chain(name).queues
+    use = quota_use(item)
+    if use is None and all(queue.capability is None for queue in chain):
+        return None
+    parent = chain[0].parent or ""
+    return UsageRow(
+        name=name,
+        parent=parent,
+        depth=depths.get(parent, -1) + 1,
+        waiting=use.waiting if use else None,
+        resources=standings(chain, used=use.used if use else {}, guarantee=guarantee_of(item)),
+    )
+
+
+def amount_text(value: Amount | None, resource: str) -> str:
+    return "" if value is None else format_quantity(value, resource)
