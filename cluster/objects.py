@@ -153,6 +153,7 @@ class QueueSpec(_Wire, frozen=True):
     capability: Any = None
     weight: Any = None
     dequeue_strategy: Any = None
+    affinity: Any = None
 
 
 class PodCounts(_Wire, frozen=True):

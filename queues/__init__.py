@@ -10,7 +10,8 @@ The extender, the webhooks, the controller and the plugin all decide by these ru
 4. `membership`: the queue of a pod or workload; `workload_kinds`; `namespace_access` and
    `namespace_selectors`: the namespaces that may use a queue; `namespace_binding`: the queues that may be
    named in a namespace; `managed_namespaces`: those that are ours at all; `mode`: how we are asked.
-   `scale_record`: what a drain remembers of a workload that it brought to zero.
+   `scale_record`: what a drain remembers of a workload that it brought to zero. `node_groups`: on which
+   nodes the pods of a queue run.
 5. `start_decision`: whether a pod may start, and if not, why. The extender, the webhooks, the controller and
    the plugin all ask it.
 6. `messages`: the texts that users read; `similar_names`: which queue a wrong name may mean; `well_known`:

@@ -9,6 +9,7 @@ import msgspec
 
 from queues.apimachinery.quantities import Amount
 from queues.namespace_selectors import NamespaceSelector
+from queues.node_groups import NodeGroups
 from queues.states import Desired, ParkedPods, StopPolicy
 
 ROOT = "root"
@@ -37,6 +38,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `parked`: what becomes of pods that wait without a gate; None: as the nearest queue above says, else Keep.
     `capability`: what it and those below it may use at most; None: no limit of its own. `deserved`: what it
     may count on. `priority`, `weight`, `dequeue`: who of its siblings, and of its pods, goes next.
+    `node_groups`: where its new pods run; None: as the nearest queue above says, else anywhere.
     `placed`: the generation since which it is known to have had this parent (`with_placement`); None: the
     present one.
     """
@@ -57,6 +59,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority: int = 0
     weight: int = 1
     dequeue: DequeueStrategy = DequeueStrategy.TRAVERSE
+    node_groups: NodeGroups | None = None
     placed: int | None = None
 
     def desired_at(self, now: datetime) -> Desired:

@@ -25,6 +25,7 @@ import msgspec
 from queues.causes import TRY_AGAIN, Cause
 from queues.messages import pod_text, waiting_warning
 from queues.namespace_access import Restriction, chain_restrictions, namespace_denial
+from queues.node_groups import NodeGroups
 from queues.queue import Queue
 from queues.similar_names import similar_names
 from queues.states import ParkedPods
@@ -41,6 +42,7 @@ class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
     `restricted`: the selectors of its chain. `selected`: False in the decision for a namespace that one of
     them does not select. `undecided`: that is not known, since the namespace's labels are not.
     `has_quota`: a queue of its chain has a capability.
+    `node_groups`: of its new pods; None: all nodes.
     `recreates_parked`: pods of it that are parked by filter are to be created again (`spec.parked`).
     """
 
@@ -59,6 +61,7 @@ class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
     undecided: bool = False
     recreates_parked: bool = False
     has_quota: bool = False
+    node_groups: NodeGroups | None = None
 
 
 class QueueSnapshot:
@@ -232,6 +235,7 @@ def decision_of(result: Verdict, *, chain: Chain | None) -> QueueDecision:
         restricted=chain_restrictions(chain) if chain is not None else (),
         recreates_parked=chain is not None and chain.parked is ParkedPods.RECREATE,
         has_quota=chain is not None and any(queue.capability is not None for queue in chain.queues),
+        node_groups=chain.node_groups if chain is not None else None,
     )
 
 

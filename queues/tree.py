@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from queues.node_groups import NodeGroups
 from queues.queue import IMPLIED_ROOT, ROOT, Queue
 from queues.states import ParkedPods
 from queues.text import quoted
@@ -57,6 +58,11 @@ class Chain(msgspec.Struct, frozen=True, gc=False):
         """As the nearest queue on the way up to root says that says anything."""
         named = (queue.parked for queue in self.queues if queue.parked is not None)
         return next(named, ParkedPods.KEEP)
+
+    @property
+    def node_groups(self) -> NodeGroups | None:
+        """Those of the nearest queue on the way up to root that has the field."""
+        return next((queue.node_groups for queue in self.queues if queue.node_groups is not None), None)
 
     @property
     def names_parked(self) -> bool:

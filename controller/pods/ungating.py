@@ -8,7 +8,8 @@ queue schedules.
 | the same, and few are or the event did not help  | annotation `sluice.dev/woken`, so it is retried   |
 | may not start (`queues.start_decision`)          | nothing: it waits; the gate goes where that says  |
 |                                                  | that it does not stay                             |
-| waited for its PodGroup, which exists now        | its queue; the gate is removed if that schedules  |
+| waited for its PodGroup, which exists now        | its queue, with node affinity to that's groups;   |
+|                                                  | the gate is removed if it schedules               |
 | is of a queue with a quota                       | no gate is removed here (`controller.quota`)      |
 
 The order is by priority, then age, among all queues that one edit resumes (`resume_together`). Each write
@@ -40,11 +41,12 @@ from typing import Any
 
 import msgspec
 
-from cluster.api.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from cluster.api.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, decode_response
 from cluster.backoff import Backoff
 from cluster.cache.changes import NO_QUEUE, QueueChange
 from cluster.cache.members import Member
 from cluster.cache.store import Store
+from cluster.objects import Pod
 from controller.context import (
     RETRY_SECONDS,
     ControllerContext,
@@ -57,6 +59,7 @@ from controller.pods.retry_event import RetryEvents
 from queues import well_known
 from queues.causes import StartReason
 from queues.membership import label_value
+from queues.node_groups import NodeGroups, with_node_groups
 from queues.snapshot import QueueDecision
 from queues.start_decision import StartDecision
 
@@ -391,8 +394,19 @@ class Ungating:
     def _write_assignment(self, member: Member, queue: str) -> bool:
         keeps_gate = self._start(member, queue).keeps_gate or self._has_quota(queue)
         body = assignment(member, queue, keeps_gate=keeps_gate)
+        groups = self._context.store.snapshot.decision(queue).node_groups
+        if groups is not None:
+            self._add_node_groups(body, member, groups)
         self._context.client.patch(pod_path(member), body, content_type=STRATEGIC_MERGE_PATCH)
         return True
+
+    def _add_node_groups(self, body: dict[str, Any], member: Member, groups: NodeGroups) -> None:
+        """The API server lets the affinity of a gated pod become narrower."""
+        pod = decode_response(self._context.client.get(pod_path(member)), _pods)
+        body["metadata"]["resourceVersion"] = pod.metadata.resource_version
+        affinity = with_node_groups(pod.spec.affinity, groups)
+        if affinity:
+            body.setdefault("spec", {})["affinity"] = affinity
 
     def _has_quota(self, queue: str) -> bool:
         return self._context.store.snapshot.decision(queue).has_quota
@@ -408,4 +422,5 @@ def _rank(member: Member) -> tuple[int, datetime, str]:
     return -member.priority, member.created, member.owner_uid
 
 
+_pods = msgspec.json.Decoder(Pod)
 _DELETE_GATE = {"name": well_known.GATE, "$patch": "delete"}

@@ -12,6 +12,7 @@ edit; `kubectl queue move` shows it before.
 | does not schedule    | does             | how many pods that wait will run            | a move |
 | takes new work       | takes none       | that, and which queue is Closed             | a move |
 | takes no new work    | takes some       | that it takes new work again                | a move |
+| has node groups      | has others       | how many pods keep the ones before          | any    |
 
 Invariants
 - A function of values. An edit that changes no verdict says nothing.
@@ -64,6 +65,7 @@ def tree_consequences(
             if moved
             else ()
         ),
+        _keep_node_groups(changes, pods),
     )
     return tuple(truncated(text, limit=LENGTH) for text in texts if text)
 
@@ -81,6 +83,7 @@ class _Changes:
 
     def __init__(self, name: str, *, before: Tree, after: Tree, now: datetime) -> None:
         self.name = quoted(name, limit=_NAME)
+        self.before, self.after = before, after
         self.own = _verdicts(name, before, after, now)
         below = sorted((before.subtree(name) & after.subtree(name)) - {name})
         self.all = {name: self.own, **{each: _verdicts(each, before, after, now) for each in below}}
@@ -153,6 +156,18 @@ def _access(changes: _Changes) -> str:
         by = quoted(was.refusal.by, limit=_NAME)
         return f"queue {changes.name} takes new work again: it is no longer below queue {by}"
     return ""
+
+
+def _keep_node_groups(changes: _Changes, pods: Callable[[str], PodNumbers]) -> str:
+    number = sum(
+        pods(name).running + pods(name).waiting
+        for name in changes.all
+        if changes.before.chain(name).node_groups != changes.after.chain(name).node_groups
+    )
+    if not number:
+        return ""
+    keep = _pods(number, "that exists keeps the node groups", "that exist keep the node groups")
+    return f"{keep} of before in queue {changes.name}; new ones get those of now"
 
 
 def _pods(number: int, one: str, several: str) -> str:

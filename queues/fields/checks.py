@@ -21,6 +21,7 @@ from queues.apimachinery.quantities import BadQuantity, parse_quantity
 from queues.membership import name_fault, valid_name
 from queues.messages import NAME_RULE
 from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT, is_reserved_label
+from queues.node_groups import NAMES_LIMIT, PREFERRED, REQUIRED
 from queues.text import printable, show_character
 
 INT32 = 2**31 - 1
@@ -219,6 +220,16 @@ def namespace_selector(place: str, value: Any, before: Any) -> None:
             )
 
 
+def at_most(limit: int, what: str, check: Check) -> Check:
+    """A list, or an object, of so many items, which pass."""
+
+    def bounded(place: str, value: Any, before: Any) -> None:
+        _several(place, value, limit, what)
+        check(place, value, before)
+
+    return bounded
+
+
 def _several(place: str, value: Any, limit: int, what: str) -> None:
     if isinstance(value, dict | list) and len(value) > limit:
         raise BadField(f"{place}: has {len(value)} {what}, and {limit} are allowed; use fewer")
@@ -233,12 +244,8 @@ _label = _matching(QUALIFIED_NAME, 317, 'the key of a label, such as "tier" or "
 label_value = _matching(LABEL_VALUE, 63, "the value of a label: up to 63 letters, digits, '-', '_' and '.'")
 policy_key = _matching(_KEY, 253, "a key of a ConfigMap: letters, digits, '-', '_' and '.'")
 amounts = map_of(_resource, _amount)
-node_groups = object_of(
-    {
-        "requiredDuringSchedulingIgnoredDuringExecution": each_of(label_value),
-        "preferredDuringSchedulingIgnoredDuringExecution": each_of(label_value),
-    }
-)
+_group_names = at_most(NAMES_LIMIT, "names", each_of(label_value))
+node_groups = object_of({REQUIRED: _group_names, PREFERRED: _group_names})
 _REQUIREMENT = object_of(
     {
         "key": _label,

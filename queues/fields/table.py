@@ -9,6 +9,7 @@ from queues.apimachinery.timestamps import rfc3339
 from queues.fields import checks, readers
 from queues.fields.drain import DRAIN_FIELDS, drain
 from queues.fields.row import Effect, Notice, Origin, QueueField, Reading
+from queues.node_groups import read_node_groups
 from queues.queue import DequeueStrategy
 from queues.states import Desired, ParkedPods, StopPolicy
 
@@ -232,12 +233,17 @@ FIELDS = (
     QueueField(
         name="affinity",
         origin=Origin.VOLCANO,
-        effect=Effect.NONE,
-        help=f"Node groups that members should, must, or must not run in. {_IDLE}",
-        notice=Notice("has no effect yet"),
+        effect=Effect.ALWAYS,
+        help="Node groups that its new pods should, must, or must not run in.",
+        details=(
+            "A node names its group in label volcano.sh/nodegroup-name. Becomes node affinity of the pods "
+            "when they are created. Absent means that of the nearest ancestor that has one; empty means all "
+            "nodes."
+        ),
         check=checks.object_of(
             {"nodeGroupAffinity": checks.node_groups, "nodeGroupAntiAffinity": checks.node_groups}
         ),
+        reading=Reading("node_groups", read_node_groups),
     ),
     QueueField(
         name="extendClusters",

@@ -65,7 +65,7 @@ PLUGINS: Mapping[str, Meaning] = {
     "deviceshare": Meaning(Effect.NOT_HERE, "devices are shared by their own drivers"),
     "extender": Meaning(Effect.NOT_HERE, "extenders belong into the configuration of kube-scheduler"),
     "network-topology-aware": Meaning(Effect.NOT_HERE, _OTHER_PREFERENCE),
-    "nodegroup": Meaning(Effect.NOT_HERE, "use node affinity in the pods"),
+    "nodegroup": Meaning(Effect.NOT_HERE, "`spec.affinity` of queues acts without it"),
     "numaaware": Meaning(Effect.NOT_HERE, "the kubelet's topology manager does it on the node"),
     "pdb": Meaning(Effect.KUBE_SCHEDULER, "it prefers victims whose disruption budget allows it"),
     "rescheduling": Meaning(Effect.NOT_HERE, "running pods stay where they are"),

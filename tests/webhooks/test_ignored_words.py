@@ -60,8 +60,8 @@ def test_a_queue_with_a_hierarchy_is_taken_with_a_warning() -> None:
         ({"deserved": {"cpu": 1}}, {}, []),
         (
             {},
-            {"affinity": {"nodeGroupAffinity": {"x": ["g"]}}, "extendClusters": [{}]},
-            ["affinity", "extendClusters"],
+            {"affinity": {"nodeGroupAffinity": {"x": ["g"]}}, "extendClusters": [{"name": "b"}]},
+            ["extendClusters"],
         ),
         ({}, {"deserved": "no object"}, ["deserved"]),
     ],

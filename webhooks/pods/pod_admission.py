@@ -11,6 +11,7 @@ schedules and accepts                       annotation, label, marker
 does not schedule                           annotation, label, marker, a gate; a warning
 schedules; the pod has nodeName             annotation, label, marker; affinity to the node, not its name
 has a quota                                 the gate of quotas, beside the rest
+has node groups                             node affinity to them, beside the rest (`queues.node_groups`)
 does not schedule; the pod has nodeName     a denial: the API forbids a gate beside nodeName
 does not exist                              annotation, label, marker, a gate; a warning
 does not accept                             a denial, unless the pod is part of work that it had accepted
@@ -34,6 +35,7 @@ from queues import well_known
 from queues.causes import no_podgroup
 from queues.membership import Membership, submitted_pod_membership, valid_name
 from queues.messages import truncate_warning, waiting_warning
+from queues.node_groups import NodeGroups
 from webhooks.acceptance import Submission, accept, deny_bad_name, deny_unknown_namespace
 from webhooks.json_patch import PatchStep, join_patches
 from webhooks.pods.pod_patch import (
@@ -41,7 +43,7 @@ from webhooks.pods.pod_patch import (
     has_gate,
     remove_marker,
     remove_queue,
-    replace_node_name,
+    set_affinity,
     set_queue,
     set_scheduling_mode,
     set_waiting,
@@ -62,6 +64,7 @@ class _Admission(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = ""
     admission: str = ""
     gates: tuple[str, ...] = ()
+    groups: NodeGroups | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -126,7 +129,13 @@ def _accept_member(
     start = store.decisions.by_queue(accepted.decision)
     quota = (well_known.QUOTA_GATE,) if accepted.decision.has_quota else ()
     if not start.keeps_gate:
-        return _Admission(member=True, queue=accepted.queue, admission=accepted.admission, gates=quota)
+        return _Admission(
+            member=True,
+            queue=accepted.queue,
+            admission=accepted.admission,
+            gates=quota,
+            groups=accepted.decision.node_groups,
+        )
     if pod.spec.node_name:
         store.admissions.withdraw(request.uid)
         if accepted.decision.undecided:
@@ -137,6 +146,7 @@ def _accept_member(
         queue=accepted.queue,
         admission=accepted.admission,
         gates=(well_known.GATE, *quota),
+        groups=accepted.decision.node_groups,
         warnings=accepted.warnings,
     )
 
@@ -177,6 +187,6 @@ def _patch(
         queue = set_waiting(pod)
     patch = join_patches(queue, set_scheduling_mode(pod, scored=scored, settings=settings))
     patch = join_patches(patch, add_gates(pod, admission.gates))
-    if pod.spec.node_name:
-        return join_patches(patch, replace_node_name(pod.spec.node_name, pod.spec.affinity))
+    if pod.spec.node_name or admission.groups is not None:
+        return join_patches(patch, set_affinity(pod, admission.groups))
     return patch

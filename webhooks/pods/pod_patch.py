@@ -9,7 +9,7 @@ A member gets
   neither (`queues.mode`);
 - the scheduling gate `sluice.dev/queue`, where its queue does not schedule, and `sluice.dev/quota`, where it
   has a quota;
-- in place of `spec.nodeName`, a node affinity.
+- in place of `spec.nodeName`, a node affinity; and that of its queue's node groups (`queues.node_groups`).
 
 A pod that is stored with `spec.nodeName` runs at once, past filter and the bind guard, and whether it will be
 stored cannot be known while its request is under way. So the name becomes the node affinity that DaemonSet
@@ -35,11 +35,11 @@ from cluster.objects import Pod
 from queues import well_known
 from queues.membership import label_value
 from queues.mode import Mode
+from queues.node_groups import REQUIRED, NodeGroups, with_node_groups
 from webhooks.json_patch import PatchStep, join_patches, json_pointer, patch_map
 from webhooks.settings import AdmissionSettings
 
 _NO_MARKERS: dict[str, str | None] = {well_known.MARKER: None, well_known.SCORED: None}
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def set_queue(pod: Pod, queue: str, *, admission: str) -> tuple[PatchStep, ...]:
@@ -128,12 +128,17 @@ def add_gates(pod: Pod, gates: Iterable[str]) -> list[PatchStep]:
     return [{"op": "add", "path": place + "/-", "value": gate} for gate in missing]
 
 
-def replace_node_name(node: str, affinity: Any) -> list[PatchStep]:
-    """The steps that put a pod on the node by its affinity instead of by its name."""
-    return [
-        {"op": "remove", "path": "/spec/nodeName"},
-        {"op": "add", "path": "/spec/affinity", "value": pin_to_node(affinity, node)},
-    ]
+def set_affinity(pod: Pod, groups: NodeGroups | None) -> list[PatchStep]:
+    """The steps that put a pod on its node by its affinity instead of by its name, and into the groups."""
+    node, affinity = pod.spec.node_name, pod.spec.affinity
+    steps: list[PatchStep] = [{"op": "remove", "path": "/spec/nodeName"}] if node else []
+    if node:
+        affinity = pin_to_node(affinity, node)
+    if groups is not None:
+        affinity = with_node_groups(affinity, groups)
+    if affinity and affinity != pod.spec.affinity:
+        steps.append({"op": "add", "path": "/spec/affinity", "value": affinity})
+    return steps
 
 
 def pin_to_node(affinity: Any, node: str) -> dict[str, Any]:

@@ -251,9 +251,11 @@ def _policy_warnings(before: QueueObject | None, after: QueueObject, *, store: S
 
 
 def _tree_warnings(before: QueueObject, after: QueueObject, *, store: Store) -> tuple[str, ...]:
-    """What a move, or a drain, does to the pods of the queue and of those below it."""
+    """What a move, a drain or other node groups do to the pods of the queue and of those below it."""
     was, wanted = queue_from_object(before), queue_from_object(after)
-    if was.parent == wanted.parent and wanted.stop_policy is not StopPolicy.HOLD_AND_DRAIN:
+    if (was.parent, was.node_groups) == (wanted.parent, wanted.node_groups) and (
+        wanted.stop_policy is not StopPolicy.HOLD_AND_DRAIN
+    ):
         return ()
     queues = _admitted_queues(store)
 

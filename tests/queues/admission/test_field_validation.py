@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from queues.admission.field_validation import field_refusal
 from queues.fields.table import FIELDS
+from queues.node_groups import PREFERRED, REQUIRED
 from tests.support.rules.cases import (
     HOSTILE,
     MODEST,
@@ -117,7 +118,17 @@ BAD: list[tuple[str, Any, str]] = [
     ("capability", {"nvidia.com/gpu": "NaN"}, 'spec.capability["nvidia.com/gpu"]: "NaN"'),
     ("capability", {"c p u": "1"}, 'spec.capability key: "c p u" is not the name of a resource'),
     ("capability", ["cpu"], "spec.capability: a list is not"),
-    ("affinity", {"nodeGroupAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": "big"}}, "a list"),
+    ("affinity", {"nodeGroupAffinity": {PREFERRED: "big"}}, "a list"),
+    (
+        "affinity",
+        {"nodeGroupAntiAffinity": {REQUIRED: ["a b"]}},
+        f'spec.affinity.nodeGroupAntiAffinity.{REQUIRED}[0]: "a b" is not the value of a label',
+    ),
+    (
+        "affinity",
+        {"nodeGroupAffinity": {REQUIRED: [str(number) for number in range(5000)]}},
+        f"spec.affinity.nodeGroupAffinity.{REQUIRED}: has 5000 names, and 64 are allowed; use fewer",
+    ),
     ("extendClusters", [{"name": "b"}, {"capacity": {"cpu": ""}}], "spec.extendClusters[1].capacity.cpu: "),
     ("extendClusters", [None], "spec.extendClusters[0]: is null"),
     ("drain", {"rate": 0}, "spec.drain.rate: 0 is not a number above 0 and up to 1000"),

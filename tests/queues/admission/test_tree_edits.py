@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from queues.admission.stop_edits import LENGTH
 from queues.admission.tree_edits import PodNumbers, tree_consequences
+from queues.node_groups import NodeGroups
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
 from queues.tree import Tree
@@ -122,6 +123,22 @@ def test_a_drain_that_lets_pods_stay_says_up_to_how_many_go(
 @pytest.mark.parametrize("stop", [{"desired": Desired.SUSPENDED}, {"stop_policy": StopPolicy.HOLD}], ids=str)
 def test_a_stop_that_is_asked_for_by_name_says_nothing(stop: dict[str, object]) -> None:
     assert told(replace(TEAM, **stop)) == []
+
+
+BIG = NodeGroups(is_bound=True, required=("big",))
+
+
+def test_other_node_groups_say_how_many_pods_keep_theirs() -> None:
+    """Those of queues below that have none of their own count, too."""
+    keep = 'of before in queue "team"; new ones get those of now'
+    bound = replace(TEAM, node_groups=BIG)
+    assert told(bound) == [f"the 333 pods that exist keep the node groups {keep}"]
+    assert told(TEAM, bound) == told(bound)
+    assert told(bound, bound) == []
+    assert told(bound, pods={"lab": PodNumbers(running=1)}) == [
+        f"the pod that exists keeps the node groups {keep}"
+    ]
+    assert told(bound, pods={}) == []
 
 
 def test_one_pod_and_none() -> None:

@@ -35,6 +35,7 @@ EXAMPLES: dict[str, Any] = {
     "capability": {"cpu": "1"},
     "weight": 2,
     "dequeueStrategy": "fifo",
+    "affinity": {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["big"]}},
 }
 #: Admission copies it to the other spelling, which is read.
 COPIED = "SchedulerPolicy"

@@ -8,17 +8,14 @@ from typing import Any
 import pytest
 
 from cluster.coordination.replica_report import stopped_queues_with_passes
+from queues.node_groups import REQUIRED
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     NAMED,
     pod,
     queue,
 )
-from webhooks.pods.pod_patch import (
-    REQUIRED,
-    pin_to_node,
-    replace_node_name,
-)
+from webhooks.pods.pod_patch import pin_to_node
 
 Affinity = dict[str, Any]
 
@@ -85,20 +82,13 @@ def test_what_no_api_server_would_send_breaks_nothing(hostile: Any) -> None:
     assert terms == [NODE]
 
 
-def test_the_node_name_is_replaced_by_the_affinity() -> None:
-    assert replace_node_name("node-1", None) == [
-        {"op": "remove", "path": "/spec/nodeName"},
-        {"op": "add", "path": "/spec/affinity", "value": ALONE},
-    ]
-
-
 def test_a_member_is_admitted_with_affinity_in_the_place_of_its_nodes_name() -> None:
     """And leaves nothing open that a stop would wait for, should validation refuse it."""
     server = Server().has(queue("research"))
     answer = server.ask("/mutate/pods", pod(annotations={NAMED: "research"}, nodeName="node-1"))
     assert answer.allowed
-    for step in replace_node_name("node-1", None):
-        assert step in answer.patch
+    assert {"op": "remove", "path": "/spec/nodeName"} in answer.patch
+    assert {"op": "add", "path": "/spec/affinity", "value": ALONE} in answer.patch
     assert len(server.store.bind_passes) == 0
     assert stopped_queues_with_passes(server.store) == ()
 

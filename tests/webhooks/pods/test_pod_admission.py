@@ -116,6 +116,19 @@ def test_of_a_queue_that_does_not_schedule_it_is_gated_too_with_a_warning(
     assert answer.warnings == [warning]
 
 
+def test_of_a_queue_with_node_groups_it_gets_their_affinity_once() -> None:
+    """The API server may ask again, with what it was told the first time."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    affinity = {"nodeGroupAffinity": {required: ["big"]}}
+    server = Server().has(queue("lab", affinity=affinity), queue("team", parent="lab", stopPolicy="Hold"))
+    expression = {"key": "volcano.sh/nodegroup-name", "operator": "In", "values": ["big"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    for name in ("lab", "team"):
+        once, _ = admitted(server, submitted(name))
+        assert once["spec"]["affinity"] == {"nodeAffinity": {required: terms}}
+        assert admitted(server, once)[0] == once
+
+
 def test_a_queue_that_is_not_there_brings_the_question_whether_a_near_one_was_meant(server: Server) -> None:
     """To whoever can read it: a controller that makes pods gets one warning, as before."""
     _, answer = admitted(server, submitted("reserch"))
