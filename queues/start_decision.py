@@ -39,7 +39,7 @@ To add a reason: its row above, `StartReason`, its cause and its text (`queues.m
 too), an argument of `start_decision`, and what gathers its value (`Decisions.by_queue`). Where it keeps the
 gate: the namespaces in which the guard is on for it (`controller.stops.bind_guard`), and who has its pods
 looked at when it ends (`controller.pods.ungating`, `cluster.cache.refused_members`). For `why`:
-`queues.why.explain`.
+`queues.why.case`.
 """
 
 from __future__ import annotations

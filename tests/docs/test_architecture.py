@@ -210,4 +210,4 @@ def test_one_place_gathers_what_decides_whether_a_pod_may_start() -> None:
         for path in (ROOT / package).rglob("*.py")
         if re.search(r"\bstart_decision\(", path.read_text())
     }
-    assert asking == {"queues/start_decision.py", "cluster/cache/decisions.py", "queues/why/explain.py"}
+    assert asking == {"queues/start_decision.py", "cluster/cache/decisions.py", "queues/why/case.py"}

@@ -1,0 +1,121 @@
+"""What is known of an object that is asked about and of its queue, from which `explain` follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from queues.causes import Cause, StartReason
+from queues.messages import quoted_reason
+from queues.snapshot import decision_for_namespace, decision_of
+from queues.start_decision import MAY_START, StartDecision, start_decision
+from queues.text import quoted
+from queues.verdict import Verdict
+from queues.why.explanation import (
+    QUEUE,
+    ExplainedMembership,
+    ObservedObject,
+    ObservedQueues,
+    Stop,
+)
+from queues.why.new_work import new_work
+from queues.why.stop_causes import explain_cause, explain_refusal, explain_stops
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the object and its queue."""
+
+    subject: ObservedObject
+    membership: ExplainedMembership | None
+    queues: ObservedQueues | None
+    verdict: Verdict | None
+    start: StartDecision
+    stops: tuple[Stop, ...]
+    refusal: Stop | None
+
+    @property
+    def queue(self) -> str:
+        """Its name, as it stands in a sentence."""
+        return f"queue {quoted((self.membership and self.membership.queue) or '')}"
+
+    @property
+    def queue_is_named(self) -> bool:
+        return bool(self.membership and self.membership.queue)
+
+    @property
+    def new_work(self) -> str:
+        return new_work(self.subject) if self.membership is not None else ""
+
+    @property
+    def said(self) -> str:
+        """What the object itself says, where its queue may not be read."""
+        return self.subject.said if self.verdict is None and self.membership is not None else ""
+
+    @property
+    def is_stopped_by_quote(self) -> bool:
+        """Whether kube-scheduler quotes that a queue that may not be read stops the object."""
+        unread = self.verdict is None and self.membership is not None
+        return unread and self.quoted_reason not in {None, StartReason.NO_ACTION}
+
+    @property
+    def quoted_reason(self) -> StartReason | None:
+        """For which reason filter refused the object, as kube-scheduler's words quote it."""
+        if is_outdated(self.subject):
+            return None
+        queue = (self.membership and self.membership.queue) or ""
+        return quoted_reason(self.subject.message, queue=queue, podgroup="")
+
+    @property
+    def is_queue(self) -> bool:
+        return self.subject.ref.kind == QUEUE
+
+
+def case_of(
+    subject: ObservedObject, membership: ExplainedMembership | None, queues: ObservedQueues | None
+) -> Case:
+    """`queues` is None where they may not be read."""
+    queue = membership.queue if membership else None
+    verdict = queues.verdict(queue) if queues and queue else None
+    start = _start(subject, membership, verdict, queues)
+    return Case(
+        subject=subject,
+        membership=membership,
+        queues=queues,
+        verdict=verdict,
+        start=start,
+        stops=tuple(_stops(start, verdict, queues)),
+        refusal=explain_refusal(verdict, queues=queues) if verdict and queues else None,
+    )
+
+
+def _start(
+    subject: ObservedObject,
+    membership: ExplainedMembership | None,
+    verdict: Verdict | None,
+    queues: ObservedQueues | None,
+) -> StartDecision:
+    """Whether a pod of the object may start, by the queues and labels that were read."""
+    if membership is not None and membership.queue is None:
+        return start_decision(None, podgroup=membership.group)
+    if verdict is None or queues is None:
+        return MAY_START
+    chain = queues.tree.chain(verdict.queue) if verdict.queue in queues.tree else None
+    decision = decision_of(verdict, chain=chain)
+    if subject.namespace_labels is not None:
+        namespace = subject.ref.namespace or subject.ref.name  # of a Namespace itself
+        decision = decision_for_namespace(decision, namespace=namespace, labels=subject.namespace_labels)
+    return start_decision(decision)
+
+
+def _stops(start: StartDecision, verdict: Verdict | None, queues: ObservedQueues | None) -> Iterator[Stop]:
+    """What stops the object, then what would stop it after that."""
+    if isinstance(start.cause, Cause) and start.reason is not StartReason.QUEUE:
+        yield explain_cause(start.cause, queues=queues)
+    if verdict is not None and queues is not None:
+        yield from explain_stops(verdict, queues=queues)
+
+
+def is_outdated(subject: ObservedObject) -> bool:
+    """Whether what a pod says is of the time when it had gates: its scheduler has not written since."""
+    return subject.message_of_gate and not subject.gates
