@@ -29,6 +29,7 @@ is one of too many that we do not know  an error
 
 from __future__ import annotations
 
+from cluster.cache.members import is_released
 from cluster.cache.store import Store
 from cluster.cache.trimming import NAME
 from cluster.exceptions import Unreadable
@@ -81,7 +82,8 @@ def refusal(pod: Pod, *, store: Store) -> str | None:
     queue = queue[:NAME]
     passes = store.bind_passes
     passes.record_filter_pass(namespace=member.namespace, name=member.name, queue=queue, uid=member.uid)
-    start = store.decisions.of_member(member, queue)
+    # kube-scheduler may have seen before us that it was released; and it asks about no pod with a gate.
+    start = store.decisions.of_member(member, queue, released=is_released(pod.metadata))
     if start.may_start:
         return None
     passes.record_filter_refusal(member.namespace, member.name)
@@ -104,7 +106,9 @@ def _refusal_of_unknown(pod: Pod, *, store: Store) -> str | None:
         namespace=meta.namespace, name=meta.name, queue=queue, uid=meta.uid
     ):
         raise _Unknown(ANOTHER)
-    start = store.decisions.of_place(queue, namespace=meta.namespace, missing=missing)
+    start = store.decisions.of_place(
+        queue, namespace=meta.namespace, missing=missing, released=is_released(meta)
+    )
     if start.may_start:
         return None
     if missing is None:

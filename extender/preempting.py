@@ -28,7 +28,7 @@ Invariants
 
 from __future__ import annotations
 
-from cluster.cache.members import Member
+from cluster.cache.members import Member, is_released
 from cluster.cache.store import Store
 from cluster.cache.trimming import NAME
 from cluster.objects import Pod
@@ -56,7 +56,11 @@ def _allowed(args: PreemptArgs, queue: str, *, store: Store) -> dict[str, MetaVi
     member = store.members.get(meta.namespace, meta.name)
     if member is not None and member.uid != meta.uid:
         member = None
-    start = decisions.of_member(member, queue) if member is not None else decisions.of_pod(args.Pod, queue)
+    start = (
+        decisions.of_member(member, queue, released=is_released(meta))
+        if member is not None
+        else decisions.of_pod(args.Pod, queue)
+    )
     if not start.may_start:
         return {}
     resolution = _resolution(args.Pod, member, queue, store=store)

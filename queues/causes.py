@@ -67,11 +67,11 @@ class StartReason(StrEnum):
 
 class NoRoom(msgspec.Struct, frozen=True, kw_only=True):
     """The quota of a pod's queue has no room for it. `by`: the queue of the chain whose capability is full,
-    or never has room for the pod (`never`).
+    or never has room for the pod (`never`); "" where only the leader knows which.
     """
 
     queue: str
-    by: str
+    by: str = ""
     never: bool = False
 
 

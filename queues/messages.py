@@ -150,6 +150,7 @@ def missing_action_text(missing: MissingAction) -> str:
 def no_room_text(lack: NoRoom) -> str:
     """Why a pod waits for room, and what would let it go."""
     whose = "its capability" if lack.by == lack.queue else f"the capability of its ancestor {quoted(lack.by)}"
+    whose = whose if lack.by else "a capability, its own or of an ancestor,"
     if lack.never:
         return f"{_queue(lack.queue)}{_NEVER_ROOM}it requests more than {whose}; {_REQUEST_LESS}"
     return f"{_queue(lack.queue)}{_NO_ROOM}{whose} is used; {_WAIT_FOR_ROOM}"

@@ -25,15 +25,16 @@ reason            holds while                          who stops it (`cause`)   
                   does not exist                       that `Verdict.stop` has
 `NO_ACTION`       its scheduling policy has no action  the queue that names the  refuses        goes
                   for it                               policy, or the job
-`NO_ROOM`         the quota of its queue has no room   the queue of the chain    lets it pass   that of
-                  for it, as the leader knows          whose capability is full                 quotas stays
+`NO_ROOM`         the quota of its queue has no room   the queue of the chain    refuses        that of
+                  for it, or was not asked             whose capability is full                 quotas stays
 ================  ===================================  ========================  =============  ============
 
-`NO_ROOM` is the leader's to give (`controller.quota`): who asks about a pod without the gate of quotas is not
-told of room. `keeps_gate` is about the gate of stops.
+Room is the leader's to give (`controller.quota`). It takes the gate of quotas off, and writes on the pod that
+it was released; a pod without that, which pends without our gate since before there was a quota, is refused.
+`keeps_gate` is about the gate of stops.
 
 "The gate stays": a new pod gets our gate, the gate is not taken off, and the guard denies a bind where it is
-on. A policy alone does neither: it says who is scheduled next, and stops nobody.
+on, as it does for `NO_ROOM`. A policy alone does neither: it says who is scheduled next, and stops nobody.
 
 To add a reason: its row above, `StartReason`, its cause and its text (`queues.messages`, the parser beside it
 too), an argument of `start_decision`, and what gathers its value (`Decisions.by_queue`). Where it keeps the
@@ -67,6 +68,11 @@ class StartDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def keeps_gate(self) -> bool:
         """Whether the last column says that the gate stays."""
         return self.reason not in {None, StartReason.NO_ACTION, StartReason.NO_ROOM}
+
+    @property
+    def denies_bind(self) -> bool:
+        """Whether the guard denies a bind."""
+        return self.reason not in {None, StartReason.NO_ACTION}
 
     @property
     def way_out(self) -> str:

@@ -6,13 +6,15 @@ Invariants
 - Readers take no lock and do no I/O: the snapshot and the labels of a namespace are single look-ups.
 - Without a selector on its chain a queue decides the same for each namespace: no labels are read.
 - Without scheduling policies none is looked up.
+- Whether a quota has room for a pod is not decided here: the leader alone does, and writes it on the pod
+  (`controller.quota`). A pod without a gate that it has not written on waits, in a queue with a quota.
 - The text of a queue is the one in its status, where that is for the same specs. So replicas of different
   versions give the same text; with each change of the text kube-scheduler would try the pod again.
 """
 
 from __future__ import annotations
 
-from cluster.cache.members import Member
+from cluster.cache.members import Member, is_released
 from cluster.cache.namespaces import Namespaces
 from cluster.cache.pod_policies import PodPolicies
 from cluster.cache.queues import NamespaceDecisions, QueueCache
@@ -47,30 +49,51 @@ class Decisions:
         """Return whether the queue selects the namespace."""
         return self.of_queue(queue, namespace=namespace).selected
 
-    def of_member(self, member: Member, queue: str = "") -> StartDecision:
-        """Return whether a stored member may start. `queue`: its queue, where that is not stored yet."""
+    def of_member(self, member: Member, queue: str = "", *, released: bool | None = None) -> StartDecision:
+        """Return whether a stored member may start. `queue`: its queue, where that is not stored yet.
+
+        `released`: whether its scheduler, which asks, has seen it released; it has no gate then. None: what
+        is stored counts, and what a gate waits for is not asked.
+        """
         missing = self._policies.missing_for_member(member, queue or member.queue)
+        if released is None:
+            released = not member.unreleased
         return self.of_place(
             queue or member.queue or None,
             namespace=member.namespace,
             podgroup=member.podgroup,
             missing=missing,
+            released=released or member.released,
         )
 
     def of_pod(self, pod: Pod, queue: str) -> StartDecision:
         """Return whether a pod of the queue that is not stored may start, by what its caller says of it."""
         missing = self._policies.missing_for_pod(pod, queue)
-        return self.of_place(queue, namespace=pod.metadata.namespace, missing=missing)
+        return self.of_place(
+            queue,
+            namespace=pod.metadata.namespace,
+            missing=missing,
+            released=is_released(pod.metadata),
+        )
 
     def of_place(
-        self, queue: str | None, *, namespace: str, podgroup: str = "", missing: MissingAction | None = None
+        self,
+        queue: str | None,
+        *,
+        namespace: str,
+        podgroup: str = "",
+        missing: MissingAction | None = None,
+        released: bool = True,
     ) -> StartDecision:
         """Return whether any pod of this queue and namespace may start.
 
         `queue`: None while the PodGroup `podgroup` does not exist. `missing`: what the pod's policy lacks.
+        `released`: whether a quota has room for it, or is not asked here.
         """
         decision = self.of_queue(queue, namespace=namespace) if queue is not None else None
-        return self.by_queue(decision, podgroup=podgroup, missing=missing)
+        is_held = decision is not None and decision.has_quota and not released
+        lack = NoRoom(queue=decision.queue) if decision is not None and is_held else None
+        return self.by_queue(decision, podgroup=podgroup, missing=missing, lack=lack)
 
     def by_queue(
         self,

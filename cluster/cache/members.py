@@ -40,7 +40,8 @@ FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A member pod. `gated`: it has our scheduling gate of stops; `quota_gated`: that of quotas;
-    `others_gated`: it has a gate that is not ours.
+    `others_gated`: it has a gate that is not ours; `released`: the leader has written on it that a quota has
+    room for it.
 
     `podgroup`: the PodGroup that it names, which may not exist. `written`: its label and its annotation name
     its queue; or its label is empty, and it waits for its PodGroup.
@@ -83,6 +84,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority_class: str = ""
     says_gated: bool = False
     quota_gated: bool = False
+    released: bool = False
 
     @property
     def live(self) -> bool:
@@ -95,11 +97,18 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def uses_quota(self) -> bool:
-        """Whether what it requests counts (`queues.quota`): it has none of our gates, and may run or runs.
+        """Whether what it requests counts (`queues.quota`): it is on a node, or was released.
 
         One that is being deleted and never had a node is bound no more.
         """
-        return self.live and not (self.gated or self.quota_gated) and not (self.leaving and not self.node)
+        if self.node or not self.live:
+            return self.live
+        return self.released and not (self.gated or self.quota_gated or self.leaving)
+
+    @property
+    def unreleased(self) -> bool:
+        """Whether it waits without a gate of ours, and no quota was asked for room: it may have none."""
+        return self.waiting and not (self.released or self.leaving or self.gated or self.quota_gated)
 
     @property
     def bindable(self) -> bool:
@@ -158,11 +167,7 @@ class MemberCounts(msgspec.Struct, gc=False):
             _add_requests(self.used, member.requests, by)
         if member.live:
             self.live += by
-            number = self.live_by_namespace.get(member.namespace, 0) + by
-            if number:
-                self.live_by_namespace[member.namespace] = number
-            else:
-                self.live_by_namespace.pop(member.namespace, None)
+            _add_number(self.live_by_namespace, member.namespace, by)
         if member.phase == "Succeeded":
             self.succeeded += by
         elif member.phase == "Failed":
@@ -192,18 +197,28 @@ NO_MEMBERS = MemberCounts()
 
 
 class BindableCounts(msgspec.Struct, gc=False):
-    """The number of bindable members of a queue by namespace: all of them, and the unfiltered ones."""
+    """The number of bindable members of a queue by namespace: all of them, the unfiltered ones, and those for
+    which no quota was asked for room.
+    """
 
     namespaces: dict[str, int] = {}
     unfiltered: dict[str, int] = {}
+    unreleased: dict[str, int] = {}
 
     def add(self, member: Member, by: int) -> None:
-        for counted in (self.namespaces, self.unfiltered) if not member.filtered else (self.namespaces,):
-            number = counted.get(member.namespace, 0) + by
-            if number:
-                counted[member.namespace] = number
-            else:
-                counted.pop(member.namespace, None)
+        _add_number(self.namespaces, member.namespace, by)
+        if not member.filtered:
+            _add_number(self.unfiltered, member.namespace, by)
+        if member.bindable and not member.released:
+            _add_number(self.unreleased, member.namespace, by)
+
+
+def _add_number(numbers: dict[str, int], key: str, by: int) -> None:
+    number = numbers.get(key, 0) + by
+    if number:
+        numbers[key] = number
+    else:
+        numbers.pop(key, None)
 
 
 K = TypeVar("K")
@@ -402,6 +417,11 @@ class Members:
         bindable = self._bindable.get(queue)
         return list(bindable.unfiltered) if bindable else []
 
+    def unreleased_namespaces(self, queue: str) -> list[str]:
+        """Return those of them with a member for which no quota was asked for room."""
+        bindable = self._bindable.get(queue)
+        return list(bindable.unreleased) if bindable else []
+
     def live(self, queues: Iterable[str]) -> int:
         return sum(self.counts(queue).live for queue in queues)
 
@@ -423,6 +443,7 @@ def _member(pod: Pod, membership: Membership, *, filtered: bool) -> Member:
         nominated=status.nominated_node_name,
         gated=well_known.GATE in gates,
         quota_gated=well_known.QUOTA_GATE in gates,
+        released=is_released(meta),
         others_gated=any(gate not in well_known.OWN_GATES for gate in gates),
         filtered=filtered,
         priority=spec.priority or 0,
@@ -458,7 +479,7 @@ def _counted(member: Member) -> tuple[object, ...]:
     """Return all fields that the counts depend on: most events change none of them."""
     return (
         *(member.queue, member.phase, not member.node, member.gated, member.others_gated, member.filtered),
-        *(member.namespace, member.requests, member.leaving, member.quota_gated),
+        *(member.namespace, member.requests, member.leaving, member.quota_gated, member.released),
     )
 
 
@@ -485,6 +506,11 @@ def controller_reference(references: list[OwnerReference] | None) -> OwnerRefere
 def is_filtered(pod: Pod, calling_schedulers: Container[str]) -> bool:
     """Return whether no scheduler binds the pod without a filter call (`queues.mode`)."""
     return is_marked(pod) or pod.spec.scheduler_name in calling_schedulers
+
+
+def is_released(meta: Metadata) -> bool:
+    """Return whether the leader has written on the pod that a quota has room for it."""
+    return bool(meta.uid) and meta.annotation(well_known.RELEASED) == meta.uid
 
 
 def is_marked(pod: Pod) -> bool:

@@ -104,7 +104,9 @@ def pod_action(member: Member, start: StartDecision, decision: QueueDecision) ->
         return PodAction.NOTHING
     if member.gated:
         return PodAction.NOTHING if decision.has_quota else PodAction.UNGATE
-    if not start.may_start or member.refusal is None:
+    if start.reason is StartReason.NO_ROOM and member.refusal is StartReason.NO_ROOM:
+        return PodAction.NOTHING  # the leader's release has it retried (`controller.quota`)
+    if start.reason is StartReason.NO_ACTION or member.refusal is None:
         return PodAction.NOTHING
     is_retried = member.retried_for == decision.revision and not _retried_repeatedly(member, decision)
     return PodAction.NOTHING if is_retried else PodAction.RETRY

@@ -5,17 +5,21 @@ A release goes through these steps, and a crash after any of them loses nothing:
 
 1. the pod is chosen, and counts from now on;
 2. it is in the book, with its resource version;
-3. its gates are taken off, at that very version;
-4. the watch shows it without them: it counts as any pod, and is left out of the book with its next write.
+3. its gates are taken off, and `sluice.dev/released` is written on it, at that very version;
+4. the watch shows that: it counts as any pod, and is left out of the book with its next write.
+
+A pod that pends without a gate of ours since before there was a quota goes the same way: filter and the guard
+refuse it until it is released. It may have been let through before that, so it counts from the beginning, but
+for the release of others like it: they would wait for each other for ever. So these go first.
 
 What became of a release that was begun:
 
-| the cache shows the pod            | then                                                                  |
-|------------------------------------|-----------------------------------------------------------------------|
-| without our gates, or finished     | it is done                                                            |
-| gated, at the version in the book  | it may still happen: it counts; without an answer it is sent again    |
-| gated, at another version          | it can happen no more: the API server refuses the former version      |
-| not at all                         | it is gone: it was deleted                                            |
+| the cache shows the pod              | then                                                                |
+|--------------------------------------|---------------------------------------------------------------------|
+| released, or finished                | it is done                                                          |
+| waiting, at the version in the book  | it may still happen: it counts; without an answer it is sent again  |
+| waiting, at another version          | it can happen no more: the API server refuses the former version    |
+| not at all                           | it is gone: it was deleted                                          |
 
 Invariants
 - No release takes a queue, or one above it, over its capability: every pod that may yet lose its gates by
@@ -36,10 +40,11 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import msgspec
 
-from cluster.api.client import decode_response
+from cluster.api.client import MERGE_PATCH, decode_response
 from cluster.cache.changes import NO_QUEUE
 from cluster.cache.members import Member
 from cluster.exceptions import Conflict, NotFound
@@ -48,6 +53,7 @@ from controller.context import ControllerContext, pod_path, pod_subject
 from controller.pods.ungating import gate_removal
 from controller.quota.book_writes import BookWrites
 from queues import well_known
+from queues.causes import StartReason
 from queues.quota.book import MAX_INTENTS
 from queues.quota.lack import Lack
 from queues.quota.release_order import ReleasePass, WaitingPod
@@ -164,10 +170,14 @@ class QuotaReleases:
             return False
         if self._to_touch is None:
             is_new = self._book.stored is not None and self._book.stored.is_new
-            self._to_touch = {member.uid for member in self._gated()} if is_new else set()
+            self._to_touch = {member.uid for member in self._unreleased()} if is_new else set()
         for uid in list(self._to_touch):
             member = self._store.members.by_uid(uid)
-            if member is None or not _is_gated(member) or member.version >= self._touched.get(uid, math.inf):
+            if (
+                member is None
+                or not self._waits(member)
+                or member.version >= self._touched.get(uid, math.inf)
+            ):
                 self._to_touch.discard(uid)
             elif uid not in self._touched:
                 self._touch(member)
@@ -201,7 +211,7 @@ class QuotaReleases:
         """Drop the intents of which it is known what became."""
         for uid, intent in list(self._intents.items()):
             member = self._store.members.by_uid(uid)
-            if member is None or not _is_gated(member) or member.version != intent.version:
+            if member is None or not _may_be_released(member) or member.version != intent.version:
                 del self._intents[uid]
                 self._is_due = True
 
@@ -213,12 +223,18 @@ class QuotaReleases:
                 self._send_release(member, intent)
 
     def _may_start(self, member: Member) -> bool:
-        return self._store.decisions.of_member(member).may_start
+        """Whether nothing but its quota keeps it waiting."""
+        start = self._store.decisions.of_member(member)
+        return start.may_start or start.reason is StartReason.NO_ROOM
 
     def _send_release(self, member: Member, intent: _Intent) -> None:
-        spec, content_type = gate_removal(member, of_quota=True)
-        metadata = {"uid": member.uid, "resourceVersion": str(intent.version)}
-        body = {"metadata": metadata, "spec": spec}
+        metadata: dict[str, Any] = {"uid": member.uid, "resourceVersion": str(intent.version)}
+        body, content_type = {"metadata": metadata}, MERGE_PATCH
+        is_gated = _is_gated(member)
+        if not is_gated or self._store.snapshot.decision(member.queue).has_quota:
+            metadata["annotations"] = {well_known.RELEASED: member.uid}
+        if is_gated:
+            body["spec"], content_type = gate_removal(member, of_quota=True)
 
         def send() -> bool:
             """Whether it was answered. A stop that has come meanwhile is heeded."""
@@ -251,14 +267,7 @@ class QuotaReleases:
         if not waiting or not room:
             self._forget_said(waiting)
             return
-        release = ReleasePass(self._store.snapshot.tree, _by_queue(waiting.values()), usage=self._usage())
-        chosen = []
-        for pod in release:
-            chosen.append(waiting[pod.uid])
-            if len(chosen) == room:
-                self._is_due = True
-                break
-        self._say(release.blocked, waiting)
+        chosen = self._choose(waiting, room)
         if not chosen:
             return
         intents = {member.uid: _Intent(member.uid, member.version) for member in chosen}
@@ -266,6 +275,24 @@ class QuotaReleases:
         self._book.write(
             {uid: intent.version for uid, intent in self._intents.items()}, partial(self._written, intents)
         )
+
+    def _choose(self, waiting: dict[str, Member], room: int) -> list[Member]:
+        """The next pods that have room, at most so many. Those without a gate first."""
+        usage, blocked, chosen = self._usage(), dict[str, Lack](), list[Member]()
+        gated = [member for member in waiting.values() if _is_gated(member)]
+        for members in ([member for member in waiting.values() if not _is_gated(member)], gated):
+            release = ReleasePass(self._store.snapshot.tree, _by_queue(members), usage=usage)
+            for pod in release:
+                if len(chosen) == room:
+                    self._is_due = True
+                    break
+                chosen.append(waiting[pod.uid])
+            blocked.update(release.blocked)
+            for uid, lack in release.blocked.items():
+                if not lack.never:  # one that never has room may not keep all others from going
+                    usage.add(waiting[uid].queue, quota_requests(waiting[uid].requests))
+        self._say({uid: blocked[uid] for uid in blocked if _is_gated(waiting[uid])}, waiting)
+        return chosen
 
     def _written(self, intents: dict[str, _Intent], is_stored: bool) -> None:
         self._is_due = True
@@ -290,17 +317,23 @@ class QuotaReleases:
         counts = self._store.members.counts(queue)
         return self._store.snapshot.decision(queue).has_quota or counts.quota_gated > 0
 
-    def _gated(self) -> Iterator[Member]:
+    def _unreleased(self) -> Iterator[Member]:
         return (
             member
             for queue in self._queues()
             for member in self._store.members.waiting_in(queue)
-            if _is_gated(member)
+            if self._waits(member)
         )
+
+    def _waits(self, member: Member) -> bool:
+        """Whether it waits for us: it has a gate of ours, or its quota was not asked whether it has room."""
+        if _is_gated(member):
+            return True
+        return member.unreleased and self._store.snapshot.decision(member.queue).has_quota
 
     def _waiting(self) -> Iterator[Member]:
         """The pods that may be released now."""
-        for member in self._gated():
+        for member in self._unreleased():
             if not member.leaving and self._may_start(member):
                 yield member
 
@@ -331,6 +364,10 @@ class QuotaReleases:
     def _forget_said(self, waiting: dict[str, Member]) -> None:
         for uid in self._said.keys() - waiting.keys():
             del self._said[uid]
+
+
+def _may_be_released(member: Member) -> bool:
+    return member.unreleased or _is_gated(member)
 
 
 def _is_gated(member: Member) -> bool:

@@ -1,5 +1,5 @@
 """The bind guard: turned on in each namespace with members that could be bound although their queue does not
-schedule, or does not select the namespace.
+schedule, or does not select the namespace, or has a quota that was not asked whether it has room for them.
 
 It stays on in a namespace where it is on and a pass is assumed whose retry was requested
 (`BindPasses.namespaces_awaiting_retry`). Each bind of that pod that a former replica let through has met the
@@ -105,7 +105,8 @@ def namespaces_to_guard(store: Store, snapshot: QueueSnapshot) -> set[str]:
     """The namespaces with a bindable member, or an open pass, of a queue that
 
     - does not schedule, or does not exist, or is not known yet (`""`), or
-    - does not select the namespace,
+    - does not select the namespace, or
+    - has a quota, where the member was not released (`Member.unreleased`),
 
     and those with a guard and an assumed pass whose retry was requested.
     """
@@ -117,8 +118,14 @@ def namespaces_to_guard(store: Store, snapshot: QueueSnapshot) -> set[str]:
         for queue, namespace in _bindable_namespaces(store, snapshot.restricted_queues)
         if not store.decisions.selects(queue, namespace)
     }
+    with_quota = [
+        queue
+        for queue in (store.members.queues() if snapshot.has_quotas else ())
+        if snapshot.decision(queue).has_quota
+    ]
+    not_released = {name for queue in with_quota for name in store.members.unreleased_namespaces(queue)}
     kept = {name for name in store.bind_passes.namespaces_awaiting_retry() if is_labelled(store, name)}
-    return (of_stopped | not_selected | kept) & store.namespaces.objects.keys()
+    return (of_stopped | not_selected | not_released | kept) & store.namespaces.objects.keys()
 
 
 def is_labelled(store: Store, name: str) -> bool:

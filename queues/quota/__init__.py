@@ -11,9 +11,10 @@ Invariants
 
 | what is counted of a pod                          | as                                                    |
 |---------------------------------------------------|-------------------------------------------------------|
-| has one of our gates, and is not in the book      | nothing                                               |
+| waits with one of our gates, not in the book      | nothing                                               |
 | is in the book, whatever the watch shows          | what it requests, and one of the resource `pods`      |
-| has none of our gates, and is not finished        | the same; also while it is being deleted on a node    |
+| was released, or is on a node, and not finished   | the same; also while it is being deleted on a node    |
+| waits without a gate of ours, not in the book     | the same, but for the release of others like it       |
 | is being deleted and never had a node             | nothing: the API server refuses its bind              |
 | is finished, or gone                              | nothing                                               |
 

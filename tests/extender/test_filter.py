@@ -341,3 +341,31 @@ def test_a_text_that_the_status_has_for_these_specs_is_the_text(server: Server, 
     )
     text = "as an older one says" if revision == "now" else decision.text
     assert ask(server, member(queue="stopped")) == failed(text)
+
+
+NO_ROOM = (
+    'queue "limited" has no room for this pod now: a capability, its own or of an ancestor, is used; '
+    "it goes when others end, or an admin of queues raises it"
+)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_pod_without_a_gate_waits_until_its_quota_has_released_it(server: Server, is_known: bool) -> None:
+    """It pends since before there was a quota. kube-scheduler may see the release before we do."""
+    waits = member(queue="limited", uid="a")
+    released = member(queue="limited", uid="a", annotations={"sluice.dev/released": "a"}, version=2)
+    server.has(queue("limited", capability={"cpu": "2"}), *([waits] if is_known else []))
+    assert ask(server, waits) == failed(NO_ROOM)
+    assert list(server.store.bind_passes.open_passes()) == []
+    assert ask(server, released) == PASSED
+    assert ask(server.has(released), released) == PASSED
+    assert ask(server.has(queue("limited", version=2, generation=2)), waits) == PASSED
+
+
+def test_a_pod_whose_gate_we_still_see_passes_only_if_its_scheduler_says_that_it_was_released(
+    server: Server,
+) -> None:
+    """Its gate of stops may have gone before there was a quota."""
+    server.has(queue("limited", capability={"cpu": "2"}))
+    server.has(member(queue="limited", uid="a", gates=["sluice.dev/queue"]))
+    assert ask(server, member(queue="limited", uid="a", version=2)) == failed(NO_ROOM)

@@ -75,6 +75,10 @@ CASES: dict[str, tuple[StartDecision, StartReason, str, str, bool]] = {
         start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="lab")),
         *(NO_ROOM, "lab", "it goes when others end, or an admin of queues raises it", False),
     ),
+    "room that nobody was asked for": (
+        start_decision(OPEN_QUEUE, lack=NoRoom(queue="q")),
+        *(NO_ROOM, "", "it goes when others end, or an admin of queues raises it", False),
+    ),
     "never room": (
         start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="q", never=True)),
         *(NO_ROOM, "q", "request less, or have an admin of queues raise it", False),

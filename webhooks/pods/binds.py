@@ -7,7 +7,8 @@ It denies the binds that were under way when their queue was stopped.
 | is the controller's probe (a dry run)            | denied with `PROBE_SEEN`: the guard is on           |
 | any, while the API server is lost                | denied: stops may have been acknowledged without us |
 | is in no queue, or unknown                       | allowed                                             |
-| is a member whose gate would stay                | denied with the text of `queues.start_decision`     |
+| is a member whose gate would stay, or one that   | denied with the text of `queues.start_decision`     |
+| its quota was not asked about                    |                                                     |
 | is any other member                              | allowed, and a pass is open                         |
 
 As in filter, a pass is recorded before the snapshot is read.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import msgspec
 
+from cluster.cache.members import Member
 from cluster.cache.store import Store
 from cluster.objects import Metadata
 from queues import well_known
@@ -52,12 +54,12 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
     if not queue:
         return ALLOWED
     if request.dry_run:
-        return _answer(queue, namespace, store=store)
+        return _answer(member, queue, namespace, store=store)
     by_scheduler = request.user_info.username in settings.scheduler_users
     store.bind_passes.record_bind_pass(
         request=request.uid, namespace=namespace, name=name, queue=queue, by_scheduler=by_scheduler
     )
-    answer = _answer(queue, namespace, store=store)
+    answer = _answer(member, queue, namespace, store=store)
     if not answer.allowed:
         store.bind_passes.record_bind_refusal(
             request.uid, namespace, name, by_scheduler=by_scheduler, uid=binding.metadata.uid
@@ -65,6 +67,8 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
     return answer
 
 
-def _answer(queue: str, namespace: str, *, store: Store) -> Answer:
-    start = store.decisions.of_place(queue, namespace=namespace)
-    return deny(start.text) if start.keeps_gate else ALLOWED
+def _answer(member: Member | None, queue: str, namespace: str, *, store: Store) -> Answer:
+    """`member`: None where only our own pass says which queue the pod is in: filter has looked for room."""
+    released = member is None or not member.unreleased
+    start = store.decisions.of_place(queue, namespace=namespace, released=released)
+    return deny(start.text) if start.denies_bind else ALLOWED

@@ -16,15 +16,16 @@ server says that the namespace names one, whatever else is on the pod. A replica
 and denies such a pod for now (`validate_unlabelled`).
 
 On UPDATE of a member, the queue that was written down stays. So does the gate of stops while
-`queues.start_decision` says so, or while its queue has a quota, and the gate of quotas always. A member that
-was released is not made larger in place, in what its quota limits. What the controller itself writes is
-always allowed.
+`queues.start_decision` says so, or while its queue has a quota, and the gate of quotas always. So does what
+says that it was released, until it is on a node. A member that was released is not made larger in place, in
+what its quota limits. What the controller itself writes is always allowed.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from cluster.cache.members import is_released
 from cluster.cache.pod_requests import pod_requests
 from cluster.cache.store import Store
 from cluster.objects import Pod
@@ -58,6 +59,7 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
         _deny_moved(before, after)
         or _deny_renamed(before, after, store=store)
         or _deny_release(before, after)
+        or _deny_mark(before, after)
         or (_deny_growth(before, after, store=store) if request.sub_resource == "resize" else None)
         or (_validate_ungating(before, store=store) if has_gate(before) and not has_gate(after) else ALLOWED)
     )
@@ -156,6 +158,16 @@ def _deny_release(before: Pod, after: Pod) -> Answer | None:
         f'spec.schedulingGates: "{well_known.QUOTA_GATE}" cannot be removed: the pod waits for room in its '
         "queue's capability, or for sluice to release it"
     )
+
+
+def _deny_mark(before: Pod, after: Pod) -> Answer | None:
+    """With it filter and the guard would let a pod pass that no quota has room for. One that lost it would
+    not count, and could be bound by what is under way.
+    """
+    if before.spec.node_name or is_released(before.metadata) == is_released(after.metadata):
+        return None
+    place = f"metadata.annotations[{well_known.RELEASED}]"
+    return deny(f"{place}: sluice alone says that a quota has room for a pod")
 
 
 def _deny_growth(before: Pod, after: Pod, *, store: Store) -> Answer | None:

@@ -28,6 +28,7 @@ from tests.support.cluster.recounting import (
     is_member,
     pods,
     read_pod,
+    unreleased,
 )
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
@@ -86,6 +87,7 @@ def test_after_every_event_all_counts_equal_a_recount(history: list[tuple[str, A
             waiting = {one.uid for one in members.in_queue(queue) if one.waiting}
             assert {one.uid for one in members.waiting_in(queue)} == waiting
             assert set(members.bindable_namespaces(queue)) == bindable(every, queue)
+            assert set(members.unreleased_namespaces(queue)) == unreleased(every, queue)
             assert set(members.unfiltered_namespaces(queue)) == bindable(every, queue, unfiltered=True)
         assert members.live(QUEUES) == sum(counted(every, queue).live for queue in QUEUES)
 

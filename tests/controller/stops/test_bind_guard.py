@@ -36,6 +36,7 @@ TEAM_A = {"matchLabels": {"team": "a"}}
 #: Requests the marker, so that kube-scheduler calls filter for it.
 MARKED = {"requests": {"sluice.dev/member": "1"}}
 STOPPED, OPEN = queue("research", state="Suspended"), queue("research")
+LIMITED = queue("research", capability={"cpu": "2"})
 SELECTIVE = queue("research", namespaceSelector=TEAM_A)
 
 
@@ -56,6 +57,9 @@ SELECTIVE = queue("research", namespaceSelector=TEAM_A)
         (STOPPED, member(namespace="elsewhere"), set()),
         (SELECTIVE, member(), {"team"}),
         (SELECTIVE, member(namespace="ours"), set()),
+        (LIMITED, member(), {"team"}),
+        (LIMITED, member(gates=["sluice.dev/quota"]), set()),
+        (LIMITED, member(uid="a", annotations={"sluice.dev/released": "a"}), set()),
     ],
     ids=[
         "suspended",
@@ -72,6 +76,9 @@ SELECTIVE = queue("research", namespaceSelector=TEAM_A)
         "a namespace that is not known",
         "a namespace that the queue does not select",
         "a namespace that the queue selects",
+        "a quota that was not asked",
+        "a quota that has no room",
+        "a quota that had room",
     ],
 )
 def test_the_guard_is_wanted_where_a_member_could_be_bound_against_its_queue(

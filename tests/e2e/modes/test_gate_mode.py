@@ -108,3 +108,18 @@ def test_a_pod_that_was_pending_before_a_stop_may_evict_others(sandbox: Sandbox)
     sandbox.ungate([important])
     until(lambda: alive(sandbox, victims) != victims, "a victim")
     assert sandbox.bound([important]) == set()
+
+
+def test_pods_that_pend_since_before_a_capability_are_bound_as_it_has_room(sandbox: Sandbox) -> None:
+    """The guard alone refuses the others, again and again."""
+    queue = sandbox.queue()
+    pending = wait_for_room(sandbox, "pending", 4, queue)
+    sandbox.edit(queue, capability={"pods": "1"})
+    make_room(sandbox)
+    until(lambda: len(sandbox.bound(pending)) == 1, "one pod to be bound")
+    left = {*pending} - sandbox.bound(pending)
+    for name in left:
+        sandbox.reason_on(name, f'queue "{queue}" has no room for this pod now')
+    assert len(sandbox.bound(pending)) == 1
+    sandbox.edit(queue, capability={"pods": "4"})
+    sandbox.all_bound(pending)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.support.e2e.api_requests import Answer
+from tests.support.e2e.modes import make_room, wait_for_room
 from tests.support.e2e.objects import gates, on_a_node, suspended_text
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
+from tests.support.quota.capability_watch import CapabilityWatch
 
 QUOTA_GATE = "sluice.dev/quota"
 
@@ -102,3 +104,25 @@ def test_nobody_takes_the_gate_off_a_pod(sandbox: Sandbox, kept: list[str]) -> N
     answer = sandbox.api.patch(f"{sandbox.pods_path}/work", body)
     assert answer.status in (403, 422), answer.body
     assert gates(sandbox.read_pod("work")) == [QUOTA_GATE]
+
+
+def test_pods_that_pend_since_before_the_capability_go_as_it_has_room(sandbox: Sandbox) -> None:
+    """Filter refuses them, though none has a gate; a new pod waits behind them with its gate."""
+    queue = sandbox.queue()
+    names = wait_for_room(sandbox, "work", 8, queue, cpu="1")
+    limits: dict[str, dict[str, int | None]] = {queue: {queue: 2}}
+    watch = CapabilityWatch(sandbox.cluster, sandbox.pods_path, limits=limits)
+    sandbox.edit(queue, capability={"cpu": "2"})
+    sandbox.pod("later", queue, cpu="1").must(201)
+    make_room(sandbox)
+    until(lambda: len(running(sandbox, names)) == 2, "two pods to run")
+    waiting = [name for name in names if name not in running(sandbox, names)]
+    for name in waiting:
+        assert gates(sandbox.reason_on(name, f'queue "{queue}" has no room for this pod now')) == []
+    assert settled(lambda: len(running(sandbox, [*names, "later"])), "the pods") == 2
+    sandbox.api.delete(f"{sandbox.pods_path}/{running(sandbox, names)[0]}").must(200)
+    until(lambda: len(running(sandbox, waiting)) == 1, "the next pod to run")
+    watch.end()
+    assert watch.overruns == []
+    sandbox.edit(queue, capability=None)
+    until(lambda: len(running(sandbox, [*waiting, "later"])) == len(waiting) + 1, "all to run")

@@ -42,8 +42,8 @@ def counted(members: Iterable[Member], queue: str) -> MemberCounts:
     of = [one for one in members if one.queue == queue]
     waiting = [one for one in of if one.phase not in FINISHED_PHASES and not one.node]
     running = [one for one in of if one.phase not in FINISHED_PHASES and one.node]
-    may_run = [*running, *(one for one in waiting if not one.leaving)]
-    using = [one for one in may_run if not one.gated and not one.quota_gated]
+    released = [one for one in waiting if one.released and not one.leaving]
+    using = [*running, *(one for one in released if not one.gated and not one.quota_gated)]
     return MemberCounts(
         pending=len(waiting),
         gated=sum(one.gated for one in waiting),
@@ -66,6 +66,11 @@ def requested(members: Iterable[Member]) -> dict[str, Amount]:
     for one in members:
         total.update({resource: int(amount) for resource, amount in one.requests})
     return dict(total)
+
+
+def unreleased(members: Iterable[Member], queue: str) -> set[str]:
+    """The namespaces where one of the queue's members could be bound that no quota was asked about."""
+    return {one.namespace for one in members if one.queue == queue and one.unreleased and one.bindable}
 
 
 def bindable(members: Iterable[Member], queue: str, *, unfiltered: bool = False) -> set[str]:
@@ -107,6 +112,8 @@ def pods(draw: st.DrawFn) -> Wire:
         status={"phase": draw(st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "Unknown"]))},
         **draw(spec_fields),
     )
+    if queue and draw(st.integers(0, 2)) == 0:
+        made["metadata"]["annotations"]["sluice.dev/released"] = made["metadata"]["uid"]
     if draw(st.integers(0, 3)) == 0:
         made["metadata"]["deletionTimestamp"] = "2030-01-01T12:00:00Z"
     return made

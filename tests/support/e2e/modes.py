@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from queues import well_known
 from queues.mode import Mode
 from tests.support.e2e.api_requests import Object
@@ -22,9 +24,9 @@ def mode_of(pod: Object) -> Mode:
     return Mode.SCHEDULER if pod["spec"]["schedulerName"] == "sluice" else Mode.GATE
 
 
-def wait_for_room(sandbox: Sandbox, prefix: str, count: int, queue: str) -> list[str]:
+def wait_for_room(sandbox: Sandbox, prefix: str, count: int, queue: str, **more: Any) -> list[str]:
     """Members without a gate that fit no node; returns once their scheduler has tried each."""
-    pods = sandbox.pods(prefix, count, queue, nodeSelector={ROOM: sandbox.namespace})
+    pods = sandbox.pods(prefix, count, queue, nodeSelector={ROOM: sandbox.namespace}, **more)
     for name in pods:
         sandbox.reason_on(name, "affinity/selector")
     return pods

@@ -9,7 +9,7 @@ from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import OWN_GATE, gates, on_a_node
 from tests.support.e2e.pod_watch import PodWatch
 
-LABEL = "sluice.dev/queue"
+LABEL, RELEASED = "sluice.dev/queue", "sluice.dev/released"
 
 
 class CapabilityWatch(PodWatch):
@@ -38,7 +38,13 @@ class CapabilityWatch(PodWatch):
         if on_a_node(pod):
             self.ever_on_a_node.add(meta["name"])
         waits = [gate for gate in gates(pod) if gate != OWN_GATE]
-        if gone or waits or pod["status"].get("phase") in ("Succeeded", "Failed"):
+        is_released = meta.get("annotations", {}).get(RELEASED) == meta["uid"]
+        if (
+            gone
+            or waits
+            or not (is_released or on_a_node(pod))
+            or pod["status"].get("phase") in ("Succeeded", "Failed")
+        ):
             self._using.pop(meta["uid"], None)
             return
         cpu = int(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])

@@ -14,13 +14,17 @@ from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
+
 from cluster.api.client import Client
 from cluster.cache.changes import NO_QUEUE
 from cluster.cache.members import Member
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
+from cluster.objects import Pod
 from cluster.write_queue import Key
 from controller.quota.book_writes import NAME
 from controller.quota.releases import QuotaReleases
+from extender.filtering import refusal
 from queues.quota.lack import Lack
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
@@ -36,6 +40,8 @@ QUEUES: Mapping[str, tuple[str, int | None]] = {
 }
 #: How many things happen in a history before all faults end.
 STEPS = 120
+#: How often a pod has no gate.
+UNGATED = 0.15
 #: How often a writer sleeps where it would have sent its request.
 SLEEPS = 0.1
 
@@ -56,7 +62,8 @@ class ApiServer:
 
     # What users, kubelets and kube-scheduler do
 
-    def create(self, name: str, of: str, cpu: int) -> None:
+    def create(self, name: str, of: str, cpu: int, *, gated: bool = True) -> None:
+        """`gated`: else it pends since before there was a quota."""
         self.version += 1
         made = pod(
             name,
@@ -64,7 +71,7 @@ class ApiServer:
             version=self.version,
             labels={"sluice.dev/queue": of},
             annotations={"sluice.dev/queue": of},
-            gates=GATES,
+            gates=GATES if gated else None,
             resources={"requests": {"cpu": str(cpu)}},
         )
         self.pods[name] = made
@@ -134,16 +141,19 @@ class ApiServer:
         return self.book
 
     def _apply(self, one: Wire, body: Wire) -> None:
+        was_released = is_released(one)
         one["metadata"]["annotations"].update(body["metadata"].get("annotations", {}))
-        if "spec" in body and one["spec"].pop("schedulingGates", None):
-            self._check(one)
+        if "spec" in body:
+            one["spec"].pop("schedulingGates", None)
+        if is_released(one) and not was_released:
+            self.check(one)
 
     def _require(self, found: Wire, wanted: Mapping[str, Any]) -> None:
         for key in ("uid", "resourceVersion"):
             if key in wanted and wanted[key] != found["metadata"][key]:
                 raise Conflict(409, "Conflict", key)
 
-    def _check(self, released: Wire) -> None:
+    def check(self, released: Wire) -> None:
         """Record a fault if this pod takes a queue over its capability."""
         pods = [released, *(one for name, one in self.pods.items() if name != released["metadata"]["name"])]
         for name, used in uses(pods).items():
@@ -165,12 +175,19 @@ def cpu_of(one: Wire) -> int:
     return int(one["spec"]["containers"][0]["resources"]["requests"]["cpu"])
 
 
+def is_released(one: Wire) -> bool:
+    """Whether it may be bound, or is."""
+    meta, spec = one["metadata"], one["spec"]
+    marked = meta["annotations"].get("sluice.dev/released") == meta["uid"]
+    return bool(spec.get("nodeName") or (marked and not spec.get("schedulingGates")))
+
+
 def uses(pods: list[Wire]) -> dict[str, int]:
     """What each queue uses, with those below it, counted from the pods themselves."""
     used = dict.fromkeys(QUEUES, 0)
     for one in pods:
         spec, is_over = one["spec"], one["status"]["phase"] in ("Succeeded", "Failed")
-        if spec.get("schedulingGates") or is_over:
+        if is_over or not is_released(one):
             continue
         if "deletionTimestamp" in one["metadata"] and not spec.get("nodeName"):
             continue
@@ -326,15 +343,21 @@ class History:
 
     def _create(self) -> None:
         self._made += 1
-        self.api.create(f"p{self._made}", self._chance.choice(list(QUEUES)), self._chance.randint(1, 2))
+        of, cpu = self._chance.choice(list(QUEUES)), self._chance.randint(1, 2)
+        self.api.create(f"p{self._made}", of, cpu, gated=self._chance.random() >= UNGATED)
 
     def _to_one(self, act: Callable[[str], object]) -> None:
         if self.api.pods:
             act(self._chance.choice(list(self.api.pods)))
 
     def _bind(self, name: str) -> None:
-        if not self.api.pods[name]["spec"].get("schedulingGates"):
-            self.api.change(name, lambda one: one["spec"].update(nodeName="node-1"))
+        """kube-scheduler asks a replica for a pod without gates, and binds what that lets pass."""
+        one = self.api.pods[name]
+        if one["spec"].get("schedulingGates") or one["spec"].get("nodeName"):
+            return
+        asked = self._chance.choice(self.replicas)
+        if refusal(msgspec.convert(one, Pod), store=asked.server.store) is None:
+            self.api.check(self.api.change(name, lambda one: one["spec"].update(nodeName="node-1")))
 
     def _finish(self, name: str) -> None:
         if self.api.pods[name]["spec"].get("nodeName"):
@@ -390,15 +413,29 @@ class History:
     def _left(self) -> list[str]:
         """The pods that wait though they have room."""
         used = uses(list(self.api.pods.values()))
+        waiting = {name: one for name, one in self.api.pods.items() if may_wait(one)}
+        ungated = [one for one in waiting.values() if not one["spec"].get("schedulingGates")]
+        #: Those without a gate count for all others: they may have been let through.
+        assumed = {queue: sum(cpu_of(one) for one in ungated if queue in chain_of(one)) for queue in QUEUES}
         left = []
-        for name, one in self.api.pods.items():
-            if one["spec"].get("schedulingGates"):
-                chain = [one["metadata"]["labels"]["sluice.dev/queue"]]
-                while QUEUES[chain[-1]][0] in QUEUES:
-                    chain.append(QUEUES[chain[-1]][0])
-                limits = [(each, QUEUES[each][1]) for each in chain]
-                if all(most is None or used[each] + cpu_of(one) <= most for each, most in limits):
-                    left.append(f"{name} waits though it has room")
-                elif name not in self._leads.said:
-                    left.append(f"{name} waits and nobody says why")
+        for name, one in waiting.items():
+            is_gated = one["spec"].get("schedulingGates")
+            counted = {queue: used[queue] + (assumed[queue] if is_gated else 0) for queue in QUEUES}
+            limits = [(queue, QUEUES[queue][1]) for queue in chain_of(one)]
+            if all(most is None or counted[queue] + cpu_of(one) <= most for queue, most in limits):
+                left.append(f"{name} waits though it has room")
+            elif is_gated and name not in self._leads.said:
+                left.append(f"{name} waits and nobody says why")
         return left
+
+
+def may_wait(one: Wire) -> bool:
+    is_over = one["status"]["phase"] in ("Succeeded", "Failed")
+    return not (is_over or is_released(one) or "deletionTimestamp" in one["metadata"])
+
+
+def chain_of(one: Wire) -> list[str]:
+    chain = [one["metadata"]["labels"]["sluice.dev/queue"]]
+    while QUEUES[chain[-1]][0] in QUEUES:
+        chain.append(QUEUES[chain[-1]][0])
+    return chain

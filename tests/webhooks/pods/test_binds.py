@@ -172,3 +172,21 @@ def test_the_guard_reads_the_queue_of_the_pod_in_that_namespace(server: Server) 
     server.has(member("work", queue="held"), member("work", uid="u2", queue="research", namespace="other"))
     assert bind(server, namespace="other").allowed
     assert not bind(server, namespace="team").allowed
+
+
+@pytest.mark.parametrize(
+    ("of", "allowed"),
+    [
+        (member(queue="limited"), False),
+        (member(queue="limited", uid="a", annotations={"sluice.dev/released": "a"}), True),
+        (member(queue="limited", uid="a", annotations={"sluice.dev/released": "b"}), False),
+        (member(queue="research"), True),
+    ],
+    ids=["not asked", "released", "with another pod's words", "no quota"],
+)
+def test_a_pod_that_its_quota_was_not_asked_about_is_not_bound(
+    server: Server, of: Wire, allowed: bool
+) -> None:
+    server.has(queue("limited", capability={"cpu": "2"}), of)
+    answer = bind(server)
+    assert (answer.allowed, "has no room for this pod now" in answer.message) == (allowed, not allowed)
