@@ -140,8 +140,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class MemberCounts(msgspec.Struct, gc=False):
     """The members of a queue by state; written by the pod reflector's thread only.
 
-    `pending`: on no node yet; `gated` and `quota_gated` count parts of them, `held` those with either gate.
-    `allocated`: the requests of the
+    `pending`: on no node yet; `gated` and `quota_gated` count parts of them, `held` those that have either
+    gate or were not released, so that they wait where there is a quota. `allocated`: the requests of the
     running members. `releasing`: the part of these whose pods are being deleted. `used`: what counts for a
     quota (`Member.uses_quota`), of `using` pods.
     """
@@ -181,7 +181,7 @@ class MemberCounts(msgspec.Struct, gc=False):
             self.pending += by
             self.gated += by if member.gated else 0
             self.quota_gated += by if member.quota_gated else 0
-            self.held += by if member.gated or member.quota_gated else 0
+            self.held += by if member.gated or member.quota_gated or member.unreleased else 0
 
 
 def _add_requests(amounts: dict[str, Amount], requests: Requests, by: int) -> None:

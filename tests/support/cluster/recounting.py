@@ -48,7 +48,7 @@ def counted(members: Iterable[Member], queue: str) -> MemberCounts:
         pending=len(waiting),
         gated=sum(one.gated for one in waiting),
         quota_gated=sum(one.quota_gated for one in waiting),
-        held=sum(one.gated or one.quota_gated for one in waiting),
+        held=sum(one.gated or one.quota_gated or one.unreleased for one in waiting),
         running=len(running),
         allocated=requested(running),
         releasing=requested(one for one in running if one.leaving),
