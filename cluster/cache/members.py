@@ -18,11 +18,12 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from cluster.cache.pod_requests import Requests, held_requests
+from cluster.cache.pod_requests import held_requests
 from cluster.cache.trimming import NAME, trim_finalizers, trim_labels
 from cluster.inflight.admissions import admission_request
 from cluster.objects import Condition, Metadata, OwnerReference, Pod
 from queues import well_known
+from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount
 from queues.causes import StartReason
 from queues.membership import GROUP_ANNOTATION, Membership, fits_label

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cluster.cache.members import Member
-from cluster.cache.pod_requests import pod_requests
 from cluster.cache.podgroups import PodGroups
 from cluster.cache.queues import QueueCache
 from cluster.cache.scheduling_policies import SchedulingPolicies
 from cluster.objects import Pod
 from queues import well_known
+from queues.apimachinery.pod_requests import pod_requests
 from queues.causes import MissingAction
 from queues.membership import GROUP_ANNOTATION
 from queues.policies.actions import missing_action

@@ -8,7 +8,8 @@ object comes near. What is dropped beyond that size has an effect on this object
 |--------------------|----------------------------------|-------------------------------------------------|
 | a pod's labels     | `LABELS_BYTES`, in their order   | budgets and `drain.keep` do not see the rest    |
 | a pod's finalizers | `FINALIZERS`                     | a drain that they block does not name the rest  |
-| a pod's resources  | `RESOURCES`, a node's own first  | `status.allocated` lacks the rest               |
+| a pod's resources  | 128, a node's own first          | `status.allocated` lacks the rest               |
+|                    | (`queues.apimachinery`)          |                                                 |
 | a PodGroup         | what the server itself reads     | long conditions of other components are cut     |
 """
 
@@ -31,7 +32,6 @@ from cluster.objects import (
     WorkloadObject,
 )
 from queues import well_known
-from queues.apimachinery.quantities import Amount
 from queues.membership import MIRROR_ANNOTATION, NAMING_ANNOTATIONS, NAMING_LABELS
 from queues.status.podgroup_phases import POPULATED, SCHEDULED
 
@@ -43,7 +43,6 @@ LABELS_BYTES = 16 * 1024
 FINALIZERS = 16
 #: Characters of a name; no valid name is longer.
 NAME = 320
-RESOURCES = 128
 #: Bytes of all conditions of a PodGroup. Above it, each message and the number of conditions are limited.
 CONDITIONS_BYTES = 32 * 1024
 CONDITIONS = 32
@@ -130,14 +129,6 @@ def trim_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
 
 def trim_finalizers(finalizers: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(name[:NAME] for name in list(finalizers or ())[:FINALIZERS])
-
-
-def trim_resources(requests: Iterable[tuple[str, Amount]]) -> tuple[tuple[str, Amount], ...]:
-    """Sort by resource and limit the number. A node's own resources, which have no domain, go first."""
-    kept = sorted(requests)
-    if len(kept) > RESOURCES:
-        kept = sorted(sorted(kept, key=lambda request: ("/" in request[0], request[0]))[:RESOURCES])
-    return tuple(kept)
 
 
 def trim_podgroup(podgroup: PodGroup) -> PodGroup:

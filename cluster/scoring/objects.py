@@ -12,7 +12,9 @@ from functools import lru_cache
 
 import msgspec
 
-from cluster.cache.pod_requests import (
+from cluster.cache.trimming import NAME, trim_labels
+from cluster.objects import Metadata, ResourceNeeds
+from queues.apimachinery.pod_requests import (
     Requests,
     WrittenRequests,
     count_with_missing,
@@ -20,8 +22,6 @@ from cluster.cache.pod_requests import (
     is_shared,
     written_requests,
 )
-from cluster.cache.trimming import NAME, trim_labels
-from cluster.objects import Metadata, ResourceNeeds
 from queues.apimachinery.quantities import BadQuantity, parse_quantity
 from queues.scoring.preferences import Affinity, NodeFacts, PodPlacement, SpreadConstraint, Taint, Toleration
 from queues.scoring.requests import AMOUNT_LIMIT, Request, request_of, whole_units

@@ -1,1 +1,3 @@
-"""The formats of Kubernetes: `quantities`, `label_selectors`, `timestamps`; and `conversion` to structs."""
+"""The formats of Kubernetes: `quantities`, `label_selectors`, `timestamps`; `pod_requests`, what a pod
+requests; and `conversion` to structs.
+"""

@@ -26,10 +26,10 @@ from __future__ import annotations
 import msgspec
 
 from cluster.cache.members import is_released
-from cluster.cache.pod_requests import pod_requests
 from cluster.cache.store import Store
 from cluster.objects import Pod
 from queues import well_known
+from queues.apimachinery.pod_requests import pod_requests
 from queues.membership import (
     MIRROR_ANNOTATION,
     NAMING_ANNOTATIONS,

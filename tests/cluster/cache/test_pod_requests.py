@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.cache.pod_requests import MAX_SHARED, held_requests, pod_requests
+from cluster.cache.pod_requests import held_requests
 from cluster.objects import Pod, PodSpec
+from queues.apimachinery.pod_requests import MAX_SHARED, pod_requests
 from tests.support.http.wire_objects import Wire
 from tests.support.rules.cases import MODEST
 

@@ -12,15 +12,14 @@ from cluster.cache.trimming import (
     CONDITIONS,
     CONDITIONS_BYTES,
     LABELS_BYTES,
-    RESOURCES,
     trim,
     trim_finalizers,
     trim_labels,
     trim_podgroup,
-    trim_resources,
 )
 from cluster.cache.workloads import pod_templates, template_names
 from cluster.objects import Condition, Metadata, Pod, PodGroup, PodGroupStatus, WorkloadObject
+from queues.apimachinery.pod_requests import RESOURCES, limited
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     WORKLOADS,
@@ -54,11 +53,11 @@ def test_a_long_list_of_finalizers_is_cut() -> None:
 
 def test_the_resources_of_a_node_are_kept_before_any_others() -> None:
     asked = [(f"a.b/r{number}", 1) for number in range(1000)] + [("cpu", 2), ("memory", 3)]
-    kept = trim_resources(asked)
+    kept = limited(asked)
     assert len(kept) == RESOURCES
     assert {("cpu", 2), ("memory", 3)} <= set(kept)
     assert list(kept) == sorted(kept)
-    assert trim_resources([("b", 1), ("a", 1)]) == (("a", 1), ("b", 1))
+    assert limited([("b", 1), ("a", 1)]) == (("a", 1), ("b", 1))
 
 
 def group(*conditions: Condition, **metadata: object) -> PodGroup:

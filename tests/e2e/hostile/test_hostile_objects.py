@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.cache.trimming import RESOURCES as KEPT
+from queues.apimachinery.pod_requests import RESOURCES as KEPT
 from tests.support.drain.draining import BUDGETS, DRAIN
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import GROUPED_BY as GROUP
