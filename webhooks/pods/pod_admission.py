@@ -10,7 +10,8 @@ none                                        our own keys removed
 schedules and accepts                       annotation, label, marker
 does not schedule                           annotation, label, marker, a gate; a warning
 schedules; the pod has nodeName             annotation, label, marker; affinity to the node, not its name
-has a quota                                 the gate of quotas, beside the rest
+has a quota                                 the gate of quotas, beside the rest; a warning if it can never
+                                            have room (`webhooks.never_fits`)
 has node groups                             node affinity to them, beside the rest (`queues.node_groups`)
 does not schedule; the pod has nodeName     a denial: the API forbids a gate beside nodeName
 does not exist                              annotation, label, marker, a gate; a warning
@@ -38,6 +39,7 @@ from queues.messages import truncate_warning, waiting_warning
 from queues.node_groups import NodeGroups
 from webhooks.acceptance import Submission, accept, deny_bad_name, deny_unknown_namespace
 from webhooks.json_patch import PatchStep, join_patches
+from webhooks.never_fits import pod_warnings
 from webhooks.pods.pod_patch import (
     add_gates,
     has_gate,
@@ -127,13 +129,18 @@ def _accept_member(
     if isinstance(accepted, Answer):
         return accepted
     start = store.decisions.by_queue(accepted.decision)
-    quota = (well_known.QUOTA_GATE,) if accepted.decision.has_quota else ()
+    quota: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+    if accepted.decision.has_quota:
+        quota = (well_known.QUOTA_GATE,)
+        never = pod_warnings(pod, queue, request, store=store, settings=settings)
     if not start.keeps_gate:
         return _Admission(
             member=True,
             queue=accepted.queue,
             admission=accepted.admission,
             gates=quota,
+            warnings=never,
             groups=accepted.decision.node_groups,
         )
     if pod.spec.node_name:
@@ -147,7 +154,7 @@ def _accept_member(
         admission=accepted.admission,
         gates=(well_known.GATE, *quota),
         groups=accepted.decision.node_groups,
-        warnings=accepted.warnings,
+        warnings=(*accepted.warnings, *never),
     )
 
 

@@ -29,6 +29,8 @@ On UPDATE:
 - More replicas are denied in a queue that takes no new work; in one that does not schedule they bring a
   warning.
 - A workload that is being deleted is admitted as it is, and so is what controllers do to what they made.
+- Where it comes to request more than its queue ever allows, there is a warning (`webhooks.never_fits`), as on
+  CREATE.
 - Users can neither set nor change annotation `sluice.dev/suspended`, the mark of what a drain suspended or
   brought to zero replicas. What a drain keeps at zero has the replicas that the mark records.
 
@@ -67,6 +69,7 @@ from webhooks.acceptance import (
     deny_unknown_namespace,
 )
 from webhooks.json_patch import PatchStep, join_patches
+from webhooks.never_fits import workload_warnings
 from webhooks.review import ALLOWED, FORBIDDEN, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 from webhooks.workloads.scaling import answer_growth, deny_scale_up
@@ -133,7 +136,13 @@ def _create(
         return accepted
     return Answer(
         patch=_create_patch(kind, obj, membership, accepted, by_controller=by_controller),
-        warnings=() if by_controller else (*accepted.warnings, *_default_warnings(kind, obj, accepted.queue)),
+        warnings=()
+        if by_controller
+        else (
+            *accepted.warnings,
+            *_default_warnings(kind, obj, accepted.queue),
+            *workload_warnings(obj, accepted.queue, request, store=store, settings=settings),
+        ),
     )
 
 
@@ -220,7 +229,12 @@ def _update(
         return accepted
     admission = accepted.admission if isinstance(accepted, Acceptance) else ""
     patch = _update_patch(kind, before, after, now, queue=queue, moved=moved, admission=admission)
-    return Answer(patch=patch, warnings=accepted.warnings)
+    never = (
+        workload_warnings(after, queue, request, store=store, settings=settings, before=(before, old_queue))
+        if queue
+        else ()
+    )
+    return Answer(patch=patch, warnings=(*accepted.warnings, *never))
 
 
 def _accept_update(

@@ -74,7 +74,8 @@ def test_a_stopped_queue_releases_nothing_and_a_resumed_one_as_much_as_has_room(
 
 def test_a_pod_that_never_fits_says_so(sandbox: Sandbox) -> None:
     queue = sandbox.queue(capability={"cpu": "2"})
-    sandbox.pod("large", queue, cpu="3").must(201)
+    answer = sandbox.pod("large", queue, cpu="3").must(201)
+    assert answer.warnings == (f'this waits: it requests cpu 3, more than capability 2 of queue "{queue}"',)
     sandbox.reason_on("large", f'queue "{queue}" never has room for this pod')
 
 

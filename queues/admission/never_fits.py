@@ -1,0 +1,46 @@
+"""Whether a pod can ever have room in the capabilities of its chain; if not, its user is told at submission.
+
+Such a pod is admitted and waits: the capability may be raised. Its condition says so, too.
+"""
+
+from __future__ import annotations
+
+from queues.apimachinery.quantities import format_quantity
+from queues.messages import WARNING_LIMIT
+from queues.quota.lack import Lack, LackKind
+from queues.quota.usage import Requests, Usage, quota_requests
+from queues.text import quoted
+from queues.tree import Tree
+
+#: Characters to which a name is cut, where the warning has no room for all of it.
+_SHORTEST = 7
+
+
+def never_fits_warning(queue: str, requests: Requests, *, tree: Tree, template: bool = False) -> str:
+    """The admission warning for a pod that requests more than a capability of its chain; "" where it fits.
+
+    `requests`: without the pod itself. `template`: of a workload, whose pods request this.
+    """
+    requested = quota_requests(requests)
+    lack = Usage(tree).lack(queue, requested)
+    if lack is None or not lack.never or lack.kind is not LackKind.CAPABILITY:
+        return ""
+    asked = dict(requested)[lack.resource]
+    return _text(
+        lack,
+        asked=format_quantity(asked, lack.resource),
+        allowed=format_quantity(asked - lack.missing, lack.resource),
+        template=template,
+    )
+
+
+def _text(lack: Lack, *, asked: str, allowed: str, template: bool) -> str:
+    what, each = ("its pods wait", "each") if template else ("this waits", "it")
+
+    def text(limit: int) -> str:
+        queue, resource = quoted(lack.queue, limit=limit), quoted(lack.resource, limit=limit)[1:-1]
+        return f"{what}: {each} requests {resource} {asked}, more than capability {allowed} of queue {queue}"
+
+    spare = WARNING_LIMIT - len(text(1)) + 2
+    shorter = min(len(lack.queue), len(lack.resource))
+    return text(max(_SHORTEST, spare // 2, spare - shorter))

@@ -1,0 +1,96 @@
+"""Who submits what requests more than its queue ever allows is told; it is admitted, and waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import NAMED, Wire, pod, queue, template, templates_of, workload
+from tests.support.webhooks.workload_requests import CONTROLLER, admitted, changed, updated
+from webhooks.settings import AdmissionSettings
+
+KINDS = pytest.mark.parametrize(
+    "resource",
+    ["jobs.batch", "cronjobs.batch", "deployments.apps", "jobs.batch.volcano.sh", "jobsets.jobset.x-k8s.io"],
+)
+POD = 'this waits: it requests cpu 3, more than capability 2 of queue "lab"'
+PODS = 'its pods wait: each requests cpu 3, more than capability 2 of queue "lab"'
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server(terms=AdmissionSettings(controller_users=frozenset({CONTROLLER}))).has(
+        queue("lab", capability={"cpu": "2"}), queue("team", parent="lab"), queue("free")
+    )
+
+
+def cpu(amount: str, *, what: str = "requests") -> Wire:
+    return {what: {"cpu": amount}}
+
+
+def work(resource: str, amount: str = "3", *, name: str = "team", what: str = "requests") -> Wire:
+    obj = workload(resource, "train", template({NAMED: name}))
+    for each in templates_of(obj):
+        each["spec"]["containers"] = [{"name": "main", "image": "none", "resources": cpu(amount, what=what)}]
+    return obj
+
+
+def told(server: Server, obj: Wire, **request: Any) -> list[str]:
+    answer = server.ask("/mutate/pods", obj, **request)
+    assert answer.allowed, answer.message
+    return answer.warnings
+
+
+def test_a_pod_that_never_fits_is_admitted_with_a_warning(server: Server) -> None:
+    assert told(server, pod(annotations={NAMED: "team"}, resources=cpu("3"))) == [POD]
+    assert told(server, pod(annotations={NAMED: "team"}, resources=cpu("2"))) == []
+    assert told(server, pod(annotations={NAMED: "free"}, resources=cpu("3"))) == []
+
+
+def test_a_stopped_queue_says_that_too(server: Server) -> None:
+    server.has(queue("team", parent="lab", version=2, generation=2, stopPolicy="Hold"))
+    first, second = told(server, pod(annotations={NAMED: "team"}, resources=cpu("3")))
+    assert "stopPolicy Hold" in first
+    assert second == POD
+
+
+def test_controllers_are_told_nothing(server: Server) -> None:
+    assert told(server, pod(annotations={NAMED: "team"}, resources=cpu("3")), user=CONTROLLER) == []
+
+
+@KINDS
+def test_a_workload_whose_pods_never_fit_is_admitted_with_a_warning(server: Server, resource: str) -> None:
+    assert admitted(server, work(resource))[1].warnings == [PODS]
+    assert admitted(server, work(resource, "2"))[1].warnings == []
+    assert admitted(server, work(resource, name="free"))[1].warnings == []
+
+
+def test_a_limit_counts_where_no_request_is(server: Server) -> None:
+    """As the API server writes it into the pods."""
+    assert admitted(server, work("jobs.batch", what="limits"))[1].warnings == [PODS]
+
+
+def test_an_edit_says_it_once(server: Server) -> None:
+    """Whoever edits something else is not told again of what was so before."""
+    fits, never = work("deployments.apps", "2"), work("deployments.apps", "3")
+    assert updated(server, fits, never)[1].warnings == [PODS]
+    assert updated(server, never, changed(never, paused=True))[1].warnings == []
+    assert updated(server, never, fits)[1].warnings == []
+
+
+def test_a_move_into_the_queue_says_it(server: Server) -> None:
+    was, moved = work("deployments.apps", name="free"), work("deployments.apps")
+    assert updated(server, was, moved)[1].warnings == [PODS]
+
+
+@pytest.mark.parametrize(
+    "spec", [None, 7, {"containers": 7}, {"containers": [{"resources": {"requests": 1}}]}]
+)
+def test_a_template_of_no_shape_is_left_to_the_api_server(server: Server, spec: object) -> None:
+    obj = work("jobs.batch")
+    for each in templates_of(obj):
+        each["spec"] = spec
+    answer = server.ask("/mutate/workloads", obj, resource="jobs.batch")
+    assert answer.warnings == []

@@ -1,0 +1,97 @@
+"""The warnings for pods, and templates of pods, that request more than their queue ever allows.
+
+| who submits                          | is told                                                         |
+|--------------------------------------|-----------------------------------------------------------------|
+| a pod                                | queue, resource, what it requests and the capability            |
+| a workload                           | the same of the first of its templates that never fits          |
+| an edit of a template, or a move     | the same, unless the templates never fitted before for the same |
+|                                      | reason                                                          |
+| a controller                         | nothing: it reads no warnings                                   |
+
+Without a quota nothing is decoded or counted.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import msgspec
+
+from cluster.cache.store import Store
+from cluster.cache.workloads import Keys, pod_templates
+from cluster.objects import Container, Pod, PodSpec, WorkloadObject
+from queues.admission.never_fits import never_fits_warning
+from queues.apimachinery.conversion import Converter
+from queues.apimachinery.pod_requests import pod_requests
+from webhooks.review import Request, decode_object
+from webhooks.settings import AdmissionSettings
+
+_objects = msgspec.json.Decoder(dict[str, Any])
+_spec = Converter[PodSpec](PodSpec)
+
+
+def pod_warnings(
+    pod: Pod, queue: str, request: Request, *, store: Store, settings: AdmissionSettings
+) -> tuple[str, ...]:
+    """For a pod of a queue with a quota."""
+    if settings.is_controller(request.user_info.username):
+        return ()
+    warning = never_fits_warning(queue, pod_requests(pod.spec), tree=store.snapshot.tree)
+    return (warning,) if warning else ()
+
+
+def workload_warnings(
+    obj: WorkloadObject,
+    queue: str,
+    request: Request,
+    *,
+    store: Store,
+    settings: AdmissionSettings,
+    before: tuple[WorkloadObject, str] | None = None,
+) -> tuple[str, ...]:
+    """For a workload that is submitted to the queue. `before`: of an edit, what was stored, and its queue."""
+    decision = store.snapshot.decision(queue)
+    if not decision.has_quota or settings.is_controller(request.user_info.username):
+        return ()
+    warning = _first_warning(obj, request.object, queue, store=store)
+    if warning and before is not None:
+        was, old_queue = before
+        if warning == _first_warning(was, request.old_object, old_queue, store=store, where="oldObject"):
+            return ()
+    return (warning,) if warning else ()
+
+
+def _first_warning(
+    obj: WorkloadObject, raw: msgspec.Raw, queue: str, *, store: Store, where: str = "object"
+) -> str:
+    """The templates are decoded anew: what is kept of a workload has no containers."""
+    body, tree = decode_object(raw, _objects, where=where), store.snapshot.tree
+    warnings = (
+        never_fits_warning(queue, pod_requests(spec), tree=tree, template=True)
+        for keys, _ in pod_templates(obj)
+        if (spec := _template_spec(body, keys)) is not None
+    )
+    return next(filter(None, warnings), "")
+
+
+def _template_spec(body: Any, keys: Keys) -> PodSpec | None:
+    """The spec of the template's pods; None if it cannot be read: the API server refuses it by its place."""
+    try:
+        spec = _spec(reduce(lambda value, key: value[key], (*keys, "spec"), body))
+    except (msgspec.ValidationError, KeyError, TypeError, UnicodeEncodeError):
+        return None
+    return msgspec.structs.replace(
+        spec,
+        containers=[_with_limits(each) for each in spec.containers or ()],
+        init_containers=[_with_limits(each) for each in spec.init_containers or ()],
+    )
+
+
+def _with_limits(container: Container) -> Container:
+    """As a pod has it, of which the API server takes a limit for a request that is not there."""
+    needs = container.resources
+    if needs is None or not needs.limits:
+        return container
+    requests = {**needs.limits, **(needs.requests or {})}
+    return msgspec.structs.replace(container, resources=msgspec.structs.replace(needs, requests=requests))
