@@ -203,7 +203,8 @@ class QueueController:
         self._forget_deleted_queues(changes)
         self._step("guard", lambda: self._guards.reconcile(self._store.snapshot))
         ungated = self._ungate_resumed_queues(changes)
-        self._step("quota", lambda: self._step_releases(changes))
+        self._releases.record(changes)
+        self._step("quota", self._releases.step)
         # Status comes before members: a user who stopped a queue waits for it, and it may have many members.
         # The status of a queue that drains comes after the step of its drain.
         queues = self._to_reconcile({*changes, *self._queue_records.outdated_stops(self._store.snapshot)})
@@ -400,10 +401,6 @@ class QueueController:
             members_in = self._store.members.waiting_in if is_written else self._store.members.in_queue
             members = members_in(queue)
         return [member for member in members if not self._member_labels.is_restoring(member.uid)]
-
-    def _step_releases(self, changes: Changes) -> None:
-        self._releases.queues_changed(changes)
-        self._releases.step()
 
     def _step_drains(self) -> set[str]:
         """Take the next step of each drain; returns the queues whose drain status has changed."""

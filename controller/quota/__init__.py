@@ -1,5 +1,7 @@
 """Releases pods that wait for room in a quota; the leader alone does. The rules are in `queues.quota`.
 
 - `book_writes`: opens the book, and writes it.
+- `waiting_pods`: the pods that wait and what queues use, in step with the cache; chooses who is next.
+- `voided`: pods that keep changing are tried less often.
 - `releases`: whom to release, and what became of each release.
 """

@@ -19,6 +19,7 @@ Invariants
 | is finished, or gone                              | nothing                                               |
 
 Read in this order: `lack` (why a pod has no room), `usage` (what is used, and what lacks room), `shares`
-(where queues stand), `release_order` (who goes next), `book` (what was promised, as text);
-`report` has what the status of a queue says.
+(where queues stand), `release_order` (who goes next), `waiting_index` (who waits, from pass to pass) with
+`pod_classes` and `subscriptions`, `book` (what was promised, as text); `report` has what the status of a
+queue says.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, cast
 
 import msgspec
@@ -15,8 +15,8 @@ from controller.context import ControllerContext
 from controller.quota import book_writes
 from controller.quota.book_writes import StoredBook
 from controller.quota.releases import QuotaReleases
+from controller.quota.waiting_pods import WaitingPods
 from queues.quota.book import Book, encode
-from queues.quota.usage import Usage
 from tests.support.examples import scaled
 from tests.support.http.wire_objects import queue
 from tests.support.quota import histories
@@ -58,13 +58,37 @@ def test_a_release_that_was_written_down_waits_while_its_queue_is_stopped() -> N
     assert settle() == []
 
 
+def test_a_pod_that_changes_at_each_try_does_not_hold_up_the_others() -> None:
+    """It has a back-off of its own, and what it would use is free meanwhile."""
+    api = ApiServer(random.Random(0))
+    api.is_rough = False
+    leader = Replica(api, QuotaReleases)
+    api.create("a-restless", "team", 2)
+    api.create("other", "team", 2)
+    patches = 0
+    for _ in range(100):
+        leader.hear(9)
+        leader.step()
+        if ("quota-release", api.pods["a-restless"]["metadata"]["uid"]) in leader.writes.held:
+            patches += 1
+            api.change("a-restless", lambda one: one["metadata"]["labels"].update(note=str(api.version)))
+        leader.send_all()
+        leader.server.clock.seconds -= 0.9  # a tenth of a second for each step
+    assert 2 <= patches <= 6
+    assert "schedulingGates" not in api.pods["other"]["spec"]
+
+
+class WaitingPodsOfTheWatch(WaitingPods):
+    def _count(self, queues: Iterable[str], begun: Collection[str]) -> None:
+        super()._count(queues, ())
+
+
 class CountsByTheWatchAlone(QuotaReleases):
-    def _usage(self) -> Usage:
-        self._intents, intents = {}, self._intents
-        try:
-            return super()._usage()
-        finally:
-            self._intents = intents
+    def __init__(self, context: ControllerContext, **more: Any) -> None:
+        super().__init__(context, **more)
+        self._waiting = WaitingPodsOfTheWatch(
+            context.store, is_postponed=self._is_postponed, pause=lambda: None
+        )
 
 
 class ForgetsWhatHadNoAnswer(QuotaReleases):

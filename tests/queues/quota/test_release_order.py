@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from queues.queue import Amounts, DequeueStrategy, Queue
 from queues.quota.lack import Lack, LackKind
-from queues.quota.release_order import ReleasePass, WaitingPod
+from queues.quota.pod_classes import WaitingPod
+from queues.quota.release_order import ReleasePass
 from queues.quota.usage import Usage, quota_requests
+from queues.quota.waiting_index import WaitingIndex
 from queues.tree import Tree
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -66,9 +68,9 @@ class Case:
         return self
 
     def released(self, *pods: WaitingPod) -> list[str]:
-        release = ReleasePass(self.tree, by_queue(list(pods)), usage=self.usage)
-        names = [each.uid for each in release]
-        self.blocked = release.blocked
+        index = WaitingIndex.of(self.tree, by_queue(list(pods)))
+        names = [each.uid for each in ReleasePass(self.tree, index, usage=self.usage)]
+        self.blocked = index.take_untold()
         return names
 
 

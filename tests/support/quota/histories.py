@@ -17,7 +17,6 @@ from typing import Any, cast
 import msgspec
 
 from cluster.api.client import Client
-from cluster.cache.changes import NO_QUEUE
 from cluster.cache.members import Member
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
 from cluster.objects import Pod
@@ -254,6 +253,7 @@ class Replica:
             status_writers=self.writes,
             namespace="sluice-system",
         )
+        self.server.store.add_listener(self.context.work_queue.add_change)
         self.said: dict[str, Lack] = {}
         self.releases = make(self.context, blocked=self._say)
 
@@ -285,15 +285,14 @@ class Replica:
         self.releases.forget()
 
     def step(self) -> None:
-        self.context.work_queue.get([0.0], at_once=True)
-        self.releases.queues_changed([NO_QUEUE])
+        self.releases.record(self.context.work_queue.get([0.0], at_once=True))
         self.releases.step()
         self.server.clock.seconds += 1.0
 
     def send_all(self) -> None:
         for key in list(self.writes.held):
             self.writes.send(key, gives_up=False)
-        self.context.work_queue.get([0.0], at_once=True)
+        self.releases.record(self.context.work_queue.get([0.0], at_once=True))
 
 
 class History:

@@ -1,0 +1,316 @@
+"""The pods that wait for room, and what queues use, kept in step with the cache.
+
+What has changed is read again, and nothing else: a pod that ends costs its queue.
+
+| what has changed                                    | what is read                                   |
+|-----------------------------------------------------|------------------------------------------------|
+| a pod                                               | that pod, and what its queue uses              |
+| a queue's spec, or one above it; what it selects    | the pods that wait in it, and what it uses     |
+| the tree                                            | what each queue uses; all classes are open     |
+| the scheduling policies                             | all pods that wait                             |
+
+Invariants
+- What a queue uses is read from its counts, after what was begun for it: a pod whose gates go meanwhile
+  counts twice, and never not at all. It is read again with each change of a pod of the queue.
+- A pod is chosen as the cache has it at that moment: it still waits, and requests what the index has. So a
+  pass may last while the cache changes. What was chosen counts; who has changed is left out and read again;
+  use that falls meanwhile is read by the next pass. Use that rises meanwhile is of pods that nobody released
+  here (made with a node, or without a gate): the watch may always be that late.
+- A pod whose release was begun is in no index.
+- A pod that pends without a gate of ours may have been let through before there was a quota. Such pods go
+  first, and do not count for each other. For all others they count, but for those that have never room.
+
+Owner: the controller's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from cluster.cache.changes import NO_QUEUE, Change, PodChange, QueueChange
+from cluster.cache.members import Member
+from cluster.cache.store import Store
+from queues.apimachinery.quantities import Amount
+from queues.causes import StartReason
+from queues.quota.lack import Lack
+from queues.quota.pod_classes import WaitingPod
+from queues.quota.release_order import ReleasePass
+from queues.quota.usage import PODS, Usage, quota_requests
+from queues.quota.waiting_index import WaitingIndex
+from queues.tree import Tree
+
+#: The changes after which all pods that wait in a queue are read.
+_OF_ALL = frozenset[Change]({QueueChange.SPEC, QueueChange.RESYNC, QueueChange.MEMBERS})
+
+
+class WaitingPods:
+    """Owner: `QuotaReleases`."""
+
+    def __init__(
+        self, store: Store, *, is_postponed: Callable[[str], bool], pause: Callable[[], object]
+    ) -> None:
+        """`is_postponed`: whether the pod of this UID is not to be released now. `pause`: called between two
+        steps of a long computation.
+        """
+        self._store = store
+        self._is_postponed = is_postponed
+        self._pause = pause
+        self.forget()
+
+    def forget(self) -> None:
+        """Read everything again with the next pass."""
+        tree = Tree({})
+        #: None: nothing was read yet.
+        self._tree: Tree | None = None
+        self._gated = WaitingIndex(tree)
+        #: Those without a gate of ours, whether they are others than before, and what they count for others.
+        self._ungated = WaitingIndex(tree)
+        self._ungated_changed = False
+        self._held: dict[str, dict[str, Amount]] = {}
+        self._usage = Usage(tree)
+        #: What is counted in `_usage`, by queue.
+        self._counted: dict[str, dict[str, Amount]] = {}
+        self._policies = -1
+        #: What is to be read: pods by queue, and the queues of which all is.
+        self._pods: dict[str, set[str]] = {}
+        self._queues: set[str] = set()
+
+    # What is to be read
+
+    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+        if self._tree is None:
+            return  # everything is read
+        for queue, of_queue in changes.items():
+            if queue == NO_QUEUE:
+                continue
+            for change in of_queue:
+                if isinstance(change, PodChange):
+                    self.record_pod(queue, change.uid)
+                elif change in _OF_ALL:
+                    self._queues.add(queue)
+
+    def record_pod(self, queue: str, uid: str) -> None:
+        self._pods.setdefault(queue, set()).add(uid)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether something was read since all was forgotten."""
+        return self._tree is not None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is something to read, or a pod that may have room."""
+        return self._has_changes or self._ungated_changed or self._ungated.is_due or self._gated.is_due
+
+    @property
+    def _has_changes(self) -> bool:
+        return bool(
+            self._pods
+            or self._queues
+            or self._tree is not self._store.snapshot.tree
+            or self._policies != self._store.policies.changes
+        )
+
+    def concerned(self) -> Iterator[str]:
+        """The queues whose pods we release."""
+        return (queue for queue in self._store.members.queues() if self._concerns(queue))
+
+    def unreleased(self) -> Iterator[Member]:
+        """All pods that we may release in the end."""
+        for queue in self.concerned():
+            yield from filter(self.waits, self._store.members.waiting_in(queue))
+
+    def waits(self, member: Member) -> bool:
+        """Whether it waits for us: it has a gate of ours, or its quota was not asked whether it has room."""
+        if is_gated(member):
+            return True
+        return member.unreleased and self._store.snapshot.decision(member.queue).has_quota
+
+    def may_start(self, member: Member) -> bool:
+        """Whether nothing but its quota keeps it waiting."""
+        start = self._store.decisions.of_member(member)
+        return start.may_start or start.reason is StartReason.NO_ROOM
+
+    def _concerns(self, queue: str) -> bool:
+        counts = self._store.members.counts(queue)
+        return self._store.snapshot.decision(queue).has_quota or counts.quota_gated > 0
+
+    # Reading
+
+    def read(self, begun: Collection[str]) -> None:
+        """Read what has changed. `begun`: the pods whose release was begun, by UID."""
+        if not self._has_changes:
+            return
+        tree, policies = self._store.snapshot.tree, self._store.policies.changes
+        pods, queues = self._pods, self._queues
+        self._pods, self._queues = {}, set()
+        if policies != self._policies or self._tree is None:
+            self._policies = policies
+            queues.update(self._store.members.queues())
+        for queue in queues:
+            for uid in self._waiting_in(queue):
+                self._read_pod(uid, begun)
+                self._pause()
+        for uids in pods.values():
+            for uid in uids:
+                self._read_pod(uid, begun, has_changed=True)
+        if tree is not self._tree:
+            self._tree, self._usage, self._counted, self._held = tree, Usage(tree), {}, {}
+            self._gated.look_at_all(tree)
+            self._ungated.look_at_all(tree)
+            changed: Iterable[str] = self._store.members.queues()
+        else:
+            changed = {*pods, *queues}
+        self._count(changed, begun)
+
+    def _waiting_in(self, queue: str) -> set[str]:
+        """The pods that wait, or that are in an index."""
+        waiting = {member.uid for member in self._store.members.waiting_in(queue)}
+        return waiting.union(self._gated.in_queue(queue), self._ungated.in_queue(queue))
+
+    def _read_pod(self, uid: str, begun: Collection[str], *, has_changed: bool = False) -> None:
+        member = None if uid in begun else self._store.members.by_uid(uid)
+        if member is not None and not self._may_be_released(member):
+            member = None
+        gated = member if member is not None and is_gated(member) else None
+        ungated = member if gated is None else None
+        if ungated is not None or self._ungated.get(uid) is not None:
+            self._ungated_changed = True
+            _put(self._ungated, uid, ungated, has_changed=has_changed)
+        _put(self._gated, uid, None if self._is_postponed(uid) else gated, has_changed=has_changed)
+
+    def _may_be_released(self, member: Member) -> bool:
+        return (
+            self.waits(member)
+            and not member.leaving
+            and self._concerns(member.queue)
+            and self.may_start(member)
+        )
+
+    def _count(self, queues: Iterable[str], begun: Collection[str]) -> None:
+        """Count what these queues use, and may use by what was begun."""
+        members = self._store.members
+        counted: dict[str, dict[str, Amount]] = {queue: {} for queue in queues}
+        for uid in begun:
+            member = members.by_uid(uid)
+            if member is not None and member.queue in counted and not member.uses_quota:
+                _add(counted[member.queue], quota_requests(member.requests))
+        for queue, amounts in counted.items():
+            if self._concerns(queue):
+                counts = members.counts(queue)
+                # The number first: a pod that comes meanwhile has not been released.
+                _add(amounts, ((PODS, counts.using),))
+                _add(amounts, counts.used.copy().items())
+            self._set_counted(queue, amounts)
+
+    def _set_counted(self, queue: str, amounts: dict[str, Amount]) -> None:
+        before = self._counted.get(queue, {})
+        more = {name: amount for name, amount in amounts.items() if amount != before.get(name, 0)}
+        for name in more:
+            more[name] -= before.get(name, 0)
+        more |= {name: -amount for name, amount in before.items() if name not in amounts}
+        if amounts:
+            self._counted[queue] = amounts
+        else:
+            self._counted.pop(queue, None)
+        self._add_used(queue, more.items())
+
+    def _add_used(self, queue: str, more: Collection[tuple[str, Amount]]) -> None:
+        self._usage.add(queue, more)
+        self._record_falls(queue, (name for name, amount in more if amount < 0))
+
+    def _record_falls(self, queue: str, resources: Iterable[str]) -> None:
+        if self._tree is None or queue not in self._tree:
+            return
+        chain = self._tree.chain(queue).queues
+        for resource in resources:
+            for above in chain:
+                self._gated.fell(above.name, resource)
+                self._ungated.fell(above.name, resource)
+
+    # Choosing
+
+    def choose(self, most: int, *, goes_on: Callable[[], bool]) -> list[Member]:
+        """The pods that are released next. They count from now on, and are in no index any more.
+
+        `goes_on`: asked before each pod is looked at; the pass ends where it says no.
+        """
+        chosen: list[Member] = []
+        if self._ungated_changed or self._ungated.is_due:
+            chosen += self._choose_ungated(most, goes_on)
+        if len(chosen) < most and self._gated.is_due:
+            chosen += self._choose_from(self._gated, most - len(chosen), goes_on)
+        return chosen
+
+    def _choose_ungated(self, most: int, goes_on: Callable[[], bool]) -> list[Member]:
+        """Those that pend without a gate. What they may use is counted anew."""
+        self._ungated_changed = False
+        before = self._held
+        for queue, amounts in before.items():
+            self._usage.add(queue, [(name, -amount) for name, amount in amounts.items()])
+        chosen = self._choose_from(self._ungated, most, goes_on)
+        self._ungated.take_untold()  # filter tells them
+        self._held = self._ungated.requested_by_queue()
+        for queue, amounts in self._held.items():
+            self._usage.add(queue, amounts.items())
+        for queue, amounts in before.items():
+            after = self._held.get(queue, {})
+            self._record_falls(queue, (name for name in amounts if after.get(name, 0) < amounts[name]))
+        return chosen
+
+    def _choose_from(self, index: WaitingIndex, most: int, goes_on: Callable[[], bool]) -> list[Member]:
+        chosen: list[Member] = []
+        if self._tree is None:
+            return chosen
+        for pod in ReleasePass(self._tree, index, usage=self._usage, goes_on=goes_on):
+            member = self._store.members.by_uid(pod.uid)
+            if member is None or not self._is_current(member, pod):
+                self._add_used(pod.queue, [(name, -amount) for name, amount in pod.requests])
+                self.record_pod(pod.queue, pod.uid)
+                continue
+            _add(self._counted.setdefault(pod.queue, {}), pod.requests)
+            chosen.append(member)
+            if len(chosen) == most:
+                break
+        return chosen
+
+    def _is_current(self, member: Member, pod: WaitingPod) -> bool:
+        is_same = member.queue == pod.queue and quota_requests(member.requests) == pod.requests
+        return is_same and self._may_be_released(member)
+
+    def take_reasons(self) -> Iterator[tuple[Member, Lack]]:
+        """The pods that have no room, if they were not returned with this reason, or have changed since."""
+        for uid, lack in self._gated.take_untold().items():
+            member = self._store.members.by_uid(uid)
+            if member is not None:
+                yield member, lack
+            self._pause()
+
+
+def is_gated(member: Member) -> bool:
+    return member.waiting and (member.gated or member.quota_gated)
+
+
+def _put(index: WaitingIndex, uid: str, member: Member | None, *, has_changed: bool) -> None:
+    """Put the pod into the index, or take it out."""
+    pod = _waiting_pod(member) if member is not None else None
+    if pod is None:
+        index.remove(uid)
+    elif has_changed or pod != index.get(uid):
+        index.put(pod)
+
+
+def _waiting_pod(member: Member) -> WaitingPod:
+    return WaitingPod(
+        uid=member.uid,
+        queue=member.queue,
+        requests=quota_requests(member.requests),
+        priority=member.priority,
+        since=member.created,
+    )
+
+
+def _add(amounts: dict[str, Amount], more: Iterable[tuple[str, Amount]]) -> None:
+    for name, amount in more:
+        if amount:
+            amounts[name] = amounts.get(name, 0) + amount

@@ -1,0 +1,144 @@
+"""The pods of a queue that wait for room, class by class: pods of one queue with equal requests are a class.
+
+Invariants
+- The first pod of a class is the one that is next: of higher priority, then who has waited longest, then by
+  UID.
+- What is dropped from a heap is left in it until it comes up, or until more than half of it was dropped.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from queues.quota.lack import Lack
+from queues.quota.usage import Requests
+
+#: A heap has so many dropped entries at least before it is built again.
+MIN_DROPPED = 64
+
+#: The smallest is next.
+Rank = tuple[int, datetime, str]
+
+
+class WaitingPod(msgspec.Struct, frozen=True, gc=False):
+    """A pod that waits for room. `requests`: as `quota_requests` gives them. `since`: its creation."""
+
+    uid: str
+    queue: str
+    requests: Requests
+    priority: int
+    since: datetime
+
+    @property
+    def rank(self) -> Rank:
+        return -self.priority, self.since, self.uid
+
+
+class Reason:
+    """What was last told to pods that are blocked together, without numbers, and to which of them it was not
+    told yet.
+    """
+
+    __slots__ = ("shown", "untold")
+
+    def __init__(self) -> None:
+        self.shown: Lack | None = None
+        self.untold: set[str] = set()
+
+
+class PodClass:
+    """The pods of one queue with equal requests; never empty but for a moment. Owner: its line.
+
+    `lack`: why it is blocked; None while it is open.
+    """
+
+    __slots__ = ("_ranks", "lack", "line", "pods", "reason", "requests")
+
+    def __init__(self, line: Line, requests: Requests) -> None:
+        self.line = line
+        self.requests = requests
+        self.pods: dict[str, WaitingPod] = {}
+        self._ranks: list[Rank] = []
+        self.lack: Lack | None = None
+        #: Where the strategy is fifo, all pods of the queue have the reason of the line.
+        self.reason = line.reason if line.is_fifo else Reason()
+
+    def put(self, pod: WaitingPod) -> None:
+        self.pods[pod.uid] = pod
+        heapq.heappush(self._ranks, pod.rank)
+        if len(self._ranks) > 2 * len(self.pods) + MIN_DROPPED:
+            self._ranks = [each.rank for each in self.pods.values()]
+            heapq.heapify(self._ranks)
+
+    @property
+    def head(self) -> WaitingPod:
+        """The pod that is next."""
+        while True:
+            rank = self._ranks[0]
+            pod = self.pods.get(rank[2])
+            if pod is not None and pod.rank == rank:
+                return pod
+            heapq.heappop(self._ranks)
+
+
+class Line:
+    """The pods of one queue, class by class. Owner: the index. `closed_by`: the class that closes the queue,
+    where its strategy is fifo.
+    """
+
+    __slots__ = ("_open", "classes", "closed_by", "is_fifo", "queue", "reason")
+
+    def __init__(self, queue: str, *, is_fifo: bool) -> None:
+        self.queue = queue
+        self.is_fifo = is_fifo
+        self.classes: dict[Requests, PodClass] = {}
+        self.closed_by: PodClass | None = None
+        self.reason = Reason()
+        #: The first pod of each open class, by rank; an outdated rank is put right once it comes up.
+        self._open: list[tuple[Rank, Requests]] = []
+
+    @property
+    def first(self) -> PodClass | None:
+        """The open class whose pod is next; None if no pod is to be looked at."""
+        if self.closed_by is not None:
+            return None
+        while self._open:
+            rank, requests = self._open[0]
+            found = self.classes.get(requests)
+            if found is None or found.lack is not None:
+                heapq.heappop(self._open)
+            elif (head := found.head.rank) == rank:
+                return found
+            else:
+                heapq.heapreplace(self._open, (head, requests))
+        return None
+
+    def open(self, pods: PodClass) -> None:
+        """The class is to be looked at."""
+        pods.lack = None
+        if self.closed_by is pods:
+            self.closed_by = None
+        heapq.heappush(self._open, (pods.head.rank, pods.requests))
+
+    def set_strategy(self, *, is_fifo: bool) -> None:
+        """Open all classes, with this strategy from now on."""
+        if is_fifo != self.is_fifo:
+            self.is_fifo = is_fifo
+            self.reason = Reason()
+            for pods in self.classes.values():
+                pods.reason = self.reason if is_fifo else Reason()
+                pods.reason.untold.update(pods.pods)
+        self.closed_by = None
+        for pods in self.classes.values():
+            self.open(pods)
+
+    def uids(self) -> Iterator[str]:
+        for pods in self.classes.values():
+            yield from pods.pods
+
+    def lack_of(self, pods: PodClass) -> Lack | None:
+        return self.closed_by.lack if self.closed_by is not None else pods.lack

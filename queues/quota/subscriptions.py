@@ -1,0 +1,204 @@
+"""Which classes of pods wait for room in which resource of which queue.
+
+| what lacks (`LackKind`) | there may be room once                      | of one queue the first is      |
+|-------------------------|---------------------------------------------|--------------------------------|
+| CAPABILITY              | the queue uses no more than its capability  | the class that needs least     |
+|                         | leaves beside the requests of the class     |                                |
+| any other               | the queue uses less of the resource, or     | the class that was looked at   |
+|                         | something else has changed (`look_at`)      | least recently                 |
+
+Invariants
+- A class has one subscription at most.
+- To take what may have room costs what is taken, and not what waits.
+- Of one queue no more are taken at once than asked for. The others stay due.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from queues.apimachinery.quantities import Amount
+from queues.quota.lack import Lack, LackKind
+from queues.quota.pod_classes import MIN_DROPPED, PodClass
+from queues.quota.usage import Requests, Usage
+
+#: A queue, one of its resources, and whether what it uses says if there is room: of capabilities.
+Key = tuple[str, str, bool]
+#: Where it stands: of a capability the most that may be used, negative; else the round in which the class was
+#: looked at. What it needs. Its requests.
+Entry = tuple[Amount, Amount, Requests]
+
+
+class _OfQueue:
+    """The subscribers of one queue. Dropped entries are left in the heap until they come up."""
+
+    __slots__ = ("_heap", "classes")
+
+    def __init__(self) -> None:
+        self.classes: dict[Requests, tuple[Entry, PodClass]] = {}
+        self._heap: list[Entry] = []
+
+    def add(self, entry: Entry, pods: PodClass) -> None:
+        self.classes[pods.requests] = entry, pods
+        heapq.heappush(self._heap, entry)
+        if len(self._heap) > 2 * len(self.classes) + MIN_DROPPED:
+            self._heap = [each for each, _ in self.classes.values()]
+            heapq.heapify(self._heap)
+
+    @property
+    def first(self) -> Entry | None:
+        while self._heap:
+            entry = self._heap[0]
+            known = self.classes.get(entry[2])
+            if known is not None and known[0] == entry:
+                return entry
+            heapq.heappop(self._heap)
+        return None
+
+    def take(self, *, until: Amount, most: int) -> list[PodClass]:
+        taken: list[PodClass] = []
+        while len(taken) < most and (entry := self.first) is not None and entry[0] <= until:
+            heapq.heappop(self._heap)
+            taken.append(self.classes.pop(entry[2])[1])
+        return taken
+
+
+class _OfKey:
+    """The subscribers to one resource of one queue, by their own queue."""
+
+    __slots__ = ("_firsts", "queues", "round")
+
+    def __init__(self) -> None:
+        self.queues: dict[str, _OfQueue] = {}
+        #: How often there may have been room. Who was looked at in this round waits for the next one.
+        self.round = 0
+        #: The first entry of each queue; an outdated one is put right once it comes up.
+        self._firsts: list[tuple[Entry, str]] = []
+
+    def add(self, entry: Entry, pods: PodClass) -> None:
+        queue = pods.line.queue
+        of_queue = self.queues.setdefault(queue, _OfQueue())
+        of_queue.add(entry, pods)
+        if of_queue.first == entry:
+            self._push(entry, queue)
+
+    def _push(self, entry: Entry, queue: str) -> None:
+        heapq.heappush(self._firsts, (entry, queue))
+        if len(self._firsts) > 2 * len(self.queues) + MIN_DROPPED:
+            firsts = ((each.first, name) for name, each in self.queues.items())
+            self._firsts = [(first, name) for first, name in firsts if first is not None]
+            heapq.heapify(self._firsts)
+
+    @property
+    def first(self) -> tuple[Entry, str] | None:
+        while self._firsts:
+            entry, queue = self._firsts[0]
+            of_queue = self.queues.get(queue)
+            current = of_queue.first if of_queue is not None else None
+            if current == entry:
+                return entry, queue
+            heapq.heappop(self._firsts)
+            if current is not None:
+                heapq.heappush(self._firsts, (current, queue))
+        return None
+
+    def take(self, *, until: Amount, most: int) -> list[PodClass]:
+        taken: list[PodClass] = []
+        looked_at: set[str] = set()
+        while (first := self.first) is not None and first[0][0] <= until:
+            heapq.heappop(self._firsts)
+            queue = first[1]
+            if queue not in looked_at:
+                looked_at.add(queue)
+                taken += self.queues[queue].take(until=until, most=most)
+        for queue in looked_at:
+            left = self.queues[queue].first
+            if left is not None:
+                self._push(left, queue)
+        return taken
+
+
+class Subscriptions:
+    """Owner: the index."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[Key, _OfKey] = {}
+        self._key_of: dict[PodClass, Key] = {}
+        #: The resources of each queue in which something other than its capability lacks room.
+        self._inexact: dict[str, set[str]] = {}
+        #: Where there may be room for some class.
+        self._fallen: set[Key] = set()
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self._fallen)
+
+    def add(self, pods: PodClass, lack: Lack, *, used: Amount) -> None:
+        """`used`: what the queue used of the resource when that was found to lack."""
+        self.remove(pods)
+        key = lack.queue, lack.resource, lack.kind is LackKind.CAPABILITY
+        of_key = self._by_key.setdefault(key, _OfKey())
+        need = next((amount for resource, amount in pods.requests if resource == lack.resource), 0)
+        place = lack.missing - used if key[2] else of_key.round
+        of_key.add((place, need, pods.requests), pods)
+        self._key_of[pods] = key
+        if not key[2]:
+            self._inexact.setdefault(lack.queue, set()).add(lack.resource)
+
+    def remove(self, pods: PodClass) -> None:
+        key = self._key_of.pop(pods, None)
+        if key is not None:
+            del self._by_key[key].queues[pods.line.queue].classes[pods.requests]
+            self._forget_empty(key, pods.line.queue)
+
+    def fell(self, queue: str, resource: str) -> None:
+        """The queue uses less of the resource."""
+        if (exact := (queue, resource, True)) in self._by_key:
+            self._fallen.add(exact)
+        self._begin_round(queue, resource)
+
+    def look_at(self, queue: str) -> None:
+        """There may be room in the queue for another reason."""
+        for resource in self._inexact.get(queue, ()):
+            self._begin_round(queue, resource)
+
+    def _begin_round(self, queue: str, resource: str) -> None:
+        key = queue, resource, False
+        of_key = self._by_key.get(key)
+        if of_key is not None:
+            of_key.round += 1
+            self._fallen.add(key)
+
+    def take(self, usage: Usage, *, most: int) -> list[PodClass]:
+        """Remove and return the classes that may have room, now that so much is used; `most` of a queue."""
+        taken: list[PodClass] = []
+        for key in list(self._fallen):
+            of_key = self._by_key.get(key)
+            if of_key is None:
+                self._fallen.discard(key)
+                continue
+            queue, resource, is_exact = key
+            until = -usage.used(queue).get(resource, 0) if is_exact else of_key.round - 1
+            found = of_key.take(until=until, most=most)
+            first = of_key.first
+            if first is None or first[0][0] > until:
+                self._fallen.discard(key)
+            for pods in found:
+                del self._key_of[pods]
+                self._forget_empty(key, pods.line.queue)
+            taken += found
+        return taken
+
+    def _forget_empty(self, key: Key, queue: str) -> None:
+        of_key = self._by_key.get(key)
+        if of_key is None or queue not in of_key.queues or of_key.queues[queue].classes:
+            return
+        del of_key.queues[queue]
+        if of_key.queues:
+            return
+        del self._by_key[key]
+        self._fallen.discard(key)
+        if not key[2]:
+            self._inexact[key[0]].discard(key[1])
+            if not self._inexact[key[0]]:
+                del self._inexact[key[0]]

@@ -1,0 +1,236 @@
+"""The pods that wait for room, kept from one pass to the next, so that an event costs what it concerns.
+
+Pods of one queue with equal requests are a class. A class is
+
+| it is    | when                                     | and then                                          |
+|----------|------------------------------------------|---------------------------------------------------|
+| open     | it is new, or there may be room for it   | the next pass looks at its first pod              |
+| blocked  | its first pod had no room                | it subscribes to the queue and the resource that  |
+|          |                                          | lacked (`subscriptions`), and is left alone until |
+|          |                                          | there is room                                     |
+
+A queue with `dequeueStrategy: fifo` is closed by the class that is blocked first: all its pods wait for what
+that one lacks. It is open again once that class is, or once another pod is its first.
+
+Invariants
+- A class that is blocked has no room: use only grows within a pass, and what falls between two passes is
+  told to the index (`fell`). So a pass over the open classes releases the same pods, in the same order, as
+  one over all of them.
+- Each pod of a blocked class has the reason of its class. It is a true one; a pass over all might name
+  another, where several resources lack room.
+- A change of the tree looks at all classes again (`look_at_all`). What changes the room of a queue, and is
+  not its use, is told as `look_at`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from queues.apimachinery.quantities import Amount
+from queues.queue import DequeueStrategy
+from queues.quota.lack import Lack
+from queues.quota.pod_classes import Line, PodClass, WaitingPod
+from queues.quota.subscriptions import Subscriptions
+from queues.quota.usage import Requests, Usage
+from queues.tree import Tree
+
+#: Classes of a queue that are looked at in one pass though they have no room, at most. A tenant may submit
+#: 100,000 pods, each with requests of its own.
+CLASSES_PER_PASS = 100
+
+
+class WaitingIndex:
+    """For one thread. `requested`: what all pods that wait request, by resource."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._lines: dict[str, Line] = {}
+        self._class_of: dict[str, PodClass] = {}
+        #: The queues that may have an open class.
+        self._open: dict[str, Line] = {}
+        self._subscriptions = Subscriptions()
+        #: Pods that are blocked, whose reason was not taken yet.
+        self._untold: set[str] = set()
+        self.requested: dict[str, Amount] = {}
+
+    @classmethod
+    def of(cls, tree: Tree, pods: Mapping[str, Collection[WaitingPod]]) -> WaitingIndex:
+        """An index of these pods, by queue."""
+        index = cls(tree)
+        for waiting in pods.values():
+            for pod in waiting:
+                index.put(pod)
+        return index
+
+    def __len__(self) -> int:
+        return len(self._class_of)
+
+    def in_queue(self, queue: str) -> list[str]:
+        """The pods that wait in this queue, by UID."""
+        line = self._lines.get(queue)
+        return list(line.uids()) if line is not None else []
+
+    def get(self, uid: str) -> WaitingPod | None:
+        found = self._class_of.get(uid)
+        return None if found is None else found.pods[uid]
+
+    # What changes
+
+    def put(self, pod: WaitingPod) -> None:
+        """It waits, or something of it has changed."""
+        known = self.get(pod.uid)
+        if known == pod:
+            self._tell(pod.uid)
+            return
+        if known is not None:
+            self.remove(pod.uid)
+        line = self._line(pod.queue)
+        pods = line.classes.get(pod.requests)
+        if pods is None:
+            pods = line.classes[pod.requests] = PodClass(line, pod.requests)
+        pods.put(pod)
+        self._class_of[pod.uid] = pods
+        _add(self.requested, pod.requests, times=1)
+        closing = line.closed_by
+        if closing is not None and closing is not pods and pod.rank < closing.head.rank:
+            self._open_class(closing)  # another one is first
+        if pods.lack is None and pods.head is pod:
+            self._open_class(pods)
+        self._tell(pod.uid)
+
+    def remove(self, uid: str) -> None:
+        """It waits no more, or was released."""
+        self._untold.discard(uid)
+        pods = self._class_of.pop(uid, None)
+        if pods is None:
+            return
+        line = pods.line
+        pods.reason.untold.discard(uid)
+        was_first = line.closed_by is pods and pods.head.uid == uid
+        _add(self.requested, pods.pods.pop(uid).requests, times=-1)
+        if pods.pods:
+            if was_first:
+                self._open_class(pods)  # one of another class may be first
+            return
+        del line.classes[pods.requests]
+        self._subscriptions.remove(pods)
+        if line.closed_by is pods:
+            line.closed_by = None
+            self._open[line.queue] = line
+        if not line.classes:  # users choose queue names
+            del self._lines[line.queue]
+            self._open.pop(line.queue, None)
+
+    def look_at_all(self, tree: Tree) -> None:
+        """The queues are others now: each class may have room."""
+        self._tree = tree
+        self._subscriptions = Subscriptions()
+        for line in self._lines.values():
+            line.set_strategy(is_fifo=self._is_fifo(line.queue))
+            self._open[line.queue] = line
+
+    def fell(self, queue: str, resource: str) -> None:
+        """The queue, or one below it, uses less of the resource."""
+        self._subscriptions.fell(queue, resource)
+
+    def look_at(self, queue: str) -> None:
+        """There may be room in the queue for another reason than that less is used."""
+        self._subscriptions.look_at(queue)
+
+    # A pass
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a pass has something to look at."""
+        while self._open:
+            queue, line = next(iter(self._open.items()))
+            if line.first is not None:
+                return True
+            del self._open[queue]
+        return self._subscriptions.is_due
+
+    def open_lines(self, usage: Usage) -> list[Line]:
+        """The queues with a class that is to be looked at, now that so much is used. As a pass begins."""
+        for pods in self._subscriptions.take(usage, most=CLASSES_PER_PASS):
+            self._open_class(pods)
+        lines = [line for line in self._open.values() if line.first is not None]
+        self._open = {line.queue: line for line in lines}
+        return lines
+
+    def block(self, pods: PodClass, lack: Lack, *, used: Amount) -> None:
+        """Its first pod has no room. `used`: what the queue uses of the resource that lacks."""
+        line = pods.line
+        pods.lack = lack
+        if line.is_fifo:
+            line.closed_by = pods
+        if lack.resource and not lack.never:
+            self._subscriptions.add(pods, lack, used=used)
+        reason, shown = pods.reason, msgspec.structs.replace(lack, missing=0)
+        if reason.shown != shown:
+            reason.shown = shown
+            self._untold.update(line.uids() if line.is_fifo else pods.pods)
+        else:
+            self._untold |= reason.untold
+        reason.untold.clear()
+
+    # Reasons
+
+    def lack_of(self, uid: str) -> Lack | None:
+        """Why the pod waits; None if it is still to be looked at, or does not wait."""
+        pods = self._class_of.get(uid)
+        return None if pods is None else pods.line.lack_of(pods)
+
+    def take_untold(self) -> dict[str, Lack]:
+        """The pods that are blocked, of which the reason was not taken yet, or is another one."""
+        uids, self._untold = self._untold, set()
+        told = {}
+        for uid in uids:
+            lack = self.lack_of(uid)
+            if lack is None:
+                self._tell(uid)
+            else:
+                told[uid] = lack
+        return told
+
+    def _tell(self, uid: str) -> None:
+        """Tell its reason now, or once it is blocked."""
+        pods = self._class_of.get(uid)
+        if pods is not None:
+            (pods.reason.untold if pods.line.lack_of(pods) is None else self._untold).add(uid)
+
+    def requested_by_queue(self) -> dict[str, dict[str, Amount]]:
+        """What the pods of each queue request, without those below it, and without those that have never
+        room.
+        """
+        requested: dict[str, dict[str, Amount]] = {}
+        for queue, line in self._lines.items():
+            for requests, pods in line.classes.items():
+                if pods.lack is None or not pods.lack.never:
+                    _add(requested.setdefault(queue, {}), requests, times=len(pods.pods))
+        return requested
+
+    def _line(self, queue: str) -> Line:
+        known = self._lines.get(queue)
+        if known is None:
+            known = self._lines[queue] = Line(queue, is_fifo=self._is_fifo(queue))
+        return known
+
+    def _is_fifo(self, queue: str) -> bool:
+        own = self._tree.get(queue)
+        return own is not None and own.dequeue is DequeueStrategy.FIFO
+
+    def _open_class(self, pods: PodClass) -> None:
+        self._subscriptions.remove(pods)
+        pods.line.open(pods)
+        self._open[pods.line.queue] = pods.line
+
+
+def _add(amounts: dict[str, Amount], requests: Requests, *, times: int) -> None:
+    for resource, amount in requests:
+        total = amounts.get(resource, 0) + times * amount
+        if total:
+            amounts[resource] = total
+        else:
+            amounts.pop(resource, None)

@@ -1,0 +1,292 @@
+"""What is kept between passes decides the same as a pass over all; an event costs what it concerns."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from queues.queue import Amounts, DequeueStrategy, Queue
+from queues.quota.lack import Lack, LackKind
+from queues.quota.pod_classes import WaitingPod
+from queues.quota.release_order import ReleasePass
+from queues.quota.subscriptions import Subscriptions
+from queues.quota.usage import Usage, quota_requests
+from queues.quota.waiting_index import CLASSES_PER_PASS, WaitingIndex
+from queues.tree import Tree
+from tests.support.examples import scaled
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NAMES = [f"q{number}" for number in range(6)]
+STEPS = 60
+
+
+def a_queue(name: str, parent: str = "root", *, is_fifo: bool = False, **capability: int) -> Queue:
+    strategy = DequeueStrategy.FIFO if is_fifo else DequeueStrategy.TRAVERSE
+    return Queue(name=name, parent=parent, capability=tuple(sorted(capability.items())), dequeue=strategy)
+
+
+def a_pod(name: str, of: str, *, priority: int = 0, age: int = 0, **requests: int) -> WaitingPod:
+    wanted = quota_requests(tuple(sorted(requests.items())))
+    return WaitingPod(name, of, wanted, priority, NOW - timedelta(seconds=age))
+
+
+class Kept:
+    """An index and a use that live from pass to pass."""
+
+    def __init__(self, *queues: Queue, make: Callable[[Tree], WaitingIndex] = WaitingIndex) -> None:
+        self.tree = Tree({each.name: each for each in queues})
+        self.index = make(self.tree)
+        self.usage = Usage(self.tree)
+        self.running: dict[str, WaitingPod] = {}
+
+    def released(self) -> list[str]:
+        pods = list(ReleasePass(self.tree, self.index, usage=self.usage))
+        self.running |= {pod.uid: pod for pod in pods}
+        return [pod.uid for pod in pods]
+
+    def end(self, uid: str) -> None:
+        pod = self.running.pop(uid)
+        self.usage.add(pod.queue, [(name, -amount) for name, amount in pod.requests])
+        for above in self.tree.chain(pod.queue).queues if pod.queue in self.tree else ():
+            for name, amount in pod.requests:
+                if amount:
+                    self.index.fell(above.name, name)
+
+    def change(self, *queues: Queue) -> None:
+        self.tree = Tree({each.name: each for each in queues})
+        self.usage = Usage(self.tree)
+        for pod in self.running.values():
+            self.usage.add(pod.queue, pod.requests)
+        self.index.look_at_all(self.tree)
+
+
+class History:
+    """Random submissions, withdrawals, ends and edits; each pass is compared with one over all that wait."""
+
+    def __init__(self, seed: int, *, make: Callable[[Tree], WaitingIndex] = WaitingIndex) -> None:
+        self._chance = random.Random(seed)
+        self.kept = Kept(*self._queues(), make=make)
+        self.waiting: dict[str, WaitingPod] = {}
+        self._made = 0
+
+    def run(self) -> list[str]:
+        acts = [self._submit, self._submit, self._withdraw, self._end, self._end, self._edit]
+        for _ in range(STEPS):
+            for _ in range(self._chance.randint(0, 4)):
+                self._chance.choices(acts, [8, 8, 3, 6, 6, 1])[0]()
+            if faults := self._compare():
+                return faults
+        return []
+
+    def _queues(self) -> list[Queue]:
+        chance = self._chance
+        return [
+            Queue(
+                name=name,
+                parent=chance.choice(["root", *NAMES[:number]]) if chance.random() < 0.97 else "gone",
+                capability=self._amounts(8) if chance.random() < 0.7 else None,
+                deserved=self._amounts(5) if chance.random() < 0.3 else None,
+                priority=chance.randint(0, 1),
+                weight=chance.randint(1, 3),
+                dequeue=chance.choice([DequeueStrategy.TRAVERSE, DequeueStrategy.FIFO]),
+            )
+            for number, name in enumerate(NAMES)
+        ]
+
+    def _amounts(self, most: int) -> Amounts:
+        names = self._chance.sample(["cpu", "gpu", "pods"], self._chance.randint(1, 3))
+        return tuple(sorted((name, self._chance.randint(0, most)) for name in names))
+
+    def _submit(self) -> None:
+        self._made += 1
+        chance = self._chance
+        pod = a_pod(
+            f"p{self._made}",
+            chance.choice([*NAMES, "missing"]),
+            priority=chance.randint(0, 2),
+            age=chance.randint(0, 9),
+            cpu=chance.randint(0, 4),
+            gpu=chance.randint(0, 2),
+        )
+        self.waiting[pod.uid] = pod
+        self.kept.index.put(pod)
+
+    def _withdraw(self) -> None:
+        if self.waiting:
+            uid = self._chance.choice(list(self.waiting))
+            del self.waiting[uid]
+            self.kept.index.remove(uid)
+
+    def _end(self) -> None:
+        if self.kept.running:
+            self.kept.end(self._chance.choice(list(self.kept.running)))
+
+    def _edit(self) -> None:
+        self.kept.change(*self._queues())
+
+    def _compare(self) -> list[str]:
+        kept = self.kept
+        whole = Kept()
+        whole.tree, whole.usage = kept.tree, Usage(kept.tree)
+        for pod in kept.running.values():
+            whole.usage.add(pod.queue, pod.requests)
+        pods: dict[str, list[WaitingPod]] = {}
+        for pod in self.waiting.values():
+            pods.setdefault(pod.queue, []).append(pod)
+        whole.index = WaitingIndex.of(kept.tree, pods)
+        expected, released = whole.released(), kept.released()
+        for uid in released:
+            self.waiting.pop(uid)
+        if released != expected:
+            return [f"{released} are released, and {expected} by a pass over all"]
+        return [fault for uid in self.waiting if (fault := self._wrong_reason(uid, whole))]
+
+    def _wrong_reason(self, uid: str, whole: Kept) -> str:
+        lack, other = self.kept.index.lack_of(uid), whole.index.lack_of(uid)
+        pod = self.waiting[uid]
+        if lack is None or other is None:
+            return f"{uid} waits for {lack}, and for {other} by a pass over all"
+        if (lack.never, lack.kind) != (other.never, other.kind):
+            return f"{uid} waits for {lack}, and for {other} by a pass over all"
+        own = self.kept.tree.get(pod.queue)
+        if lack.kind is LackKind.NO_QUEUE or (own is not None and own.dequeue is DequeueStrategy.FIFO):
+            return ""
+        most = dict(self.kept.tree.queues[lack.queue].capability or ())[lack.resource]
+        needs = self.kept.usage.used(lack.queue).get(lack.resource, 0) + dict(pod.requests)[lack.resource]
+        return "" if lack.never or needs > most else f"{uid} waits for {lack}, and that has room"
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_passes_over_what_has_changed_decide_the_same_as_passes_over_all(part: int) -> None:
+    seeds = range(part, scaled(160), 4)
+    assert {seed: faults for seed in seeds if (faults := History(seed).run())} == {}
+
+
+class NotAbove(Subscriptions):
+    """Does not hear of room in a queue that others are below of."""
+
+    def fell(self, queue: str, resource: str) -> None:
+        if queue != "q0":
+            super().fell(queue, resource)
+
+
+class WithoutPods(Subscriptions):
+    def fell(self, queue: str, resource: str) -> None:
+        if resource != "pods":
+            super().fell(queue, resource)
+
+
+class OnlyTheFirst(Subscriptions):
+    """Wakes one class where several have room."""
+
+    def take(self, usage: Usage, *, most: int) -> list[object]:  # type: ignore[override]
+        taken = super().take(usage, most=most)
+        for pods in taken[1:]:
+            self._key_of.pop(pods, None)
+        return list(taken[:1])
+
+
+@pytest.mark.parametrize("faulty", [NotAbove, WithoutPods, OnlyTheFirst])
+def test_the_comparison_finds_a_subscription_that_is_left_out(
+    faulty: type[Subscriptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queues.quota.waiting_index.Subscriptions", faulty)
+    assert any(History(seed).run() for seed in range(200))
+
+
+class NeverReopens(WaitingIndex):
+    """Leaves a queue closed though another pod is the first of it."""
+
+    def put(self, pod: WaitingPod) -> None:
+        line = self._lines.get(pod.queue)
+        before = None if line is None or line.closed_by is None else (line.closed_by, line.closed_by.lack)
+        super().put(pod)
+        if before is not None and line is not None and line.closed_by is None:
+            line.closed_by, before[0].lack = before
+
+
+def test_the_comparison_finds_a_queue_that_is_left_closed() -> None:
+    assert any(History(seed, make=NeverReopens).run() for seed in range(200))
+
+
+def test_one_end_looks_at_the_classes_that_have_room_now_and_at_no_other() -> None:
+    kept = Kept(a_queue("team", cpu=10))
+    kept.index.put(a_pod("runs", "team", age=1, cpu=10))
+    for size in range(2, 9):
+        kept.index.put(a_pod(f"asks-{size}", "team", cpu=size))
+    assert kept.released() == ["runs"]
+    kept.usage.add("team", [("cpu", -3)])
+    kept.index.fell("team", "cpu")
+    lines = kept.index.open_lines(kept.usage)
+    opened = [pods.requests for line in lines for pods in line.classes.values() if pods.lack is None]
+    assert [dict(requests)["cpu"] for requests in opened] == [2, 3]
+    assert kept.released() == ["asks-2"]
+    assert not kept.index.is_due
+
+
+def test_of_one_queue_so_many_classes_are_looked_at_in_vain_and_then_others_have_their_turn() -> None:
+    """Nothing that has room is left in the end."""
+    many = 3 * CLASSES_PER_PASS
+    kept = Kept(a_queue("lab", cpu=1), a_queue("many", "lab"), a_queue("one", "lab", gpu=1))
+    for size in range(many):
+        kept.index.put(a_pod(f"many-{size}", "many", priority=1, cpu=2 + size))
+    kept.index.put(a_pod("small", "many", cpu=1))
+    kept.index.put(a_pod("other", "one", gpu=1))
+    assert kept.released() == ["other"]
+    assert len(kept.index.take_untold()) == CLASSES_PER_PASS
+    passes = 0
+    while kept.index.is_due:
+        kept.released()
+        passes += 1
+    assert "small" in kept.running
+    assert passes <= many / CLASSES_PER_PASS + 1
+
+
+def test_of_those_that_have_room_the_ones_that_need_least_are_looked_at_first() -> None:
+    kept = Kept(a_queue("team", cpu=1000))
+    kept.index.put(a_pod("runs", "team", priority=999, cpu=1000))
+    for size in range(1, 2 * CLASSES_PER_PASS):
+        kept.index.put(a_pod(f"asks-{size}", "team", priority=size, cpu=size))
+    assert kept.released() == ["runs"]
+    while kept.index.is_due:
+        kept.released()
+    kept.end("runs")
+    sizes = [int(uid.removeprefix("asks-")) for uid in kept.released()]
+    assert max(sizes) == CLASSES_PER_PASS
+    assert sizes == sorted(sizes, reverse=True), "in the order of their priority"
+
+
+def test_a_reason_is_told_once_and_again_for_a_pod_that_has_changed() -> None:
+    kept = Kept(a_queue("team", cpu=1))
+    pods = [a_pod(name, "team", cpu=2) for name in "abc"]
+    for pod in pods:
+        kept.index.put(pod)
+    kept.released()
+    assert kept.index.take_untold() == dict.fromkeys("abc", Lack("team", "cpu", 1, never=True))
+    kept.index.put(pods[1])
+    assert list(kept.index.take_untold()) == ["b"]
+    kept.index.put(a_pod("d", "team", cpu=2))
+    assert list(kept.index.take_untold()) == ["d"], "it has the reason of its class at once"
+    kept.change(a_queue("team", cpu=2, gpu=0))
+    assert kept.released() == ["a"]
+    assert set(kept.index.take_untold()) == {"b", "c", "d"}, "it would fit into an empty queue now"
+
+
+def test_what_left_is_forgotten() -> None:
+    kept = Kept(a_queue("team", cpu=0), a_queue("line", is_fifo=True, cpu=0))
+    for number in range(300):
+        for name in ("team", "line"):
+            pod = a_pod(f"{name}-{number}", name, cpu=1 + number)
+            kept.index.put(pod)
+        kept.released()
+        kept.index.remove(f"team-{number}")
+        kept.index.remove(f"line-{number}")
+    assert len(kept.index) == 0
+    assert kept.index.requested == {}
+    assert not kept.index.is_due
+    assert kept.index._lines == {}
+    assert kept.index._subscriptions._by_key == {}
+    assert kept.index.take_untold() == {}
