@@ -8,6 +8,8 @@ removed with the annotation.
 | the queue that the namespace comes to name | what happens                                            |
 |--------------------------------------------|---------------------------------------------------------|
 | exists, and selects the namespace          | the label                                               |
+| has a quota                                | the label; if the namespace is not new, a warning: what |
+|                                            | runs does not count                                     |
 | does not exist                             | the label, and a warning: pods wait until it exists     |
 | does not select the namespace              | denied, by the labels that the namespace has afterwards |
 | has a name that no queue can have          | denied                                                  |
@@ -34,6 +36,7 @@ import msgspec
 from cluster.cache.store import Store
 from cluster.objects import Metadata, Namespace
 from queues import well_known
+from queues.admission.quota_edits import namespace_quota_warning
 from queues.causes import CauseKind
 from queues.managed_namespaces import manages, no_effect_warning, remaining_warnings
 from queues.membership import VOLCANO_ANNOTATION, valid_name
@@ -131,7 +134,10 @@ def _warnings(
     selector = store.membership_settings.managed_namespaces
     if selector is not None and not selector.selects(labels):
         return (truncate_warning(no_effect_warning(meta.name or meta.generate_name, selector, labels)),)
-    stop = store.snapshot.decision(meta.annotation(VOLCANO_ANNOTATION)).stop
+    decision = store.snapshot.decision(meta.annotation(VOLCANO_ANNOTATION))
+    stop = decision.stop
+    if decision.has_quota and _before(request) is not None:
+        return (truncate_warning(namespace_quota_warning(decision.queue)),)
     if stop is None or stop.kind is not CauseKind.NOT_FOUND:
         return ()
     similar = similar_warning(similar_queues(stop, store=store))

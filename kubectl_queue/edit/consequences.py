@@ -32,7 +32,7 @@ def stop_consequences(
 
 
 def all_texts(name: str, *, before: QueueObjects, after: QueueObjects) -> tuple[str, ...]:
-    """Everything that the server would warn of."""
+    """Everything that the server would warn of, but for quotas: it counts what is used."""
     return (
         *(one.text for one in stop_consequences(name, before=before, after=after)),
         *tree_consequences(

@@ -3,8 +3,9 @@
 The checks, in this order: each field by itself (`queues.admission.field_validation`); the deadline of a
 drain, the spec, the end of the stop and the parent (`queues.admission.queue_edits`); the resources
 (`queues.admission.resource_validation`); the table of actions (`queues.states`). A queue that names a
-scheduling policy which is not there is admitted, with a warning that says which one counts. So is a move, or
-a drain, with warnings that say what it does to pods (`queues.admission.tree_edits`).
+scheduling policy which is not there is admitted, with a warning that says which one counts. So is a move, a
+drain or another quota, with warnings that say what it does to pods (`queues.admission.tree_edits`,
+`queues.admission.quota_edits`).
 
 Every edit is checked among the queues as they will be: those in the store, and those that were admitted a
 moment ago (`cluster.inflight.queue_edits`).
@@ -34,6 +35,7 @@ from queues.admission.queue_edits import (
     resume_time_refusal,
     spec_refusal,
 )
+from queues.admission.quota_edits import QueueUse, quota_consequences
 from queues.admission.resource_validation import (
     Quota,
     QuotaFamily,
@@ -45,6 +47,7 @@ from queues.apimachinery.conversion import Converter
 from queues.drain.model import may_keep
 from queues.policies.resolution import resolve_policy
 from queues.queue import ROOT, Queue
+from queues.quota.usage import PODS
 from queues.states import State, StopPolicy, own_state
 from queues.status.policy_condition import admission_text
 from queues.tree import Tree
@@ -134,6 +137,7 @@ def _validate(
     warnings = (
         *_policy_warnings(before, after, store=store),
         *(_tree_warnings(before, after, store=store) if before is not None else ()),
+        *_quota_warnings(before, after, store=store),
         *hierarchy_warnings(
             before.metadata.annotations or {} if before else {}, after.metadata.annotations or {}
         ),
@@ -271,6 +275,24 @@ def _tree_warnings(before: QueueObject, after: QueueObject, *, store: Store) -> 
         keeps=keeps,
         now=store.clock.now(),
     )
+
+
+def _quota_warnings(before: QueueObject | None, after: QueueObject, *, store: Store) -> tuple[str, ...]:
+    """What other limits, or a move below others, do to the pods of the queue and of those below it."""
+    tree, wanted = _admitted_queues(store).tree, queue_from_object(after)
+    return quota_consequences(
+        wanted.name,
+        before=tree.with_queue(queue_from_object(before)) if before is not None else tree,
+        after=tree.with_queue(wanted),
+        use=partial(queue_use, store),
+        now=store.clock.now(),
+    )
+
+
+def queue_use(store: Store, queue: str) -> QueueUse:
+    """What a queue alone uses, and how many of its pods wait where there is a quota."""
+    counts = store.members.counts(queue)
+    return QueueUse(used={**counts.used.copy(), PODS: counts.using}, waiting=counts.held)
 
 
 def pod_numbers(store: Store, queue: str) -> PodNumbers:

@@ -40,7 +40,10 @@ def test_a_raised_capability_lets_pods_go_and_one_that_is_gone_lets_all_go(sandb
     until(lambda: len(running(sandbox, names)) == 1, "a pod to run")
     sandbox.edit(queue, capability={"pods": "3"})
     until(lambda: len(running(sandbox, names)) == 3, "three pods to run")
-    sandbox.edit(queue, capability=None)
+    [lowered] = sandbox.patch_queue(queue, capability={"pods": "2"}).must().warnings
+    assert lowered.startswith(f'queue "{queue}" uses pods 3 of 2: nothing is evicted for that')
+    [gone] = sandbox.patch_queue(queue, capability=None).must().warnings
+    assert gone == f'no capability limits queue "{queue}" any more: the pod that waits for room goes'
     until(lambda: len(running(sandbox, names)) == 4, "all to run")
 
 
