@@ -22,6 +22,7 @@ from kubectl_queue.objects.queues import (
     parked_counts,
     stop_acknowledgement,
 )
+from kubectl_queue.objects.quotas import quota_use
 from kubectl_queue.objects.running_pods import kept_replicas
 from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type
 from queues import well_known
@@ -183,8 +184,17 @@ def observed_chain(name: str, queues: QueueObjects) -> ObservedQueues:
     )
 
 
+def observed_queues(queues: QueueObjects) -> ObservedQueues:
+    """All of them, as the rules take them."""
+    return ObservedQueues(
+        tree=queues.tree,
+        records={name: _record(item, chain=queues.chain(name)) for name, item in queues.items.items()},
+        now=queues.now,
+    )
+
+
 def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
-    parked = parked_counts(item)
+    parked, quota = parked_counts(item), quota_use(item)
     return QueueRecord(
         changes=changes_of(item),
         created=str(value_at(item, "metadata.creationTimestamp") or ""),
@@ -196,4 +206,6 @@ def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
         gated=parked.gated,
         ungated=parked.ungated,
         recreating=parked.recreating,
+        used=quota.used if quota else None,
+        waiting=quota.waiting if quota else None,
     )

@@ -52,24 +52,10 @@ def as_structure(rows: Sequence[UsageRow]) -> list[dict[str, Any]]:
             name=row.name,
             parent=row.parent,
             waiting=row.waiting,
-            resources={each.resource: _amounts(each) for each in row.resources},
+            resources={each.resource: each.texts() for each in row.resources},
         )
         for row in rows
     ]
-
-
-def _amounts(standing: Standing) -> dict[str, Any]:
-    values = {
-        "used": standing.used,
-        "limit": standing.limit,
-        "deserved": standing.deserved,
-        "guarantee": standing.guarantee,
-        "lent": standing.lent,
-        "borrowed": standing.borrowed,
-    }
-    return {
-        key: format_quantity(value, standing.resource) for key, value in values.items() if value is not None
-    }
 
 
 def _known(**values: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from kubectl_queue.objects.explained import observed_chain, subject
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.objects.types import QUEUE as QUEUE_TYPE
+from kubectl_queue.views.room import quota_lines, room_texts
 from kubectl_queue.views.text import age, with_time_left
 from queues.states import Desired, State, StopPolicy
 from queues.status.changes import HISTORY_LIMIT, Change
@@ -102,6 +103,8 @@ def _texts(
     yield "PodGroup", [str(explanation.group).removeprefix("PodGroup ")] if explanation.group else []
     yield "Queue", _membership(explanation.membership) if explanation.membership and not is_queue else []
     yield CHAIN, ()
+    yield from room_texts(explanation)
+    yield "Quota", quota_lines(explanation.quota) if explanation.quota else []
     yield "Stopped by", [line for stop in explanation.stops for line in _who(stop, now=now)]
     yield "Let go by", [line for stop in explanation.stops for line in _way_out(stop, now=now)]
     yield "Closed by", _who(refusal, now=now) if refusal else []

@@ -24,7 +24,13 @@ from kubectl_queue.access.queue_reader import read_ancestors, read_chain, read_q
 from kubectl_queue.access.responses import Request
 from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.errors import ForbiddenError
-from kubectl_queue.objects.explained import object_reference, observed_chain, said_by_server, subject
+from kubectl_queue.objects.explained import (
+    object_reference,
+    observed_chain,
+    observed_queues,
+    said_by_server,
+    subject,
+)
 from kubectl_queue.objects.fields import (
     Object,
     controller_of,
@@ -32,10 +38,12 @@ from kubectl_queue.objects.fields import (
     name_of,
     value_at,
 )
+from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type, type_of_owner
 from kubectl_queue.views.why import Answer, Event, explain_queue
 from kubectl_queue.why.managed import unmanaged_reason
 from kubectl_queue.why.membership import Owners, membership_of, queue_of_namespace
+from kubectl_queue.why.room import read_line, waiting_pod, waits_for_room
 from kubectl_queue.why.targets import Target
 from queues import well_known
 from queues.membership import Source
@@ -48,7 +56,9 @@ from queues.why.explanation import (
     ObservedObject,
     ObservedQueues,
     Outcome,
+    Room,
 )
+from queues.why.room import is_bounded, room_of
 
 #: Owners above each other that are followed: a cycle of references ends.
 _MAX_OWNERS = 8
@@ -97,6 +107,9 @@ class Explainer:
         if explanation.outcome in {Outcome.FREE, Outcome.UNREAD} and target.type not in _SAY_IT_THEMSELVES:
             explained = self._with_words(item, explained, unread=queue is not None and queues is None)
             explanation = explain(explained, membership, queues=queues)
+        if queue and queues is not None and self._waits_for_room(target.type, item, explanation, queues):
+            explained = replace(explained, room=self._room(item, queue, queues))
+            explanation = explain(explained, membership, queues=queues)
         if queue and queues is not None and queue not in queues.tree:
             explained = replace(explained, similar=self._similar_queues(queue))
             explanation = explain(explained, membership, queues=queues)
@@ -129,6 +142,21 @@ class Explainer:
         except ForbiddenError:
             return ""
         return next(filter(None, (said_by_server(POD, pod) for pod in pods)), "")
+
+    def _waits_for_room(
+        self, kind: Type, item: Object, explanation: Explanation, queues: ObservedQueues
+    ) -> bool:
+        is_held = kind is POD and explanation.outcome is Outcome.WAITS_FOR_OTHER and waits_for_room(item)
+        queue = explanation.membership.queue if explanation.membership else None
+        return bool(is_held and queue and is_bounded(queue, queues.tree))
+
+    def _room(self, pod: Object, queue: str, chain: ObservedQueues) -> Room:
+        """All queues say who holds what lacks; where they may not be listed, the chain says what lacks."""
+        queues = chain
+        with suppress(ForbiddenError):
+            queues = observed_queues(QueueObjects(self._api.list().items, now=self._api.now))
+        line = read_line(self._client, queue, namespace=str(value_at(pod, "metadata.namespace") or ""))
+        return room_of(waiting_pod(pod, queue), line=line, queues=queues)
 
     def _similar_queues(self, queue: str) -> tuple[str, ...]:
         """None where queues may not be listed."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from queues.apimachinery.quantities import Amount
+from queues.apimachinery.quantities import Amount, format_quantity
 from queues.queue import Amounts, Queue
 from queues.quota.report import sorted_resources
 from queues.quota.usage import PODS
@@ -41,6 +41,20 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         if self.limit is None or self.used is None:
             return None
         return float(self.used / self.limit) if self.limit else 1.0
+
+    def texts(self) -> dict[str, str]:
+        """The amounts that are known, by name."""
+        amounts = {
+            "used": self.used,
+            "limit": self.limit,
+            "deserved": self.deserved,
+            "guarantee": self.guarantee,
+            "lent": self.lent,
+            "borrowed": self.borrowed,
+        }
+        return {
+            key: format_quantity(value, self.resource) for key, value in amounts.items() if value is not None
+        }
 
     def _beyond(self, sign: int) -> Amount | None:
         if self.deserved is None or self.used is None:

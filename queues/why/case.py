@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from queues import well_known
 from queues.causes import Cause, StartReason
 from queues.messages import quoted_reason
 from queues.snapshot import decision_for_namespace, decision_of
@@ -49,14 +50,24 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def said(self) -> str:
-        """What the object itself says, where its queue may not be read."""
-        return self.subject.said if self.verdict is None and self.membership is not None else ""
+        """What the object itself says of a stop, where its queue may not be read."""
+        unread = self.verdict is None and self.membership is not None
+        return self.subject.said if unread and not self.waits_for_room else ""
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether a pod waits for room in a quota, if nothing stops it."""
+        return self.subject.room is not None or (
+            self.quoted_reason is StartReason.NO_ROOM
+            if self.verdict is None
+            else well_known.QUOTA_GATE in self.subject.gates or self.quoted_reason is StartReason.NO_ROOM
+        )
 
     @property
     def is_stopped_by_quote(self) -> bool:
         """Whether kube-scheduler quotes that a queue that may not be read stops the object."""
         unread = self.verdict is None and self.membership is not None
-        return unread and self.quoted_reason not in {None, StartReason.NO_ACTION}
+        return unread and self.quoted_reason not in {None, StartReason.NO_ACTION, StartReason.NO_ROOM}
 
     @property
     def quoted_reason(self) -> StartReason | None:

@@ -25,11 +25,12 @@ Free              nothing stops it
 
 from __future__ import annotations
 
-from queues import well_known
 from queues.causes import StartReason
+from queues.quota.lack import LackKind
+from queues.quota.standing import standings
 from queues.states import State
 from queues.status.closing import closing_text
-from queues.text import printable
+from queues.text import printable, quoted
 from queues.why.case import Case, case_of
 from queues.why.explanation import (
     POD,
@@ -38,6 +39,8 @@ from queues.why.explanation import (
     ObservedObject,
     ObservedQueues,
     Outcome,
+    QueueQuota,
+    Room,
 )
 from queues.why.notes import MESSAGE_LIMIT, notes
 from queues.why.outages import outage_text
@@ -62,18 +65,20 @@ def explain(
         refusal=case.refusal,
         closing=_closing(case),
         notes=tuple(notes(case, outcome)),
+        room=subject.room if outcome is Outcome.WAITS_FOR_OTHER else None,
+        quota=_quota(case),
     )
 
 
 def _outcome(case: Case) -> Outcome:
-    unread = case.verdict is None
+    unread, is_pod = case.verdict is None, case.subject.ref.kind == POD
     for outcome, holds in (
         (Outcome.FINISHED, case.subject.finished),
         (Outcome.NOT_MEMBER, case.membership is None),
         (Outcome.RUNS, case.subject.node),
         (Outcome.STOPPED, case.stops or case.said or case.is_stopped_by_quote),
-        (Outcome.UNREAD, unread),
-        (Outcome.WAITS_FOR_OTHER, case.subject.ref.kind == POD),
+        (Outcome.UNREAD, unread and not (is_pod and case.waits_for_room)),
+        (Outcome.WAITS_FOR_OTHER, is_pod),
         (Outcome.TAKES_NOTHING_NEW, case.refusal and (case.is_queue or case.new_work)),
     ):
         if holds:
@@ -89,8 +94,10 @@ def _summary(case: Case, outcome: Outcome) -> str:
     if outage and outcome in {Outcome.UNREAD, Outcome.WAITS_FOR_OTHER, Outcome.FREE}:
         return f"{thing} waits: {outage}"
     waits = f"waits, but not for its queue: {case.queue} schedules its pods"
-    if well_known.QUOTA_GATE in case.subject.gates:
-        waits = f"waits for room: {case.queue} has a quota, and is not stopped"
+    if case.waits_for_room:
+        waits = (
+            f"waits for room: {_used(case.subject.room) or f'{case.queue} has a quota, and is not stopped'}"
+        )
     elif case.quoted_reason is StartReason.NO_ACTION:
         waits = f"waits: its scheduling policy has no action for it; {case.queue} is not stopped"
     words = {
@@ -105,6 +112,16 @@ def _summary(case: Case, outcome: Outcome) -> str:
         + (" and takes new work" if case.new_work else ""),
     }
     return f"{thing} {words[outcome]}"
+
+
+def _used(room: Room | None) -> str:
+    """What is used up; "" where it is another rule than a capability, or not known."""
+    if room is None or room.limit is None or room.kind != LackKind.CAPABILITY.value:
+        return ""
+    queue, resource = f"queue {quoted(room.queue)}", printable(room.resource)
+    if room.never:
+        return f"{queue} never has {resource} {room.requested}, its capability is {room.limit}"
+    return f"{queue} uses {resource} {room.used} of {room.limit}"
 
 
 def _stop_of(case: Case) -> str:
@@ -123,6 +140,18 @@ def _takes_nothing_new(case: Case) -> str:
 def _of_a_queue(case: Case) -> str:
     texts = [stop.text for stop in (*case.stops[:1], *filter(None, [case.refusal]))]
     return texts[0] if texts else f"{case.subject.ref} schedules its pods and takes new work"
+
+
+def _quota(case: Case) -> QueueQuota | None:
+    """How a queue that is asked about stands against its quota; None where its status does not say."""
+    if not case.is_queue or case.verdict is None or case.queues is None:
+        return None
+    record = case.queues.record(case.verdict.queue)
+    if record.used is None or case.verdict.queue not in case.queues.tree:
+        return None
+    chain = case.queues.tree.chain(case.verdict.queue).queues
+    found = standings(chain, used=record.used)
+    return QueueQuota(waiting=record.waiting or 0, resources={each.resource: each.texts() for each in found})
 
 
 def _closing(case: Case) -> str:

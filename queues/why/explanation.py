@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
+from queues.apimachinery.quantities import Amount
 from queues.causes import CauseKind
 from queues.states import Desired, ParkedPods, State, StopPolicy
 from queues.status.changes import Change
@@ -72,6 +73,38 @@ class ExplainedMembership(_JsonStruct, frozen=True):
     group: str = ""
 
 
+class Holder(_JsonStruct, frozen=True):
+    """A queue, and how much it and those below it use of what a pod lacks."""
+
+    queue: str
+    amount: str
+
+
+class Room(_JsonStruct, frozen=True, omit_defaults=True):
+    """Why a pod waits for room (`queues.why.room`). `place`: its place among the `waiting` pods of its queue,
+    1 being next; None where they may not be listed. `before`: those that go first of all.
+
+    `has_room`: nothing of its chain lacks room for it, as far as that was read. Else `queue` is the queue of
+    its chain that does, where `used` of `limit` is used and `missing` lacks of the `requested` amount of
+    `resource`; `kind` is one of `queues.quota.lack`, and `never` says that it would not fit into an empty
+    queue. `holders`: the queues right below that which use most of it, and the pod's own.
+    """
+
+    place: int | None = None
+    waiting: int | None = None
+    before: tuple[str, ...] = ()
+    has_room: bool = False
+    queue: str = ""
+    kind: str = ""
+    never: bool = False
+    resource: str = ""
+    requested: str = ""
+    missing: str = ""
+    used: str = ""
+    limit: str | None = None
+    holders: tuple[Holder, ...] = ()
+
+
 class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The object that is asked about, as it is stored.
 
@@ -84,7 +117,8 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     queue that its namespace names now; empty if none, or if that was not read. `unmanaged`: why nothing that
     is created in its namespace is in a queue; empty where that may be. `said`: what Sluice itself has written
     on it, or on a pod of it, of why that waits now. `failure`: of a workload, why its latest pod was not
-    created. `similar`: queues with a name near that of its queue, where that does not exist.
+    created. `similar`: queues with a name near that of its queue, where that does not exist. `room`: why a
+    pod has no room in a quota; None where it does not wait for that, or that was not looked for.
     """
 
     ref: ObjectRef
@@ -109,13 +143,16 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     said: str = ""
     failure: str = ""
     similar: tuple[str, ...] = ()
+    room: Room | None = None
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a Queue holds beside its spec. `closing`: what keeps it from Closed; None: not known.
 
     `acknowledgement`, `waiting_for`: of its stop, where it has one; None: not known. `gated`, `ungated`: its
-    parked pods with our gate and without; `recreating`: those that are to be created again with it.
+    parked pods with our gate and without; `recreating`: those that are to be created again with it. `used`:
+    what it and those below it use of their quotas, and `waiting` how many pods of them wait for room; None
+    where its status does not say.
     """
 
     changes: tuple[Change, ...] = ()
@@ -128,6 +165,8 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     gated: int = 0
     ungated: int = 0
     recreating: int = 0
+    used: Mapping[str, Amount] | None = None
+    waiting: int | None = None
 
 
 class ChainMember(_JsonStruct, frozen=True):
@@ -163,8 +202,21 @@ class Stop(_JsonStruct, frozen=True):
     resume_at: datetime | None = None
 
 
+class QueueQuota(_JsonStruct, frozen=True):
+    """`resources`: amounts by resource, then by what they are (`queues.quota.standing`). `waiting`: pods that
+    wait for room, in the queue and below it.
+    """
+
+    waiting: int
+    resources: Mapping[str, Mapping[str, str]]
+
+
 class Explanation(_JsonStruct, frozen=True):
-    """The answer. `refusal`: why its queue accepts nothing new. `closing`: what keeps that from Closed."""
+    """The answer. `refusal`: why its queue accepts nothing new. `closing`: what keeps that from Closed.
+
+    `room`: why a pod has no room in a quota. `quota`: how a queue stands against its quota, as `kubectl queue
+    usage -o json` has it.
+    """
 
     object: ObjectRef
     outcome: Outcome = msgspec.field(name="fate")
@@ -177,6 +229,8 @@ class Explanation(_JsonStruct, frozen=True):
     refusal: Stop | None = None
     closing: str = ""
     notes: tuple[str, ...] = ()
+    room: Room | None = None
+    quota: QueueQuota | None = None
 
 
 class ObservedQueues(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,6 +30,8 @@ _ENTRIES = {
     f"Insufficient {well_known.MARKER}": "filterVerb",
     f"Insufficient {well_known.SCORED}": "prioritizeVerb",
 }
+#: What its queue, which may not be read, is the reason of.
+_OF_ITS_QUEUE = frozenset({Outcome.STOPPED, Outcome.WAITS_FOR_OTHER})
 
 
 def notes(case: Case, outcome: Outcome) -> Iterator[str]:
@@ -41,8 +43,10 @@ def notes(case: Case, outcome: Outcome) -> Iterator[str]:
     if case.subject.unmanaged and outcome is not Outcome.FINISHED:
         yield case.subject.unmanaged
     yield from _about_the_object(case, outcome)
-    if outcome is Outcome.STOPPED and case.verdict is None and case.queue_is_named:
-        whose = "it says itself" if case.said else "kube-scheduler says of it"
+    if outcome in _OF_ITS_QUEUE and case.verdict is None and case.queue_is_named:
+        whose = (
+            "kube-scheduler says of it" if outcome is Outcome.STOPPED and not case.said else "it says itself"
+        )
         yield f"you may not read {case.queue}: this is what {whose}"
     if outcome is Outcome.STOPPED and case.subject.similar:
         yield did_you_mean(case.subject.similar)
@@ -130,7 +134,7 @@ def _waiting(case: Case) -> Iterator[str]:
     subject = case.subject
     others = [printable(gate) for gate in subject.gates if gate not in well_known.OWN_GATES]
     own = not well_known.OWN_GATES.isdisjoint(subject.gates)
-    of_quota = well_known.QUOTA_GATE in subject.gates
+    of_quota = case.waits_for_room
     if others:
         yield f"it is held by scheduling gates of others: {', '.join(others)}"
     if own and case.verdict is None and subject.message_by != _OURS:

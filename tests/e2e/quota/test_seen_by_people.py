@@ -46,6 +46,15 @@ def test_a_limited_team_is_seen_in_the_status_and_in_the_columns(sandbox: Plugin
     assert shown["NAME"].endswith("USED            LIMIT   WAITING")
     assert shown[lab].endswith("cpu 2           cpu 2   3")
     assert rows(sandbox.done("get", lab, vision, "-o", "wide")) == shown
+    waits = next(name for name in names if not on_a_node(sandbox.direct.read_pod(name)))
+    room = sandbox.told(f"pod/{waits}")["room"]
+    assert (room["waiting"], room["place"] in {1, 2, 3}) == (3, True)
+    assert (room["queue"], room["resource"], room["missing"], room["used"]) == (lab, "cpu", "1", "2")
+    assert room["holders"] == [{"queue": vision, "amount": "2"}]
+    text = sandbox.why(f"pod/{waits}")
+    assert f'waits for room: queue "{lab}" uses cpu 2 of 2\n' in text
+    assert f"an admin of queues may raise the capability: kubectl edit queue {lab}\n" in text
+    assert "Quota:       cpu 2 of 2 used\n             3 pods wait for room\n" in sandbox.done("why", lab)
     table = sandbox.done("usage", vision)
     assert [line.split()[:4] for line in table.splitlines()] == [
         ["QUEUE", "RESOURCE", "USED", "LIMIT"],
@@ -57,3 +66,34 @@ def test_a_limited_team_is_seen_in_the_status_and_in_the_columns(sandbox: Plugin
     quota_of(sandbox, lab, waiting=2)
     sandbox.direct.edit(lab, capability=None)
     until(lambda: "quota" not in sandbox.direct.read_queue(vision)["status"], "the quota to be said no more")
+
+
+def test_a_tenant_is_told_as_much_as_it_may_read(sandbox: PluginSandbox) -> None:
+    """A user with `view` in a namespace; then one who may read queues too. Neither may list others' pods."""
+    queue = sandbox.direct.queue("lab", capability={"pods": "0"})
+    sandbox.direct.pod("work", queue).must(201)
+    sandbox.direct.reason_on("work", "room for this pod")
+    quota_of(sandbox, queue, waiting=1)
+    bound(sandbox, "reader", "view")
+    told = sandbox.why("pod/work", "--as=reader")
+    assert told.startswith(f'Pod {sandbox.namespace}/work waits for room: queue "{queue}" has a quota')
+    assert f'you may not read queue "{queue}": this is what it says itself' in told
+    rules = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"], "verbs": ["get", "list"]}
+    sandbox.direct.user("viewer", sandbox.direct.role("queue-viewer", rules))
+    bound(sandbox, "viewer", "view")
+    sandbox.direct.may("viewer", "list", "queues", "scheduling.volcano.sh")
+    told = sandbox.why("pod/work", "--as=viewer")
+    assert f'waits for room: queue "{queue}" never has pods 1, its capability is 0\n' in told
+    assert f'In line:     not known: you may not list the pods of queue "{queue}" in all namespaces\n' in told
+
+
+def bound(sandbox: PluginSandbox, user: str, role: str) -> None:
+    """A user with the role in the namespace."""
+    body = {
+        "metadata": {"name": f"{user}-{role}"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    }
+    path = sandbox.path("rbac.authorization.k8s.io/v1", "rolebindings")
+    sandbox.direct.api.create(path, body).must(201)
+    sandbox.direct.may(user, "get", "pods")

@@ -1,0 +1,90 @@
+"""What lacks of a quota, in sentences: for a pod that waits for room, and for a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kubectl_queue.views.text import plural
+from queues.membership import valid_name
+from queues.quota.lack import LackKind
+from queues.text import printable, quoted
+from queues.why.explanation import Explanation, QueueQuota, Room
+
+#: What holds the pod back, where it is not the capability.
+_KINDS = {
+    LackKind.GUARANTEES.value: "what is left is set aside for what other queues are guaranteed",
+    LackKind.OVERCOMMIT.value: "as much as the scheduling policy lets wait on the nodes is let go",
+    LackKind.CLAIM.value: "a pod that has waited longest has a claim on what is left",
+    LackKind.NO_QUEUE.value: "it does not exist, or its chain is broken",
+}
+
+
+def room_texts(explanation: Explanation) -> Iterator[tuple[str, Sequence[str]]]:
+    """Sections of a pod that waits for room: what has none, who holds it, its place, and what lets it go."""
+    room, membership = explanation.room, explanation.membership
+    if room is None or membership is None:
+        return
+    own = membership.queue or ""
+    yield "No room in", [_lack(room)] if room.queue else []
+    yield "Held by", [_holders(room, own)] if room.holders else []
+    yield "In line", [_place(room, own)]
+    yield "Let go by", [_way_out(room)]
+
+
+def _lack(room: Room) -> str:
+    queue = f"queue {quoted(room.queue)}"
+    resource = printable(room.resource)
+    if room.kind in _KINDS:
+        return f"{queue}: {_KINDS[room.kind]}"
+    if room.never:
+        return (
+            f"{queue}: it requests {resource} {room.requested} of a capability of {room.limit}: it never fits"
+        )
+    used = f"{resource} {room.used} of {room.limit} is used"
+    return f"{queue}: {used}, it requests {room.requested}, and {room.missing} of that is missing"
+
+
+def _holders(room: Room, own: str) -> str:
+    resource = printable(room.resource)
+    return ", ".join(
+        f"queue {quoted(each.queue)}{' (its own)' if each.queue == own else ''} {resource} {each.amount}"
+        for each in room.holders
+    )
+
+
+def _place(room: Room, own: str) -> str:
+    if room.place is None:
+        return f"not known: you may not list the pods of queue {quoted(own)} in all namespaces"
+    if room.place == 1:
+        others = f", {plural((room.waiting or 1) - 1, 'pod')} behind it" if room.waiting != 1 else ""
+        return f"it is the first of queue {quoted(own)}{others}"
+    more = room.place - 1 - len(room.before)
+    names = ", ".join(printable(name) for name in room.before) + (f" and {more} more" if more else "")
+    return f"{room.place} of {room.waiting} in queue {quoted(own)}; before it: {names}"
+
+
+def _way_out(room: Room) -> str:
+    if room.has_room:
+        return "the leader: nothing of its chain lacks room for it now; pods of other queues may go first"
+    command = f": kubectl edit queue {room.queue}" if valid_name(room.queue) else ""
+    if room.kind != LackKind.CAPABILITY.value:
+        return "itself, once that changes"
+    if room.never:
+        return f"an admin of queues, who raises the capability{command}; or request less"
+    return f"itself, once others end; an admin of queues may raise the capability{command}"
+
+
+def quota_lines(quota: QueueQuota) -> list[str]:
+    """A line for each resource, and how many wait."""
+    lines = [_standing(printable(name), amounts) for name, amounts in quota.resources.items()]
+    return [*lines, f"{plural(quota.waiting, 'pod')} {'waits' if quota.waiting == 1 else 'wait'} for room"]
+
+
+def _standing(resource: str, amounts: Mapping[str, str]) -> str:
+    limit = f" of {amounts['limit']}" if "limit" in amounts else ""
+    parts = [f"{resource} {amounts.get('used', 'not known')}{limit} used"]
+    for key, words in (("deserved", "deserves"), ("guarantee", "is guaranteed")):
+        if key in amounts:
+            parts.append(f"{words} {amounts[key]}")
+    parts += [f"{key} {amounts[key]}" for key in ("lent", "borrowed") if amounts.get(key, "0") != "0"]
+    return ", ".join(parts)

@@ -1,0 +1,124 @@
+"""Why a pod has no room in a quota, by the rules with which the leader releases pods (`queues.quota`).
+
+Promises
+- Who is next, what has room and what lacks is asked of one `ReleasePass` over the pods that were read, and
+  over what the statuses of the queues say is used. So it may be a second old.
+- Pods of other queues, which may go first, are not among them: where there is room, others may take it.
+- What was not read is not guessed: a queue above that says nothing of its use uses what those below it say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from queues.apimachinery.quantities import Amount, format_quantity
+from queues.quota.lack import Lack, LackKind
+from queues.quota.pod_classes import WaitingPod
+from queues.quota.release_order import ReleasePass
+from queues.quota.usage import Usage
+from queues.quota.waiting_index import WaitingIndex
+from queues.tree import Tree
+from queues.why.explanation import Holder, ObservedQueues, Room
+
+#: Pods that are named as going before.
+NAMED_BEFORE = 3
+#: Queues that are named as holding what lacks.
+HOLDERS = 3
+
+
+class ObservedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """The pods that wait for room in one queue. `names`: of the pods, by UID. `whole`: all of the queue, not
+    only those of one namespace.
+    """
+
+    pods: Sequence[WaitingPod]
+    names: Mapping[str, str]
+    whole: bool = True
+
+
+def room_of(pod: WaitingPod, *, line: ObservedLine | None, queues: ObservedQueues) -> Room:
+    """`line`: None where pods may not be listed; then the place of the pod in it is not known."""
+    others = [] if line is None else [each for each in line.pods if each.uid != pod.uid]
+    before = sorted((each for each in others if each.rank < pod.rank), key=lambda each: each.rank)
+    place, waiting = (len(before) + 1, len(others) + 1) if line is not None and line.whole else (None, None)
+    names = line.names if line is not None else {}
+    lack = _lack(pod, others, queues=queues)
+    room = Room(
+        place=place,
+        waiting=waiting,
+        before=tuple(names.get(each.uid, "") for each in before[:NAMED_BEFORE]),
+        has_room=lack is None,
+    )
+    return room if lack is None else _with_lack(room, lack, pod, queues=queues)
+
+
+def _with_lack(room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueues) -> Room:
+    if lack.kind is LackKind.NO_QUEUE:
+        return msgspec.structs.replace(room, queue=lack.queue, kind=lack.kind.value)
+    tree, resource = queues.tree, lack.resource
+    used = _usage(pod.queue, queues).used(lack.queue).get(resource, 0)
+    limit = dict((tree.queues[lack.queue].capability if lack.queue in tree else None) or ()).get(resource)
+
+    def text(amount: Amount) -> str:
+        return format_quantity(amount, resource)
+
+    return msgspec.structs.replace(
+        room,
+        queue=lack.queue,
+        kind=lack.kind.value,
+        never=lack.never,
+        resource=resource,
+        requested=text(dict(pod.requests).get(resource, 0)),
+        missing=text(lack.missing),
+        used=text(used),
+        limit=None if limit is None else text(limit),
+        holders=tuple(
+            Holder(queue=name, amount=text(amount))
+            for name, amount in _holders(lack.queue, pod.queue, resource, queues=queues)
+        ),
+    )
+
+
+def _lack(pod: WaitingPod, others: Sequence[WaitingPod], *, queues: ObservedQueues) -> Lack | None:
+    """What the pod lacks once all before it that have room are let go; None if it would be among these."""
+    usage, index = _usage(pod.queue, queues), WaitingIndex.of(queues.tree, {pod.queue: [pod, *others]})
+    while index.is_due:
+        for _ in ReleasePass(queues.tree, index, usage=usage):
+            pass
+    return index.lack_of(pod.uid)
+
+
+def _usage(queue: str, queues: ObservedQueues) -> Usage:
+    """What the chain uses, as its statuses say: each of them counts what is below it, too."""
+    usage, below = Usage(queues.tree), dict[str, Amount]()
+    if queue not in queues.tree:
+        return usage
+    for each in queues.tree.chain(queue).queues:
+        used = queues.record(each.name).used
+        if used is None:
+            break
+        usage.add(each.name, [(name, amount - below.get(name, 0)) for name, amount in used.items()])
+        below = dict(usage.used(each.name))
+    return usage
+
+
+def _holders(
+    blocking: str, own: str, resource: str, *, queues: ObservedQueues
+) -> Iterator[tuple[str, Amount]]:
+    """The queues right below the blocking one that use most of the resource, and the pod's own queue."""
+    tree = queues.tree
+    amounts = {
+        name: amount
+        for name in (*tree.children(blocking), own)
+        if (amount := (queues.record(name).used or {}).get(resource, 0))
+    }
+    most = sorted(amounts, key=lambda name: (-amounts[name], name))
+    shown = most[:HOLDERS]
+    yield from ((name, amounts[name]) for name in most if name in shown or name == own)
+
+
+def is_bounded(queue: str, tree: Tree) -> bool:
+    """Whether a queue of the chain has a capability."""
+    return queue in tree and any(each.capability is not None for each in tree.chain(queue).queues)

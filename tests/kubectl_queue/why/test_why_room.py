@@ -1,0 +1,135 @@
+"""`kubectl queue why` of a pod that waits for room, and of a queue with a quota: what is read and shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kubectl_queue.errors import ForbiddenError
+from kubectl_queue.objects.fields import Object
+from tests.support.plugin.harness import StoredObjects, StoredQueues, item, run_command
+
+PODS, OURS = "/api/v1/pods", "/api/v1/namespaces/team/pods"
+
+
+def pod(name: str, *, namespace: str = "team", cpu: str = "1", created: int = 0, **more: Any) -> Object:
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": name,
+            "creationTimestamp": f"2030-01-01T11:00:{created:02}Z",
+            "labels": {"sluice.dev/queue": "vision"},
+            "annotations": {"sluice.dev/queue": "vision", **more.pop("annotations", {})},
+        },
+        "spec": {
+            "schedulingGates": [{"name": "sluice.dev/quota"}],
+            "containers": [{"name": "work", "resources": {"requests": {"cpu": cpu}}}],
+            **more,
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def quota(waiting: int, **used: str) -> Object:
+    return {"quota": {"used": used, "waiting": waiting}, "observedGeneration": 1}
+
+
+QUEUES = (
+    item("root", status={"observedGeneration": 1}),
+    item("lab", status=quota(3, cpu="8"), capability={"cpu": "8"}),
+    item("vision", parent="lab", status=quota(3, cpu="2"), deserved={"cpu": "4"}),
+    item("speech", parent="lab", status=quota(0, cpu="6")),
+)
+WAITS = pod("work-3", created=3)
+LISTED = (
+    WAITS,
+    pod("work-1", namespace="other", created=1),
+    pod("work-2", created=2),
+    pod("work-4", created=4),
+    pod("released", annotations={"sluice.dev/released": "released"}),
+)
+
+
+def objects(*forbidden: str) -> StoredObjects:
+    listed = {"items": LISTED}
+    ours = {"items": [each for each in LISTED if each["metadata"]["namespace"] == "team"]}
+    return StoredObjects({f"{OURS}/work-3": WAITS, PODS: listed, OURS: ours}, forbidden=forbidden)
+
+
+class UnlistedQueues(StoredQueues):
+    """Queues that may be got, and not listed."""
+
+    def list(self, *, selector: str = "", name: str = "") -> Any:
+        raise ForbiddenError("queues is forbidden", code=403)
+
+
+def why(*words: str, client: StoredObjects | None = None, queues: type[StoredQueues] = StoredQueues) -> str:
+    done = run_command(queues(*QUEUES), "why", *words, "--namespace=team", client=client or objects())
+    assert done.code == 0, done.err
+    return done.out
+
+
+def test_a_pod_is_told_its_place_what_lacks_who_holds_it_and_who_can_change_it() -> None:
+    assert why("pod/work-3").splitlines()[:7] == [
+        'Pod team/work-3 waits for room: queue "lab" uses cpu 8 of 8',
+        "Queue:       vision, by annotation sluice.dev/queue",
+        "Chain:       vision   Open",
+        "             lab      Open",
+        "             root     Open",
+        'No room in:  queue "lab": cpu 8 of 8 is used, it requests 1, and 1 of that is missing',
+        'Held by:     queue "speech" cpu 6, queue "vision" (its own) cpu 2',
+    ]
+    assert why("pod/work-3").splitlines()[7:9] == [
+        'In line:     3 of 4 in queue "vision"; before it: other/work-1, team/work-2',
+        "Let go by:   itself, once others end; an admin of queues may raise the capability: "
+        "kubectl edit queue lab",
+    ]
+
+
+def test_the_structure_has_the_same() -> None:
+    told = json.loads(why("pod/work-3", "-ojson"))
+    assert told["room"] == {
+        "place": 3,
+        "waiting": 4,
+        "before": ["other/work-1", "team/work-2"],
+        "queue": "lab",
+        "kind": "capability",
+        "resource": "cpu",
+        "requested": "1",
+        "missing": "1",
+        "used": "8",
+        "limit": "8",
+        "holders": [{"queue": "speech", "amount": "6"}, {"queue": "vision", "amount": "2"}],
+    }
+
+
+@pytest.mark.parametrize("forbidden", [(PODS,), (PODS, OURS)], ids=["all namespaces", "any namespace"])
+def test_who_may_list_fewer_pods_is_told_what_the_statuses_say(forbidden: tuple[str, ...]) -> None:
+    text = why("pod/work-3", client=objects(*forbidden))
+    assert 'No room in:  queue "lab": cpu 8 of 8 is used' in text
+    assert 'In line:     not known: you may not list the pods of queue "vision" in all namespaces' in text
+    assert "other/" not in text
+
+
+def test_who_may_not_list_queues_is_not_told_of_those_beside_its_own() -> None:
+    text = why("pod/work-3", queues=UnlistedQueues)
+    assert 'Held by:     queue "vision" (its own) cpu 2' in text
+    assert "speech" not in text
+
+
+def test_a_queue_is_told_what_is_used_lent_and_borrowed_and_how_many_wait() -> None:
+    assert why("vision").splitlines()[4:6] == [
+        "Quota:       cpu 2 used, deserves 4, lent 2",
+        "             3 pods wait for room",
+    ]
+    assert "Quota:       cpu 8 of 8 used\n" in why("lab")
+
+
+def test_pods_are_listed_only_for_one_that_waits_for_room() -> None:
+    free = (item("root"), item("vision", status={"observedGeneration": 1}))
+    client = objects(PODS, OURS)
+    done = run_command(StoredQueues(*free), "why", "pod/work-3", "--namespace=team", client=client)
+    assert "In line" not in done.out

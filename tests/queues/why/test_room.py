@@ -1,0 +1,175 @@
+"""Why a pod has no room: its place, which queue lacks what, and who holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from queues.apimachinery.quantities import Amount
+from queues.queue import DequeueStrategy, Queue
+from queues.quota.pod_classes import WaitingPod
+from queues.quota.usage import quota_requests
+from queues.tree import Tree
+from queues.why.explain import explain
+from queues.why.explanation import (
+    ExplainedMembership,
+    Explanation,
+    Holder,
+    ObjectRef,
+    ObservedObject,
+    ObservedQueues,
+    Outcome,
+    QueueRecord,
+    Room,
+)
+from queues.why.room import ObservedLine, room_of
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+#: 8 cpu: of these 6 are used by `speech`, and 2 by `vision`, which is bounded by no limit of its own.
+LAB = (
+    Queue(name="lab", capability=(("cpu", 8),)),
+    Queue(name="vision", parent="lab"),
+    Queue(name="speech", parent="lab"),
+)
+USED: dict[str, Mapping[str, Amount]] = {"lab": {"cpu": 8}, "vision": {"cpu": 2}, "speech": {"cpu": 6}}
+
+
+def seen(*queues: Queue, used: Mapping[str, Mapping[str, Amount]] = USED) -> ObservedQueues:
+    records = {each.name: QueueRecord(used=used.get(each.name)) for each in queues}
+    return ObservedQueues(tree=Tree({each.name: each for each in queues}), records=records, now=NOW)
+
+
+def waiting(
+    name: str, *, cpu: Amount = 1, priority: int = 0, age: int = 0, queue: str = "vision"
+) -> WaitingPod:
+    since = NOW - timedelta(seconds=age)
+    requests = quota_requests((("cpu", cpu),))
+    return WaitingPod(uid=name, queue=queue, requests=requests, priority=priority, since=since)
+
+
+def line(*pods: WaitingPod, whole: bool = True) -> ObservedLine:
+    return ObservedLine(pods=pods, names={each.uid: f"team/{each.uid}" for each in pods}, whole=whole)
+
+
+def test_the_queue_that_lacks_room_is_named_with_what_lacks_and_who_holds_it() -> None:
+    pod = waiting("p", cpu=2)
+    room = room_of(pod, line=line(pod), queues=seen(*LAB))
+    assert room == Room(
+        place=1,
+        waiting=1,
+        queue="lab",
+        kind="capability",
+        resource="cpu",
+        requested="2",
+        missing="2",
+        used="8",
+        limit="8",
+        holders=(Holder(queue="speech", amount="6"), Holder(queue="vision", amount="2")),
+    )
+
+
+def test_a_pod_that_fits_has_room_and_its_own_queue_bounds_it_before_one_above() -> None:
+    pod = waiting("p")
+    spare = seen(*LAB, used={**USED, "lab": {"cpu": 7}})
+    assert room_of(pod, line=line(pod), queues=spare).has_room
+    own = Queue(name="vision", parent="lab", capability=(("cpu", 2),))
+    room = room_of(pod, line=line(pod), queues=seen(LAB[0], own))
+    assert (room.queue, room.used, room.limit) == ("vision", "2", "2")
+
+
+def test_a_pod_that_never_fits_is_told_so() -> None:
+    room = room_of(waiting("p", cpu=9), line=None, queues=seen(*LAB, used={}))
+    assert (room.queue, room.never, room.requested, room.limit) == ("lab", True, "9", "8")
+
+
+def test_the_place_is_that_of_the_leader_s_order() -> None:
+    """Higher priority first, then who has waited longest; the first of those before it are named."""
+    pod = waiting("p", age=5)
+    others = (waiting("older", age=9), waiting("urgent", priority=7), waiting("newer", age=1))
+    room = room_of(pod, line=line(pod, *others), queues=seen(*LAB))
+    assert (room.place, room.waiting, room.before) == (3, 4, ("team/urgent", "team/older"))
+    first = room_of(others[1], line=line(pod, *others), queues=seen(*LAB))
+    assert (first.place, first.before) == (1, ())
+
+
+def test_what_goes_before_takes_the_room_first() -> None:
+    """One cpu is free, for which another pod of the queue has waited longer."""
+    spare = seen(*LAB, used={**USED, "lab": {"cpu": 7}})
+    pod, older = waiting("p", age=1), waiting("older", age=9)
+    assert not room_of(pod, line=line(pod, older), queues=spare).has_room
+    assert room_of(older, line=line(pod, older), queues=spare).has_room
+
+
+def test_with_fifo_a_pod_waits_for_what_the_first_one_lacks() -> None:
+    lab = Queue(name="lab", capability=(("cpu", 8), ("gpu", 1)), dequeue=DequeueStrategy.FIFO)
+    large = WaitingPod(
+        uid="large",
+        queue="lab",
+        requests=quota_requests((("gpu", 1),)),
+        priority=1,
+        since=NOW,
+    )
+    small = waiting("small", queue="lab")
+    room = room_of(small, line=line(large, small), queues=seen(lab, used={"lab": {"cpu": 1, "gpu": 1}}))
+    assert (room.queue, room.resource, room.before) == ("lab", "gpu", ("team/large",))
+
+
+def test_who_may_not_list_the_pods_of_all_namespaces_is_told_no_place() -> None:
+    pod = waiting("p")
+    for read in (None, line(pod, waiting("mate", age=9), whole=False)):
+        room = room_of(pod, line=read, queues=seen(*LAB))
+        assert (room.place, room.waiting, room.queue) == (None, None, "lab")
+
+
+def test_a_queue_above_that_says_nothing_of_its_use_uses_what_its_own_queue_does() -> None:
+    pod = waiting("p")
+    assert room_of(pod, line=None, queues=seen(*LAB, used={"vision": {"cpu": 7}})).has_room
+    room = room_of(pod, line=None, queues=seen(*LAB, used={"vision": {"cpu": 8}}))
+    assert (room.queue, room.used, room.missing) == ("lab", "8", "1")
+
+
+def explained(room: Room | None = None, **facts: Any) -> Explanation:
+    ref = ObjectRef(kind="Pod", name="p", namespace="ns")
+    subject = ObservedObject(ref=ref, room=room, **facts)
+    return explain(subject, ExplainedMembership(queue="vision"), queues=seen(*LAB))
+
+
+def test_the_first_line_says_what_is_used() -> None:
+    pod = waiting("p")
+    found = explained(room_of(pod, line=line(pod), queues=seen(*LAB)))
+    assert found.outcome is Outcome.WAITS_FOR_OTHER
+    assert found.summary == 'Pod ns/p waits for room: queue "lab" uses cpu 8 of 8'
+    never = explained(room_of(waiting("p", cpu=9), line=None, queues=seen(*LAB)))
+    assert never.summary == 'Pod ns/p waits for room: queue "lab" never has cpu 9, its capability is 8'
+
+
+TEXT = 'queue "vision" has no room for this pod now: the capability of its ancestor "lab" is used; it goes'
+
+
+def test_who_may_not_read_its_queue_is_told_in_the_words_that_are_on_the_pod() -> None:
+    ref = ObjectRef(kind="Pod", name="p", namespace="ns")
+    for said in ("", TEXT):
+        subject = ObservedObject(
+            ref=ref, message=TEXT, message_by="sluice", said=said, gates=("sluice.dev/quota",)
+        )
+        found = explain(subject, ExplainedMembership(queue="vision"), queues=None)
+        assert found.outcome is Outcome.WAITS_FOR_OTHER
+        assert found.summary == 'Pod ns/p waits for room: queue "vision" has a quota, and is not stopped'
+        expected = (f"it says: {TEXT}", 'you may not read queue "vision": this is what it says itself')
+        assert found.notes == expected
+
+
+def test_a_queue_says_how_it_stands_against_its_quota() -> None:
+    lab = Queue(name="lab", capability=(("cpu", 8),), deserved=(("cpu", 6), ("memory", 2**30)))
+    records = {"lab": QueueRecord(used={"cpu": 8, "memory": 0}, waiting=3)}
+    queues = ObservedQueues(tree=Tree({"lab": lab}), records=records, now=NOW)
+    subject = ObservedObject(ref=ObjectRef(kind="Queue", name="lab"))
+    found = explain(subject, ExplainedMembership(queue="lab"), queues=queues)
+    assert found.quota is not None
+    assert found.quota.waiting == 3
+    assert found.quota.resources == {
+        "cpu": {"used": "8", "limit": "8", "deserved": "6", "lent": "0", "borrowed": "2"},
+        "memory": {"used": "0", "deserved": "1Gi", "lent": "1Gi", "borrowed": "0"},
+    }
