@@ -14,6 +14,7 @@ from cluster.metrics import Metrics
 from cluster.recorder import EventRecorder
 from cluster.write_queue import Key, WriteQueue
 from controller.pods.pod_conditions import LATER, PodConditions
+from queues.quota.lack import Lack
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
@@ -77,6 +78,19 @@ class Conditions:
         stored = (self.server.store.members.get("team", name) for name in names)
         deferred = self._pod_conditions.write_conditions(QUEUE, [pod for pod in stored if pod is not None])
         return deferred, {uid for what, uid in self.writers.writes if what == "pod_condition"}
+
+    def lacks_room(self, name: str, lack: Lack) -> None:
+        """The pod has no room."""
+        pod = self.server.store.members.get("team", name)
+        assert pod is not None
+        self._pod_conditions.write_lack(pod, lack)
+
+    def send(self) -> int:
+        """Send the conditions that wait; returns how many."""
+        waiting = [key for key in self.writers.writes if key[0] == "pod_condition"]
+        for key in waiting:
+            self.writers.writes.pop(key)()
+        return len(waiting)
 
     def events(self) -> list[str]:
         """The names of the objects that got one."""
@@ -181,3 +195,36 @@ def test_what_a_gate_said_is_taken_back_once_for_a_scheduler_that_may_never_writ
             "status": {"conditions": [{"type": "PodScheduled", "$patch": "delete"}]},
         }
     ]
+
+
+def test_a_pod_without_room_says_so_once_for_each_reason_however_much_lacks(conditions: Conditions) -> None:
+    """And whatever else of the pod changes before the watch shows its condition."""
+    lab, research = queue("lab", capability={"cpu": "8"}), queue(QUEUE, parent="lab", version=2, generation=2)
+    conditions.server.has(lab, research)
+    for version in (1, 2):
+        conditions.server.has(member("work", queue=QUEUE, gates=["sluice.dev/quota"], version=version))
+        for missing in (1, 2, 3):
+            conditions.lacks_room("work", Lack("lab", "cpu", missing))
+        assert conditions.send() == 1
+    assert conditions.events() == ["work"]
+    said = conditions.bodies[-1]["status"]["conditions"][0]["message"]
+    assert said.startswith(
+        f'queue "{QUEUE}" has no room for this pod now: the capability of its ancestor "lab"'
+    )
+    assert not any(letter.isdigit() for letter in said)
+    conditions.lacks_room("work", Lack(QUEUE, "cpu", 1))
+    assert (conditions.send(), conditions.events()) == (1, ["work", "work"])
+
+
+def test_a_pod_whose_condition_says_so_already_is_not_written(conditions: Conditions) -> None:
+    """A new leader begins without knowing what was said."""
+    conditions.server.has(queue(QUEUE, capability={"cpu": "8"}, version=2, generation=2))
+    text = (
+        f'queue "{QUEUE}" has no room for this pod now: its capability is used; '
+        "it goes when others end, or an admin of queues raises it"
+    )
+    said = [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": text}]
+    waits = member("work", queue=QUEUE, gates=["sluice.dev/quota"], status={"conditions": said})
+    conditions.server.has(waits)
+    conditions.lacks_room("work", Lack(QUEUE, "cpu", 5))
+    assert (conditions.send(), conditions.events()) == (0, [])
