@@ -123,7 +123,9 @@ class QuotaReleases:
             return self._retry_at if self._is_needed() else math.inf
         if not self._is_ready or len(self._intents) >= MAX_INTENTS:
             return math.inf
-        return self._next_pass_at if self._waiting.is_due else self._voided.due
+        if self._waiting.is_due(self._next_pass_at):
+            return self._next_pass_at
+        return min(self._waiting.due, self._voided.due)
 
     def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
         """These changes are looked at with the next step, or when there is one."""
@@ -147,7 +149,7 @@ class QuotaReleases:
         began = self._store.clock.monotonic()
         for queue, uid in self._voided.take_due(began):
             self._waiting.record_pod(queue, uid)
-        if self._waiting.is_due and began >= self._next_pass_at:
+        if began >= self._next_pass_at and self._waiting.is_due(began):
             self._release()
             ended = self._store.clock.monotonic()
             self._next_pass_at = ended + REST * (ended - began)

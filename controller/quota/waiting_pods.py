@@ -97,10 +97,15 @@ class WaitingPods:
         """Whether something was read since all was forgotten."""
         return self._tree is not None
 
-    @property
-    def is_due(self) -> bool:
+    def is_due(self, now: float) -> bool:
         """Whether there is something to read, or a pod that may have room."""
-        return self._has_changes or self._ungated_changed or self._ungated.is_due or self._gated.is_due
+        is_changed = self._has_changes or self._ungated_changed
+        return is_changed or _is_due(self._ungated, now) or _is_due(self._gated, now)
+
+    @property
+    def due(self) -> float:
+        """When there may be room though nothing changes."""
+        return min(self._gated.claims.ends_at, self._ungated.claims.ends_at)
 
     @property
     def _has_changes(self) -> bool:
@@ -235,10 +240,10 @@ class WaitingPods:
 
         `goes_on`: asked before each pod is looked at; the pass ends where it says no.
         """
-        chosen: list[Member] = []
-        if self._ungated_changed or self._ungated.is_due:
+        chosen, now = list[Member](), self._store.clock.monotonic()
+        if self._ungated_changed or _is_due(self._ungated, now):
             chosen += self._choose_ungated(most, goes_on)
-        if len(chosen) < most and self._gated.is_due:
+        if len(chosen) < most and _is_due(self._gated, now):
             chosen += self._choose_from(self._gated, most - len(chosen), goes_on)
         return chosen
 
@@ -262,7 +267,8 @@ class WaitingPods:
         chosen: list[Member] = []
         if self._tree is None:
             return chosen
-        for pod in ReleasePass(self._tree, index, usage=self._usage, goes_on=goes_on):
+        now = self._store.clock.monotonic()
+        for pod in ReleasePass(self._tree, index, usage=self._usage, now=now, goes_on=goes_on):
             member = self._store.members.by_uid(pod.uid)
             if member is None or not self._is_current(member, pod):
                 self._add_used(pod.queue, [(name, -amount) for name, amount in pod.requests])
@@ -285,6 +291,10 @@ class WaitingPods:
             if member is not None:
                 yield member, lack
             self._pause()
+
+
+def _is_due(index: WaitingIndex, now: float) -> bool:
+    return index.is_due or index.claims.ends_at <= now
 
 
 def is_gated(member: Member) -> bool:

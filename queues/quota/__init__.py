@@ -20,6 +20,6 @@ Invariants
 
 Read in this order: `lack` (why a pod has no room), `usage` (what is used, and what lacks room), `shares`
 (where queues stand), `release_order` (who goes next), `waiting_index` (who waits, from pass to pass) with
-`pod_classes` and `subscriptions`, `book` (what was promised, as text); `report` has what the status of a
-queue says.
+`pod_classes` and `subscriptions`, `claims` (nobody starves), `book` (what was promised, as text); `report`
+has what the status of a queue says.
 """

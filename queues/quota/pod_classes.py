@@ -39,8 +39,8 @@ class WaitingPod(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reason:
-    """What was last told to pods that are blocked together, without numbers, and to which of them it was not
-    told yet.
+    """What was last told to pods that are blocked together, without resource and amount, and to which of them
+    it was not told yet.
     """
 
     __slots__ = ("shown", "untold")

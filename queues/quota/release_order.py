@@ -15,7 +15,7 @@ The pods of a queue that has queues below it stand beside those queues, with its
 
 Pods of one queue with equal requests are one class. A pod without room blocks its class: those behind it need
 as much. With `dequeueStrategy: fifo` it closes its queue. Who is blocked is not looked at again before there
-may be room (`waiting_index`).
+may be room (`waiting_index`). Who has waited for long has a claim, and others leave it room (`claims`).
 
 Invariants
 - A release counts at once: what is released next has room beside it.
@@ -33,6 +33,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
+
+import msgspec
 
 from queues.apimachinery.quantities import Amount
 from queues.queue import ROOT
@@ -73,15 +75,19 @@ class ReleasePass:
         index: WaitingIndex,
         *,
         usage: Usage,
+        now: float = 0.0,
         goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`goes_on`: asked before each pod is looked at; the pass ends where it says no."""
+        """`now`: monotonic seconds. `goes_on`: asked before each pod is looked at; the pass ends where it
+        says no.
+        """
         self._index = index
         self._usage = usage
+        self._now = now
         self._goes_on = goes_on
         self._shares = Shares(tree, usage, whole=_whole(tree, usage, index))
         self._nodes: dict[str, _Node] = {ROOT: _Node(ROOT, None)}
-        for line in index.open_lines(usage):
+        for line in index.open_lines(usage, now=now):
             own = tree.get(line.queue)
             if own is not None and tree.chain(line.queue).broken is None:
                 self._add(line, tree)
@@ -97,15 +103,24 @@ class ReleasePass:
             node, pods = found
             pod = pods.head
             lack = self._usage.lack(pod.queue, pod.requests)
-            if lack is None:
-                self._index.remove(pod.uid)
-                self._usage.add(pod.queue, pod.requests)
-            else:
+            if lack is not None:
                 node.failures += 1
                 self._block(pods, lack)
-            self._settle(node)
-            if lack is None:
+            elif (claimed := self._claimed(pods)) is not None:
+                node.failures += 1
+                self._block(pods, msgspec.structs.replace(claimed, kind=LackKind.CLAIM), until=claimed)
+            else:
+                self._index.claims.released(pods)
+                self._index.remove(pod.uid)
+                self._usage.add(pod.queue, pod.requests)
+                self._settle(node)
                 yield pod
+                continue
+            self._settle(node)
+
+    def _claimed(self, pods: PodClass) -> Lack | None:
+        """What is left to those that have waited for longest."""
+        return self._index.claims.lack(pods, usage=self._usage, shares=self._shares, now=self._now)
 
     def _add(self, line: Line, tree: Tree) -> None:
         node = self._node(line.queue, tree)
@@ -126,8 +141,10 @@ class ReleasePass:
         parent.children.append((self._shares.key(queue), node))
         return node
 
-    def _block(self, pods: PodClass, lack: Lack) -> None:
-        self._index.block(pods, lack, used=self._usage.used(lack.queue).get(lack.resource, 0))
+    def _block(self, pods: PodClass, lack: Lack, *, until: Lack | None = None) -> None:
+        used = self._usage.used(lack.queue).get(lack.resource, 0)
+        self._index.block(pods, lack, used=used, until=until)
+        self._index.claims.blocked(pods, lack, now=self._now)
 
     def _block_all(self, line: Line) -> None:
         """The queue is not in the tree."""

@@ -30,6 +30,7 @@ import msgspec
 
 from queues.apimachinery.quantities import Amount
 from queues.queue import DequeueStrategy
+from queues.quota.claims import Claims
 from queues.quota.lack import Lack
 from queues.quota.pod_classes import Line, PodClass, WaitingPod
 from queues.quota.subscriptions import Subscriptions
@@ -51,6 +52,7 @@ class WaitingIndex:
         #: The queues that may have an open class.
         self._open: dict[str, Line] = {}
         self._subscriptions = Subscriptions()
+        self.claims = Claims(tree)
         #: Pods that are blocked, whose reason was not taken yet.
         self._untold: set[str] = set()
         self.requested: dict[str, Amount] = {}
@@ -116,6 +118,7 @@ class WaitingIndex:
             return
         del line.classes[pods.requests]
         self._subscriptions.remove(pods)
+        self.claims.forget(pods)
         if line.closed_by is pods:
             line.closed_by = None
             self._open[line.queue] = line
@@ -127,6 +130,7 @@ class WaitingIndex:
         """The queues are others now: each class may have room."""
         self._tree = tree
         self._subscriptions = Subscriptions()
+        self.claims.look_at_all(tree)
         for line in self._lines.values():
             line.set_strategy(is_fifo=self._is_fifo(line.queue))
             self._open[line.queue] = line
@@ -149,25 +153,30 @@ class WaitingIndex:
             if line.first is not None:
                 return True
             del self._open[queue]
-        return self._subscriptions.is_due
+        return self._subscriptions.is_due or self.claims.has_freed
 
-    def open_lines(self, usage: Usage) -> list[Line]:
+    def open_lines(self, usage: Usage, *, now: float) -> list[Line]:
         """The queues with a class that is to be looked at, now that so much is used. As a pass begins."""
+        for pods in self.claims.take_freed(now=now):
+            if pods.line.classes.get(pods.requests) is pods and pods.lack is not None:
+                self._open_class(pods)
         for pods in self._subscriptions.take(usage, most=CLASSES_PER_PASS):
             self._open_class(pods)
         lines = [line for line in self._open.values() if line.first is not None]
         self._open = {line.queue: line for line in lines}
         return lines
 
-    def block(self, pods: PodClass, lack: Lack, *, used: Amount) -> None:
-        """Its first pod has no room. `used`: what the queue uses of the resource that lacks."""
+    def block(self, pods: PodClass, lack: Lack, *, used: Amount, until: Lack | None = None) -> None:
+        """Its first pod has no room. `used`: what the queue uses of the resource that lacks. `until`: what it
+        waits for, where that is another reason.
+        """
         line = pods.line
         pods.lack = lack
         if line.is_fifo:
             line.closed_by = pods
         if lack.resource and not lack.never:
-            self._subscriptions.add(pods, lack, used=used)
-        reason, shown = pods.reason, msgspec.structs.replace(lack, missing=0)
+            self._subscriptions.add(pods, until or lack, used=used)
+        reason, shown = pods.reason, msgspec.structs.replace(lack, missing=0, resource="")
         if reason.shown != shown:
             reason.shown = shown
             self._untold.update(line.uids() if line.is_fifo else pods.pods)

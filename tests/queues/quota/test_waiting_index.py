@@ -4,63 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
 from queues.queue import Amounts, DequeueStrategy, Queue
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.release_order import ReleasePass
 from queues.quota.subscriptions import Subscriptions
-from queues.quota.usage import Usage, quota_requests
+from queues.quota.usage import Usage
 from queues.quota.waiting_index import CLASSES_PER_PASS, WaitingIndex
 from queues.tree import Tree
 from tests.support.examples import scaled
+from tests.support.quota.kept_index import Kept, a_pod, a_queue
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = [f"q{number}" for number in range(6)]
 STEPS = 60
-
-
-def a_queue(name: str, parent: str = "root", *, is_fifo: bool = False, **capability: int) -> Queue:
-    strategy = DequeueStrategy.FIFO if is_fifo else DequeueStrategy.TRAVERSE
-    return Queue(name=name, parent=parent, capability=tuple(sorted(capability.items())), dequeue=strategy)
-
-
-def a_pod(name: str, of: str, *, priority: int = 0, age: int = 0, **requests: int) -> WaitingPod:
-    wanted = quota_requests(tuple(sorted(requests.items())))
-    return WaitingPod(name, of, wanted, priority, NOW - timedelta(seconds=age))
-
-
-class Kept:
-    """An index and a use that live from pass to pass."""
-
-    def __init__(self, *queues: Queue, make: Callable[[Tree], WaitingIndex] = WaitingIndex) -> None:
-        self.tree = Tree({each.name: each for each in queues})
-        self.index = make(self.tree)
-        self.usage = Usage(self.tree)
-        self.running: dict[str, WaitingPod] = {}
-
-    def released(self) -> list[str]:
-        pods = list(ReleasePass(self.tree, self.index, usage=self.usage))
-        self.running |= {pod.uid: pod for pod in pods}
-        return [pod.uid for pod in pods]
-
-    def end(self, uid: str) -> None:
-        pod = self.running.pop(uid)
-        self.usage.add(pod.queue, [(name, -amount) for name, amount in pod.requests])
-        for above in self.tree.chain(pod.queue).queues if pod.queue in self.tree else ():
-            for name, amount in pod.requests:
-                if amount:
-                    self.index.fell(above.name, name)
-
-    def change(self, *queues: Queue) -> None:
-        self.tree = Tree({each.name: each for each in queues})
-        self.usage = Usage(self.tree)
-        for pod in self.running.values():
-            self.usage.add(pod.queue, pod.requests)
-        self.index.look_at_all(self.tree)
 
 
 class History:
@@ -220,7 +180,7 @@ def test_one_end_looks_at_the_classes_that_have_room_now_and_at_no_other() -> No
     assert kept.released() == ["runs"]
     kept.usage.add("team", [("cpu", -3)])
     kept.index.fell("team", "cpu")
-    lines = kept.index.open_lines(kept.usage)
+    lines = kept.index.open_lines(kept.usage, now=0.0)
     opened = [pods.requests for line in lines for pods in line.classes.values() if pods.lack is None]
     assert [dict(requests)["cpu"] for requests in opened] == [2, 3]
     assert kept.released() == ["asks-2"]

@@ -398,7 +398,7 @@ class History:
             self.api.book = None
 
     def _end(self) -> None:
-        """All faults end, and one replica leads."""
+        """All faults end, and one replica leads. There is time for each claim to end."""
         self.api.is_rough = False
         self._elect()
         for _ in range(60):
@@ -406,6 +406,7 @@ class History:
                 replica.hear(len(self.api.events))
                 replica.send_all()
             self._leads.step()
+            self._leads.server.clock.seconds += 20.0
             if self.api.faults:
                 return
 
