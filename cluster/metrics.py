@@ -80,6 +80,29 @@ class Metrics:
             "When a change of the ConfigMap was last read without a fault in any policy",
             registry=self.registry,
         )
+        self.quota_used = Gauge(
+            "sluice_quota_used",
+            "What a queue with a quota and those below it use, in the unit of the resource",
+            ["queue", "resource"],
+            registry=self.registry,
+        )
+        self.quota_capability = Gauge(
+            "sluice_quota_capability",
+            "The capability of a queue, in the unit of the resource",
+            ["queue", "resource"],
+            registry=self.registry,
+        )
+        self.quota_waiting = Gauge(
+            "sluice_quota_waiting_pods",
+            "Pods of a queue with a quota and of those below it that wait for room",
+            ["queue"],
+            registry=self.registry,
+        )
+        self.quota_left_out = Gauge(
+            "sluice_quota_series_left_out",
+            "Resources of queues with a quota that have no series, since there are too many",
+            registry=self.registry,
+        )
         self.undone = Counter(
             "sluice_statuses_put_back",
             "Statuses of queues that somebody else had written and that were put back",

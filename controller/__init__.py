@@ -9,7 +9,7 @@ In the order of reading:
 - `stops/`: what is needed until a stop is acknowledged, and how it ends on time.
 - `pods/`: what is written on waiting pods: why they wait, and their way back to the scheduler.
 - `commands/`, `drain/`: Commands, and the drains of queues.
-- `events`: the events on queues. `default_objects`, `gauges`: what is kept true besides queues.
+- `events`: the events on queues. `default_objects`; `gauges` and `quota_gauges`: what else is kept true.
 
 Every part belongs to the controller's thread, which sends no request itself and waits for none.
 """

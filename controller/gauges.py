@@ -1,5 +1,5 @@
 """Sets the gauges that follow from the store: pods, queues by state, objects that cannot be read in full, and
-scheduling policies.
+scheduling policies; `quota_gauges` has those of quotas.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from datetime import datetime
 
 from cluster.cache.store import Store
 from cluster.metrics import Metrics
+from controller.quota_gauges import set_quota_gauges
 from queues.causes import CauseKind
 from queues.policies.policy_set import PolicySet
 
@@ -22,6 +23,7 @@ def set_gauges(store: Store, metrics: Metrics) -> None:
     metrics.orphans.set(
         sum(len(members.in_queue(queue)) for queue in members.queues() if _is_absent(store, queue))
     )
+    set_quota_gauges(store, metrics)
     metrics.unmanaged.clear()
     for queue, unmanaged in store.live_members.unmanaged_pods().items():
         metrics.unmanaged.labels(queue).set(unmanaged)

@@ -74,6 +74,7 @@ def test_a_tenant_is_told_as_much_as_it_may_read(sandbox: PluginSandbox) -> None
     sandbox.direct.pod("work", queue).must(201)
     sandbox.direct.reason_on("work", "room for this pod")
     quota_of(sandbox, queue, waiting=1)
+    sandbox.direct.event("work", "InsufficientQuota", "room for this pod")
     bound(sandbox, "reader", "view")
     told = sandbox.why("pod/work", "--as=reader")
     assert told.startswith(f'Pod {sandbox.namespace}/work waits for room: queue "{queue}" has a quota')
