@@ -5,6 +5,7 @@ Invariants
   book, no write of the former one is stored.
 - A write whose outcome is not known, or that was refused, closes the book: it is opened anew, and what it
   says then counts.
+- Opening the book removes whatever else is in the ConfigMap: it would leave no room for the book.
 
 Threads: the controller's thread decides; the status writers send.
 """
@@ -29,18 +30,21 @@ KEY = "book"
 
 class StoredBook(msgspec.Struct, frozen=True):
     """The book as the API server has it. `version`: its resource version. `is_new`: it did not exist, or
-    could not be read: what a former leader has begun is not known.
+    could not be read: what a former leader has begun is not known. `others`: what is not ours in it,
+    as the patch that removes it.
     """
 
     book: Book
     uid: str
     version: int
     is_new: bool = False
+    others: Mapping[str, Mapping[str, None]] = {}
 
 
-class _ConfigMap(msgspec.Struct, frozen=True):
+class _ConfigMap(msgspec.Struct, frozen=True, rename="camel"):
     metadata: Metadata
     data: dict[str, str] | None = None
+    binary_data: dict[str, str] | None = None
 
 
 _config_map = msgspec.json.Decoder(_ConfigMap)
@@ -117,15 +121,23 @@ def open_book(client: Client, namespace: str) -> StoredBook:
         before, is_new = parse((found.data or {}).get(KEY, "")), False
     except BadBook:
         before, is_new = Book(term=0), True
-    stored = StoredBook(before, found.metadata.uid, found.metadata.version, is_new)
+    stored = StoredBook(before, found.metadata.uid, found.metadata.version, is_new, _others(found))
     after = Book(term=before.term + 1, intents=before.intents)
     return write_book(client, namespace, stored, after)
+
+
+def _others(found: _ConfigMap) -> dict[str, dict[str, None]]:
+    fields = {"data": found.data, "binaryData": found.binary_data}
+    others = {field: dict.fromkeys(key for key in keys or () if key != KEY) for field, keys in fields.items()}
+    return {field: keys for field, keys in others.items() if keys}
 
 
 def write_book(client: Client, namespace: str, stored: StoredBook, book: Book) -> StoredBook:
     """Store the book, unless somebody has written it since. Raises `Conflict`."""
     precondition = {"uid": stored.uid, "resourceVersion": str(stored.version)}
-    answer = client.patch(_path(namespace), {"metadata": precondition, "data": {KEY: encode(book)}})
+    data = {KEY: encode(book), **stored.others.get("data", {})}
+    body = {"metadata": precondition, **stored.others, "data": data}
+    answer = client.patch(_path(namespace), body)
     found = decode_response(answer, _config_map)
     return StoredBook(book, found.metadata.uid, found.metadata.version, stored.is_new)
 

@@ -25,6 +25,8 @@ from queues.node_groups import NAMES_LIMIT, PREFERRED, REQUIRED
 from queues.text import printable, show_character
 
 INT32 = 2**31 - 1
+#: Resources in one amount: many times what nodes have. Each admission and each release looks at them.
+RESOURCES_LIMIT = 256
 #: Characters of a value that are shown.
 _SHOWN = 80
 
@@ -243,7 +245,7 @@ _resource = _matching(QUALIFIED_NAME, 317, 'the name of a resource, such as "cpu
 _label = _matching(QUALIFIED_NAME, 317, 'the key of a label, such as "tier" or "example.com/tier"')
 label_value = _matching(LABEL_VALUE, 63, "the value of a label: up to 63 letters, digits, '-', '_' and '.'")
 policy_key = _matching(_KEY, 253, "a key of a ConfigMap: letters, digits, '-', '_' and '.'")
-amounts = map_of(_resource, _amount)
+amounts = at_most(RESOURCES_LIMIT, "resources", map_of(_resource, _amount))
 _group_names = at_most(NAMES_LIMIT, "names", each_of(label_value))
 node_groups = object_of({REQUIRED: _group_names, PREFERRED: _group_names})
 _REQUIREMENT = object_of(

@@ -27,6 +27,8 @@ MAX_INTENTS = 512
 MAX_LENGTH = 300_000
 
 _VERSION = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
+#: So that many terms can follow that of any book that is read.
+_TERM = re.compile(r"[1-9][0-9]{0,14}", re.ASCII)
 #: Of a UID that is no UUID, as it is.
 _PLAIN = re.compile(r"=[0-9A-Za-z._-]{1,253}", re.ASCII)
 
@@ -63,11 +65,11 @@ def parse(text: str) -> Book:
         intents[_uid(short)] = _number(version)
     if len(intents) < len(lines):
         raise BadBook("it has a pod twice")
-    return Book(term=_number(term), intents=intents)
+    return Book(term=_number(term, _TERM), intents=intents)
 
 
-def _number(text: str) -> int:
-    if not _VERSION.fullmatch(text):
+def _number(text: str, form: re.Pattern[str] = _VERSION) -> int:
+    if not form.fullmatch(text):
         raise BadBook("it has a number that is none")
     return int(text)
 

@@ -118,6 +118,16 @@ BAD: list[tuple[str, Any, str]] = [
     ("capability", {"nvidia.com/gpu": "NaN"}, 'spec.capability["nvidia.com/gpu"]: "NaN"'),
     ("capability", {"c p u": "1"}, 'spec.capability key: "c p u" is not the name of a resource'),
     ("capability", ["cpu"], "spec.capability: a list is not"),
+    ("capability", {"cpu": None}, "spec.capability.cpu: is null; leave it out or give it a value"),
+    ("capability", {"cpu": ""}, 'spec.capability.cpu: "" is not a quantity; write a number with a unit'),
+    ("capability", {"cpu": 10**30}, "spec.capability.cpu: "),
+    ("capability", {"cpu": "1" + "0" * 30}, f'spec.capability.cpu: "{10**30}" is beyond 2^63-1'),
+    ("deserved", {"cpu": "-1"}, 'spec.deserved.cpu: "-1" is below 0; leave the resource out for no bound'),
+    (
+        "guarantee",
+        {"resource": {f"example.com/r{number}": "1" for number in range(5000)}},
+        "spec.guarantee.resource: has 5000 resources, and 256 are allowed; use fewer",
+    ),
     ("affinity", {"nodeGroupAffinity": {PREFERRED: "big"}}, "a list"),
     (
         "affinity",

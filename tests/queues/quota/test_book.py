@@ -34,6 +34,7 @@ def test_an_intent_takes_few_bytes() -> None:
         "1 0",
         "1 -1",
         "1 x",
+        f"1 {10**15}",
         "1 1\n",
         f"1 1\n={UID}",
         f"1 1\n={UID} 0",
