@@ -50,6 +50,7 @@ Changing from one mode to another:
 | members that exist                         | what they need, until none of them waits               |
 |--------------------------------------------|--------------------------------------------------------|
 | gated                                      | the row below that fits them, once the gate is removed |
+| gated for want of room in a quota          | the same, once they are released                       |
 | with the marker (from `extender`)          | our entry in the configuration of their scheduler      |
 | that name our scheduler (from `scheduler`) | our kube-scheduler goes on running                     |
 | with neither (from `gate`)                 | nothing; the guard's failure policy is Ignore from     |

@@ -14,6 +14,7 @@ What happens to members, or to what comes, where the chain of the queue does not
 |------------------------------------------------------|----------------------------------------------------|
 | a pod that runs                                      | goes on; nothing waits for it                      |
 | a pod that waits                                     | waits, says why, and goes once the labels match    |
+| a pod that waits for room in a quota                 | the same, and then waits for room                  |
 | a pod of work that the queue had accepted            | is admitted with a gate, and waits                 |
 | a pod of such work that names its node               | is refused: it would run at once                   |
 | a new pod, workload or PodGroup, however it is named | is refused                                         |

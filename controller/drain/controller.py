@@ -22,6 +22,7 @@ for.
 Invariants
 - A drain that has ended sends no further request, at once (`DrainRequests.check_drains`).
 - A queue is not Drained before its requests are answered, so that its counts are complete then.
+- What is evicted counts for a quota until it is gone; its queue is released nothing before the drain ends.
 - A step that fails, or takes long, delays its own drain alone.
 - Whatever users make, one step and one read take bounded work, and a drain leaves the others their shares.
 """

@@ -24,6 +24,9 @@ A pod is deleted only if
 A Job counts a deleted pod as failed, so it is suspended instead, on the same conditions, if none of its pods
 is on a node, and nobody but a CronJob owns it. It is resumed as after a drain.
 
+A pod of a queue with a quota comes back with the gate of quotas, too: it has given back what it was released
+for, and waits for room after the resume.
+
 Disruption budgets do not matter: the eviction API does not ask them for a pending pod either.
 
 Invariants

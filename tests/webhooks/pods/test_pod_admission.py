@@ -129,6 +129,16 @@ def test_of_a_queue_with_node_groups_it_gets_their_affinity_once() -> None:
         assert admitted(server, once)[0] == once
 
 
+@pytest.mark.parametrize("mode", Mode)
+def test_of_a_queue_with_a_quota_it_gets_the_gate_of_quotas_in_every_mode(mode: Mode) -> None:
+    """On whom schedulers ask nothing depends: a gated pod is nobody's yet."""
+    server = Server(terms=AdmissionSettings(mode=mode)).has(
+        queue("lab", capability={"cpu": "2"}), queue("team", parent="lab", stopPolicy="Hold"), queue("free")
+    )
+    found = {name: gates(admitted(server, submitted(name))[0]) for name in ("lab", "team", "free")}
+    assert found == {"lab": ["sluice.dev/quota"], "team": [QUEUE, "sluice.dev/quota"], "free": []}
+
+
 def test_a_queue_that_is_not_there_brings_the_question_whether_a_near_one_was_meant(server: Server) -> None:
     """To whoever can read it: a controller that makes pods gets one warning, as before."""
     _, answer = admitted(server, submitted("reserch"))
