@@ -65,7 +65,10 @@ def _place(room: Room, own: str) -> str:
 
 def _way_out(room: Room) -> str:
     if room.has_room:
-        return "the leader: nothing of its chain lacks room for it now; pods of other queues may go first"
+        return (
+            "the leader: nothing of its chain lacks room for it now; pods of other queues may go first, "
+            "and one that has waited longer may have a claim on it"
+        )
     command = f": kubectl edit queue {room.queue}" if valid_name(room.queue) else ""
     if room.kind != LackKind.CAPABILITY.value:
         return "itself, once that changes"

@@ -32,6 +32,7 @@ REPLACED = (
     (r"\b(eval|late|packed|spread)-[0-9a-z]+-[0-9a-z]+\b", r"\1-POD"),
     (r"\((in )?(\d+[smh]){1,2}( ago)?\)", "(AGE)"),
     (r"\b(\d+[smh]){1,2}\b", "AGE"),
+    (r"FULL  +|[█░]+ \d+%", ""),  # bars are for terminals
     (r" +", " "),
 )
 #: A warning that README folds, since it is longer than its lines may be.
@@ -105,7 +106,7 @@ def test_the_tour_prints_what_it_says(served_cluster: LocalCluster, tmp_path: Pa
         if command.startswith("export "):
             continue
         wanted, printed = comparable(output), run(command)
-        reads = re.match(r"kubectl (get|queue (get|list|tree|why|policy explain)) ", f"{command} ")
+        reads = re.match(r"kubectl (get|queue (get|list|tree|usage|why|policy explain)) ", f"{command} ")
         end = time.monotonic() + PATIENCE
         while reads and printed != wanted and time.monotonic() < end:
             printed = run(command)
