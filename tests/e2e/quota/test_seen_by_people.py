@@ -68,6 +68,29 @@ def test_a_limited_team_is_seen_in_the_status_and_in_the_columns(sandbox: Plugin
     until(lambda: "quota" not in sandbox.direct.read_queue(vision)["status"], "the quota to be said no more")
 
 
+def test_what_is_idle_is_lent_and_goes_back_as_pods_end(sandbox: PluginSandbox) -> None:
+    """As docs/tasks/lend-what-is-idle.md has it, with smaller numbers."""
+    lab = sandbox.direct.queue("lab", capability={"cpu": "4"})
+    speech, vision = (
+        sandbox.direct.queue(name, parent=lab, deserved={"cpu": "2"}) for name in ("speech", "vision")
+    )
+    borrowing = sandbox.direct.pods("speech", 3, speech, cpu="1")
+    sandbox.direct.all_bound(borrowing)
+    late = sandbox.direct.pods("vision", 3, vision, cpu="1")
+    more = sandbox.direct.pods("more", 1, speech, cpu="1")
+    quota_of(sandbox, lab, waiting=3)
+    lines = [line.split() for line in sandbox.done("usage", lab, "--no-headers").splitlines()]
+    assert lines == [
+        [lab, "cpu", "4", "4", "3"],
+        [speech, "cpu", "3", "2", "1", "1"],
+        [vision, "cpu", "1", "2", "1", "2"],
+    ]
+    sandbox.direct.api.delete(f"{sandbox.direct.pods_path}/{borrowing[0]}").must(200)
+    until(lambda: len(sandbox.direct.bound(late)) == 2, "one more of those below what they deserve to go")
+    quota_of(sandbox, vision, waiting=1)
+    assert sandbox.direct.bound(more) == set()
+
+
 def test_a_tenant_is_told_as_much_as_it_may_read(sandbox: PluginSandbox) -> None:
     """A user with `view` in a namespace; then one who may read queues too. Neither may list others' pods."""
     queue = sandbox.direct.queue("lab", capability={"pods": "0"})
