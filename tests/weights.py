@@ -141,6 +141,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/queues/test_node_groups.py": 8,
     "e2e/quota/test_book_by_hand.py": 5,
     "e2e/quota/test_with_stops.py": 25,
+    "e2e/hostile/test_quota_and_users_with_edit.py": 14,
     "e2e/quota/test_capability.py": 10,
     "e2e/closing/test_closing_a_queue.py": 7,
     "e2e/cluster/test_progress.py": 6,

@@ -15,6 +15,7 @@ import pytest
 
 from localcluster import apiserver
 from localcluster.ports import LOOPBACK
+from tests.e2e.hostile.conftest import MALLORY
 from tests.support.e2e.api_requests import Answer, Object
 from tests.support.e2e.objects import (
     GATE,
@@ -25,7 +26,7 @@ from tests.support.e2e.objects import (
     pod_body,
     podgroup_body,
 )
-from tests.support.e2e.sandbox import RBAC, Sandbox
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import (
     DEPLOYMENT,
@@ -37,21 +38,8 @@ from tests.support.e2e.workloads import (
     work_body,
 )
 
-MALLORY = "mallory"
 QUEUE, ADMISSION, SUSPENDED = "sluice.dev/queue", "sluice.dev/admission", "sluice.dev/suspended"
 MARKERS = ("sluice.dev/member", "sluice.dev/scored")
-
-
-@pytest.fixture
-def mallory(sandbox: Sandbox) -> Sandbox:
-    """The sandbox, in whose namespace mallory has `edit`."""
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": MALLORY}
-    body = {"metadata": {"name": MALLORY}, "roleRef": role, "subjects": [subject]}
-    sandbox.api.create(f"{RBAC}/namespaces/{sandbox.namespace}/rolebindings", body).must(201)
-    sandbox.may(MALLORY, "create", "pods")
-    sandbox.may(MALLORY, "create", "podgroups", "scheduling.volcano.sh")
-    return sandbox
 
 
 @pytest.fixture
