@@ -67,6 +67,7 @@ from controller.status.podgroup_status import PodGroupStatuses
 from controller.status.policy_changes import PolicyChanges
 from controller.status.queue_reconciler import ACKNOWLEDGE_SECONDS, QueueReconciler
 from controller.status.queue_records import QueueRecords
+from controller.status.quota_enforcement import QuotaEnforcement
 from controller.stops.acknowledgement import StopAcknowledgement
 from controller.stops.bind_guard import BindGuards
 from controller.workqueue import Changes
@@ -115,6 +116,11 @@ class QueueController:
             context, is_acknowledged=self._is_acknowledged, suspend_job=self._draining.suspend_waiting
         )
         self._policy_changes = PolicyChanges(context, records=self._queue_records)
+        self._pod_conditions = PodConditions(context)
+        self._releases = QuotaReleases(context, blocked=self._pod_conditions.write_lack)
+        self._enforcement = QuotaEnforcement(
+            context, acknowledgement=self._acknowledgement, guards=self._guards, releases=self._releases
+        )
         self._reconciler = QueueReconciler(
             context,
             records=self._queue_records,
@@ -123,12 +129,11 @@ class QueueController:
             draining=self._draining,
             recreation=self._recreation,
             policy_changes=self._policy_changes,
+            enforcement=self._enforcement,
         )
         self._commands = CommandHandler(context)
         self._ungating = Ungating(context, events=self._retry_events)
-        self._pod_conditions = PodConditions(context)
         self._podgroup_statuses = PodGroupStatuses(context)
-        self._releases = QuotaReleases(context, blocked=self._pod_conditions.write_lack)
         self._parent_cycles = ParentCycleEvents(context)
         self._nominations = Nominations(context)
         self._unreadable = UnreadableEvents(context)
@@ -242,6 +247,7 @@ class QueueController:
             self._guards.forget()
             self._member_labels.forget()
             self._releases.forget()
+            self._enforcement.forget_all()
             if self._led:
                 self._add_everything(changes)
         if not self._led:

@@ -95,6 +95,11 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         placed = self.generation if self.placed is None else self.placed
         return f"{self.uid}/{self.parent}/{placed}"
 
+    @property
+    def was_created_here(self) -> bool:
+        """Whether it has never been moved. False where that is not known."""
+        return (self.generation if self.placed is None else self.placed) == 1
+
 
 #: Stands for `root` until the controller has made it.
 IMPLIED_ROOT = Queue(name=ROOT, parent=None)

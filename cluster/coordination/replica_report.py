@@ -32,6 +32,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     allowed may still be stored. `passes`: the pods of the open passes, as queue, namespace and name; None if
     they are more than `MAX_PASSES_NAMED`.
     `admitting`: the closed queues in which an admitted object may still be stored.
+    `quotas`: whether it knows quotas: it gives pods their gate, and passes none that was not released.
     `policies`: the resource version of the ConfigMap by whose scheduling policies it answers; 0 without one.
     `ca`: which authority issued the certificate that it serves; empty if it does not know. `certs` reads it.
     `version`: of the server. `scheduler`: its setting `scheduler_name`. `certificate_until`: when the
@@ -50,6 +51,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     version: str | None = None
     scheduler: str | None = None
     certificate_until: str | None = None
+    quotas: bool | None = None
 
     @property
     def has_open_work(self) -> bool:
@@ -95,6 +97,7 @@ def report_of(store: Store) -> ReplicaReport:
         passes=list_open_passes(store, stopped, most=MAX_PASSES_NAMED),
         binds=_names_or_none(stopped_queues_with_binds(store)),
         policies=policies_in_effect(store),
+        quotas=True,
     )
 
 

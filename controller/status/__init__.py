@@ -6,6 +6,7 @@
 - `status_writer`: what of a difference is written now; what follows from the result.
 - `policy_changes`: which queues a change of the scheduling policies concerns.
 - `status_conflicts`: other writers of a queue's status.
+- `quota_status`, `quota_enforcement`: what a quota uses, and from when on it holds.
 - `closing`: when a closing queue is Closed, and what keeps it from that.
 - `podgroup_status`: the phase, counts and conditions of PodGroups.
 """

@@ -41,7 +41,8 @@ from controller.status.queue_status import (
     is_urgent,
     status_patch,
 )
-from controller.status.quota_status import quota_fields
+from controller.status.quota_enforcement import QuotaEnforcement
+from controller.status.quota_status import quota_fields, use_below
 from controller.status.status_conflicts import StatusConflicts
 from controller.status.status_writer import (
     COUNT_SECONDS,
@@ -92,6 +93,7 @@ class QueueReconciler:
         draining: DrainController,
         recreation: ParkedPodRecreation,
         policy_changes: PolicyChanges,
+        enforcement: QuotaEnforcement,
     ) -> None:
         self._context = context
         self._store = context.store
@@ -101,6 +103,7 @@ class QueueReconciler:
         self._draining = draining
         self._recreation = recreation
         self._policy_changes = policy_changes
+        self._enforcement = enforcement
         self._conflicts = StatusConflicts(context)
         self._closing = ClosingChecks(context)
         self._writer = StatusWriter(context, records=records, conflicts=self._conflicts)
@@ -133,6 +136,7 @@ class QueueReconciler:
         self._conflicts.forget(queue)
         self._closing.forget(queue)
         self._records.forget(queue)
+        self._enforcement.forget(queue)
 
     def _decide(self, obj: QueueObject, record: QueueRecord, *, spec_changed: bool) -> Write | Wait | Nothing:
         """Compare the status that there should be with the stored one."""
@@ -179,6 +183,7 @@ class QueueReconciler:
             stop=None if verdict.schedules else self._stop_report(obj, record.stop),
             drain=self._drain_report(queue),
             policy=policy_condition(queue, self._store.pod_policies.of_queue(queue)),
+            enforced=record.enforced,
             closing=closing_status(self._store, verdict),
         )
         before = current_status(obj.status)
@@ -193,16 +198,22 @@ class QueueReconciler:
 
     def _count_quota(self, queue: str, record: QueueRecord) -> float | None:
         """Count what its quota says, at most once in `COUNT_SECONDS`: the queues below it are counted, too.
-        Returns in how many seconds it is to be counted again; None where it was.
+        At once where specs have changed. Returns in how many seconds it is to be counted again; None where it
+        was, and its capability waits for nothing.
         """
-        if not self._store.snapshot.decision(queue).has_quota:
-            record.quota = None
+        snapshot = self._store.snapshot
+        if not snapshot.decision(queue).has_quota:
+            record.quota = record.enforced = None
+            self._enforcement.forget(queue)
             return None
-        now = self._store.clock.monotonic()
-        if (left := record.quota_at + COUNT_SECONDS - now) > 0:
+        now, scope = self._store.clock.monotonic(), snapshot.scope(queue)
+        if record.quota_scope == scope and (left := record.quota_at + COUNT_SECONDS - now) > 0:
             return left
-        record.quota, record.quota_at = quota_fields(queue, self._store), now
-        return None
+        use = use_below(queue, self._store)
+        record.quota = quota_fields(queue, self._store, use)
+        record.quota_at, record.quota_scope = now, scope
+        record.enforced = self._enforcement.condition(queue, used=use.used)
+        return COUNT_SECONDS if self._enforcement.is_waiting(queue) else None
 
     def _counted(self, queue: str, record: QueueRecord) -> Counted:
         return Counted(

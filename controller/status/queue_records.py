@@ -21,6 +21,7 @@ import msgspec
 from cluster.objects import QueueObject
 from controller.workqueue import WorkQueue
 from queues.snapshot import QueueSnapshot
+from queues.status.conditions import DerivedCondition
 
 
 class Stop(msgspec.Struct, kw_only=True):
@@ -61,6 +62,9 @@ class QueueRecord(msgspec.Struct, kw_only=True):
     #: What was last said of its quota, in wire form, and when that was counted.
     quota: dict[str, Any] | None = None
     quota_at: float = -math.inf
+    #: Condition QuotaEnforced as it was then, and for which specs (`QueueSnapshot.scope`).
+    enforced: DerivedCondition | None = None
+    quota_scope: str = ""
 
 
 class QueueRecords:

@@ -27,6 +27,7 @@ from controller.status.conditions import updated_conditions, wire_conditions
 from queues import well_known
 from queues.apimachinery.quantities import Amount, format_quantity
 from queues.drain.progress import DRAINED, DrainedReason
+from queues.quota.enforcement import QUOTA_ENFORCED
 from queues.quota.report import MORE_RESOURCES, NATIVE, RESOURCES
 from queues.status.changes import parse_history
 from queues.status.closing import ClosingStatus, closing_fields
@@ -104,12 +105,14 @@ def desired_status(  # noqa: PLR0913 - all that a status is derived from
     stop: StopReport | None = None,
     drain: DrainReport | None = None,
     policy: DerivedCondition | None = None,
+    enforced: DerivedCondition | None = None,
     closing: ClosingStatus | None = None,
 ) -> dict[str, Any]:
     """Return the status in wire form.
 
     `stop`: None if the queue schedules. `drain`: None while it is not known, or if there is none.
-    `policy`: condition PolicyResolved; None if the queue has none. `closing`: what keeps the queue from
+    `policy`: condition PolicyResolved; None if the queue has none. `enforced`: condition QuotaEnforced; None
+    if it has no capability of its own. `closing`: what keeps the queue from
     Closed; None if it is not to be Closed, or is. It is written with condition Accepting.
     """
     generation = obj.metadata.generation
@@ -124,9 +127,12 @@ def desired_status(  # noqa: PLR0913 - all that a status is derived from
         derived.append(not_acknowledged_condition(verdict))
     if drain is not None:
         derived.append(_drained_condition(drain.condition, confirmed))
-    if policy is not None:
-        derived.append(policy)
-    absent = {*([] if verdict.drains else [DRAINED]), *([] if policy is not None else [POLICY_RESOLVED])}
+    derived += [each for each in (policy, enforced) if each is not None]
+    absent = {
+        *([] if verdict.drains else [DRAINED]),
+        *([] if policy is not None else [POLICY_RESOLVED]),
+        *([] if enforced is not None else [QUOTA_ENFORCED]),
+    }
     stored = [one for one in obj.status.conditions or () if one.type not in absent]
     conditions = updated_conditions(stored, derived, now=now, generation=generation)
     return {

@@ -15,30 +15,35 @@ from queues.quota.report import quota_report
 from queues.quota.usage import PODS
 
 
-class OwnUse(NamedTuple):
-    """What the pods of one queue take of quotas, `PODS` among it, and how many of them wait for room."""
+class Use(NamedTuple):
+    """What the pods of some queues take of quotas, `PODS` among it, and how many of them wait for room."""
 
     used: dict[str, Amount]
     waiting: int
 
 
-def own_use(queue: str, store: Store) -> OwnUse:
+def own_use(queue: str, store: Store) -> Use:
     """Pods of a queue that does not schedule wait for that."""
     counts = store.members.counts(queue)
     # Copied in one step: the pod reflector's thread writes meanwhile.
     used = {**counts.used.copy(), PODS: counts.using}
-    return OwnUse(used, counts.held if store.snapshot.decision(queue).schedules else 0)
+    return Use(used, counts.held if store.snapshot.decision(queue).schedules else 0)
 
 
-def quota_fields(queue: str, store: Store) -> dict[str, Any]:
-    """`status.quota` in wire form, of a queue with a quota. Takes as long as there are queues below it."""
-    snapshot = store.snapshot
+def use_below(queue: str, store: Store) -> Use:
+    """That of the queue and of all below it. Takes as long as there are queues below it."""
     used: dict[str, Amount] = {}
     waiting = 0
-    for name in snapshot.tree.subtree(queue):
+    for name in store.snapshot.tree.subtree(queue):
         own = own_use(name, store)
         waiting += own.waiting
         for resource, amount in own.used.items():
             used[resource] = used.get(resource, 0) + amount
-    report = quota_report(snapshot.tree.chain(queue).queues, used=used, waiting=waiting)
+    return Use(used, waiting)
+
+
+def quota_fields(queue: str, store: Store, use: Use) -> dict[str, Any]:
+    """`status.quota` in wire form, of a queue with a quota. `use`: its own and that of all below it."""
+    chain = store.snapshot.tree.chain(queue).queues
+    report = quota_report(chain, used=use.used, waiting=use.waiting)
     return msgspec.to_builtins(report)  # type: ignore[no-any-return]

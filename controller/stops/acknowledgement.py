@@ -117,7 +117,10 @@ class StopAcknowledgement:
         self._guards = guards
         self._member_labels = member_labels
         self._volumes = VolumeWaits(context)
-        self._readings = ReplicaReadings(context, received=self._record_lost_replicas)
+        self._work_queue = context.work_queue
+        self._readings = ReplicaReadings(context, received=self._receive_reading)
+        #: The live replicas that do not say that they know quotas; None before the first reading.
+        self._unaware: frozenset[str] | None = None
         #: The open passes of this replica by queue, in this sync; None before they are needed.
         self._passes: dict[str, list[BindPass]] | None = None
         #: `MemberLabels.passes_assumed` when they were gathered.
@@ -261,6 +264,26 @@ class StopAcknowledgement:
             return False
         self._version_of_all = version
         return True
+
+    def demand_version_since(self, at: float, *, queue: str) -> int | None:
+        """A version that was current at a moment after `at`, in monotonic seconds, or later.
+
+        None if none is known: a reading of the Leases is requested then, and the queue's status is looked at
+        once it has come.
+        """
+        reading = self._readings.latest(since=at)
+        if reading is None:
+            self._readings.request(queue, QueueChange.STATUS, since=at)
+            return None
+        return reading.version
+
+    @property
+    def unaware_of_quotas(self) -> frozenset[str] | None:
+        """The live replicas that do not say that they know quotas; None if the Leases were not read yet.
+
+        When they change, the statuses of all queues with a capability are looked at.
+        """
+        return self._unaware
 
     def demand_alike_answers(self, queue: str, *, queues: int, policies: int, since: float) -> bool:
         """Whether every live replica answers from queues of this version or later, and by policies of this
@@ -415,6 +438,15 @@ class StopAcknowledgement:
             for pod_pass in view.passes
         ]
         return msgspec.structs.replace(view, passes=tuple(passes))
+
+    def _receive_reading(self, reading: ReplicaReading) -> None:
+        self._record_lost_replicas(reading)
+        unaware = frozenset(name for name, report in reading.views.items() if not report.quotas)
+        if unaware != self._unaware:
+            self._unaware = unaware
+            for queue in self._store.snapshot.tree.queues.values():
+                if queue.capability is not None:
+                    self._work_queue.add(queue.name, QueueChange.STATUS)
 
     def _record_lost_replicas(self, reading: ReplicaReading) -> None:
         if reading.left or reading.vanished:

@@ -31,6 +31,7 @@ from queues.namespace_selectors import (
 )
 from queues.policies.policy_set import GLOBAL_KEY, read_policies
 from queues.policies.resolution import resolve_policy
+from queues.quota.enforcement import QUOTA_ENFORCED, EnforcementReason
 from queues.states import Action, State
 from queues.status.acknowledgement import ObstacleReason
 from queues.status.conditions import not_acknowledged_condition
@@ -175,7 +176,10 @@ def test_conditions_have_known_reasons() -> None:
     """The table of conditions names only causes that verdicts have, and the two good ones; of drains, all."""
     drained = [row[1:3] for row in rows("Conditions") if row[0] == DRAINED]
     assert drained == [[str(one is DrainedReason.DRAINED), one.value] for one in DrainedReason]
-    others = {row[2] for row in rows("Conditions") if row[0] not in {DRAINED, POLICY_RESOLVED}}
+    quota = {row[2]: row[1] for row in rows("Conditions") if row[0] == QUOTA_ENFORCED}
+    assert quota == {one: str(one is EnforcementReason.ENFORCED) for one in EnforcementReason}
+    own = {DRAINED, POLICY_RESOLVED, QUOTA_ENFORCED}
+    others = {row[2] for row in rows("Conditions") if row[0] not in own}
     withdrawn = not_acknowledged_condition(verdict("root", tree=Tree({}), live=False, now=datetime.now(UTC)))
     assert others <= {*CauseKind, "Open", "Ready", withdrawn.reason}
     assert [withdrawn.type, "Unknown", withdrawn.reason] in [row[:3] for row in rows("Conditions")]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 from cluster.api.client import Client
 from cluster.api.servers import ApiServerEndpoints
 from cluster.cache.store import Store
+from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import LeaseEvents, OtherReplicas, ReplicaReading
 from cluster.exceptions import ClusterError, Conflict, NotFound, Refused
 from cluster.informers.informers import ALL_KINDS, Informers
@@ -130,7 +131,7 @@ class Inline(WriteQueue):
 
 
 class ControllerHarness:
-    """One server that leads, alone, with a clock that the test moves."""
+    """One server that leads, with a clock that the test moves; alone, unless the test has `others` report."""
 
     def __init__(self, boundary: Boundary | None = None) -> None:
         """`boundary`: one that refuses every write, unless it is given."""
@@ -152,11 +153,13 @@ class ControllerHarness:
             Inline(metrics=self.metrics, name=name, backoff=self.store.backoff)
             for name in ("writer", "guard", "drain", "leases", "status", "lister")
         ]
-        nobody = ReplicaReading(views={}, version=VERSION, left=False, vanished=False, lost=[])
+        self.others: dict[str, ReplicaReport] = {}
         replicas = SimpleNamespace(
             events=LeaseEvents(),
             list=lambda: SimpleNamespace(version=VERSION),
-            read=lambda _listed, *, began: nobody,
+            read=lambda _listed, *, began: ReplicaReading(
+                views=dict(self.others), version=VERSION, left=False, vanished=False, lost=[]
+            ),
         )
         self.controller = QueueController(
             ControllerContext(

@@ -1,0 +1,144 @@
+"""Condition QuotaEnforced: whether a queue's own capability holds, and if not, what it still waits for.
+
+Promise. While it is True, the queue uses no more than its capability, with all queues below it, and no
+release takes it over that. It says so for what the quota covers (`QuotaScope`): the resources that the
+capability names, and the queues below. It does not go False where only amounts change, unless more is used
+than they allow.
+
+===========  ================  ============================================================================
+status       reason            when
+===========  ================  ============================================================================
+False        ReplicaUnaware    a live replica does not know quotas: it gives pods no gate
+False        ReplicaBehind     a live replica has not seen this capability, or a queue that came below
+False        RequestsUnderWay  what was asked for before may still be stored: a pod without the gate, the bind
+                               of one, a pod that is made larger in place, a release of a book that was lost
+False        OverCapability    more is used than the capability allows; nothing is evicted for that
+True         Enforced          none of these
+===========  ================  ============================================================================
+
+Why that is enough. Once each replica has seen the capability, it gives each pod that is created the gate, and
+its filter and its guard pass no pod that was not released. What a replica let through before that has been
+stored, or has failed, once the API server's request time-out is over; and the members are known as of a
+moment after it. A bind that kube-scheduler sends later meets the guard, where a pod that was not released
+could be bound: so the guard has to be on there, for the time of a request.
+
+A queue that had its capability when it was created need not wait, nor need one that was created below it: no
+replica lets pods start before it has seen their queue, so each has seen the capability with it.
+
+What was True once stays so for the same scope: what the leader that wrote it had waited for is over. A new
+leader takes it from the status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+
+import msgspec
+
+from queues.apimachinery.quantities import Amount
+from queues.status.conditions import DerivedCondition
+from queues.text import join_limited, quoted
+
+QUOTA_ENFORCED = "QuotaEnforced"
+#: Names in a message.
+NAMES_LIMIT = 3
+
+
+class EnforcementReason(StrEnum):
+    """The reasons, in the order in which they count."""
+
+    REPLICA_UNAWARE = "ReplicaUnaware"
+    REPLICA_BEHIND = "ReplicaBehind"
+    REQUESTS_UNDER_WAY = "RequestsUnderWay"
+    OVER_CAPABILITY = "OverCapability"
+    ENFORCED = "Enforced"
+
+
+#: What the leader had waited for before it gave one of these.
+SETTLED = frozenset({EnforcementReason.OVER_CAPABILITY, EnforcementReason.ENFORCED})
+
+
+class QuotaEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one queue, for its present scope. Times are monotonic seconds.
+
+    `unaware`: the live replicas that do not say that they know quotas; None: not known yet.
+    `was_settled`: it was once known that nothing is under way, or nothing ever was.
+    `seen_at`: since when each live replica is known to have seen the scope; None: not yet.
+    `are_pods_known`: whether the members are known as of a moment after the requests had ended.
+    `is_book_ready`: whether no release that is not in the book can happen.
+    `unguarded`: whether a pod that was not released could be bound where the guard has not been on for long
+    enough. `over`: what is used beyond the capability.
+    """
+
+    unaware: Collection[str] | None
+    was_settled: bool = False
+    seen_at: float | None = None
+    are_pods_known: bool = False
+    is_book_ready: bool = False
+    unguarded: bool = False
+    over: Mapping[str, Amount] = {}
+    now: float = 0.0
+    request_seconds: float = 0.0
+
+
+def enforcement(evidence: QuotaEvidence) -> EnforcementReason:
+    """The first reason of the table that holds."""
+    if evidence.unaware:
+        return EnforcementReason.REPLICA_UNAWARE
+    if evidence.unaware is None or (evidence.seen_at is None and not evidence.was_settled):
+        return EnforcementReason.REPLICA_BEHIND
+    if evidence.unguarded or not (evidence.was_settled or _has_ended(evidence)):
+        return EnforcementReason.REQUESTS_UNDER_WAY
+    return EnforcementReason.OVER_CAPABILITY if evidence.over else EnforcementReason.ENFORCED
+
+
+def _has_ended(evidence: QuotaEvidence) -> bool:
+    """Whether nothing that a replica let through before it saw the scope is under way."""
+    seen_at = evidence.seen_at
+    is_over = seen_at is not None and evidence.now >= seen_at + evidence.request_seconds
+    return is_over and evidence.are_pods_known and evidence.is_book_ready
+
+
+def over_capability(capability: Mapping[str, Amount], used: Mapping[str, Amount]) -> dict[str, Amount]:
+    """What is used beyond the capability, by resource. `used`: with `pods`."""
+    return {
+        resource: more for resource, most in capability.items() if (more := used.get(resource, 0) - most) > 0
+    }
+
+
+def enforced_condition(queue: str, evidence: QuotaEvidence) -> DerivedCondition:
+    """The condition; its text changes with its reason and the names in it alone."""
+    reason = enforcement(evidence)
+    return DerivedCondition(
+        QUOTA_ENFORCED, reason is EnforcementReason.ENFORCED, reason.value, _text(queue, reason, evidence)
+    )
+
+
+def _text(queue: str, reason: EnforcementReason, evidence: QuotaEvidence) -> str:
+    whose = f"the capability of queue {quoted(queue)}"
+    match reason:
+        case EnforcementReason.REPLICA_UNAWARE:
+            names = join_limited([quoted(name) for name in sorted(evidence.unaware or ())], limit=NAMES_LIMIT)
+            return f"{whose} does not hold yet: of an older version that knows no quotas is {names}"
+        case EnforcementReason.REPLICA_BEHIND:
+            return f"{whose} does not hold yet: not every replica is known to have seen it"
+        case EnforcementReason.REQUESTS_UNDER_WAY:
+            return f"{whose} does not hold yet: what was let through before it came may still start"
+        case EnforcementReason.OVER_CAPABILITY:
+            names = join_limited(sorted(evidence.over), limit=NAMES_LIMIT)
+            return f"more than {whose} is used, of {names}: nothing is released there, and nothing is evicted"
+    return f"no more than {whose} is used"
+
+
+class QuotaScope(msgspec.Struct, frozen=True):
+    """What a quota covers: the resources that its capability names, and the places of the queues below that
+    were not created there.
+    """
+
+    resources: frozenset[str]
+    places: frozenset[str]
+
+    def covers(self, other: QuotaScope) -> bool:
+        """Whether what has ended for this scope has ended for the other, too."""
+        return self.resources >= other.resources and self.places >= other.places
