@@ -105,8 +105,9 @@ VERBS = (
             "queues above that, who stops it, since when and why, and what lets it go. TYPE is pod, "
             "podgroup, queue, namespace or a kind of workload, spelt as for kubectl; a name alone is a "
             "queue's. Of a "
-            "pod whose queue does not stop it, it says what else does, as far as that is known; of a queue "
-            "that drains, how far that is and what blocks it."
+            "pod whose queue does not stop it, it says what else does, as far as that is known; of one that "
+            "waits for room in a quota, its place in line, what lacks and who holds it; of a queue what it "
+            "uses, and where it drains, how far that is and what blocks it."
         ),
         examples=(
             "kubectl queue why pod/train-0 -n research",

@@ -53,14 +53,16 @@ def _holders(room: Room, own: str) -> str:
 
 
 def _place(room: Room, own: str) -> str:
+    whose = f"pod {printable(room.pod)}" if room.pod else "it"
     if room.place is None:
         return f"not known: you may not list the pods of queue {quoted(own)} in all namespaces"
     if room.place == 1:
         others = f", {plural((room.waiting or 1) - 1, 'pod')} behind it" if room.waiting != 1 else ""
-        return f"it is the first of queue {quoted(own)}{others}"
+        return f"{whose} is the first of queue {quoted(own)}{others}"
     more = room.place - 1 - len(room.before)
     names = ", ".join(printable(name) for name in room.before) + (f" and {more} more" if more else "")
-    return f"{room.place} of {room.waiting} in queue {quoted(own)}; before it: {names}"
+    place = f"{whose} is {room.place}" if room.pod else f"{room.place}"
+    return f"{place} of {room.waiting} in queue {quoted(own)}; before it: {names}"
 
 
 def _way_out(room: Room) -> str:

@@ -1,6 +1,7 @@
 """`kubectl queue why`: what stops an object.
 
 Read in this order: `targets` (what the command line asks about), `explainer` (reads the object, its owners,
-its queue and the chain, and asks the rules in `queues.why`), `membership` (the queue of an object).
+its queue and the chain, and asks the rules in `queues.why`), `membership` (the queue of an object),
+`room` (the pods that wait with one), `events` (of an object).
 `commands.why` prints the answer.
 """

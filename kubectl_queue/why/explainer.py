@@ -11,9 +11,9 @@ Promises
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 from msgspec.structs import replace
@@ -41,6 +41,7 @@ from kubectl_queue.objects.fields import (
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type, type_of_owner
 from kubectl_queue.views.why import Answer, Event, explain_queue
+from kubectl_queue.why.events import creation_failure, latest_events, read_events
 from kubectl_queue.why.managed import unmanaged_reason
 from kubectl_queue.why.membership import Owners, membership_of, queue_of_namespace
 from kubectl_queue.why.room import read_line, waiting_pod, waits_for_room
@@ -62,6 +63,8 @@ from queues.why.room import is_bounded, room_of
 
 #: Owners above each other that are followed: a cycle of references ends.
 _MAX_OWNERS = 8
+#: Pods of a workload that are looked at: the next one that waits says why.
+_PODS_READ = 500
 #: They have a condition that says why they wait, or make no pods.
 _SAY_IT_THEMSELVES = frozenset({POD, PODGROUP, NAMESPACE})
 
@@ -107,8 +110,8 @@ class Explainer:
         if explanation.outcome in {Outcome.FREE, Outcome.UNREAD} and target.type not in _SAY_IT_THEMSELVES:
             explained = self._with_words(item, explained, unread=queue is not None and queues is None)
             explanation = explain(explained, membership, queues=queues)
-        if queue and queues is not None and self._waits_for_room(target.type, item, explanation, queues):
-            explained = replace(explained, room=self._room(item, queue, queues))
+        if queue and queues is not None and is_bounded(queue, queues.tree):
+            explained = replace(explained, room=self._room_of(target.type, item, explanation, queues))
             explanation = explain(explained, membership, queues=queues)
         if queue and queues is not None and queue not in queues.tree:
             explained = replace(explained, similar=self._similar_queues(queue))
@@ -124,31 +127,43 @@ class Explainer:
         """A workload with what a pod of it says, where its queue may not be read; and with why its latest pod
         was not created, which only some kinds say themselves.
         """
-        selector = value_at(item, "spec.selector.matchLabels")
-        if unread and isinstance(selector, dict) and selector:
-            explained = replace(explained, said=self._said_by_pods(item, selector))
+        if unread:
+            said = (said_by_server(POD, pod) for pod in self._pods_of(item))
+            explained = replace(explained, said=next(filter(None, said), ""))
         if explained.said or explained.failure:
             return explained
         return replace(explained, failure=creation_failure(self._event_items(item)))
 
-    def _said_by_pods(self, item: Object, labels: Mapping[str, Any]) -> str:
-        """What the server has written on the first of the pods that wait."""
+    def _pods_of(self, item: Object) -> Sequence[Object]:
+        """The first pods of a workload; none where it does not say which, or they may not be listed."""
+        labels = value_at(item, "spec.selector.matchLabels")
+        if not isinstance(labels, dict) or not labels:
+            return ()
         namespace = quote(str(value_at(item, "metadata.namespace") or ""), safe="")
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         query = {"labelSelector": selector, "limit": str(_PODS_READ)}
         request = Request(method="GET", path=f"/api/v1/namespaces/{namespace}/pods", query=query)
         try:
-            pods = self._client.send(request, kind="pods").get("items") or ()
+            pods: Sequence[Object] = self._client.send(request, kind="pods").get("items") or ()
         except ForbiddenError:
-            return ""
-        return next(filter(None, (said_by_server(POD, pod) for pod in pods)), "")
+            return ()
+        return pods
 
-    def _waits_for_room(
+    def _room_of(
         self, kind: Type, item: Object, explanation: Explanation, queues: ObservedQueues
-    ) -> bool:
-        is_held = kind is POD and explanation.outcome is Outcome.WAITS_FOR_OTHER and waits_for_room(item)
-        queue = explanation.membership.queue if explanation.membership else None
-        return bool(is_held and queue and is_bounded(queue, queues.tree))
+    ) -> Room | None:
+        """Why a pod has no room in a quota, or the next one of a workload; None where none waits for that."""
+        queue = (explanation.membership and explanation.membership.queue) or ""
+        if kind is POD:
+            is_held = explanation.outcome is Outcome.WAITS_FOR_OTHER and waits_for_room(item)
+            return self._room(item, queue, queues) if is_held else None
+        if explanation.outcome is not Outcome.FREE or kind in _SAY_IT_THEMSELVES:
+            return None
+        pods = [pod for pod in self._pods_of(item) if waits_for_room(pod)]
+        if not pods:
+            return None
+        first = min(pods, key=lambda pod: waiting_pod(pod, queue).rank)
+        return replace(self._room(first, queue, queues), pod=name_of(first), pods=len(pods))
 
     def _room(self, pod: Object, queue: str, chain: ObservedQueues) -> Room:
         """All queues say who holds what lacks; where they may not be listed, the chain says what lacks."""
@@ -240,58 +255,3 @@ class Explainer:
 
 def _read_owners(owners: Sequence[_Owner]) -> Owners:
     return tuple((owner.type, owner.item) for owner in owners if owner.type and owner.item is not None)
-
-
-_SLUICE = "sluice"
-_FAILED = "FailedCreate"
-#: What controllers of workloads say of a pod that they create.
-_CREATIONS = frozenset({_FAILED, "SuccessfulCreate"})
-#: Pods of a workload that are looked at: the first that waits says why.
-_PODS_READ = 50
-#: Events that are shown: one of each reason.
-_SHOWN = 5
-
-
-def read_events(client: ApiClient, item: Object) -> Sequence[Object]:
-    """The events of the object; none where they may not be read."""
-    namespace = quote(str(value_at(item, "metadata.namespace") or "default"), safe="")
-    query = {"fieldSelector": f"involvedObject.uid={value_at(item, 'metadata.uid')}"}
-    request = Request(method="GET", path=f"/api/v1/namespaces/{namespace}/events", query=query)
-    try:
-        listing = client.send(request, kind="events")
-    except ForbiddenError:
-        return ()
-    return listing.get("items") or ()
-
-
-def creation_failure(items: Iterable[Object]) -> str:
-    """Why the latest pod of a workload was not created, by its events; "" where it was."""
-    made = [item for item in items if item.get("reason") in _CREATIONS]
-    latest = max(made, key=_time, default={})
-    return str(latest.get("message") or "") if latest.get("reason") == _FAILED else ""
-
-
-def latest_events(items: Iterable[Object]) -> Sequence[Event]:
-    """The latest event of each reason, newest first."""
-    items = list(items)
-    ours = [item for item in items if _source(item) == _SLUICE]
-    by_reason: dict[str, Event] = {}
-    for item in sorted(ours or items, key=_time, reverse=True):
-        event = Event(str(item.get("reason") or ""), str(item.get("message") or ""), _time(item))
-        by_reason.setdefault(event.reason, event)
-    return tuple(by_reason.values())[:_SHOWN]
-
-
-def _source(item: Object) -> str:
-    return str(item.get("reportingComponent") or value_at(item, "source.component") or "")
-
-
-def _time(item: Object) -> str:
-    paths = (
-        "series.lastObservedTime",
-        "lastTimestamp",
-        "eventTime",
-        "firstTimestamp",
-        "metadata.creationTimestamp",
-    )
-    return next((str(time) for time in (value_at(item, path) for path in paths) if time), "")

@@ -14,6 +14,7 @@ from queues.start_decision import MAY_START, StartDecision, start_decision
 from queues.text import quoted
 from queues.verdict import Verdict
 from queues.why.explanation import (
+    POD,
     QUEUE,
     ExplainedMembership,
     ObservedObject,
@@ -57,6 +58,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def waits_for_room(self) -> bool:
         """Whether a pod waits for room in a quota, if nothing stops it."""
+        if self.subject.ref.kind != POD:
+            return False
         return self.subject.room is not None or (
             self.quoted_reason is StartReason.NO_ROOM
             if self.verdict is None

@@ -65,7 +65,7 @@ def explain(
         refusal=case.refusal,
         closing=_closing(case),
         notes=tuple(notes(case, outcome)),
-        room=subject.room if outcome is Outcome.WAITS_FOR_OTHER else None,
+        room=subject.room if outcome in {Outcome.WAITS_FOR_OTHER, Outcome.FREE} else None,
         quota=_quota(case),
     )
 
@@ -100,6 +100,9 @@ def _summary(case: Case, outcome: Outcome) -> str:
         )
     elif case.quoted_reason is StartReason.NO_ACTION:
         waits = f"waits: its scheduling policy has no action for it; {case.queue} is not stopped"
+    free = f"is held back by no queue: {case.queue} schedules its pods"
+    if case.subject.room is not None:
+        free = f"is not stopped, and {_pods_wait(case.subject.room)}"
     words = {
         Outcome.FINISHED: "has finished" + (f" ({printable(phase)})" if phase else ""),
         Outcome.NOT_MEMBER: "is of no queue: none holds it back",
@@ -108,10 +111,16 @@ def _summary(case: Case, outcome: Outcome) -> str:
         Outcome.UNREAD: f"is of {case.queue}, which you may not read",
         Outcome.WAITS_FOR_OTHER: waits,
         Outcome.TAKES_NOTHING_NEW: _takes_nothing_new(case),
-        Outcome.FREE: f"is held back by no queue: {case.queue} schedules its pods"
-        + (" and takes new work" if case.new_work else ""),
+        Outcome.FREE: free + (" and takes new work" if case.new_work and case.subject.room is None else ""),
     }
     return f"{thing} {words[outcome]}"
+
+
+def _pods_wait(room: Room) -> str:
+    """Of a workload: how many of its pods wait for room, and what has none."""
+    number = "1 pod of it waits" if room.pods == 1 else f"{room.pods} pods of it wait"
+    used = _used(room)
+    return f"{number} for room" + (f": {used}" if used else " in a quota")
 
 
 def _used(room: Room | None) -> str:

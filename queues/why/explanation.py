@@ -87,9 +87,12 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     `has_room`: nothing of its chain lacks room for it, as far as that was read. Else `queue` is the queue of
     its chain that does, where `used` of `limit` is used and `missing` lacks of the `requested` amount of
     `resource`; `kind` is one of `queues.quota.lack`, and `never` says that it would not fit into an empty
-    queue. `holders`: the queues right below that which use most of it, and the pod's own.
+    queue. `holders`: the queues right below that which use most of it, and the pod's own. `pod`, `pods`: of
+    a workload, the pod that all this is said of, and how many of its pods wait for room.
     """
 
+    pod: str = ""
+    pods: int = 0
     place: int | None = None
     waiting: int | None = None
     before: tuple[str, ...] = ()

@@ -76,7 +76,7 @@ def _about_the_object(case: Case, outcome: Outcome) -> Iterator[str]:
         yield from _waiting(case)
     if case.subject.failure and outcome in {Outcome.FREE, Outcome.UNREAD}:
         yield f"its latest pod was not created: {printable(case.subject.failure, limit=MESSAGE_LIMIT)}"
-    if outcome is Outcome.FREE and not (is_pod or case.is_queue):
+    if outcome is Outcome.FREE and not (is_pod or case.is_queue or case.subject.room is not None):
         yield "if a pod of it waits, ask about that: kubectl queue why pod/NAME"
 
 

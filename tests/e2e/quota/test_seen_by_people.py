@@ -10,7 +10,7 @@ import pytest
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.objects import on_a_node
 from tests.support.e2e.wait import until
-from tests.support.plugin.sandbox import PluginSandbox
+from tests.support.plugin.sandbox import PluginSandbox, pod_of, workload
 
 
 @pytest.fixture
@@ -55,6 +55,12 @@ def test_a_limited_team_is_seen_in_the_status_and_in_the_columns(sandbox: Plugin
     assert f'waits for room: queue "{lab}" uses cpu 2 of 2\n' in text
     assert f"an admin of queues may raise the capability: kubectl edit queue {lab}\n" in text
     assert "Quota:       cpu 2 of 2 used\n             3 pods wait for room\n" in sandbox.done("why", lab)
+    labels = {"selector": {"matchLabels": {"app": "web"}}}
+    sandbox.make(workload("Deployment", "apps/v1", "web", vision, **labels))
+    pod_of(sandbox, "web")
+    assert f'1 pod of it waits for room: queue "{lab}" never has cpu 9999' in sandbox.why("deployment/web")
+    sandbox.direct.scale("web", 0)
+    quota_of(sandbox, lab, waiting=3)
     table = sandbox.done("usage", vision)
     assert [line.split()[:4] for line in table.splitlines()] == [
         ["QUEUE", "RESOURCE", "USED", "LIMIT"],

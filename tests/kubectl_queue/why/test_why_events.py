@@ -6,7 +6,7 @@ from typing import Any
 
 from kubectl_queue.commands.why import lines
 from kubectl_queue.views.why import Event
-from kubectl_queue.why.explainer import creation_failure, latest_events
+from kubectl_queue.why.events import creation_failure, latest_events
 from queues.why.explanation import Explanation, ObjectRef, Outcome
 from tests.support.plugin.harness import NOW
 

@@ -52,11 +52,20 @@ LISTED = (
     pod("released", annotations={"sluice.dev/released": "released"}),
 )
 
+#: Its pods are those of the namespace.
+DEPLOYMENT: Object = {
+    "metadata": {"name": "web", "namespace": "team", "annotations": {"sluice.dev/queue": "vision"}},
+    "spec": {"replicas": 4, "selector": {"matchLabels": {"app": "web"}}},
+}
+
 
 def objects(*forbidden: str) -> StoredObjects:
     listed = {"items": LISTED}
     ours = {"items": [each for each in LISTED if each["metadata"]["namespace"] == "team"]}
-    return StoredObjects({f"{OURS}/work-3": WAITS, PODS: listed, OURS: ours}, forbidden=forbidden)
+    web = "/apis/apps/v1/namespaces/team/deployments/web"
+    events = "/api/v1/namespaces/team/events"
+    stored = {f"{OURS}/work-3": WAITS, PODS: listed, OURS: ours, web: DEPLOYMENT, events: {}}
+    return StoredObjects(stored, forbidden=forbidden)
 
 
 class UnlistedQueues(StoredQueues):
@@ -133,3 +142,14 @@ def test_pods_are_listed_only_for_one_that_waits_for_room() -> None:
     client = objects(PODS, OURS)
     done = run_command(StoredQueues(*free), "why", "pod/work-3", "--namespace=team", client=client)
     assert "In line" not in done.out
+
+
+def test_a_workload_is_told_of_its_pod_that_goes_next() -> None:
+    text = why("deployment/web")
+    assert text.startswith(
+        'Deployment team/web is not stopped, and 3 pods of it wait for room: queue "lab" uses cpu 8 of 8\n'
+    )
+    assert 'In line:     pod work-2 is 2 of 4 in queue "vision"; before it: other/work-1\n' in text
+    assert "if a pod of it waits" not in text
+    blind = why("deployment/web", client=objects(PODS, OURS))
+    assert blind.startswith("Deployment team/web is held back by no queue")
