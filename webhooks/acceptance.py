@@ -100,7 +100,7 @@ def accept(
         decision=decision,
         admission=_admission_id(submission, request, store=store),
         similar=()
-        if settings.is_controller(request.user_info.username)
+        if decision.stop is None or settings.is_controller(request.user_info.username)
         else similar_queues(decision.stop, store=store),
     )
 

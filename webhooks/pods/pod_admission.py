@@ -193,7 +193,8 @@ def _patch(
     else:
         queue = set_waiting(pod)
     patch = join_patches(queue, set_scheduling_mode(pod, scored=scored, settings=settings))
-    patch = join_patches(patch, add_gates(pod, admission.gates))
+    if admission.gates:
+        patch = join_patches(patch, add_gates(pod, admission.gates))
     if pod.spec.node_name or admission.groups is not None:
         return join_patches(patch, set_affinity(pod, admission.groups))
     return patch
