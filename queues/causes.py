@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
+from queues.quota.lack import LackKind
 from queues.states import StopPolicy
 from queues.tree import ChainBreak
 
@@ -67,12 +68,13 @@ class StartReason(StrEnum):
 
 class NoRoom(msgspec.Struct, frozen=True, kw_only=True):
     """The quota of a pod's queue has no room for it. `by`: the queue of the chain whose capability is full,
-    or never has room for the pod (`never`); "" where only the leader knows which.
+    or never has room for the pod (`never`); "" where only the leader knows which. `kind`: the rule.
     """
 
     queue: str
     by: str = ""
     never: bool = False
+    kind: LackKind = LackKind.CAPABILITY
 
 
 class MissingAction(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from datetime import UTC, timedelta
 
 from queues.causes import TRY_AGAIN, Cause, CauseKind, MissingAction, NoRoom, StartReason
 from queues.membership import valid_name
+from queues.quota.lack import LackKind
 from queues.states import State, StopPolicy
 from queues.text import NAME_LIMIT, printable, quoted
 
@@ -32,6 +33,17 @@ _NOT_FOR_NAMESPACE, _NO_PODS = "is not for namespace ", "schedules no pods "
 _NO_ROOM, _NEVER_ROOM = "has no room for this pod now: ", "never has room for this pod: "
 _REQUEST_LESS = "request less, or have an admin of queues raise it"
 _WAIT_FOR_ROOM = "it goes when others end, or an admin of queues raises it"
+_USED = "{whose} is used"
+#: What lacks by another rule than the capability, and what would let the pod go then.
+_LACKS = {
+    LackKind.GUARANTEES: "what is left of {whose} is kept for what other queues are guaranteed",
+    LackKind.CLAIM: "what is left of {whose} is claimed by a pod that has waited longer",
+    LackKind.OVERCOMMIT: "as much waits for nodes already as plugin overcommit of its policy allows",
+}
+_ENDS_OF_LACKS = {
+    LackKind.CLAIM: "it goes after that one, or an admin of queues raises it",
+    LackKind.OVERCOMMIT: "it goes when others end, or nodes are added",
+}
 _CHANGE_POLICY = "add the action to the policy, or name another policy"
 _MINUTE = timedelta(minutes=1)
 #: Clients cut longer warnings.
@@ -153,7 +165,8 @@ def no_room_text(lack: NoRoom) -> str:
     whose = whose if lack.by else "a capability, its own or of an ancestor,"
     if lack.never:
         return f"{_queue(lack.queue)}{_NEVER_ROOM}it requests more than {whose}; {_REQUEST_LESS}"
-    return f"{_queue(lack.queue)}{_NO_ROOM}{whose} is used; {_WAIT_FOR_ROOM}"
+    why = _LACKS.get(lack.kind, _USED).format(whose=whose)
+    return f"{_queue(lack.queue)}{_NO_ROOM}{why}; {way_out(lack)}"
 
 
 def quoted_reason(condition: str, *, queue: str, podgroup: str) -> StartReason | None:
@@ -283,7 +296,7 @@ def remedy_command(cause: Cause) -> str:
 def way_out(cause: Cause | MissingAction | NoRoom) -> str:
     """What ends the cause: a command, or in words."""
     if isinstance(cause, NoRoom):
-        return _REQUEST_LESS if cause.never else _WAIT_FOR_ROOM
+        return _REQUEST_LESS if cause.never else _ENDS_OF_LACKS.get(cause.kind, _WAIT_FOR_ROOM)
     if isinstance(cause, MissingAction):
         return _CHANGE_POLICY
     return remedy_command(cause) or NAME_RULE

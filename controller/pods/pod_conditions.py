@@ -135,7 +135,7 @@ class PodConditions:
         """Write that the pod waits for room."""
         decisions = self._context.store.decisions
         own = decisions.of_queue(member.queue, namespace=member.namespace)
-        cause = NoRoom(queue=member.queue, by=lack.queue, never=lack.never)
+        cause = NoRoom(queue=member.queue, by=lack.queue, never=lack.never, kind=lack.kind)
         start = decisions.by_queue(own, lack=cause)
         self._write(member, start, with_event=True, still=lambda now: now.gated or now.quota_gated)
 

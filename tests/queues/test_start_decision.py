@@ -11,6 +11,7 @@ from queues.causes import Cause, CauseKind, MissingAction, NoRoom, StartReason
 from queues.messages import quoted_reason
 from queues.namespace_selectors import compile_selector
 from queues.queue import Queue
+from queues.quota.lack import LackKind
 from queues.snapshot import QueueDecision, QueueSnapshot, decision_for_namespace
 from queues.start_decision import MAY_START, StartDecision, start_decision
 from tests.support.rules.cases import DRAIN, HOLD, NOW, SUSPENDED, queue, tree
@@ -78,6 +79,18 @@ CASES: dict[str, tuple[StartDecision, StartReason, str, str, bool]] = {
     "room that nobody was asked for": (
         start_decision(OPEN_QUEUE, lack=NoRoom(queue="q")),
         *(NO_ROOM, "", "it goes when others end, or an admin of queues raises it", False),
+    ),
+    "room that is kept for others": (
+        start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="lab", kind=LackKind.GUARANTEES)),
+        *(NO_ROOM, "lab", "it goes when others end, or an admin of queues raises it", False),
+    ),
+    "room that is claimed": (
+        start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="q", kind=LackKind.CLAIM)),
+        *(NO_ROOM, "q", "it goes after that one, or an admin of queues raises it", False),
+    ),
+    "no more than the nodes have": (
+        start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="root", kind=LackKind.OVERCOMMIT)),
+        *(NO_ROOM, "root", "it goes when others end, or nodes are added", False),
     ),
     "never room": (
         start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="q", never=True)),

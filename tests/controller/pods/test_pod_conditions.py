@@ -14,7 +14,7 @@ from cluster.metrics import Metrics
 from cluster.recorder import EventRecorder
 from cluster.write_queue import Key, WriteQueue
 from controller.pods.pod_conditions import LATER, PodConditions
-from queues.quota.lack import Lack
+from queues.quota.lack import Lack, LackKind
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
@@ -214,6 +214,9 @@ def test_a_pod_without_room_says_so_once_for_each_reason_however_much_lacks(cond
     assert not any(letter.isdigit() for letter in said)
     conditions.lacks_room("work", Lack(QUEUE, "cpu", 1))
     assert (conditions.send(), conditions.events()) == (1, ["work", "work"])
+    conditions.lacks_room("work", Lack(QUEUE, "cpu", 1, kind=LackKind.CLAIM))
+    assert (conditions.send(), len(conditions.events())) == (1, 3)
+    assert "claimed by a pod that has waited longer" in str(conditions.bodies[-1])
 
 
 def test_a_pod_whose_condition_says_so_already_is_not_written(conditions: Conditions) -> None:
