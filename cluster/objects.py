@@ -149,6 +149,7 @@ class QueueSpec(_Wire, frozen=True):
     reclaimable: Any = None
     priority: Any = None
     guarantee: Any = None
+    guarantee_while_stopped: Any = None
     deserved: Any = None
     capability: Any = None
     weight: Any = None

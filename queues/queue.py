@@ -29,6 +29,13 @@ class DequeueStrategy(StrEnum):
     TRAVERSE = "traverse"
 
 
+class StoppedGuarantee(StrEnum):
+    """What becomes of what a queue is guaranteed while it does not schedule."""
+
+    KEEP = "Keep"
+    LEND = "Lend"
+
+
 class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one queue's spec asks for.
 
@@ -37,7 +44,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `scheduler_policy`: the scheduling policy that it names.
     `parked`: what becomes of pods that wait without a gate; None: as the nearest queue above says, else Keep.
     `capability`: what it and those below it may use at most; None: no limit of its own. `deserved`: what it
-    may count on. `priority`, `weight`, `dequeue`: who of its siblings, and of its pods, goes next.
+    may count on. `guarantee`: what is set aside for it; `stopped_guarantee`: whether also while it does not
+    schedule. `priority`, `weight`, `dequeue`: who of its siblings, and of its pods, goes next.
     `node_groups`: where its new pods run; None: as the nearest queue above says, else anywhere.
     `placed`: the generation since which it is known to have had this parent (`with_placement`); None: the
     present one.
@@ -56,6 +64,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parked: ParkedPods | None = None
     capability: Amounts | None = None
     deserved: Amounts | None = None
+    guarantee: Amounts | None = None
+    stopped_guarantee: StoppedGuarantee = StoppedGuarantee.KEEP
     priority: int = 0
     weight: int = 1
     dequeue: DequeueStrategy = DequeueStrategy.TRAVERSE

@@ -30,6 +30,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from cluster.cache.changes import NO_QUEUE, Change, PodChange, QueueChange
 from cluster.cache.members import Member
 from cluster.cache.store import Store
+from controller.quota.rules_in_force import rules_in_force
 from queues.apimachinery.quantities import Amount
 from queues.causes import StartReason
 from queues.quota.lack import Lack
@@ -37,6 +38,7 @@ from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
 from queues.quota.usage import PODS, Usage, quota_requests
 from queues.quota.waiting_index import WaitingIndex
+from queues.snapshot import QueueSnapshot
 from queues.tree import Tree
 
 #: The changes after which all pods that wait in a queue are read.
@@ -68,6 +70,8 @@ class WaitingPods:
         self._ungated_changed = False
         self._held: dict[str, dict[str, Amount]] = {}
         self._usage = Usage(tree)
+        #: Of which the tree and the rules are.
+        self._snapshot: QueueSnapshot | None = None
         #: What is counted in `_usage`, by queue.
         self._counted: dict[str, dict[str, Amount]] = {}
         self._policies = -1
@@ -112,7 +116,7 @@ class WaitingPods:
         return bool(
             self._pods
             or self._queues
-            or self._tree is not self._store.snapshot.tree
+            or self._snapshot is not self._store.snapshot
             or self._policies != self._store.policies.changes
         )
 
@@ -146,7 +150,8 @@ class WaitingPods:
         """Read what has changed. `begun`: the pods whose release was begun, by UID."""
         if not self._has_changes:
             return
-        tree, policies = self._store.snapshot.tree, self._store.policies.changes
+        snapshot, policies = self._store.snapshot, self._store.policies.changes
+        tree, rules, self._snapshot = snapshot.tree, rules_in_force(self._store, snapshot), snapshot
         pods, queues = self._pods, self._queues
         self._pods, self._queues = {}, set()
         if policies != self._policies or self._tree is None:
@@ -159,8 +164,9 @@ class WaitingPods:
         for uids in pods.values():
             for uid in uids:
                 self._read_pod(uid, begun, has_changed=True)
-        if tree is not self._tree:
-            self._tree, self._usage, self._counted, self._held = tree, Usage(tree), {}, {}
+        if tree is not self._tree or rules != self._usage.rules:
+            self._tree, self._usage = tree, Usage(tree, rules=rules)
+            self._counted, self._held = {}, {}
             self._gated.look_at_all(tree)
             self._ungated.look_at_all(tree)
             changed: Iterable[str] = self._store.members.queues()

@@ -6,7 +6,7 @@
 | annotation `volcano.sh/hierarchy-weights`    | the same                                          |
 | annotations `volcano.sh/jdb-*`               | ignored: drains keep to PodDisruptionBudgets      |
 | two tiers of one `networkTopology`           | ignored, as all of it; there they are refused     |
-| `deserved`, `guarantee`, `weight` of a Queue | limit nothing yet; who sets one is warned         |
+| `weight` of a Queue                          | orders, and gives no share; who sets it is warned |
 | `extendClusters` of a Queue                  | ignored; who sets it is warned                    |
 | work in `root`                               | taken; refused there                              |
 | work in a queue with queues below it         | taken; refused there                              |

@@ -62,6 +62,11 @@ def amounts(value: Any) -> Amounts | None:
     return tuple(sorted((name, _amount(each)) for name, each in value.items() if isinstance(name, str)))
 
 
+def guarantee(value: Any) -> Amounts | None:
+    """The amounts in its `resource`."""
+    return amounts(value.get("resource")) if isinstance(value, Mapping) else None
+
+
 def _amount(value: Any) -> Amount:
     try:
         return max(0, parse_quantity(value))

@@ -26,6 +26,8 @@ class Effect(StrEnum):
     ALWAYS = "always"
     #: Says which pods of the queue may be evicted, where a scheduling policy has action `reclaim`.
     RECLAIM = "with `reclaim`"
+    #: That as well.
+    ALSO_RECLAIM = "always, and with `reclaim`"
     NONE = "none yet"
 
 

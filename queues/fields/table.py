@@ -10,7 +10,7 @@ from queues.fields import checks, readers
 from queues.fields.drain import DRAIN_FIELDS, drain
 from queues.fields.row import Effect, Notice, Origin, QueueField, Reading
 from queues.node_groups import read_node_groups
-from queues.queue import DequeueStrategy
+from queues.queue import DequeueStrategy, StoppedGuarantee
 from queues.states import Desired, ParkedPods, StopPolicy
 
 #: Characters of a reason, and of other texts.
@@ -146,7 +146,7 @@ FIELDS = (
     QueueField(
         name="priority",
         origin=Origin.VOLCANO,
-        effect=Effect.RECLAIM,
+        effect=Effect.ALSO_RECLAIM,
         help=f"Pods of queues with a lower one may not evict its pods, {_RECLAIM}.",
         details="Pods of the queue with the higher one go first where several wait for room. Absent means 0.",
         check=checks.whole(0, checks.INT32),
@@ -163,14 +163,12 @@ FIELDS = (
     QueueField(
         name="deserved",
         origin=Origin.VOLCANO,
-        effect=Effect.RECLAIM,
+        effect=Effect.ALSO_RECLAIM,
         help=f"What it may count on: pods of other queues may evict what is above it, {_RECLAIM}.",
         details=(
-            "Of cpu and memory it deserves nothing unless it says so, of other resources all that it uses. "
-            "Checked against capability, guarantee and the parent. It limits nothing yet."
-        ),
-        notice=Notice(
-            "limits nothing yet: only action reclaim of a scheduling policy reads it; capability limits"
+            "While it uses less, its waiting pods go before those of queues that borrow. For evictions it "
+            "deserves, of cpu and memory nothing unless it says so, of other resources all that it uses. "
+            "Checked against capability, guarantee and the parent."
         ),
         check=checks.amounts,
         reading=Reading("deserved", readers.amounts),
@@ -178,11 +176,30 @@ FIELDS = (
     QueueField(
         name="guarantee",
         origin=Origin.VOLCANO,
-        effect=Effect.RECLAIM,
-        help=f"What pods of other queues leave it when they evict, {_RECLAIM}.",
-        details="Checked against deserved, capability and the parent. Nothing is kept free for it yet.",
-        notice=Notice("keeps nothing free yet: only action reclaim of a scheduling policy reads it"),
+        effect=Effect.ALSO_RECLAIM,
+        help=f"What pods of other queues leave it, those that wait, and those that evict {_RECLAIM}.",
+        details=(
+            "It is set aside in the capabilities above it, whether it is used or not; without one, nothing "
+            "is. Guarantees that are more than there is are scaled down together. "
+            "Checked against deserved, capability and the parent."
+        ),
         check=checks.object_of({"resource": checks.amounts}),
+        reading=Reading("guarantee", readers.guarantee),
+    ),
+    QueueField(
+        name="guaranteeWhileStopped",
+        origin=Origin.SLUICE,
+        effect=Effect.ALWAYS,
+        help="What becomes of its guarantee while it does not schedule.",
+        details=(
+            "With Keep, the default, it stays set aside. With Lend other queues may use it until this one "
+            "schedules again; then it comes back as their pods end."
+        ),
+        check=checks.one_of(*StoppedGuarantee),
+        reading=Reading(
+            "stopped_guarantee",
+            readers.word(StoppedGuarantee, absent=StoppedGuarantee.KEEP, unknown=StoppedGuarantee.KEEP),
+        ),
     ),
     QueueField(
         name="capability",
@@ -205,9 +222,7 @@ FIELDS = (
         help="Of queues that use more than they deserve, how much one uses beside another before that goes.",
         details="It orders pods that wait for room in a capability. Absent means 1.",
         # Volcano's definition of Queues writes 1.
-        notice=Notice(
-            "gives no share yet: it orders pods that wait for room; capability limits", unless=(1,)
-        ),
+        notice=Notice("orders pods that wait for room, and gives no share; capability limits", unless=(1,)),
         check=checks.whole(1, 65535),
         reading=Reading("weight", readers.whole(1, 65535, absent=1)),
     ),

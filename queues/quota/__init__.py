@@ -18,8 +18,9 @@ Invariants
 | is being deleted and never had a node             | nothing: the API server refuses its bind              |
 | is finished, or gone                              | nothing                                               |
 
-Read in this order: `lack` (why a pod has no room), `usage` (what is used, and what lacks room), `shares`
-(where queues stand), `release_order` (who goes next), `waiting_index` (who waits, from pass to pass) with
+Read in this order: `lack` (why a pod has no room), `rules` (what counts beside specs), `guarantees` and
+`set_aside` (what is kept free), `usage` (what is used, and what lacks room), `deserved` and `shares` (where
+queues stand), `release_order` (who goes next), `waiting_index` (who waits, from pass to pass) with
 `pod_classes` and `subscriptions`, `claims` (nobody starves), `book` (what was promised, as text); `report`
 has what the status of a queue says.
 """

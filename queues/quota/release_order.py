@@ -5,10 +5,10 @@ down, at each level by
 
 1. `spec.priority` of the queues, the higher first;
 2. queues that use less than they deserve before those that borrow;
-3. the share: the largest part of what a queue deserves that it uses, of the resources that `deserved` names;
-   of a queue that deserves nothing, and of one that borrows, the largest part of the whole that it uses,
-   divided by `spec.weight`. The whole is the capability of `root`; of what that does not name, all that is
-   used and asked for as the pass begins;
+3. the share: the largest part of what a queue deserves that it uses (`deserved`); of one that borrows, the
+   largest part of the whole that it uses beyond that, divided by `spec.weight`. The whole is the capability
+   of `root`; of what that does not name, what nodes have, where that is watched, else all that is used and
+   asked for as the pass begins;
 4. the name.
 
 The pods of a queue that has queues below it stand beside those queues, with its own priority.
@@ -85,7 +85,7 @@ class ReleasePass:
         self._usage = usage
         self._now = now
         self._goes_on = goes_on
-        self._shares = Shares(tree, usage, whole=_whole(tree, usage, index))
+        self._shares = Shares(tree, usage, whole=_whole(usage, index), waiting=index.requested_by_queue)
         self._nodes: dict[str, _Node] = {ROOT: _Node(ROOT, None)}
         for line in index.open_lines(usage, now=now):
             own = tree.get(line.queue)
@@ -113,6 +113,7 @@ class ReleasePass:
                 self._index.claims.released(pods)
                 self._index.remove(pod.uid)
                 self._usage.add(pod.queue, pod.requests)
+                self._usage.unplaced += 1
                 self._settle(node)
                 yield pod
                 continue
@@ -173,9 +174,9 @@ def _first(node: _Node) -> tuple[_Node, PodClass] | None:
     return None if first is None else (node, first)
 
 
-def _whole(tree: Tree, usage: Usage, index: WaitingIndex) -> dict[str, Amount]:
+def _whole(usage: Usage, index: WaitingIndex) -> dict[str, Amount]:
     """What there is to share (see above)."""
     whole = dict(usage.used(ROOT))
     for resource, amount in index.requested.items():
         whole[resource] = whole.get(resource, 0) + amount
-    return whole | dict(tree.queues[ROOT].capability or ())
+    return whole | usage.whole

@@ -4,18 +4,33 @@ Invariants
 - The use of a queue is that of its own pods and of all pods below it.
 - A queue without `capability` limits nothing, and a resource that a capability does not name has no bound.
   Zero is zero.
+- What a queue is guaranteed is set aside for it. Of a capability counts the greater of what a queue below is
+  guaranteed and what it uses, and not only what is used:
+  `R = max(guarantee, own use + the R of the queues below)`. A release that raises the R of a queue leaves it
+  within the capability; one that does not, since the queue itself or one between is guaranteed as much, needs
+  room for what is used alone.
+- A pod of a queue whose policy has plugin `overcommit` is let go while all queues use, with it, no more than
+  so many times what there is, of resources of which there is anything. One that was let go and has no node
+  yet is let stand alone: else an autoscaler would see no reason to add a node. Where it is not known what
+  there is, they go one by one.
 - A queue that does not exist, or whose chain is broken, has room for nothing: its limits are not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from functools import lru_cache
 
 import msgspec
 
 from queues.apimachinery.quantities import Amount
+from queues.queue import ROOT
+from queues.quota.deserved import Deserved
+from queues.quota.guarantees import effective_guarantees
 from queues.quota.lack import Lack, LackKind
+from queues.quota.rules import NO_RULES, Rules
+from queues.quota.set_aside import SetAside
 from queues.tree import Tree
 
 #: The resource that counts pods, as in a ResourceQuota.
@@ -52,8 +67,16 @@ class Usage:
     It lives as long as its tree: one pod that ends costs its chain, and not a count of all queues.
     """
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, *, rules: Rules = NO_RULES) -> None:
         self._tree = tree
+        self.rules = rules
+        self.guarantees = effective_guarantees(tree, lending=rules.lending)
+        #: All there is, of the resources of which that is known.
+        self.whole = {**(rules.nodes or {}), **dict(tree.queues[ROOT].capability or ())}
+        self.deserved = Deserved(tree, self.guarantees, whole=self.whole)
+        #: Pods that were released and have no node yet. The owner counts them, where a rule needs it.
+        self.unplaced = 0
+        self._set_aside = SetAside(tree, self.guarantees)
         #: By queue: the amounts used by it and by all below it.
         self._used: dict[str, dict[str, Amount]] = {}
         #: By queue: its ancestors and itself, and those of them that have a capability.
@@ -69,6 +92,8 @@ class Usage:
             used = self._used.setdefault(name, {})
             for resource, amount in taken:
                 used[resource] = used.get(resource, 0) + amount
+        if self._set_aside:
+            self._set_aside.add(self._chain(queue), taken)
 
     def used(self, queue: str) -> Mapping[str, Amount]:
         """What the queue and those below it use."""
@@ -85,6 +110,34 @@ class Usage:
                 most = limit.capability.get(resource)
                 if most is not None and (missing := used.get(resource, 0) + amount - most) > 0:
                     return _never(limits, requests) or Lack(limit.queue, resource, missing)
+        if self._set_aside and (lack := self._guaranteed_to_others(queue, limits, requests)) is not None:
+            return lack
+        factor = self.rules.overcommit.get(queue)
+        return None if factor is None or not self.unplaced else self._overcommitted(requests, factor)
+
+    def _guaranteed_to_others(
+        self, queue: str, limits: tuple[_Limit, ...], requests: Requests
+    ) -> Lack | None:
+        chain = self._chain(queue)
+        for resource, amount in requests:
+            for limit in limits:
+                most = limit.capability.get(resource)
+                if most is None:
+                    continue
+                missing = self._set_aside.missing(chain, limit.queue, resource, amount=amount, most=most)
+                if missing > 0:
+                    return Lack(limit.queue, resource, missing, kind=LackKind.GUARANTEES)
+        return None
+
+    def _overcommitted(self, requests: Requests, factor: Fraction) -> Lack | None:
+        used = self._used.get(ROOT, {})
+        for resource, amount in requests:
+            whole = self.whole.get(resource)
+            if resource == PODS or whole == 0 or (whole is None and self.rules.nodes is not None):
+                continue
+            missing = used.get(resource, 0) + amount - factor * (whole or 0)
+            if whole is None or missing > 0:
+                return Lack(ROOT, resource, missing, kind=LackKind.OVERCOMMIT)
         return None
 
     def _chain(self, queue: str) -> tuple[str, ...]:

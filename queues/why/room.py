@@ -10,6 +10,7 @@ Promises
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -91,16 +92,27 @@ def _lack(pod: WaitingPod, others: Sequence[WaitingPod], *, queues: ObservedQueu
 
 
 def _usage(queue: str, queues: ObservedQueues) -> Usage:
-    """What the chain uses, as its statuses say: each of them counts what is below it, too."""
-    usage, below = Usage(queues.tree), dict[str, Amount]()
+    """What all below the top of the chain use, as their statuses say: each counts what is below it, too.
+
+    Above a queue of the chain whose status is not known, nothing is.
+    """
+    usage = Usage(queues.tree)
     if queue not in queues.tree:
         return usage
-    for each in queues.tree.chain(queue).queues:
-        used = queues.record(each.name).used
-        if used is None:
-            break
-        usage.add(each.name, [(name, amount - below.get(name, 0)) for name, amount in used.items()])
-        below = dict(usage.used(each.name))
+    names = (each.name for each in queues.tree.chain(queue).queues)
+    known = list(takewhile(lambda name: queues.record(name).used is not None, names))
+    pending = known[-1:]
+    while pending:
+        name = pending.pop()
+        own = dict(queues.record(name).used or {})
+        for child in queues.tree.children(name):
+            used = queues.record(child).used
+            if used is None:  # then it, and what is below it, counts as the queue's own
+                continue
+            pending.append(child)
+            for resource, amount in used.items():
+                own[resource] = own.get(resource, 0) - amount
+        usage.add(name, own.items())
     return usage
 
 

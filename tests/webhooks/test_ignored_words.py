@@ -53,17 +53,16 @@ def test_a_queue_with_a_hierarchy_is_taken_with_a_warning() -> None:
         ({"weight": 1}, {"weight": 2}, ["weight"]),
         ({"weight": 2}, {"weight": 2, "reason": "x"}, []),
         ({"weight": 2}, {"weight": 1}, []),
-        ({}, {"deserved": {"cpu": 1}}, ["deserved"]),
+        ({}, {"deserved": {"cpu": 1}}, []),
         ({}, {"deserved": {}, "guarantee": {"resource": {}}, "affinity": {}, "extendClusters": []}, []),
-        ({}, {"guarantee": {"resource": {"cpu": "1"}}}, ["guarantee"]),
-        ({"deserved": {"cpu": 1}}, {"deserved": {"cpu": 2}}, ["deserved"]),
-        ({"deserved": {"cpu": 1}}, {}, []),
+        ({}, {"guarantee": {"resource": {"cpu": "1"}}}, []),
+        ({"weight": 2}, {}, []),
         (
             {},
             {"affinity": {"nodeGroupAffinity": {"x": ["g"]}}, "extendClusters": [{"name": "b"}]},
             ["extendClusters"],
         ),
-        ({}, {"deserved": "no object"}, ["deserved"]),
+        ({}, {"extendClusters": "no list"}, ["extendClusters"]),
     ],
     ids=str,
 )
@@ -80,14 +79,13 @@ def test_each_field_that_nothing_acts_on_says_so_to_who_sets_it() -> None:
 
 
 def test_a_queue_with_such_a_field_is_taken_with_a_warning_and_once() -> None:
-    server, made = Server(), queue("a", deserved={"cpu": "4"}, weight=1)
+    server, made = Server(), queue("a", weight=2)
     answer = server.ask("/validate/queues", made, operation="CREATE", namespace="")
     assert answer.allowed
     assert answer.warnings == [
-        "spec.deserved limits nothing yet: only action reclaim of a scheduling policy reads it; "
-        "capability limits"
+        "spec.weight orders pods that wait for room, and gives no share; capability limits"
     ]
-    later = queue("a", version=2, deserved={"cpu": "4"}, weight=1, reason="x")
+    later = queue("a", version=2, weight=2, reason="x")
     assert server.ask("/validate/queues", later, old=made, operation="UPDATE", namespace="").warnings == []
 
 

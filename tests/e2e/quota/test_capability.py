@@ -130,3 +130,20 @@ def test_pods_that_pend_since_before_the_capability_go_as_it_has_room(sandbox: S
     assert watch.overruns == []
     sandbox.edit(queue, capability=None)
     until(lambda: len(running(sandbox, [*waiting, "later"])) == len(waiting) + 1, "all to run")
+
+
+def test_what_a_queue_is_guaranteed_stays_free_until_it_lends_it(sandbox: Sandbox) -> None:
+    top = sandbox.queue("lab", capability={"cpu": "3"})
+    kept = sandbox.queue("kept", parent=top, guarantee={"resource": {"cpu": "2"}})
+    other = sandbox.queue("other", parent=top)
+    names = sandbox.pods("other", 3, other, cpu="1")
+    until(lambda: len(running(sandbox, names)) == 1, "a pod to run")
+    waiting = [name for name in names if not on_a_node(sandbox.read_pod(name))]
+    for name in waiting:
+        sandbox.reason_on(name, f'what is left of the capability of its ancestor "{top}" is kept for')
+    sandbox.pod("own", kept, cpu="1").must(201)
+    until(lambda: running(sandbox, ["own"]), "the pod of the queue that is guaranteed it")
+    sandbox.edit(kept, guaranteeWhileStopped="Lend")
+    sandbox.suspend(kept)
+    until(lambda: len(running(sandbox, names)) == 2, "what was lent")
+    assert settled(lambda: len(running(sandbox, names)), "the pods") == 2, "one runs on in the stopped queue"

@@ -9,6 +9,7 @@ import pytest
 
 from queues.queue import Amounts, Queue
 from queues.quota.lack import Lack, LackKind
+from queues.quota.rules import Rules
 from queues.quota.usage import Requests, Usage, quota_requests
 from queues.snapshot import QueueSnapshot
 from queues.tree import Tree
@@ -98,3 +99,27 @@ def test_a_queue_has_a_quota_by_any_capability_on_its_chain() -> None:
     snapshot = QueueSnapshot(tree(capped("lab", cpu=1), capped("team", "lab"), capped("free")), now=NOW)
     names = ("lab", "team", "free", "root", "missing")
     assert [name for name in names if snapshot.decision(name).has_quota] == ["lab", "team"]
+
+
+def test_by_overcommit_so_many_times_the_whole_is_let_go_and_one_at_least() -> None:
+    """A node of 4 cpu and pods of 1: a fifth is over 4.8. An autoscaler has to see one that finds no node."""
+    rules = Rules(overcommit={"team": Fraction(6, 5)}, nodes={"cpu": 4, "gpu": 0})
+    usage = Usage(tree(capped("team"), capped("other")), rules=rules)
+    usage.add("other", cpu(2))
+    usage.add("team", cpu(2))
+    assert usage.lack("team", cpu(1)) is None, "all others have a node"
+    usage.unplaced = 1
+    assert usage.lack("team", cpu(1)) == Lack("root", "cpu", Fraction(1, 5), kind=LackKind.OVERCOMMIT)
+    assert usage.lack("team", cpu(Fraction(4, 5))) is None
+    assert usage.lack("team", quota_requests((("gpu", 1), ("tpu", 1)))) is None, "nobody has any of it"
+    assert usage.lack("other", cpu(9)) is None, "its policy does not ask"
+
+
+def test_until_it_is_known_what_there_is_they_go_one_by_one() -> None:
+    usage = Usage(tree(capped("team")), rules=Rules(overcommit={"team": Fraction(2)}))
+    assert usage.lack("team", cpu(1)) is None
+    usage.unplaced = 1
+    assert usage.lack("team", cpu(1)) == Lack("root", "cpu", 1, kind=LackKind.OVERCOMMIT)
+    limited = Usage(tree(capped("root", "", cpu=4), capped("team")), rules=usage.rules)
+    limited.unplaced = 1
+    assert limited.lack("team", cpu(4)) is None, "the capability of root is the whole"
