@@ -9,9 +9,10 @@ condition is removed (`Member.says_gated`), at the version that has no gate, so 
 While evictions of the queue's drain wait in the write queue, the condition of a new pod is written up to
 `LATER` later: each such write costs the API server as much as an eviction, and a drain causes many new pods.
 
-The topmost owner, which is the workload that the user created, gets an event, once for each stop: users look
-for the reason on a Deployment without running pods. A pod that replaces one that a drain has evicted gets no
-event of its own then: a drain makes as many as pods ran, and the condition says the same.
+The topmost owner, which is the workload that the user created, gets an event, once for each stop, and once
+for each reason for which a pod of it has no room: users look for the reason on a Deployment without running
+pods. A pod that replaces one that a drain has evicted gets no event of its own then: a drain makes as many as
+pods ran, and the condition says the same.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ class PodConditions:
         self._texts: dict[str, tuple[int, str]] = {}
         #: The stop (a decision's revision) for which a workload got an event, by UID.
         self._owner_stops: dict[str, str] = {}
+        #: What workloads got an event for, since pods of them have no room: UID and text.
+        self._owner_lacks: set[tuple[str, str]] = set()
         #: Members whose condition is written later, with their creation time, by queue and UID; in the order
         #: in which they were deferred.
         self._deferred: dict[str, dict[str, datetime]] = {}
@@ -132,12 +135,24 @@ class PodConditions:
         return True
 
     def write_lack(self, member: Member, lack: Lack) -> None:
-        """Write that the pod waits for room."""
+        """Write that the pod waits for room; on its topmost owner too, once for each reason."""
         decisions = self._context.store.decisions
         own = decisions.of_queue(member.queue, namespace=member.namespace)
         cause = NoRoom(queue=member.queue, by=lack.queue, never=lack.never, kind=lack.kind)
         start = decisions.by_queue(own, lack=cause)
         self._write(member, start, with_event=True, still=lambda now: now.gated or now.quota_gated)
+        work = self._context.store.workloads.top_of(member.owner_uid, namespace=member.namespace)
+        if work is None or (work.uid, start.text) in self._owner_lacks:
+            return
+        if len(self._owner_lacks) >= MAX_REMEMBERED:
+            self._owner_lacks.clear()
+        self._owner_lacks.add((work.uid, start.text))
+        self._context.recorder.record(
+            workload_subject(work),
+            reason=_event_reason(start),
+            message=f"a pod of it waits: {start.text}",
+            rate_limit_key=f"workloads/{member.queue}",
+        )
 
     def forget(self, uid: str) -> None:
         self._texts.pop(uid, None)

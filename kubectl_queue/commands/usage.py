@@ -16,6 +16,8 @@ from kubectl_queue.session import Session
 from kubectl_queue.views.usage import UsageRow, as_structure, usage_rows
 from queues.text import quoted
 
+#: Queues of which it is said that their capability does not hold yet.
+_NOTES = 5
 _COMMAND = "kubectl queue usage"
 
 
@@ -40,6 +42,10 @@ def run_usage(session: Session, flags: Flags) -> int:
         session.console.warn(
             f"queue {quoted(unknown[0])} has a quota and no status.quota yet; is Sluice's controller running?"
         )
+    late = [row.not_enforced for row in rows if row.not_enforced]
+    if session.output not in DOCUMENTS:
+        for text in late[:_NOTES]:
+            session.console.note(text)
     return 0
 
 

@@ -22,7 +22,7 @@ from kubectl_queue.objects.queues import (
     parked_counts,
     stop_acknowledgement,
 )
-from kubectl_queue.objects.quotas import quota_use
+from kubectl_queue.objects.quotas import not_enforced, quota_use
 from kubectl_queue.objects.running_pods import kept_replicas
 from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type
 from queues import well_known
@@ -208,4 +208,5 @@ def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
         recreating=parked.recreating,
         used=quota.used if quota else None,
         waiting=quota.waiting if quota else None,
+        not_enforced=not_enforced(item),
     )

@@ -10,6 +10,8 @@ from queues.quota.lack import LackKind
 from queues.text import printable, quoted
 from queues.why.explanation import Explanation, QueueQuota, Room
 
+#: Characters of a condition's message.
+_MESSAGE_LIMIT = 1000
 #: What holds the pod back, where it is not the capability.
 _KINDS = {
     LackKind.GUARANTEES.value: "what is left is set aside for what other queues are guaranteed",
@@ -82,7 +84,8 @@ def _way_out(room: Room) -> str:
 def quota_lines(quota: QueueQuota) -> list[str]:
     """A line for each resource, and how many wait."""
     lines = [_standing(printable(name), amounts) for name, amounts in quota.resources.items()]
-    return [*lines, f"{plural(quota.waiting, 'pod')} {'waits' if quota.waiting == 1 else 'wait'} for room"]
+    lines.append(f"{plural(quota.waiting, 'pod')} {'waits' if quota.waiting == 1 else 'wait'} for room")
+    return [*lines, *([printable(quota.not_enforced, limit=_MESSAGE_LIMIT)] if quota.not_enforced else [])]
 
 
 def _standing(resource: str, amounts: Mapping[str, str]) -> str:

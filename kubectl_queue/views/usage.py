@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from kubectl_queue.objects.queues import QueueObjects
-from kubectl_queue.objects.quotas import guarantee_of, quota_use
+from kubectl_queue.objects.quotas import guarantee_of, not_enforced, quota_use
 from queues.apimachinery.quantities import Amount, format_quantity
 from queues.queue import ROOT
 from queues.quota.standing import Standing, standings
@@ -23,7 +23,7 @@ from queues.quota.standing import Standing, standings
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     """One queue. `depth`: how many rows above it are queues above it. `waiting`: pods that wait for room, in
-    it and below it; None where that is not known.
+    it and below it; None where that is not known. `not_enforced`: why its capability does not hold yet.
     """
 
     name: str
@@ -31,6 +31,7 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     depth: int
     waiting: int | None
     resources: tuple[Standing, ...]
+    not_enforced: str = ""
 
 
 def usage_rows(queues: QueueObjects, *, top: str = "") -> list[UsageRow]:
@@ -53,6 +54,7 @@ def as_structure(rows: Sequence[UsageRow]) -> list[dict[str, Any]]:
             parent=row.parent,
             waiting=row.waiting,
             resources={each.resource: each.texts() for each in row.resources},
+            notEnforced=row.not_enforced or None,
         )
         for row in rows
     ]
@@ -89,6 +91,7 @@ def _row(name: str, queues: QueueObjects, depths: dict[str, int]) -> UsageRow | 
         depth=depths.get(parent, -1) + 1,
         waiting=use.waiting if use else None,
         resources=standings(chain, used=use.used if use else {}, guarantee=guarantee_of(item)),
+        not_enforced=not_enforced(item),
     )
 
 

@@ -160,7 +160,11 @@ def _quota(case: Case) -> QueueQuota | None:
         return None
     chain = case.queues.tree.chain(case.verdict.queue).queues
     found = standings(chain, used=record.used)
-    return QueueQuota(waiting=record.waiting or 0, resources={each.resource: each.texts() for each in found})
+    return QueueQuota(
+        waiting=record.waiting or 0,
+        resources={each.resource: each.texts() for each in found},
+        not_enforced=record.not_enforced,
+    )
 
 
 def _closing(case: Case) -> str:

@@ -155,7 +155,8 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `acknowledgement`, `waiting_for`: of its stop, where it has one; None: not known. `gated`, `ungated`: its
     parked pods with our gate and without; `recreating`: those that are to be created again with it. `used`:
     what it and those below it use of their quotas, and `waiting` how many pods of them wait for room; None
-    where its status does not say.
+    where its status does not say. `not_enforced`: the message of its condition QuotaEnforced while that is
+    False.
     """
 
     changes: tuple[Change, ...] = ()
@@ -170,6 +171,7 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     recreating: int = 0
     used: Mapping[str, Amount] | None = None
     waiting: int | None = None
+    not_enforced: str = ""
 
 
 class ChainMember(_JsonStruct, frozen=True):
@@ -207,11 +209,13 @@ class Stop(_JsonStruct, frozen=True):
 
 class QueueQuota(_JsonStruct, frozen=True):
     """`resources`: amounts by resource, then by what they are (`queues.quota.standing`). `waiting`: pods that
-    wait for room, in the queue and below it.
+    wait for room, in the queue and below it. `not_enforced`: why its capability does not hold yet, or more is
+    used; "" where it holds.
     """
 
     waiting: int
     resources: Mapping[str, Mapping[str, str]]
+    not_enforced: str = ""
 
 
 class Explanation(_JsonStruct, frozen=True):

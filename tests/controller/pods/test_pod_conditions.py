@@ -231,3 +231,14 @@ def test_a_pod_whose_condition_says_so_already_is_not_written(conditions: Condit
     conditions.server.has(waits)
     conditions.lacks_room("work", Lack(QUEUE, "cpu", 5))
     assert (conditions.send(), conditions.events()) == (0, [])
+
+
+def test_a_workload_is_told_once_for_each_reason_that_pods_of_it_have_no_room(conditions: Conditions) -> None:
+    conditions.server.has(queue(QUEUE, capability={"cpu": "8"}, version=2, generation=2), TRAIN)
+    for name in ("train-1", "train-2"):
+        conditions.server.has(member(name, queue=QUEUE, gates=["sluice.dev/quota"], owner=owner(TRAIN)))
+        conditions.lacks_room(name, Lack(QUEUE, "cpu", 1))
+    assert conditions.events() == ["train", "train-1", "train-2"]
+    conditions.send()
+    conditions.lacks_room("train-1", Lack(QUEUE, "cpu", 1, never=True))
+    assert conditions.events() == ["train", "train", "train-1", "train-1", "train-2"]

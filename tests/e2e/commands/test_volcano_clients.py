@@ -35,8 +35,8 @@ RESEARCH: Object = {
     "deserved": {"cpu": "6500m", "memory": "24Gi"},
     "guarantee": {"resource": {"cpu": "2", "memory": "4Gi"}},
     "affinity": {
+        # None is required: no node is of a group here, and pods are to run.
         "nodeGroupAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": ["gpu-nodes"],
             "preferredDuringSchedulingIgnoredDuringExecution": ["fast-nodes", "near-nodes"],
         },
         "nodeGroupAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["spare-nodes"]},

@@ -87,6 +87,15 @@ def test_the_structure_has_what_is_known() -> None:
     }
 
 
+def test_a_capability_that_does_not_hold_yet_is_named() -> None:
+    enforced = {"type": "QuotaEnforced", "status": "False", "message": 'queue "lab" uses more'}
+    late = {**LAB, "status": {**LAB["status"], "conditions": [enforced]}}
+    done = run_command(StoredQueues(late), "usage")
+    assert done.err == 'queue "lab" uses more\n'
+    told = json.loads(run_command(StoredQueues(late), "usage", "-ojson").out)
+    assert told["queues"][0]["notEnforced"] == 'queue "lab" uses more'
+
+
 def test_what_the_controller_has_not_written_is_no_zero() -> None:
     done = run_command(StoredQueues(item("lab", capability={"pods": "8"})), "usage")
     assert done.out.splitlines()[1].split() == ["lab", "pods", "8"]

@@ -163,12 +163,12 @@ def test_who_may_not_read_its_queue_is_told_in_the_words_that_are_on_the_pod() -
 
 def test_a_queue_says_how_it_stands_against_its_quota() -> None:
     lab = Queue(name="lab", capability=(("cpu", 8),), deserved=(("cpu", 6), ("memory", 2**30)))
-    records = {"lab": QueueRecord(used={"cpu": 8, "memory": 0}, waiting=3)}
+    records = {"lab": QueueRecord(used={"cpu": 8, "memory": 0}, waiting=3, not_enforced="more is used")}
     queues = ObservedQueues(tree=Tree({"lab": lab}), records=records, now=NOW)
     subject = ObservedObject(ref=ObjectRef(kind="Queue", name="lab"))
     found = explain(subject, ExplainedMembership(queue="lab"), queues=queues)
     assert found.quota is not None
-    assert found.quota.waiting == 3
+    assert (found.quota.waiting, found.quota.not_enforced) == (3, "more is used")
     assert found.quota.resources == {
         "cpu": {"used": "8", "limit": "8", "deserved": "6", "lent": "0", "borrowed": "2"},
         "memory": {"used": "0", "deserved": "1Gi", "lent": "1Gi", "borrowed": "0"},
