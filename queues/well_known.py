@@ -13,7 +13,7 @@ in their spec, and get the label alone). Templates are those workloads' pod temp
 | `sluice.dev/queue`          | pods       | webhook    | scheduling gate: its queue does not schedule   |
 | `sluice.dev/quota`          | pods       | webhook    | scheduling gate: it waits for room in a quota  |
 | `sluice.dev/quota-term`     | pods       | controller | annotation: written when the book was lost     |
-| `sluice.dev/released`       | pods       | controller | annotation: its own UID: a quota has room for it |
+| `sluice.dev/released`       | pods       | controller | label: its own UID: a quota has room for it |
 | `sluice.dev/member`         | pods       | webhook    | requested resource: kube-scheduler calls us    |
 | `sluice.dev/woken`          | pods       | controller | annotation: retried since this revision        |
 | `sluice.dev/suspended`      | workloads  | controller | annotation: we suspended it, or scaled it to 0 |
@@ -37,7 +37,8 @@ GATE = "sluice.dev/queue"
 QUOTA_GATE = "sluice.dev/quota"
 OWN_GATES = frozenset({GATE, QUOTA_GATE})
 QUOTA_TERM = "sluice.dev/quota-term"
-#: Its value is the UID of the pod, which nobody knows before it exists: no template can bring it.
+#: Its value is the UID of the pod, which nobody knows before it exists: no template can bring it. It is a
+#: label, so that what guards such pods costs others nothing: selectors read labels.
 RELEASED = "sluice.dev/released"
 MARKER = "sluice.dev/member"
 #: The resource that pods of a scoring policy request, so that kube-scheduler calls prioritize for them.

@@ -19,7 +19,7 @@ PODS, NODES = 1_000, 50
 #: A round is some minutes long.
 ROUNDS = 5
 STEPS = ("creation", "bind and status", "edit")
-POLICIES = ("sluice-bindings", "sluice-commands", "sluice-namespaces", "sluice-queues")
+POLICIES = ("sluice-bindings", "sluice-commands", "sluice-namespaces", "sluice-pod-statuses", "sluice-queues")
 #: The entries that a pod of no queue is shown to, each alone; and all that it is not, together.
 PODS_ENTRIES = ("members.pods.sluice.dev", "unasked.pods.sluice.dev", "pods.sluice.dev")
 OTHERS = "all other entries"

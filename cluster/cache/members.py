@@ -511,7 +511,7 @@ def is_filtered(pod: Pod, calling_schedulers: Container[str]) -> bool:
 
 def is_released(meta: Metadata) -> bool:
     """Return whether the leader has written on the pod that a quota has room for it."""
-    return bool(meta.uid) and meta.annotation(well_known.RELEASED) == meta.uid
+    return bool(meta.uid) and meta.label(well_known.RELEASED) == meta.uid
 
 
 def is_marked(pod: Pod) -> bool:

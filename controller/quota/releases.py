@@ -5,7 +5,7 @@ A release goes through these steps, and a crash after any of them loses nothing:
 
 1. the pod is chosen, and counts from now on;
 2. it is in the book, with its resource version;
-3. its gates are taken off, and `sluice.dev/released` is written on it, at that very version;
+3. its gates are taken off, and label `sluice.dev/released` is written on it, at that very version;
 4. the watch shows that: it counts as any pod, and is left out of the book with its next write.
 
 A pod that pends without a gate of ours since before there was a quota goes the same way: filter and the guard
@@ -250,7 +250,7 @@ class QuotaReleases:
         body, content_type = {"metadata": metadata}, MERGE_PATCH
         has_gate = is_gated(member)
         if not has_gate or self._store.snapshot.decision(member.queue).has_quota:
-            metadata["annotations"] = {well_known.RELEASED: member.uid}
+            metadata["labels"] = {well_known.RELEASED: member.uid}
         if has_gate:
             body["spec"], content_type = gate_removal(member, of_quota=True)
 

@@ -35,6 +35,7 @@ NAMES = frozenset(
         "sluice-commands",
         "sluice-kube-scheduler",
         "sluice-namespaces",
+        "sluice-pod-statuses",
         "sluice-podgroup-editor",
         "sluice-queue-admin",
         "sluice-queue-reader",

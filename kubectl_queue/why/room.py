@@ -15,7 +15,7 @@ import msgspec
 
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.errors import ForbiddenError
-from kubectl_queue.objects.fields import Object, annotations_of, name_of, spec_of, status_of, value_at
+from kubectl_queue.objects.fields import Object, labels_of, name_of, spec_of, status_of, value_at
 from queues import well_known
 from queues.apimachinery.conversion import Converter
 from queues.apimachinery.pod_requests import pod_requests
@@ -55,7 +55,7 @@ def waits_for_room(pod: Object) -> bool:
         not spec_of(pod).get("nodeName")
         and status_of(pod).get("phase") not in _FINISHED
         and not value_at(pod, "metadata.deletionTimestamp")
-        and annotations_of(pod).get(well_known.RELEASED) != uid
+        and labels_of(pod).get(well_known.RELEASED) != uid
     )
 
 

@@ -353,7 +353,7 @@ NO_ROOM = (
 def test_a_pod_without_a_gate_waits_until_its_quota_has_released_it(server: Server, is_known: bool) -> None:
     """It pends since before there was a quota. kube-scheduler may see the release before we do."""
     waits = member(queue="limited", uid="a")
-    released = member(queue="limited", uid="a", annotations={"sluice.dev/released": "a"}, version=2)
+    released = member(queue="limited", uid="a", labels={"sluice.dev/released": "a"}, version=2)
     server.has(queue("limited", capability={"cpu": "2"}), *([waits] if is_known else []))
     assert ask(server, waits) == failed(NO_ROOM)
     assert list(server.store.bind_passes.open_passes()) == []

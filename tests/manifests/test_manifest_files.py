@@ -217,6 +217,7 @@ def test_the_server_has_one_name_everywhere() -> None:
         "kustomization.yaml",
         "mutating.yaml",
         "namespaces.yaml",
+        "pod-statuses.yaml",
         "policy.yaml",
         "service-account.yaml",
         "validating.yaml",

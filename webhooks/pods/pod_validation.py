@@ -166,7 +166,7 @@ def _deny_mark(before: Pod, after: Pod) -> Answer | None:
     """
     if before.spec.node_name or is_released(before.metadata) == is_released(after.metadata):
         return None
-    place = f"metadata.annotations[{well_known.RELEASED}]"
+    place = f"metadata.labels[{well_known.RELEASED}]"
     return deny(f"{place}: sluice alone says that a quota has room for a pod")
 
 

@@ -59,7 +59,7 @@ SELECTIVE = queue("research", namespaceSelector=TEAM_A)
         (SELECTIVE, member(namespace="ours"), set()),
         (LIMITED, member(), {"team"}),
         (LIMITED, member(gates=["sluice.dev/quota"]), set()),
-        (LIMITED, member(uid="a", annotations={"sluice.dev/released": "a"}), set()),
+        (LIMITED, member(uid="a", labels={"sluice.dev/released": "a"}), set()),
     ],
     ids=[
         "suspended",

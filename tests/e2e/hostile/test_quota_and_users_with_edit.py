@@ -46,15 +46,15 @@ def test_no_edit_of_a_pod_gives_it_room(mallory: Sandbox, full: str) -> None:
         (delete, "strategic-merge"),
         ([{"op": "remove", "path": "/spec/schedulingGates"}], "json"),
         ([{"op": "replace", "path": "/spec/schedulingGates", "value": [{"name": "a.b/c"}]}], "json"),
-        ({"metadata": {"annotations": {RELEASED: uid}}}, "merge"),
+        ({"metadata": {"labels": {RELEASED: uid}}}, "merge"),
         ({"metadata": {"labels": {QUEUE: None}}}, "merge"),
         ({"metadata": {"annotations": {QUEUE: "root"}, "labels": {QUEUE: "root"}}}, "merge"),
     ]
     for body, kind in refused:
         assert patch(mallory, path, body, kind).status in (403, 422), body
-    assert applied(mallory, path, {"metadata": {"annotations": {RELEASED: uid}}})[0] == 403
+    assert applied(mallory, path, {"metadata": {"labels": {RELEASED: uid}}})[0] == 403
     for subresource, status in (("status", {"phase": "Succeeded"}), ("ephemeralcontainers", {})):
-        body = {"metadata": {"annotations": {RELEASED: uid}}, "status": status}
+        body = {"metadata": {"labels": {RELEASED: uid}}, "status": status}
         assert patch(mallory, f"{path}/{subresource}", body).status == 403
     assert patch(mallory, f"{mallory.pods_path}/first/status", {"status": {"phase": "Failed"}}).status == 403
     assert post(mallory, binding_body("second", mallory.namespace), f"{path}/binding").status == 403
@@ -65,9 +65,9 @@ def test_no_edit_of_a_pod_gives_it_room(mallory: Sandbox, full: str) -> None:
 
 def test_no_pod_is_created_past_a_quota(mallory: Sandbox, full: str) -> None:
     """Whatever is written on it: it is refused, or gated."""
-    forged = {RELEASED: str(uuid4()), "sluice.dev/quota-term": "x", QUEUE: "root"}
+    forged = {"sluice.dev/quota-term": "x", QUEUE: "root"}
     bodies = [
-        pod_body("forged", full, annotations=forged, cpu="1"),
+        pod_body("forged", full, annotations=forged, labels={RELEASED: str(uuid4())}, cpu="1"),
         pod_body("placed", full, nodeName="node-0", cpu="1"),
         pod_body("gated", full, schedulingGates=[{"name": QUOTA_GATE}], cpu="1"),
         pod_body("elsewhere", full, schedulerName="nobody", cpu="1"),

@@ -21,8 +21,8 @@ def pod(name: str, *, namespace: str = "team", cpu: str = "1", created: int = 0,
             "namespace": namespace,
             "uid": name,
             "creationTimestamp": f"2030-01-01T11:00:{created:02}Z",
-            "labels": {"sluice.dev/queue": "vision"},
-            "annotations": {"sluice.dev/queue": "vision", **more.pop("annotations", {})},
+            "labels": {"sluice.dev/queue": "vision", **more.pop("labels", {})},
+            "annotations": {"sluice.dev/queue": "vision"},
         },
         "spec": {
             "schedulingGates": [{"name": "sluice.dev/quota"}],
@@ -49,7 +49,7 @@ LISTED = (
     pod("work-1", namespace="other", created=1),
     pod("work-2", created=2),
     pod("work-4", created=4),
-    pod("released", annotations={"sluice.dev/released": "released"}),
+    pod("released", labels={"sluice.dev/released": "released"}),
 )
 
 #: Its pods are those of the namespace.

@@ -112,8 +112,8 @@ def pods(draw: st.DrawFn) -> Wire:
         status={"phase": draw(st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "Unknown"]))},
         **draw(spec_fields),
     )
-    if queue and draw(st.integers(0, 2)) == 0:
-        made["metadata"]["annotations"]["sluice.dev/released"] = made["metadata"]["uid"]
+    if draw(st.integers(0, 2)) == 0:
+        made["metadata"]["labels"] = {"sluice.dev/released": made["metadata"]["uid"]}
     if draw(st.integers(0, 3)) == 0:
         made["metadata"]["deletionTimestamp"] = "2030-01-01T12:00:00Z"
     return made

@@ -108,7 +108,8 @@ def node(name: str, **allocatable: object) -> Wire:
 def member(name: str = "work", queue: str = "research", **more: Any) -> Wire:
     """A stored pod whose queue was written down."""
     annotations = {"sluice.dev/queue": queue, **more.pop("annotations", {})}
-    return pod(name, annotations=annotations, labels={"sluice.dev/queue": queue}, **more)
+    labels = {"sluice.dev/queue": queue, **more.pop("labels", {})}
+    return pod(name, annotations=annotations, labels=labels, **more)
 
 
 def podgroup(

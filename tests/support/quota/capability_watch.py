@@ -38,7 +38,7 @@ class CapabilityWatch(PodWatch):
         if on_a_node(pod):
             self.ever_on_a_node.add(meta["name"])
         waits = [gate for gate in gates(pod) if gate != OWN_GATE]
-        is_released = meta.get("annotations", {}).get(RELEASED) == meta["uid"]
+        is_released = meta.get("labels", {}).get(RELEASED) == meta["uid"]
         if (
             gone
             or waits

@@ -141,7 +141,8 @@ class ApiServer:
 
     def _apply(self, one: Wire, body: Wire) -> None:
         was_released = is_released(one)
-        one["metadata"]["annotations"].update(body["metadata"].get("annotations", {}))
+        for place in ("annotations", "labels"):
+            one["metadata"][place].update(body["metadata"].get(place, {}))
         if "spec" in body:
             one["spec"].pop("schedulingGates", None)
         if is_released(one) and not was_released:
@@ -177,7 +178,7 @@ def cpu_of(one: Wire) -> int:
 def is_released(one: Wire) -> bool:
     """Whether it may be bound, or is."""
     meta, spec = one["metadata"], one["spec"]
-    marked = meta["annotations"].get("sluice.dev/released") == meta["uid"]
+    marked = meta["labels"].get("sluice.dev/released") == meta["uid"]
     return bool(spec.get("nodeName") or (marked and not spec.get("schedulingGates")))
 
 

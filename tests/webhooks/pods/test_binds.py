@@ -178,8 +178,8 @@ def test_the_guard_reads_the_queue_of_the_pod_in_that_namespace(server: Server) 
     ("of", "allowed"),
     [
         (member(queue="limited"), False),
-        (member(queue="limited", uid="a", annotations={"sluice.dev/released": "a"}), True),
-        (member(queue="limited", uid="a", annotations={"sluice.dev/released": "b"}), False),
+        (member(queue="limited", uid="a", labels={"sluice.dev/released": "a"}), True),
+        (member(queue="limited", uid="a", labels={"sluice.dev/released": "b"}), False),
         (member(queue="research"), True),
     ],
     ids=["not asked", "released", "with another pod's words", "no quota"],

@@ -108,14 +108,14 @@ def test_the_gate_of_quotas_goes_by_our_hand_alone(server: Server, name: str) ->
 
 def test_that_a_pod_was_released_is_written_and_erased_by_our_hand_alone(server: Server) -> None:
     """Another pod's UID, which a template may bring, says nothing."""
-    released = member(uid="a", annotations={"sluice.dev/released": "a"})
+    released = member(uid="a", labels={"sluice.dev/released": "a"})
     for before, after in ((member(uid="a"), released), (released, member(uid="a"))):
         said = update(server, before, after)
         assert (said.allowed, "sluice alone says" in said.message) == (False, True)
         assert update(server, before, after, user=OWN).allowed
-    assert update(server, member(uid="a"), member(uid="a", annotations={"sluice.dev/released": "b"})).allowed
+    assert update(server, member(uid="a"), member(uid="a", labels={"sluice.dev/released": "b"})).allowed
     runs = {"uid": "a", "nodeName": "node-1"}
-    assert update(server, member(**runs, annotations={"sluice.dev/released": "a"}), member(**runs)).allowed
+    assert update(server, member(**runs, labels={"sluice.dev/released": "a"}), member(**runs)).allowed
 
 
 def test_our_gate_stays_where_the_queue_has_a_quota(server: Server) -> None:
