@@ -42,10 +42,10 @@ def test_a_limited_team_is_seen_in_the_status_and_in_the_columns(sandbox: Plugin
     used = {"used": {"cpu": "2", "pods": "2"}, "waiting": 3}
     assert quota_of(sandbox, lab, waiting=3) == {**used, "usedText": "cpu 2", "limitText": "cpu 2"}
     assert quota_of(sandbox, vision, waiting=3)["usedText"] == "cpu 2, pods 2"
-    shown = rows(sandbox.direct.kubectl("get", "queues", lab, vision, "-o", "wide").stdout)
-    assert shown["NAME"].endswith("USED            LIMIT   WAITING")
-    assert shown[lab].endswith("cpu 2           cpu 2   3")
-    assert rows(sandbox.done("get", lab, vision, "-o", "wide")) == shown
+    by_kubectl = sandbox.direct.kubectl("get", "queues", lab, vision, "-o", "wide").stdout
+    for shown in map(rows, (by_kubectl, sandbox.done("get", lab, vision, "-o", "wide"))):
+        assert shown["NAME"].endswith("USED            LIMIT   WAITING")
+        assert shown[lab].endswith("cpu 2           cpu 2   3")
     waits = next(name for name in names if not on_a_node(sandbox.direct.read_pod(name)))
     room = sandbox.told(f"pod/{waits}")["room"]
     assert (room["waiting"], room["place"] in {1, 2, 3}) == (3, True)
