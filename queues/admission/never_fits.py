@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from queues.apimachinery.quantities import format_quantity
 from queues.messages import WARNING_LIMIT
-from queues.quota.lack import Lack, LackKind
-from queues.quota.usage import Requests, Usage, quota_requests
+from queues.quota.lack import Lack
+from queues.quota.usage import Requests, limits_of, never_lack, quota_requests
 from queues.text import quoted
 from queues.tree import Tree
 
@@ -22,8 +22,9 @@ def never_fits_warning(queue: str, requests: Requests, *, tree: Tree, template: 
     `requests`: without the pod itself. `template`: of a workload, whose pods request this.
     """
     requested = quota_requests(requests)
-    lack = Usage(tree).lack(queue, requested)
-    if lack is None or not lack.never or lack.kind is not LackKind.CAPABILITY:
+    chain = tree.chain(queue) if queue in tree else None
+    lack = never_lack(limits_of(chain), requested) if chain is not None and chain.broken is None else None
+    if lack is None:
         return ""
     asked = dict(requested)[lack.resource]
     return _text(

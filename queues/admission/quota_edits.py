@@ -10,17 +10,19 @@
 | a queue has no quota any more             | how many pods wait for room, and go now                        |
 | a capability of cpu or memory becomes 0   | that nothing which requests it runs; Volcano takes it for no   |
 |                                           | limit                                                          |
-| what the children may use, or deserve,    | by how much; that they share what there is                     |
-| comes to be more in all than their        |                                                                |
-| parent's capability                       |                                                                |
+| a guarantee becomes more than there is    | that nothing is evicted for it, and what ends is kept for it   |
+| room for                                  |                                                                |
+| what the children may use, are guaranteed | by how much; that they share what there is                     |
+| or deserve comes to be more in all than   |                                                                |
+| their parent's capability                 |                                                                |
 
 What can never hold is refused instead (`resource_validation`): a guarantee or deserved share above the
 capability, a child's capability above its parent's, sums of guarantees, or of deserved shares, above the
 parent's.
 
 Invariants
-- A function of values. An edit that changes no capability, no deserved share and no parent says nothing; so
-  does one of a queue without pods, but for the last two rows.
+- A function of values. An edit that changes no capability, guarantee, deserved share or parent says nothing;
+  so does one of a queue without pods, but for the last three rows.
 - Each text is one line of at most `LENGTH` characters, with `_RESOURCES` resources at most.
 - What is used is what `queues.quota` counts, of the queue and of all below it.
 """
@@ -43,6 +45,8 @@ from queues.verdict import verdict
 
 #: Characters of a name and of a resource in a text, and resources.
 _NAME, _RESOURCE, _RESOURCES = 40, 30, 2
+#: What the children of a queue share, and how a text says it.
+_SHARED = (("capability", "may use"), ("guarantee", "are guaranteed"), ("deserved", "deserve"))
 #: Of these Volcano's plugin `capacity` takes 0 for no limit (`pkg/scheduler/plugins/capacity`).
 _UNLIMITED_IN_VOLCANO = ("cpu", "memory")
 
@@ -62,11 +66,18 @@ def quota_consequences(
     `use`: gives that of a queue alone.
     """
     was, will = before.get(name) or Queue(name=name), after.queues[name]
-    if (was.capability, was.deserved, was.parent) == (will.capability, will.deserved, will.parent):
+    if _asked_of(was) == _asked_of(will):
         return ()
     edit = _Edit(name, before=before, after=after, use=use, now=now)
     over = list(edit.over())
-    texts = (*over, *(() if over else edit.counts()), *edit.released(), *edit.zeros(), *edit.sums())
+    texts = (
+        *over,
+        *(() if over else edit.counts()),
+        *edit.released(),
+        *edit.kept(),
+        *edit.zeros(),
+        *edit.sums(),
+    )
     return tuple(truncated(text, limit=LENGTH) for text in texts)
 
 
@@ -126,6 +137,25 @@ class _Edit:
             go = _pods(waiting, "that waits for room goes", "that wait for room go")
             yield f"no capability limits queue {self._quoted} any more: {go}"
 
+    def kept(self) -> Iterator[str]:
+        was, will = dict(self._was.guarantee or ()), dict(self._will.guarantee or ())
+        used = self._used(self._name)
+        for each in self._after.chain(self._name).queues:
+            capability, used_there = _amounts(each), self._used(each.name)
+            lacking = [
+                name
+                for name, amount in will.items()
+                if amount > was.get(name, 0) and name in capability
+                if amount - used.get(name, 0) > max(0, capability[name] - used_there.get(name, 0))
+            ]
+            if lacking:
+                yield (
+                    f"queue {self._quoted} uses {_of(used, will, lacking)} that it is guaranteed, and queue "
+                    f"{quoted(each.name, limit=_NAME)} has no room for the rest now: nothing is evicted for "
+                    "that, and what ends is kept for it"
+                )
+                return
+
     def zeros(self) -> Iterator[str]:
         was, will = _amounts(self._was), _amounts(self._will)
         for name in _UNLIMITED_IN_VOLCANO:
@@ -141,7 +171,7 @@ class _Edit:
             if queue is None or queue not in self._after:
                 continue
             bounds = _amounts(self._after.queues[queue])
-            for field, may in (("capability", "may use"), ("deserved", "deserve")):
+            for field, may in _SHARED:
                 sums, before = (_sums(queue, field, tree) for tree in (self._after, self._before))
                 was = _amounts(self._before.get(queue))
                 worse = [
@@ -186,6 +216,10 @@ class _Edit:
 
     def _waiting(self) -> int:
         return sum(self._use(queue).waiting for queue in self._below())
+
+
+def _asked_of(queue: Queue) -> tuple[Amounts | None, Amounts | None, Amounts | None, str | None]:
+    return queue.capability, queue.deserved, queue.guarantee, queue.parent
 
 
 def _has_quota(queue: str, tree: Tree) -> bool:

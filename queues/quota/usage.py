@@ -31,7 +31,7 @@ from queues.quota.guarantees import effective_guarantees
 from queues.quota.lack import Lack, LackKind
 from queues.quota.rules import NO_RULES, Rules
 from queues.quota.set_aside import SetAside
-from queues.tree import Tree
+from queues.tree import Chain, Tree
 
 #: The resource that counts pods, as in a ResourceQuota.
 PODS = "pods"
@@ -46,12 +46,21 @@ def quota_requests(requests: Requests) -> Requests:
     return tuple(sorted((*((name, amount) for name, amount in requests if name != PODS), (PODS, 1))))
 
 
-class _Limit(msgspec.Struct, frozen=True, gc=False):
+class Limit(msgspec.Struct, frozen=True, gc=False):
+    """The capability of a queue."""
+
     queue: str
     capability: Mapping[str, Amount]
 
 
-def _never(limits: Iterable[_Limit], requests: Requests) -> Lack | None:
+def limits_of(chain: Chain) -> tuple[Limit, ...]:
+    """Those of a queue and its ancestors, nearest first."""
+    return tuple(
+        Limit(each.name, dict(each.capability)) for each in chain.queues if each.capability is not None
+    )
+
+
+def never_lack(limits: Iterable[Limit], requests: Requests) -> Lack | None:
     """The limit that these requests would pass even in an empty queue, if there is one."""
     for limit in limits:
         for resource, amount in requests:
@@ -81,7 +90,7 @@ class Usage:
         self._used: dict[str, dict[str, Amount]] = {}
         #: By queue: its ancestors and itself, and those of them that have a capability.
         self._chains: dict[str, tuple[str, ...]] = {}
-        self._limits: dict[str, tuple[_Limit, ...]] = {}
+        self._limits: dict[str, tuple[Limit, ...]] = {}
 
     def add(self, queue: str, requests: Iterable[tuple[str, Amount]]) -> None:
         """Count what pods of this queue take, for it and for its ancestors. Amounts below zero: what they
@@ -109,15 +118,13 @@ class Usage:
             for resource, amount in requests:
                 most = limit.capability.get(resource)
                 if most is not None and (missing := used.get(resource, 0) + amount - most) > 0:
-                    return _never(limits, requests) or Lack(limit.queue, resource, missing)
+                    return never_lack(limits, requests) or Lack(limit.queue, resource, missing)
         if self._set_aside and (lack := self._guaranteed_to_others(queue, limits, requests)) is not None:
             return lack
         factor = self.rules.overcommit.get(queue)
         return None if factor is None or not self.unplaced else self._overcommitted(requests, factor)
 
-    def _guaranteed_to_others(
-        self, queue: str, limits: tuple[_Limit, ...], requests: Requests
-    ) -> Lack | None:
+    def _guaranteed_to_others(self, queue: str, limits: tuple[Limit, ...], requests: Requests) -> Lack | None:
         chain = self._chain(queue)
         for resource, amount in requests:
             for limit in limits:
@@ -147,12 +154,8 @@ class Usage:
             known = self._chains[queue] = tuple(names)
         return known
 
-    def _limits_of(self, queue: str) -> tuple[_Limit, ...]:
+    def _limits_of(self, queue: str) -> tuple[Limit, ...]:
         known = self._limits.get(queue)
         if known is None:
-            known = self._limits[queue] = tuple(
-                _Limit(each.name, dict(each.capability))
-                for each in self._tree.chain(queue).queues
-                if each.capability is not None
-            )
+            known = self._limits[queue] = limits_of(self._tree.chain(queue))
         return known

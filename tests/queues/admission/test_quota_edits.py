@@ -122,11 +122,28 @@ def test_zero_is_said_where_volcano_takes_it_for_no_limit() -> None:
     assert told(limited(cpu=0, memory=1), limited(cpu=0, memory=2), use={}) == []
 
 
-@pytest.mark.parametrize("field", ["capability", "deserved"])
+def test_a_guarantee_without_room_says_that_nothing_is_evicted_for_it() -> None:
+    moved = replace(LAB, parent="top")
+    light = {"lab": USE["lab"], "top": USE["top"]}
+
+    def guaranteed(**amounts: Amount) -> Queue:
+        return replace(moved, guarantee=tuple(sorted(amounts.items())))
+
+    text = (
+        'queue "lab" uses cpu 1 of 4 that it is guaranteed, and queue "top" has no room for the rest now: '
+        "nothing is evicted for that, and what ends is kept for it"
+    )
+    assert told(guaranteed(cpu=4), moved, use=light) == [text]
+    assert told(guaranteed(cpu=3), moved, use=light) == [], "8 of 10 are used"
+    assert told(guaranteed(cpu=3), guaranteed(cpu=4), use=light) == []
+    assert told(guaranteed(pods=4), moved, use=light) == [], "nothing limits it"
+
+
+@pytest.mark.parametrize("field", ["capability", "guarantee", "deserved"])
 def test_children_that_together_come_over_their_parent_share_what_it_has(field: str) -> None:
     one, two = (replace(Queue(name=name, parent="top"), **{field: (("cpu", 6),)}) for name in ("one", "two"))
     small = replace(one, **{field: (("cpu", 4),)})
-    may = {"capability": "may use", "deserved": "deserve"}[field]
+    may = {"capability": "may use", "guarantee": "are guaranteed", "deserved": "deserve"}[field]
     text = f'the queues below queue "top" {may} cpu 12 of 10 together: they share what there is'
     assert told(one, small, two, use={}) == [text]
     assert told(one, replace(one, parent="root"), two, use={}) == [text]
