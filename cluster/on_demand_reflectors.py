@@ -1,5 +1,6 @@
 """Reflectors that run only while something needs what they watch: nodes and pods for scores
-(`cluster.scoring.reflectors`), pods of no queue for plugin `conformance` (`cluster.informers.informers`).
+(`cluster.scoring.reflectors`), pods of no queue for plugin `conformance`, nodes for plugins `overcommit` and
+`proportion` (`cluster.informers.informers`).
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Invariants
 - A `QueueSnapshot` never changes; the store publishes a new one by a single assignment. So a request sees one
   moment of the cluster from its first line to its last.
-- It is a function of the tree and the time. `resource_version` only says how new the tree is: the version of
-  the latest change of a queue in it. Members do not matter; what depends on them (`states.State`) is computed
-  when it is asked for.
+- It is a function of the tree, the time, and the policies, which say who has a quota. `resource_version` only
+  says how new the tree is: the version of the latest change of a queue in it. Members do not matter; what
+  depends on them (`states.State`) is computed when it is asked for.
 - `valid_until` is the first moment at which the same tree would give another snapshot.
 - A snapshot that was made from an earlier one (`updated`) is the same as one made anew: only the queues
   below a queue that changed, in the one tree or the other, are decided again.
@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
+from fractions import Fraction
 
 import msgspec
 
@@ -26,6 +27,9 @@ from queues.causes import TRY_AGAIN, Cause
 from queues.messages import pod_text, waiting_warning
 from queues.namespace_access import Restriction, chain_restrictions, namespace_denial
 from queues.node_groups import NodeGroups
+from queues.policies.model import Policy
+from queues.policies.policy_set import NO_POLICIES, PolicySet
+from queues.policies.resolution import resolve_policy
 from queues.queue import Queue
 from queues.similar_names import similar_names
 from queues.states import ParkedPods
@@ -41,7 +45,7 @@ class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
 
     `restricted`: the selectors of its chain. `selected`: False in the decision for a namespace that one of
     them does not select. `undecided`: that is not known, since the namespace's labels are not.
-    `has_quota`: a queue of its chain has a capability.
+    `has_quota`: a queue of its chain has a capability, or its policy has plugin `overcommit`.
     `node_groups`: of its new pods; None: all nodes.
     `recreates_parked`: pods of it that are parked by filter are to be created again (`spec.parked`).
     """
@@ -73,14 +77,23 @@ class QueueSnapshot:
         "_similar",
         "has_quotas",
         "now",
+        "policies",
         "resource_version",
         "restricted_queues",
         "tree",
         "valid_until",
     )
 
-    def __init__(self, tree: Tree, *, now: datetime, resource_version: int = 0) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        *,
+        now: datetime,
+        resource_version: int = 0,
+        policies: PolicySet = NO_POLICIES,
+    ) -> None:
         self.tree = tree
+        self.policies = policies
         self.resource_version = resource_version
         self.now = now
         self.valid_until = _next_resume(tree, now=now)
@@ -103,8 +116,9 @@ class QueueSnapshot:
     ) -> QueueSnapshot:
         """The snapshot of a tree that differs from that of `before` only by the queues `changed`."""
         if before.valid_until is not None and before.valid_until <= now:
-            return cls(tree, now=now, resource_version=resource_version)
+            return cls(tree, now=now, resource_version=resource_version, policies=before.policies)
         snapshot = cls.__new__(cls)
+        snapshot.policies = before.policies
         snapshot.tree, snapshot.resource_version, snapshot.now = tree, resource_version, now
         snapshot.valid_until = _next_resume(tree, now=now)
         concerned = {name for top in changed for name in (*tree.subtree(top), *before.tree.subtree(top))}
@@ -127,9 +141,25 @@ class QueueSnapshot:
         return snapshot
 
     def _decide(self, queues: Collection[str] | Tree) -> dict[str, QueueDecision]:
+        has_overcommit = self.policies.overcommits
         return {
-            name: decision_of(self.verdict(name, live=True), chain=self.tree.chain(name)) for name in queues
+            name: decision_of(
+                self.verdict(name, live=True),
+                chain=self.tree.chain(name),
+                overcommits=has_overcommit and self.overcommit(name) is not None,
+            )
+            for name in queues
         }
+
+    def overcommit(self, name: str) -> Fraction | None:
+        """How many times what there is the policy of the queue lets go; None: it does not ask that."""
+        policy = self.policy(name)
+        return None if policy is None else policy.overcommit
+
+    def policy(self, name: str) -> Policy | None:
+        """The policy of a queue that is in the tree, whose jobs name none of their own."""
+        chain = [(queue.name, queue.scheduler_policy) for queue in self.tree.chain(name).queues]
+        return resolve_policy(self.policies, chain=chain).policy
 
     def _restricted(self) -> tuple[str, ...]:
         """The queues that have a selector on their chain."""
@@ -219,7 +249,7 @@ def decision_for_namespace(
     )
 
 
-def decision_of(result: Verdict, *, chain: Chain | None) -> QueueDecision:
+def decision_of(result: Verdict, *, chain: Chain | None, overcommits: bool = False) -> QueueDecision:
     """The decision of one queue by its verdict. `chain`: None for a queue that does not exist."""
     return QueueDecision(
         queue=result.queue,
@@ -234,7 +264,8 @@ def decision_of(result: Verdict, *, chain: Chain | None) -> QueueDecision:
         revision=_revision(chain) if chain is not None else "",
         restricted=chain_restrictions(chain) if chain is not None else (),
         recreates_parked=chain is not None and chain.parked is ParkedPods.RECREATE,
-        has_quota=chain is not None and any(queue.capability is not None for queue in chain.queues),
+        has_quota=overcommits
+        or (chain is not None and any(queue.capability is not None for queue in chain.queues)),
         node_groups=chain.node_groups if chain is not None else None,
     )
 

@@ -39,9 +39,10 @@ class QueueChange(Enum):
 
 
 class ClusterChange(Enum):
-    """`NAMESPACES`: one of the namespaces, or all of them."""
+    """`NAMESPACES`: one of the namespaces, or all of them. `NODES`: what all nodes have together."""
 
     NAMESPACES = auto()
+    NODES = auto()
 
 
 class PodChange(msgspec.Struct, frozen=True, gc=False):

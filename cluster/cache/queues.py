@@ -25,6 +25,7 @@ from cluster.objects import QueueObject, QueueSpec
 from queues import volcano_close
 from queues.admission.resource_validation import Amounts, quota_of
 from queues.fields.reading import READ, read_queue
+from queues.policies.policy_set import NO_POLICIES, PolicySet
 from queues.queue import Queue, with_placement
 from queues.snapshot import QueueDecision, QueueSnapshot, decision_for_namespace
 from queues.states import Desired
@@ -84,6 +85,13 @@ class QueueCache:
         #: Whether the snapshot lacks changes of `_values`, because publishing failed.
         self._unpublished = False
         self._lock = threading.Lock()
+        self._policies = NO_POLICIES
+
+    def follow_policies(self, policies: PolicySet) -> None:
+        """Publish a snapshot by these policies, if any of them, or of those before, gives queues a quota."""
+        before, self._policies = self._policies, policies
+        if before.needs_totals or policies.needs_totals:
+            self._publish_changes(None)
 
     def publish(self, changed: Collection[str] | None = None) -> None:
         """Publish a snapshot of the stored queues and of this moment; any thread may call.
@@ -93,7 +101,9 @@ class QueueCache:
         with self._lock:
             tree, now = Tree(dict(self._values)), self._now()
             if changed is None:
-                self.snapshot = QueueSnapshot(tree, now=now, resource_version=self._next_version)
+                self.snapshot = QueueSnapshot(
+                    tree, now=now, resource_version=self._next_version, policies=self._policies
+                )
             else:
                 self.snapshot = QueueSnapshot.updated(
                     self.snapshot, tree, changed=changed, now=now, resource_version=self._next_version

@@ -18,7 +18,8 @@ from contextlib import ExitStack
 import msgspec
 
 from cluster.objects import Metadata
-from queues.policies.policy_set import NO_POLICIES, PolicySet, read_policies
+from queues.policies.policy_set import NO_POLICIES, PolicySet
+from queues.policies.policy_texts import read_policies
 from queues.policies.resolution import Resolution, resolve_policy
 from queues.snapshot import QueueSnapshot
 

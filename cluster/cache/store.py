@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from cluster.cache.changes import NO_QUEUE, Change, PodChange, PodGroupChange, QueueChange
+from cluster.cache.changes import NO_QUEUE, Change, ClusterChange, PodChange, PodGroupChange, QueueChange
 from cluster.cache.commands import Commands
 from cluster.cache.decisions import Decisions
 from cluster.cache.label_changes import LabelChanges
@@ -38,6 +38,7 @@ from cluster.cache.members import Member, Members
 from cluster.cache.memberships import Memberships
 from cluster.cache.missing_owners import MissingOwners
 from cluster.cache.namespaces import Namespaces
+from cluster.cache.node_totals import NodeTotals
 from cluster.cache.own_writes import OwnWrites
 from cluster.cache.pod_policies import PodPolicies
 from cluster.cache.podgroups import PodGroupKey, PodGroups
@@ -148,6 +149,7 @@ class Store:
             arrived=arrived,
         )
         self.commands = Commands(on_change=self._commands_changed)
+        self.node_totals = NodeTotals(lambda: self.notify(NO_QUEUE, ClusterChange.NODES))
         self.policies = SchedulingPolicies()
         self.policies.add_listener(self._policies_changed)
         self.pod_policies = PodPolicies(
@@ -285,6 +287,8 @@ class Store:
     def _policies_changed(self, before: PolicySet, after: PolicySet) -> None:
         """Notify of the pods that a policy may have held back; `controller.status` sees to the statuses."""
         self.system_pods.follow(after)
+        self.node_totals.follow(needed=after.needs_totals)
+        self.queue_cache.follow_policies(after)
         self._retry_refused_members()
 
     def _retry_refused_members(self) -> None:

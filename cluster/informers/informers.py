@@ -18,6 +18,7 @@ import msgspec
 
 from cluster.api.client import Client
 from cluster.cache.marker_pods import MarkerAnnotation, MarkerPods
+from cluster.cache.node_totals import SizedNode
 from cluster.cache.scheduling_policies import ConfigMap
 from cluster.cache.store import Store
 from cluster.cache.system_pods import SystemPod
@@ -62,6 +63,8 @@ ALL_KINDS = (*MEMBERSHIP_KINDS, *MEMBER_KINDS)
 #: The pods of no queue: watched while some policy protects the system-critical ones among them, and only then
 #: (`cluster.cache.system_pods`).
 SYSTEM_PODS = "system-pods"
+#: What nodes have: watched while some policy asks for it, and only then (`cluster.cache.node_totals`).
+NODE_TOTALS, NODES_PATH = "node-totals", "/api/v1/nodes"
 #: Stops and Commands wait for these kinds, so a dead watch of them must be noticed soon; a policy is to be in
 #: effect within a second.
 SHORT_WATCH_KINDS = ("queues", "pods", "namespaces", "podgroups", "commands", "policies")
@@ -104,6 +107,7 @@ _COMMAND = ObjectDecoder(msgspec.json.Decoder(Command).decode, LenientReader(Com
 _WORKLOAD = ObjectDecoder(msgspec.json.Decoder(WorkloadObject).decode, LenientReader(WorkloadObject))
 _POD = ObjectDecoder(msgspec.json.Decoder(Pod).decode, LenientReader(Pod))
 _SYSTEM_POD = ObjectDecoder(msgspec.json.Decoder(SystemPod).decode, LenientReader(SystemPod))
+_SIZED_NODE = ObjectDecoder(msgspec.json.Decoder(SizedNode).decode, LenientReader(SizedNode))
 _QUEUE = ObjectDecoder(read_queue, read_queue_leniently)
 _CONFIG_MAP = ObjectDecoder(msgspec.json.Decoder(ConfigMap).decode, LenientReader(ConfigMap))
 _SCORING = {
@@ -174,10 +178,14 @@ class Informers:
         self._store = store
         follow_departures(store, self.scoring)
         self._system_pods = OnDemandReflectors(lambda: {SYSTEM_PODS: self._new_system_pods_reflector()})
-        self._on_demand = (self._scoring.reflectors, self._system_pods)
+        self._node_totals = OnDemandReflectors(lambda: {NODE_TOTALS: self._new_node_totals_reflector()})
+        self._on_demand = (self._scoring.reflectors, self._system_pods, self._node_totals)
         store.policies.add_listener(lambda _before, after: self._scoring.follow(after))
         store.policies.add_listener(
             lambda _before, after: self._system_pods.follow(needed=after.protects_system_pods)
+        )
+        store.policies.add_listener(
+            lambda _before, after: self._node_totals.follow(needed=after.needs_totals)
         )
         self._definitions = Definitions(self._relist_own_kinds, faults=readiness.definition_faults)
         self.reflectors |= {
@@ -284,6 +292,11 @@ class Informers:
             selector=ASSIGNED,
             labels=f"!{well_known.QUEUE}",
             synced=threading.Event(),
+        )
+
+    def _new_node_totals_reflector(self) -> Reflector[Any]:
+        return self._reflector(
+            NODE_TOTALS, NODES_PATH, _SIZED_NODE, self._store.node_totals, synced=threading.Event()
         )
 
     def scoring(self) -> NodeScoring | None:

@@ -10,7 +10,24 @@ from queues.snapshot import QueueSnapshot
 
 def rules_in_force(store: Store, snapshot: QueueSnapshot) -> Rules:
     """As the snapshot and what the store has say."""
-    return Rules(lending=_lending_queues(snapshot))
+    lending = _lending_queues(snapshot)
+    if not snapshot.policies.needs_totals:
+        return Rules(lending=lending)
+    tree = snapshot.tree
+    policies = {name: snapshot.policy(name) for name in tree}
+    parents = (name for name in tree if tree.children(name))
+    return Rules(
+        lending=lending,
+        proportional=frozenset(
+            name for name in parents if (policy := policies[name]) is not None and policy.shares_by_weight
+        ),
+        overcommit={
+            name: policy.overcommit
+            for name, policy in policies.items()
+            if policy is not None and policy.overcommit is not None
+        },
+        nodes=store.node_totals.amounts,
+    )
 
 
 def _lending_queues(snapshot: QueueSnapshot) -> frozenset[str]:

@@ -33,6 +33,7 @@ from cluster.cache.store import Store
 from controller.quota.rules_in_force import rules_in_force
 from queues.apimachinery.quantities import Amount
 from queues.causes import StartReason
+from queues.queue import ROOT
 from queues.quota.lack import Lack
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
@@ -117,8 +118,14 @@ class WaitingPods:
             self._pods
             or self._queues
             or self._snapshot is not self._store.snapshot
+            or self._usage.rules.nodes != self._nodes
             or self._policies != self._store.policies.changes
         )
+
+    @property
+    def _nodes(self) -> Mapping[str, Amount] | None:
+        """What nodes have, where a rule asks."""
+        return self._store.node_totals.amounts if self._usage.rules.needs_nodes else None
 
     def concerned(self) -> Iterator[str]:
         """The queues whose pods we release."""
@@ -173,6 +180,8 @@ class WaitingPods:
         else:
             changed = {*pods, *queues}
         self._count(changed, begun)
+        if self._usage.rules.overcommit:
+            self._count_unplaced(begun)
 
     def _waiting_in(self, queue: str) -> set[str]:
         """The pods that wait, or that are in an index."""
@@ -206,13 +215,24 @@ class WaitingPods:
             member = members.by_uid(uid)
             if member is not None and member.queue in counted and not member.uses_quota:
                 _add(counted[member.queue], quota_requests(member.requests))
+        counts_all = self._usage.rules.needs_nodes
         for queue, amounts in counted.items():
-            if self._concerns(queue):
+            if counts_all or self._concerns(queue):
                 counts = members.counts(queue)
                 # The number first: a pod that comes meanwhile has not been released.
                 _add(amounts, ((PODS, counts.using),))
                 _add(amounts, counts.used.copy().items())
             self._set_counted(queue, amounts)
+
+    def _count_unplaced(self, begun: Collection[str]) -> None:
+        """Count the pods that were released and have no node. Once there is none, one more may go."""
+        members = self._store.members
+        of_queues = (members.counts(queue) for queue in members.queues())
+        found = [members.by_uid(uid) for uid in begun]
+        begun_ones = sum(member is not None and not member.uses_quota for member in found)
+        self._usage.unplaced = begun_ones + sum(max(0, each.using - each.running) for each in of_queues)
+        if not self._usage.unplaced:
+            self._record_falls(ROOT, self._usage.whole or self._gated.requested)
 
     def _set_counted(self, queue: str, amounts: dict[str, Amount]) -> None:
         before = self._counted.get(queue, {})

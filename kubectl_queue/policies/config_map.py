@@ -17,7 +17,8 @@ from kubectl_queue.access.responses import Request
 from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.flags import Flag, Flags, checked_name
 from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError
-from queues.policies.policy_set import KEYS_LIMIT, NO_POLICIES, PolicySet, read_policies
+from queues.policies.policy_set import KEYS_LIMIT, NO_POLICIES, PolicySet
+from queues.policies.policy_texts import read_policies
 
 #: The defaults of the server's settings `policies_namespace` and `policies_name`.
 NAMESPACE, NAME = "volcano-system", "volcano-scheduler-configmap"

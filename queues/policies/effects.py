@@ -27,7 +27,7 @@ class Meaning(msgspec.Struct, frozen=True):
 
 
 ACTIONS: Mapping[str, Meaning] = {
-    "enqueue": Meaning(Effect.NOT_YET, "members do not wait for quota or gangs"),
+    "enqueue": Meaning(Effect.APPLIED, "new pods wait as plugin overcommit says; without it, for nothing"),
     "allocate": Meaning(Effect.APPLIED, "pods with resource requests may be scheduled"),
     "backfill": Meaning(Effect.APPLIED, "pods without resource requests may be scheduled"),
     "preempt": Meaning(Effect.APPLIED, "pods may evict others of their own queue"),
@@ -56,11 +56,15 @@ PLUGINS: Mapping[str, Meaning] = {
     "predicates": Meaning(Effect.KUBE_SCHEDULER, "its filters say which nodes fit"),
     "gang": Meaning(Effect.NOT_YET, "the pods of a PodGroup go one by one"),
     "drf": Meaning(Effect.NOT_YET, "shares do not order queues or jobs"),
-    "proportion": Meaning(Effect.NOT_YET, "shares do not limit queues"),
-    "capacity": Meaning(
-        Effect.NOT_YET, "`capability` limits queues without it; `guarantee` keeps nothing free"
+    "proportion": Meaning(
+        Effect.APPLIED, "what the queues right below deserve is by weight; it orders them, and limits nothing"
     ),
-    "overcommit": Meaning(Effect.NOT_YET, "there is no enqueue for it to widen"),
+    "capacity": Meaning(
+        Effect.APPLIED, "`capability`, `deserved` and `guarantee` count, as they do without it"
+    ),
+    "overcommit": Meaning(
+        Effect.APPLIED, "with action enqueue, pods wait while its factor times what nodes have is let go"
+    ),
     "cdp": Meaning(Effect.NOT_HERE, "pods have no cool-down against eviction"),
     "deviceshare": Meaning(Effect.NOT_HERE, "devices are shared by their own drivers"),
     "extender": Meaning(Effect.NOT_HERE, "extenders belong into the configuration of kube-scheduler"),

@@ -11,6 +11,7 @@ Source of names and defaults: Volcano's `pkg/scheduler/conf`, `plugins/binpack` 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 
 import msgspec
 
@@ -59,18 +60,34 @@ class NodeOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy: its actions in order, its plugins in the order of the tiers, and what scores nodes."""
+    """A policy: its actions in order, its plugins in the order of the tiers, and what scores nodes.
+
+    `overcommit_factor`: of plugin `overcommit`; None without it.
+    """
 
     actions: tuple[str, ...]
     plugins: tuple[Plugin, ...] = ()
     binpack: Binpack | None = None
     node_order: NodeOrder | None = None
+    overcommit_factor: Fraction | None = None
     warnings: tuple[Place, ...] = ()
 
     @property
     def scores(self) -> bool:
         """Whether it prefers some nodes to others."""
         return self.binpack is not None or self.node_order is not None
+
+    @property
+    def overcommit(self) -> Fraction | None:
+        """How many times what there is may be let go; None: as much as capabilities allow. Only action
+        `enqueue` asks the plugin.
+        """
+        return self.overcommit_factor if "enqueue" in self.actions else None
+
+    @property
+    def shares_by_weight(self) -> bool:
+        """Whether queues deserve their part by weight, and not by `deserved`."""
+        return self.plugin("proportion") is not None
 
     def plugin(self, name: str) -> Plugin | None:
         return next((plugin for plugin in self.plugins if plugin.name == name), None)

@@ -10,6 +10,7 @@
 | a key twice                                   | the last one counts, as in Volcano, with a warning       |
 | an argument of the wrong type (`"10"`, `1.5`) | its default counts, as Volcano does, with a warning      |
 | a negative weight of a resource of `binpack`  | 1, as Volcano does, with a warning                       |
+| a factor of `overcommit` that is below 1      | 1.2, as Volcano does, with a warning                     |
 
 Invariants
 - The work is bounded whatever the text is: `TEXT_LIMIT` bytes are parsed at most, `VALUE_LIMIT` values are
@@ -26,6 +27,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from fractions import Fraction
 
 import msgspec
 import yaml
@@ -45,6 +47,9 @@ FAULTS_LIMIT = 100
 _FIELDS = ("actions", "tiers", "configurations", "metrics")
 _TAG = "tag:yaml.org,2002:"
 
+#: The argument of plugin `overcommit`, and its default.
+OVERCOMMIT_FACTOR = "overcommit-factor"
+DEFAULT_OVERCOMMIT = Fraction(6, 5)
 #: Arguments of plugin `nodeorder`, and the fields of `NodeOrder` that they set.
 NODE_ORDER_ARGUMENTS: Mapping[str, str] = {
     "leastrequested.weight": "least_requested",
@@ -240,6 +245,7 @@ class _Reader:
             plugins=plugins,
             binpack=self._binpack(enabled.get("binpack")),
             node_order=self._node_order(enabled.get("nodeorder")),
+            overcommit_factor=self._overcommit_factor(plugins),
         )
 
     def _actions(self, fields: Mapping[str, _Entry]) -> tuple[str, ...]:
@@ -342,6 +348,23 @@ class _Reader:
             for key, field in NODE_ORDER_ARGUMENTS.items()
         }
         return NodeOrder(**weights) if any(weights.values()) else None
+
+    def _overcommit_factor(self, plugins: Iterable[Plugin]) -> Fraction | None:
+        plugin = next((each for each in plugins if each.name == "overcommit"), None)
+        if plugin is None:
+            return None
+        arguments = self._arguments[plugin.name]
+        self._unknown(arguments, (OVERCOMMIT_FACTOR,), "argument", "overcommit")
+        factor, entry = DEFAULT_OVERCOMMIT, arguments.get(OVERCOMMIT_FACTOR)
+        if entry is not None:
+            value = entry.value.value
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                self._warn(entry.line, f"{OVERCOMMIT_FACTOR} is {_kind(value)}, not a number; 1.2 is used")
+            elif not 1 <= value <= WEIGHT_LIMIT:
+                self._warn(entry.line, f"{OVERCOMMIT_FACTOR} is not from 1 to {WEIGHT_LIMIT:,}; 1.2 is used")
+            else:
+                factor = Fraction(str(value))
+        return None if "enableJobEnqueued" in plugin.disabled else factor
 
     def _resource_weight(self, arguments: Mapping[str, _Entry], key: str) -> int:
         entry = arguments.get(key)

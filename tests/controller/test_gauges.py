@@ -8,7 +8,8 @@ from cluster.metrics import Metrics
 from controller.gauges import set_gauges, set_policy_gauges
 from queues.managed_namespaces import read_selector
 from queues.membership import MembershipSettings
-from queues.policies.policy_set import NO_POLICIES, read_policies
+from queues.policies.policy_set import NO_POLICIES
+from queues.policies.policy_texts import read_policies
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import member, namespace, queue
 from tests.support.rules.cases import NOW

@@ -10,7 +10,8 @@ from kubectl_queue.policies.manifest_check import check_policies
 from queues import well_known
 from queues.policies.effects import ACTIONS, MISSING_ACTIONS, PLUGINS
 from queues.policies.model import WEIGHT_LIMIT, NodeOrder
-from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT, read_policies
+from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT
+from queues.policies.policy_texts import read_policies
 from queues.policies.scheduler_conf import (
     DEPTH_LIMIT,
     NODE_ORDER_ARGUMENTS,

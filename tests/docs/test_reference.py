@@ -29,7 +29,8 @@ from queues.namespace_selectors import (
     VALUES_LIMIT,
     compile_selector,
 )
-from queues.policies.policy_set import GLOBAL_KEY, read_policies
+from queues.policies.policy_set import GLOBAL_KEY
+from queues.policies.policy_texts import read_policies
 from queues.policies.resolution import resolve_policy
 from queues.quota.enforcement import QUOTA_ENFORCED, EnforcementReason
 from queues.states import Action, State

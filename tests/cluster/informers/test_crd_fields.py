@@ -104,8 +104,8 @@ def test_each_field_that_is_ours_is_required() -> None:
         and path[:2] != ("status", "conditions")
         and path[1:2] != ("reservation",)
     }
-    selectors = {("spec", "namespaceSelector"), ("spec", "drain", "keep")}
-    assert {path for path in rest if not any(path[: len(each)] == each for each in selectors)} == {
+    within = {("spec", "namespaceSelector"), ("spec", "drain", "keep"), ("spec", "affinity")}
+    assert {path for path in rest if not any(path[: len(each)] == each for each in within)} == {
         ("apiVersion",),
         ("kind",),
         ("spec", "guarantee", "resource"),

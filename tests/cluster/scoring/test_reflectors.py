@@ -10,7 +10,8 @@ from cluster.scoring.reflectors import (
     ScoringReflectors,
     WatchedKind,
 )
-from queues.policies.policy_set import NO_POLICIES, PolicySet, read_policies
+from queues.policies.policy_set import NO_POLICIES, PolicySet
+from queues.policies.policy_texts import read_policies
 from tests.support.cluster.recording_reflector import RecordingReflector
 
 SCORES = read_policies({"pack": "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"}, NO_POLICIES)

@@ -139,7 +139,10 @@ class TestShow:
         lines = [" ".join(line.split()) for line in result.out.splitlines()]
         assert result.code == 0
         assert lines[0] == 'policy "packed" of ConfigMap volcano-system/volcano-scheduler-configmap'
-        assert lines[1] == "Actions: enqueue does nothing yet: members do not wait for quota or gangs"
+        assert (
+            lines[1]
+            == "Actions: enqueue applied: new pods wait as plugin overcommit says; without it, for nothing"
+        )
         assert "reclaim missing: pods may not evict those of other queues" in lines
         assert any(line.startswith("Tier 1: priority applied: ") for line in lines)
         assert lines[-2].startswith(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from queues.policies import policy_set
+from queues.policies import policy_texts
 from queues.policies.model import Policy
-from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT, NO_POLICIES, PolicySet, read_policies
+from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT, NO_POLICIES, PolicySet
+from queues.policies.policy_texts import read_policies
 from queues.policies.resolution import PolicySource, resolve_policy
 from queues.policies.scheduler_conf import parse_policy
 
@@ -88,7 +89,7 @@ def test_a_fault_of_the_reader_concerns_one_policy_alone(monkeypatch: pytest.Mon
         return parse_policy(text)
 
     good = read_policies({"pack": SPREAD, "spread": SPREAD})
-    monkeypatch.setattr(policy_set, "parse_policy", faulty)
+    monkeypatch.setattr(policy_texts, "parse_policy", faulty)
     read = read_policies({"pack": PACK, "spread": PLAIN, "new": PLAIN}, good)
     assert read.entries["pack"].policy == parse_policy(PACK)
     assert read.entries["spread"].policy is good.entries["spread"].policy

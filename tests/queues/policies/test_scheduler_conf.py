@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 import yaml
 from hypothesis import given
@@ -349,3 +351,40 @@ def test_an_examination_ends_after_so_many_faults() -> None:
     text = with_plugin(*("- name: no-such-plugin" for _ in range(3 * FAULTS_LIMIT)))
     assert len(examine_policy(text).faults) == FAULTS_LIMIT
     assert len(examine_policy("[").faults) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "factor", "warned"),
+    [
+        ("", Fraction(6, 5), ""),
+        ("{overcommit-factor: 2}", 2, ""),
+        ("{overcommit-factor: 1.05}", Fraction(21, 20), ""),
+        (
+            "{overcommit-factor: 0.9}",
+            Fraction(6, 5),
+            "overcommit-factor is not from 1 to 1,000,000; 1.2 is used",
+        ),
+        ("{overcommit-factor: .inf}", Fraction(6, 5), "overcommit-factor is not from 1 to"),
+        ("{overcommit-factor: .nan}", Fraction(6, 5), "overcommit-factor is not from 1 to"),
+        (
+            "{overcommit-factor: '2'}",
+            Fraction(6, 5),
+            'overcommit-factor is the text "2", not a number; 1.2',
+        ),
+        ("{factor: 2}", Fraction(6, 5), 'overcommit has no argument "factor"; it is ignored'),
+    ],
+)
+def test_the_factor_of_overcommit(written: str, factor: Fraction, warned: str) -> None:
+    lines = ["- name: overcommit", *([f"  arguments: {written}"] if written else [])]
+    policy = parse_policy(with_plugin(*lines).replace("allocate", "enqueue, allocate"))
+    assert policy.overcommit == factor
+    assert [place.reason[: len(warned)] for place in policy.warnings] == ([warned] if warned else [])
+
+
+def test_only_enqueue_asks_overcommit_and_it_may_be_switched_off() -> None:
+    assert parse_policy(with_plugin("- name: overcommit")).overcommit is None
+    off = with_plugin("- name: overcommit", "  enableJobEnqueued: false").replace("allocate", "enqueue")
+    assert parse_policy(off).overcommit is None
+    assert parse_policy(EXAMPLE).overcommit == Fraction(6, 5)
+    assert parse_policy(EXAMPLE).shares_by_weight
+    assert not parse_policy(with_plugin("- name: capacity")).shares_by_weight

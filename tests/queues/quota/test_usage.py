@@ -7,6 +7,8 @@ from fractions import Fraction
 
 import pytest
 
+from queues.policies.policy_set import GLOBAL_KEY
+from queues.policies.policy_texts import read_policies
 from queues.queue import Amounts, Queue
 from queues.quota.lack import Lack, LackKind
 from queues.quota.rules import Rules
@@ -123,3 +125,25 @@ def test_until_it_is_known_what_there_is_they_go_one_by_one() -> None:
     limited = Usage(tree(capped("root", "", cpu=4), capped("team")), rules=usage.rules)
     limited.unplaced = 1
     assert limited.lack("team", cpu(4)) is None, "the capability of root is the whole"
+
+
+def test_a_queue_has_a_quota_by_overcommit_of_its_policy() -> None:
+    """Or of the nearest queue above that names one, or of the global policy."""
+    over = "actions: enqueue, allocate\ntiers: [{plugins: [{name: overcommit}]}]"
+    queues = tree(
+        Queue(name="lab", scheduler_policy="over"),
+        Queue(name="team", parent="lab"),
+        Queue(name="free", parent="lab", scheduler_policy="plain"),
+        Queue(name="other"),
+    )
+    names = ("lab", "team", "free", "other", "missing")
+
+    def with_quota(**texts: str) -> list[str]:
+        snapshot = QueueSnapshot(queues, now=NOW, policies=read_policies(texts))
+        assert snapshot.has_quotas is any(snapshot.decision(name).has_quota for name in names)
+        return [name for name in names if snapshot.decision(name).has_quota]
+
+    assert with_quota(over=over, plain="actions: allocate") == ["lab", "team"]
+    assert with_quota(over=over) == ["lab", "team", "free"]
+    assert with_quota(**{GLOBAL_KEY: over}) == ["lab", "team", "free", "other"]
+    assert with_quota() == []

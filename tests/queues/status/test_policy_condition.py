@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from queues.policies.policy_set import GLOBAL_KEY, NO_POLICIES, PolicySet, read_policies
+from queues.policies.policy_set import GLOBAL_KEY, NO_POLICIES, PolicySet
+from queues.policies.policy_texts import read_policies
 from queues.policies.resolution import resolve_policy
 from queues.status.policy_condition import (
     MESSAGE_LIMIT,

@@ -1,0 +1,40 @@
+"""What all nodes have together."""
+
+from __future__ import annotations
+
+from cluster.cache.node_totals import NodeCapacity, NodeTotals, SizedNode
+from cluster.objects import Metadata
+
+
+def node(name: str, **allocatable: str) -> SizedNode:
+    return SizedNode(Metadata(name=name), NodeCapacity(dict(allocatable)))
+
+
+def test_it_is_the_sum_of_what_nodes_have_and_changes_are_told_once() -> None:
+    told: list[object] = []
+    totals = NodeTotals(lambda: told.append(totals.amounts))
+    totals.follow(needed=True)
+    assert totals.amounts is None
+    totals.replace(
+        [node("a", cpu="2", memory="1Gi"), node("b", cpu="500m", gpu="wrong"), node("c", cpu="-1")]
+    )
+    assert totals.amounts == {"cpu": 2.5, "memory": 2**30, "gpu": 0}
+    totals.upsert(node("a", cpu="2", memory="1Gi"))
+    totals.remove(node("unknown"))
+    assert len(told) == 1
+    totals.upsert(node("b", cpu="1"))
+    totals.remove(node("c"))
+    assert totals.amounts == {"cpu": 3, "memory": 2**30}
+    assert told[-1] == totals.amounts
+
+
+def test_nothing_is_kept_while_no_policy_asks() -> None:
+    totals = NodeTotals(lambda: None)
+    totals.replace([node("a", cpu="2")])
+    assert totals.amounts is None
+    totals.follow(needed=True)
+    totals.replace([node("a", cpu="2")])
+    totals.follow(needed=True)
+    assert totals.amounts == {"cpu": 2}
+    totals.follow(needed=False)
+    assert totals.amounts is None

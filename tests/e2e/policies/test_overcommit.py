@@ -1,0 +1,60 @@
+"""Plugin `overcommit` on a control plane: as many pods are let go as its factor allows, and one at least."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.e2e.objects import gates, on_a_node
+from tests.support.e2e.policies import Policies, policy
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import settled, until
+
+SLOT = "example.com/slot"
+TEXT = "as much waits for nodes already as plugin overcommit of its policy allows"
+
+
+def slots(sandbox: Sandbox, number: str | None) -> None:
+    """Let one node have so many, of what no other node has any."""
+    [node, *_] = sandbox.api.get("/api/v1/nodes").must().body["items"]
+    status = {"capacity": {SLOT: number}, "allocatable": {SLOT: number}}
+    sandbox.api.patch(f"/api/v1/nodes/{node['metadata']['name']}/status", {"status": status}).must()
+
+
+@pytest.fixture
+def two_slots(sandbox: Sandbox) -> Iterator[None]:
+    slots(sandbox, "2")
+    yield
+    slots(sandbox, None)
+
+
+@pytest.mark.usefixtures("two_slots")
+def test_as_many_pods_are_let_go_as_its_factor_says_and_one_at_least(
+    sandbox: Sandbox, policies: Policies
+) -> None:
+    policies.write(over=policy("enqueue, allocate", "overcommit, arguments: {overcommit-factor: 1.5}"))
+    queue = sandbox.queue(schedulerPolicy="over")
+    container = {
+        "name": "work",
+        "image": "none",
+        "resources": {"requests": {SLOT: "1"}, "limits": {SLOT: "1"}},
+    }
+
+    def released(names: list[str]) -> list[str]:
+        return [name for name in names if not gates(sandbox.read_pod(name))]
+
+    names = sandbox.pods("work", 5, queue, containers=[container])
+    until(lambda: len(released(names)) == 3, "three pods to be let go")
+    waiting = [name for name in names if name not in released(names)]
+    for name in waiting:
+        sandbox.reason_on(name, TEXT)
+    assert settled(lambda: len(released(names)), "the pods") == 3
+    slots(sandbox, "3")
+    until(lambda: len(released(names)) == 4, "a fourth, since nodes have more")
+    slots(sandbox, "0")  # nobody has any: it is skipped, and kube-scheduler says why they wait
+    until(lambda: len(released(names)) == 5, "the last")
+    policies.write(over=policy("allocate"))
+    sandbox.pod("later", queue, containers=[container]).must(201)
+    until(lambda: not gates(sandbox.read_pod("later")), "one without the action, which waits for nothing")
+    assert sum(on_a_node(sandbox.read_pod(name)) for name in names) == 3
