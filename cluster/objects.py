@@ -100,6 +100,10 @@ class Container(_Wire, frozen=True):
     restart_policy: str | None = None
 
 
+class PodClaim(_Wire, frozen=True):
+    """A claim of devices that a pod names (DRA): that it does is all that is read."""
+
+
 class PodSpec(_Wire, frozen=True):
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
@@ -112,6 +116,7 @@ class PodSpec(_Wire, frozen=True):
     overhead: dict[str, str | int | float] | None = None
     termination_grace_period_seconds: int | None = None
     affinity: Any = None
+    resource_claims: list[PodClaim] | None = None
 
 
 class ContainerStatus(_Wire, frozen=True):

@@ -39,10 +39,12 @@ _LACKS = {
     LackKind.GUARANTEES: "what is left of {whose} is kept for what other queues are guaranteed",
     LackKind.CLAIM: "what is left of {whose} is claimed by a pod that has waited longer",
     LackKind.OVERCOMMIT: "as much waits for nodes already as plugin overcommit of its policy allows",
+    LackKind.DEVICES: "{whose} names devices of a class, and what this pod claims cannot be counted",
 }
 _ENDS_OF_LACKS = {
     LackKind.CLAIM: "it goes after that one, or an admin of queues raises it",
     LackKind.OVERCOMMIT: "it goes when others end, or nodes are added",
+    LackKind.DEVICES: "have an admin of queues limit the number of claims instead",
 }
 _CHANGE_POLICY = "add the action to the policy, or name another policy"
 _MINUTE = timedelta(minutes=1)
@@ -163,6 +165,8 @@ def no_room_text(lack: NoRoom) -> str:
     """Why a pod waits for room, and what would let it go."""
     whose = "its capability" if lack.by == lack.queue else f"the capability of its ancestor {quoted(lack.by)}"
     whose = whose if lack.by else "a capability, its own or of an ancestor,"
+    if lack.never and lack.kind is LackKind.DEVICES:
+        return f"{_queue(lack.queue)}{_NEVER_ROOM}{_LACKS[lack.kind].format(whose=whose)}; {way_out(lack)}"
     if lack.never:
         return f"{_queue(lack.queue)}{_NEVER_ROOM}it requests more than {whose}; {_REQUEST_LESS}"
     why = _LACKS.get(lack.kind, _USED).format(whose=whose)
@@ -296,7 +300,8 @@ def remedy_command(cause: Cause) -> str:
 def way_out(cause: Cause | MissingAction | NoRoom) -> str:
     """What ends the cause: a command, or in words."""
     if isinstance(cause, NoRoom):
-        return _REQUEST_LESS if cause.never else _ENDS_OF_LACKS.get(cause.kind, _WAIT_FOR_ROOM)
+        usual = _REQUEST_LESS if cause.never else _WAIT_FOR_ROOM
+        return _ENDS_OF_LACKS.get(cause.kind, usual)
     if isinstance(cause, MissingAction):
         return _CHANGE_POLICY
     return remedy_command(cause) or NAME_RULE

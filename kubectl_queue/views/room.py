@@ -17,6 +17,7 @@ _KINDS = {
     LackKind.GUARANTEES.value: "what is left is set aside for what other queues are guaranteed",
     LackKind.OVERCOMMIT.value: "as much as the scheduling policy lets wait on the nodes is let go",
     LackKind.CLAIM.value: "a pod that has waited longest has a claim on what is left",
+    LackKind.DEVICES.value: "its capability names devices, and what the pod claims cannot be counted",
     LackKind.NO_QUEUE.value: "it does not exist, or its chain is broken",
 }
 

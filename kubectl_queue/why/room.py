@@ -43,6 +43,7 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     resources: _Needs | None = None
     overhead: dict[str, str | int | float] | None = None
     priority: int | None = None
+    resource_claims: list[object] | None = None
 
 
 _spec = Converter[_Spec](_Spec)

@@ -2,7 +2,8 @@
 
 For each resource: the sum of its containers and sidecars (init containers that always restart), or the peak
 of its init containers if that is greater. The pod's own requests replace both. The overhead is added.
-At most `RESOURCES` resources are kept, a node's own first.
+At most `RESOURCES` resources are kept, a node's own first. The claims that a pod names (DRA) are one
+resource, by their number, in the words of ResourceQuota: what they claim is not known here.
 Source: `k8s.io/component-helpers/resource`, `PodRequests`.
 """
 
@@ -19,6 +20,8 @@ from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
 Requests = tuple[tuple[str, Amount], ...]
 Amounts = dict[str, Amount]
 
+#: How many claims a pod names.
+CLAIMS = "count/resourceclaims.resource.k8s.io"
 #: Our own marker resources, which no node has.
 _MARKERS = frozenset({well_known.MARKER, well_known.SCORED})
 
@@ -51,8 +54,8 @@ class _Container(Protocol):
     def restart_policy(self) -> str | None: ...
 
 
-class Spec(Protocol):
-    """The part of a pod's spec that says what it requests."""
+class NodeSpec(Protocol):
+    """The part of a pod's spec that says what it requests of its node."""
 
     @property
     def containers(self) -> Sequence[_Container] | None: ...
@@ -64,12 +67,20 @@ class Spec(Protocol):
     def overhead(self) -> Mapping[str, str | int | float] | None: ...
 
 
+class Spec(NodeSpec, Protocol):
+    """The same, and the claims that it names."""
+
+    @property
+    def resource_claims(self) -> Sequence[object] | None: ...
+
+
 def pod_requests(spec: Spec) -> Requests:
     """Return the requests of a pod, without our markers and without zeros."""
-    return count_written(written_requests(spec))
+    requests = count_written(written_requests(spec))
+    return limited((*requests, (CLAIMS, len(spec.resource_claims)))) if spec.resource_claims else requests
 
 
-def written_requests(spec: Spec) -> WrittenRequests:
+def written_requests(spec: NodeSpec) -> WrittenRequests:
     """Return what a pod's spec says of its requests: equal values of it mean equal requests."""
     containers = tuple([_written_needs(container.resources) for container in spec.containers or ()])
     init_containers: tuple[tuple[bool, _Written], ...] = ()

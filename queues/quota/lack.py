@@ -20,6 +20,8 @@ class LackKind(Enum):
     OVERCOMMIT = "overcommit"
     #: A pod that has waited longest has a claim on it.
     CLAIM = "claim"
+    #: The capability names devices of a class, and what the pod claims cannot be counted.
+    DEVICES = "devices"
     #: The queue does not exist, or its chain is broken: its limits are not known.
     NO_QUEUE = "no-queue"
 

@@ -2,6 +2,8 @@
 
 Invariants
 - The use of a queue is that of its own pods and of all pods below it.
+- What claims (DRA) name is counted by the number of claims alone. So where a capability names a class of
+  devices, a pod with claims never has room.
 - A queue without `capability` limits nothing, and a resource that a capability does not name has no bound.
   Zero is zero.
 - What a queue is guaranteed is set aside for it. Of a capability counts the greater of what a queue below is
@@ -24,8 +26,9 @@ from functools import lru_cache
 
 import msgspec
 
+from queues.apimachinery.pod_requests import CLAIMS
 from queues.apimachinery.quantities import Amount
-from queues.queue import ROOT
+from queues.queue import ROOT, Amounts
 from queues.quota.deserved import Deserved
 from queues.quota.guarantees import effective_guarantees
 from queues.quota.lack import Lack, LackKind
@@ -35,6 +38,9 @@ from queues.tree import Chain, Tree
 
 #: The resource that counts pods, as in a ResourceQuota.
 PODS = "pods"
+
+#: How a capability names devices of a class, as ResourceQuota of claims does not.
+DEVICES_PREFIX = "deviceclass/"
 
 #: Amounts by resource, sorted: equal ones are one class (`release_order`).
 Requests = tuple[tuple[str, Amount], ...]
@@ -47,22 +53,35 @@ def quota_requests(requests: Requests) -> Requests:
 
 
 class Limit(msgspec.Struct, frozen=True, gc=False):
-    """The capability of a queue."""
+    """The capability of a queue. `devices`: a resource of it that is a class of devices; "" without one."""
 
     queue: str
     capability: Mapping[str, Amount]
+    devices: str = ""
+
+
+def _names_claims(requests: Requests) -> bool:
+    return any(resource == CLAIMS for resource, _ in requests)
+
+
+def _devices(capability: Amounts) -> str:
+    return next((resource for resource, _ in capability if resource.startswith(DEVICES_PREFIX)), "")
 
 
 def limits_of(chain: Chain) -> tuple[Limit, ...]:
     """Those of a queue and its ancestors, nearest first."""
     return tuple(
-        Limit(each.name, dict(each.capability)) for each in chain.queues if each.capability is not None
+        Limit(each.name, dict(each.capability), devices=_devices(each.capability))
+        for each in chain.queues
+        if each.capability is not None
     )
 
 
 def never_lack(limits: Iterable[Limit], requests: Requests) -> Lack | None:
     """The limit that these requests would pass even in an empty queue, if there is one."""
     for limit in limits:
+        if limit.devices and _names_claims(requests):
+            return Lack(limit.queue, limit.devices, never=True, kind=LackKind.DEVICES)
         for resource, amount in requests:
             most = limit.capability.get(resource)
             if most is not None and amount > most:
@@ -115,6 +134,8 @@ class Usage:
         limits = self._limits_of(queue)
         for limit in limits:
             used = self._used.get(limit.queue, {})
+            if limit.devices and _names_claims(requests):
+                return never_lack(limits, requests)
             for resource, amount in requests:
                 most = limit.capability.get(resource)
                 if most is not None and (missing := used.get(resource, 0) + amount - most) > 0:

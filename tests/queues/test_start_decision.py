@@ -92,6 +92,10 @@ CASES: dict[str, tuple[StartDecision, StartReason, str, str, bool]] = {
         start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="root", kind=LackKind.OVERCOMMIT)),
         *(NO_ROOM, "root", "it goes when others end, or nodes are added", False),
     ),
+    "devices that cannot be counted": (
+        start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="q", never=True, kind=LackKind.DEVICES)),
+        *(NO_ROOM, "q", "have an admin of queues limit the number of claims instead", False),
+    ),
     "never room": (
         start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="q", never=True)),
         *(NO_ROOM, "q", "request less, or have an admin of queues raise it", False),

@@ -228,3 +228,12 @@ def test_a_container_counts_what_its_node_holds_for_it_where_that_is_more(
     made = {"metadata": {"name": "p"}, "spec": {kind: [one]}, "status": {named: status}}
     found = held_requests(msgspec.json.decode(json.dumps(made), type=Pod))
     assert dict(found) == counted
+
+
+def test_claims_are_counted_by_their_number() -> None:
+    claims = [
+        {"name": "gpu", "resourceClaimName": "one"},
+        {"name": "nic", "resourceClaimTemplateName": "two"},
+    ]
+    spec = {"containers": [container({"cpu": "1"})], "resourceClaims": claims}
+    assert asked(spec) == {"cpu": 1, "count/resourceclaims.resource.k8s.io": 2}

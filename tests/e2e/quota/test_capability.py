@@ -147,3 +147,15 @@ def test_what_a_queue_is_guaranteed_stays_free_until_it_lends_it(sandbox: Sandbo
     sandbox.suspend(kept)
     until(lambda: len(running(sandbox, names)) == 2, "what was lent")
     assert settled(lambda: len(running(sandbox, names)), "the pods") == 2, "one runs on in the stopped queue"
+
+
+def test_pods_with_claims_count_by_their_number_alone(sandbox: Sandbox) -> None:
+    """Where devices of a class are limited they wait, and say why: what they claim is not known."""
+    counted = sandbox.queue("counted", capability={"count/resourceclaims.resource.k8s.io": "1"})
+    classed = sandbox.queue("classed", capability={"deviceclass/gpu.example.com": "4"})
+    claims = [{"name": "gpu", "resourceClaimName": "absent"}]
+    for name, queue in (("first", counted), ("second", counted), ("third", classed)):
+        sandbox.pod(name, queue, resourceClaims=claims).must(201)
+    until(lambda: not gates(sandbox.read_pod("first")), "the first to be released")
+    sandbox.reason_on("second", f'queue "{counted}" has no room for this pod now: its capability is used')
+    sandbox.reason_on("third", f'queue "{classed}" never has room for this pod: its capability names devices')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -71,6 +72,22 @@ def test_zero_is_zero_and_what_is_not_named_has_no_bound() -> None:
     usage = Usage(tree(capped("lab", gpu=0)))
     assert usage.lack("lab", cpu(10**6)) is None
     assert usage.lack("lab", quota_requests((("gpu", 1),))) == Lack("lab", "gpu", 1, never=True)
+
+
+def test_a_pod_with_claims_has_no_room_where_devices_of_a_class_are_limited() -> None:
+    """What it claims is not known; the number of its claims is, and can be limited."""
+    devices, claims = "deviceclass/gpu.example.com", "count/resourceclaims.resource.k8s.io"
+    limits: dict[str, Any] = {devices: 4}
+    queues = tree(capped("lab", cpu=1, **limits), capped("team", "lab"))
+    usage = Usage(queues)
+    asking = quota_requests(((claims, 2), ("cpu", 2)))
+    assert usage.lack("lab", asking) == Lack("lab", devices, never=True, kind=LackKind.DEVICES)
+    assert usage.lack("team", asking) == Lack("lab", devices, never=True, kind=LackKind.DEVICES)
+    assert usage.lack("team", cpu(1)) is None
+    limits = {claims: 2}
+    usage = Usage(tree(capped("team", **limits)))
+    usage.add("team", quota_requests(((claims, 1),)))
+    assert usage.lack("team", quota_requests(((claims, 2),))) == Lack("team", claims, 1)
 
 
 def test_pods_are_counted() -> None:
