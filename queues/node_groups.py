@@ -69,6 +69,11 @@ class NodeGroups(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return tuple(sorted(wanted.union(self.avoided)))
 
     @property
+    def is_nowhere(self) -> bool:
+        """Whether its pods may run on no node, whatever nodes there are."""
+        return self.is_bound and not self.allowed
+
+    @property
     def refused(self) -> tuple[str, ...]:
         """Where they may not."""
         return tuple(name for name in self.excluded if name not in self.avoided)
@@ -86,6 +91,13 @@ def read_node_groups(value: Any) -> NodeGroups | None:
         excluded=_names(unwanted.get(REQUIRED)),
         avoided=_names(unwanted.get(PREFERRED)),
     )
+
+
+def nowhere_warning(before: NodeGroups | None, after: NodeGroups | None) -> str:
+    """The admission warning for an edit of a Queue whose groups exclude each other; "" for any other."""
+    if after is None or not after.is_nowhere or after == before:
+        return ""
+    return "spec.affinity excludes each node group that it requires: new pods of this queue run nowhere"
 
 
 def with_node_groups(affinity: Any, groups: NodeGroups) -> _Object:
@@ -106,7 +118,7 @@ def with_node_groups(affinity: Any, groups: NodeGroups) -> _Object:
 
 def _requirements(groups: NodeGroups) -> list[_Object]:
     if groups.is_bound:
-        return [_among("In", groups.allowed)] if groups.allowed else _NOWHERE
+        return _NOWHERE if groups.is_nowhere else [_among("In", groups.allowed)]
     return [_among("NotIn", groups.refused)] if groups.refused else []
 
 

@@ -12,6 +12,7 @@ from queues.node_groups import (
     PREFERRED,
     REQUIRED,
     NodeGroups,
+    nowhere_warning,
     read_node_groups,
     with_node_groups,
 )
@@ -106,6 +107,13 @@ def places(affinity: Json, **labels: str) -> list[list[str | None]]:
 )
 def test_where_pods_run(of_the_queue: Json, expected: list[list[str | None]]) -> None:
     assert places(with_node_groups(None, groups(of_the_queue))) == expected
+
+
+def test_groups_that_exclude_each_other_are_warned_of_once() -> None:
+    nowhere, somewhere = groups(spec(required=("a",), excluded=("a",))), groups(spec(required=("a",)))
+    assert "run nowhere" in nowhere_warning(None, nowhere)
+    assert [nowhere_warning(nowhere, nowhere), nowhere_warning(nowhere, somewhere)] == ["", ""]
+    assert nowhere_warning(somewhere, None) == ""
 
 
 SSD, FAST = ({"key": key, "operator": "In", "values": ["yes"]} for key in ("ssd", "fast"))

@@ -45,6 +45,7 @@ from queues.admission.resource_validation import (
 from queues.admission.tree_edits import PodNumbers, tree_consequences
 from queues.apimachinery.conversion import Converter
 from queues.drain.model import may_keep
+from queues.node_groups import nowhere_warning
 from queues.policies.resolution import resolve_policy
 from queues.queue import ROOT, Queue
 from queues.quota.usage import PODS
@@ -138,6 +139,7 @@ def _validate(
         *_policy_warnings(before, after, store=store),
         *(_tree_warnings(before, after, store=store) if before is not None else ()),
         *_quota_warnings(before, after, store=store),
+        *_node_group_warnings(before, after),
         *hierarchy_warnings(
             before.metadata.annotations or {} if before else {}, after.metadata.annotations or {}
         ),
@@ -287,6 +289,12 @@ def _quota_warnings(before: QueueObject | None, after: QueueObject, *, store: St
         use=partial(queue_use, store),
         now=store.clock.now(),
     )
+
+
+def _node_group_warnings(before: QueueObject | None, after: QueueObject) -> tuple[str, ...]:
+    was = queue_from_object(before).node_groups if before is not None else None
+    warning = nowhere_warning(was, queue_from_object(after).node_groups)
+    return (warning,) if warning else ()
 
 
 def queue_use(store: Store, queue: str) -> QueueUse:

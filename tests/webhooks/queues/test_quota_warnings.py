@@ -56,3 +56,10 @@ def test_a_namespace_that_comes_to_name_a_queue_with_a_quota_is_told_what_counts
     ]
     assert told("lab", None) == []
     assert told("free") == []
+
+
+def test_node_groups_that_exclude_each_other_are_warned_of() -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    affinity = {"nodeGroupAffinity": {required: ["a"]}, "nodeGroupAntiAffinity": {required: ["a"]}}
+    [warning] = create(Server(), queue("lab", affinity=affinity)).warnings
+    assert warning.endswith("new pods of this queue run nowhere")
