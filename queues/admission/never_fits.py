@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from queues.apimachinery.quantities import format_quantity
 from queues.messages import WARNING_LIMIT
-from queues.quota.lack import Lack
+from queues.quota.lack import Lack, LackKind
 from queues.quota.usage import Requests, limits_of, never_lack, quota_requests
 from queues.text import quoted
 from queues.tree import Tree
@@ -26,6 +26,8 @@ def never_fits_warning(queue: str, requests: Requests, *, tree: Tree, template: 
     lack = never_lack(limits_of(chain), requested) if chain is not None and chain.broken is None else None
     if lack is None:
         return ""
+    if lack.kind is LackKind.DEVICES:
+        return _devices_text(lack, template=template)
     asked = dict(requested)[lack.resource]
     return _text(
         lack,
@@ -33,6 +35,12 @@ def never_fits_warning(queue: str, requests: Requests, *, tree: Tree, template: 
         allowed=format_quantity(asked - lack.missing, lack.resource),
         template=template,
     )
+
+
+def _devices_text(lack: Lack, *, template: bool) -> str:
+    what, it = ("its pods wait", "they claim") if template else ("this waits", "it claims")
+    queue, resource = quoted(lack.queue, limit=20), quoted(lack.resource, limit=30)[1:-1]
+    return f"{what}: {it} devices, and queue {queue} limits {resource}: what is claimed is not known"
 
 
 def _text(lack: Lack, *, asked: str, allowed: str, template: bool) -> str:

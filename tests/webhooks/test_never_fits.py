@@ -49,6 +49,18 @@ def test_a_pod_that_never_fits_is_admitted_with_a_warning(server: Server) -> Non
     assert told(server, pod(annotations={NAMED: "free"}, resources=cpu("3"))) == []
 
 
+def test_claims_of_devices_that_are_limited_by_class_are_told_of(server: Server) -> None:
+    server.has(queue("gpu", capability={"deviceclass/gpu.example.com": "4"}))
+    claims = [{"name": "gpu", "resourceClaimName": "mine"}]
+    assert told(server, pod(annotations={NAMED: "gpu"}, resourceClaims=claims)) == [
+        'this waits: it claims devices, and queue "gpu" limits deviceclass/gpu.example.com: '
+        "what is claimed is not known"
+    ]
+    obj = work("jobs.batch", name="gpu")
+    obj["spec"]["template"]["spec"]["resourceClaims"] = claims
+    assert admitted(server, obj)[1].warnings[0].startswith("its pods wait: they claim devices")
+
+
 def test_a_stopped_queue_says_that_too(server: Server) -> None:
     server.has(queue("team", parent="lab", version=2, generation=2, stopPolicy="Hold"))
     first, second = told(server, pod(annotations={NAMED: "team"}, resources=cpu("3")))

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from queues.admission.never_fits import never_fits_warning
+from queues.apimachinery.pod_requests import CLAIMS
 from queues.messages import WARNING_LIMIT
 from queues.queue import Queue
 from queues.quota.usage import Requests
@@ -47,6 +48,15 @@ def test_what_never_fits_is_told_of_queue_resource_and_both_amounts(
 ) -> None:
     warning = never_fits_warning(queue, requests, tree=TREE)
     assert warning == (f"this waits: it requests {named}" if named else "")
+    assert len(warning) <= WARNING_LIMIT
+
+
+@pytest.mark.parametrize("template", [True, False])
+def test_devices_that_cannot_be_counted_are_told_of(template: bool) -> None:
+    tree = Tree({"q": Queue(name="q", capability=(("deviceclass/" + "d" * 200, 4),))})
+    warning = never_fits_warning("q", ((CLAIMS, 1),), tree=tree, template=template)
+    assert warning.startswith("its pods wait: they claim" if template else "this waits: it claims")
+    assert 'queue "q" limits deviceclass/d' in warning
     assert len(warning) <= WARNING_LIMIT
 
 
