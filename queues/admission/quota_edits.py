@@ -59,11 +59,18 @@ class QueueUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def quota_consequences(
-    name: str, *, before: Tree, after: Tree, use: Callable[[str], QueueUse], now: datetime
+    name: str,
+    *,
+    before: Tree,
+    after: Tree,
+    use: Callable[[str], QueueUse],
+    now: datetime,
+    overcommits: Callable[[str], bool] = lambda _: False,
 ) -> tuple[str, ...]:
     """The sentences for an edit of the queue `name`, which is in `after`; in `before`, unless it is new.
 
-    `use`: gives that of a queue alone.
+    `use`: gives that of a queue alone. `overcommits`: whether a queue's scheduling policy has that plugin:
+    its pods wait for room without a capability, too.
     """
     was, will = before.get(name) or Queue(name=name), after.queues[name]
     if _asked_of(was) == _asked_of(will):
@@ -73,7 +80,7 @@ def quota_consequences(
     texts = (
         *over,
         *(() if over else edit.counts()),
-        *edit.released(),
+        *edit.released(overcommits),
         *edit.kept(),
         *edit.zeros(),
         *edit.sums(),
@@ -124,12 +131,12 @@ class _Edit:
         shown = _of(self._used(queue), capability, list(capability))
         yield f"queue {self._quoted} is limited{limiting} ({shown}): {', '.join(filter(None, parts))}"
 
-    def released(self) -> Iterator[str]:
+    def released(self, overcommits: Callable[[str], bool]) -> Iterator[str]:
         freed = [
             queue
             for queue in self._below()
             if _has_quota(queue, self._before)
-            and not _has_quota(queue, self._after)
+            and not (_has_quota(queue, self._after) or overcommits(queue))
             and verdict(queue, tree=self._after, live=True, now=self._now).schedules
         ]
         waiting = sum(self._use(queue).waiting for queue in freed)

@@ -281,13 +281,14 @@ def _tree_warnings(before: QueueObject, after: QueueObject, *, store: Store) -> 
 
 def _quota_warnings(before: QueueObject | None, after: QueueObject, *, store: Store) -> tuple[str, ...]:
     """What other limits, or a move below others, do to the pods of the queue and of those below it."""
-    tree, wanted = _admitted_queues(store).tree, queue_from_object(after)
+    tree, wanted, snapshot = _admitted_queues(store).tree, queue_from_object(after), store.snapshot
     return quota_consequences(
         wanted.name,
         before=tree.with_queue(queue_from_object(before)) if before is not None else tree,
         after=tree.with_queue(wanted),
         use=partial(queue_use, store),
         now=store.clock.now(),
+        overcommits=lambda name: snapshot.policies.overcommits and snapshot.overcommit(name) is not None,
     )
 
 

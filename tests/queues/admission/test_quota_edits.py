@@ -112,6 +112,19 @@ def test_a_capability_that_goes_says_how_many_pods_go() -> None:
     ]
 
 
+def test_pods_that_a_policy_lets_overcommit_wait_on_without_a_capability() -> None:
+    before, after = (Tree({"lab": each, "team": TEAM}) for each in (limited(cpu=2), LAB))
+    texts = quota_consequences(
+        "lab",
+        before=before,
+        after=after,
+        use=USE.__getitem__,
+        now=NOW,
+        overcommits=lambda name: name == "team",
+    )
+    assert texts == ('no capability limits queue "lab" any more: the 2 pods that wait for room go',)
+
+
 def test_zero_is_said_where_volcano_takes_it_for_no_limit() -> None:
     text = (
         'spec.capability.{}: "0" lets nothing run that requests {}; Volcano takes it for no limit: '
