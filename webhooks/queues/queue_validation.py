@@ -288,7 +288,7 @@ def _quota_warnings(before: QueueObject | None, after: QueueObject, *, store: St
         after=tree.with_queue(wanted),
         use=partial(queue_use, store),
         now=store.clock.now(),
-        overcommits=lambda name: snapshot.policies.overcommits and snapshot.overcommit(name) is not None,
+        overcommits=lambda name: name in snapshot.tree and snapshot.overcommit(name) is not None,
     )
 
 

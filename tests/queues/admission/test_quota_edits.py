@@ -118,7 +118,7 @@ def test_pods_that_a_policy_lets_overcommit_wait_on_without_a_capability() -> No
         "lab",
         before=before,
         after=after,
-        use=USE.__getitem__,
+        use=lambda name: USE.get(name, QueueUse()),
         now=NOW,
         overcommits=lambda name: name == "team",
     )
