@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.cache.store import Store
-from queues.queue import StoppedGuarantee
+from queues.quota.guarantees import lending_queues
 from queues.quota.rules import Rules
 from queues.snapshot import QueueSnapshot
 
@@ -32,8 +32,4 @@ def rules_in_force(store: Store, snapshot: QueueSnapshot) -> Rules:
 
 def _lending_queues(snapshot: QueueSnapshot) -> frozenset[str]:
     """The queues that give their guarantees to others while they do not schedule."""
-    return frozenset(
-        name
-        for name, queue in snapshot.tree.queues.items()
-        if queue.stopped_guarantee is StoppedGuarantee.LEND and not snapshot.decision(name).schedules
-    )
+    return lending_queues(snapshot.tree, schedules=lambda name: snapshot.decision(name).schedules)

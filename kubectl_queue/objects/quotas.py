@@ -1,13 +1,11 @@
-"""What a Queue object says of its quota: `status.quota`, and the amounts of its spec."""
+"""What a Queue object says of its quota: `status.quota`, and condition QuotaEnforced."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from kubectl_queue.objects.fields import Object, condition_of, status_of, value_at
+from kubectl_queue.objects.fields import Object, condition_of, status_of
 from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
-from queues.fields.readers import amounts
-from queues.queue import Amounts
 from queues.quota.enforcement import QUOTA_ENFORCED
 from queues.quota.report import MORE_RESOURCES
 
@@ -39,7 +37,3 @@ def not_enforced(item: Object) -> str:
     """Why its capability does not hold yet, or that more is used; "" where it holds, or has none."""
     condition = condition_of(item, QUOTA_ENFORCED)
     return str(condition.get("message") or "") if condition.get("status") == "False" else ""
-
-
-def guarantee_of(item: Object) -> Amounts | None:
-    return amounts(value_at(item, "spec.guarantee.resource"))

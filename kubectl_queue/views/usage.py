@@ -15,10 +15,12 @@ from typing import Any
 import msgspec
 
 from kubectl_queue.objects.queues import QueueObjects
-from kubectl_queue.objects.quotas import guarantee_of, not_enforced, quota_use
+from kubectl_queue.objects.quotas import not_enforced, quota_use
 from queues.apimachinery.quantities import Amount, format_quantity
 from queues.queue import ROOT
+from queues.quota.deserved import Deserved
 from queues.quota.standing import Standing, standings
+from queues.quota.usage import Usage
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,9 +39,10 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
 def usage_rows(queues: QueueObjects, *, top: str = "") -> list[UsageRow]:
     above = [queue.name for queue in reversed(queues.tree.chain(top).queues[1:])] if top else []
     rows: list[UsageRow] = []
+    deserved = Usage(queues.tree).deserved
     depths: dict[str, int] = {}
     for name in (*above, *_from(top or ROOT, queues)):
-        row = _row(name, queues, depths)
+        row = _row(name, queues, depths, deserved=deserved)
         if row is not None:
             rows.append(row)
             depths[name] = row.depth
@@ -77,7 +80,7 @@ def _from(top: str, queues: QueueObjects) -> Iterator[str]:
         yield from sorted(set(queues.tree) - seen)
 
 
-def _row(name: str, queues: QueueObjects, depths: dict[str, int]) -> UsageRow | None:
+def _row(name: str, queues: QueueObjects, depths: dict[str, int], *, deserved: Deserved) -> UsageRow | None:
     if name not in queues.items:
         return None
     item, chain = queues.items[name], queues.tree.chain(name).queues
@@ -90,7 +93,7 @@ def _row(name: str, queues: QueueObjects, depths: dict[str, int]) -> UsageRow | 
         parent=parent,
         depth=depths.get(parent, -1) + 1,
         waiting=use.waiting if use else None,
-        resources=standings(chain, used=use.used if use else {}, guarantee=guarantee_of(item)),
+        resources=standings(chain, used=use.used if use else {}, deserved=deserved.of(name)),
         not_enforced=not_enforced(item),
     )
 

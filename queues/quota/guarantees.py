@@ -13,11 +13,11 @@ Sources: Volcano's `plugins/capacity`, which stops the scheduler where guarantee
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from fractions import Fraction
 
 from queues.apimachinery.quantities import Amount
-from queues.queue import ROOT
+from queues.queue import ROOT, StoppedGuarantee
 from queues.tree import Tree
 
 #: By queue and resource. Queues that are guaranteed nothing are left out.
@@ -37,6 +37,15 @@ def effective_guarantees(tree: Tree, *, lending: Collection[str] = ()) -> Guaran
         children = [child for child in tree.children(name) if child in asked]
         _share_out(tree, name, children, asked=asked, granted=granted)
     return {name: amounts for name, amounts in granted.items() if any(amounts.values())}
+
+
+def lending_queues(tree: Tree, *, schedules: Callable[[str], bool]) -> frozenset[str]:
+    """The queues that give their guarantees to others while they do not schedule."""
+    return frozenset(
+        name
+        for name, queue in tree.queues.items()
+        if queue.stopped_guarantee is StoppedGuarantee.LEND and not schedules(name)
+    )
 
 
 def _downwards(tree: Tree) -> Iterator[str]:

@@ -69,7 +69,7 @@ def sorted_resources(names: Iterable[str]) -> list[str]:
 
 
 def _named(queue: Queue) -> Iterable[str]:
-    quotas: tuple[Amounts | None, ...] = (queue.capability, queue.deserved)
+    quotas: tuple[Amounts | None, ...] = (queue.capability, queue.deserved, queue.guarantee)
     return (resource for quota in quotas for resource, _ in quota or ())
 
 

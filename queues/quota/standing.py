@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from queues.apimachinery.quantities import Amount, format_quantity
-from queues.queue import Amounts, Queue
+from queues.queue import Queue
 from queues.quota.report import sorted_resources
 from queues.quota.usage import PODS
 
@@ -18,7 +18,8 @@ from queues.quota.usage import PODS
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """Of one resource: what the queue and those below it use, and what its spec says of it.
 
-    `lent`: what of `deserved` it does not use, and others may; `borrowed`: what it uses beyond that.
+    `deserved`: what it deserves in the end (`queues.quota.deserved`). `lent`: what of that it does not use,
+    and others may, since it is not guaranteed; `borrowed`: what it uses beyond that.
     """
 
     resource: str
@@ -29,11 +30,13 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lent(self) -> Amount | None:
-        return self._beyond(1)
+        if self.deserved is None or self.used is None:
+            return None
+        return max(0, self.deserved - max(self.used, self.guarantee or 0))
 
     @property
     def borrowed(self) -> Amount | None:
-        return self._beyond(-1)
+        return None if self.deserved is None or self.used is None else max(0, self.used - self.deserved)
 
     @property
     def part(self) -> float | None:
@@ -56,25 +59,20 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
             key: format_quantity(value, self.resource) for key, value in amounts.items() if value is not None
         }
 
-    def _beyond(self, sign: int) -> Amount | None:
-        if self.deserved is None or self.used is None:
-            return None
-        return max(0, sign * (self.deserved - self.used))
-
 
 def standings(
-    chain: Sequence[Queue], *, used: Mapping[str, Amount], guarantee: Amounts | None = None
+    chain: Sequence[Queue], *, used: Mapping[str, Amount], deserved: Mapping[str, Amount]
 ) -> tuple[Standing, ...]:
-    """`chain`: the queue, and those above it. `used`: what is known of it, by resource.
+    """`chain`: the queue, and those above it. `used`: what is known of it, by resource. `deserved`: what it
+    deserves in the end.
 
     Of the resources that its own quota names, and of others that are used; `pods` only where a quota of the
     chain names it.
     """
     queue = chain[0]
-    limits, deserved = dict(queue.capability or ()), dict(queue.deserved or ())
-    guaranteed = dict(guarantee or ())
+    limits, guaranteed = dict(queue.capability or ()), dict(queue.guarantee or ())
     names = {*limits, *deserved, *guaranteed, *used}
-    if PODS not in {*guaranteed, *_named(chain)}:
+    if PODS not in set(_named(chain)):
         names.discard(PODS)
     return tuple(
         Standing(
@@ -89,6 +87,5 @@ def standings(
 
 
 def _named(chain: Sequence[Queue]) -> Iterator[str]:
-    return (
-        name for queue in chain for quota in (queue.capability, queue.deserved) for name, _ in quota or ()
-    )
+    quotas = (quota for each in chain for quota in (each.capability, each.deserved, each.guarantee))
+    return (name for quota in quotas for name, _ in quota or ())

@@ -28,6 +28,7 @@ from __future__ import annotations
 from queues.causes import StartReason
 from queues.quota.lack import LackKind
 from queues.quota.standing import standings
+from queues.quota.usage import Usage
 from queues.states import State
 from queues.status.closing import closing_text
 from queues.text import printable, quoted
@@ -159,7 +160,8 @@ def _quota(case: Case) -> QueueQuota | None:
     if record.used is None or case.verdict.queue not in case.queues.tree:
         return None
     chain = case.queues.tree.chain(case.verdict.queue).queues
-    found = standings(chain, used=record.used)
+    deserved = Usage(case.queues.tree).deserved.of(case.verdict.queue)
+    found = standings(chain, used=record.used, deserved=deserved)
     return QueueQuota(
         waiting=record.waiting or 0,
         resources={each.resource: each.texts() for each in found},

@@ -4,6 +4,8 @@ Promises
 - Who is next, what has room and what lacks is asked of one `ReleasePass` over the pods that were read, and
   over what the statuses of the queues say is used. So it may be a second old.
 - Pods of other queues, which may go first, are not among them: where there is room, others may take it.
+- What the leader alone knows is not among it: claims, and what nodes have. The pod's condition says where it
+  waits for that.
 - What was not read is not guessed: a queue above that says nothing of its use uses what those below it say.
 """
 
@@ -15,9 +17,11 @@ from itertools import takewhile
 import msgspec
 
 from queues.apimachinery.quantities import Amount, format_quantity
+from queues.quota.guarantees import lending_queues
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
+from queues.quota.rules import Rules
 from queues.quota.usage import Usage
 from queues.quota.waiting_index import WaitingIndex
 from queues.tree import Tree
@@ -96,7 +100,8 @@ def _usage(queue: str, queues: ObservedQueues) -> Usage:
 
     Above a queue of the chain whose status is not known, nothing is.
     """
-    usage = Usage(queues.tree)
+    lending = lending_queues(queues.tree, schedules=lambda name: queues.verdict(name).schedules)
+    usage = Usage(queues.tree, rules=Rules(lending=lending))
     if queue not in queues.tree:
         return usage
     names = (each.name for each in queues.tree.chain(queue).queues)

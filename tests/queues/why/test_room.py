@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec.structs import replace
+
 from queues.apimachinery.quantities import Amount
-from queues.queue import DequeueStrategy, Queue
+from queues.queue import DequeueStrategy, Queue, StoppedGuarantee
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import quota_requests
+from queues.states import Desired
 from queues.tree import Tree
 from queues.why.explain import explain
 from queues.why.explanation import (
@@ -77,6 +80,16 @@ def test_a_pod_that_fits_has_room_and_its_own_queue_bounds_it_before_one_above()
     own = Queue(name="vision", parent="lab", capability=(("cpu", 2),))
     room = room_of(pod, line=line(pod), queues=seen(LAB[0], own))
     assert (room.queue, room.used, room.limit) == ("vision", "2", "2")
+
+
+def test_what_is_kept_for_a_queue_beside_it_is_no_room() -> None:
+    """The same rule as the leader's; a queue that does not schedule may lend it."""
+    speech = Queue(name="speech", parent="lab", guarantee=(("cpu", 6),))
+    pod, used = waiting("p"), {"lab": {"cpu": 3}, "vision": {"cpu": 2}, "speech": {"cpu": 1}}
+    room = room_of(pod, line=line(pod), queues=seen(LAB[0], LAB[1], speech, used=used))
+    assert (room.queue, room.kind, room.missing) == ("lab", "guarantees", "1")
+    lends = replace(speech, desired=Desired.SUSPENDED, stopped_guarantee=StoppedGuarantee.LEND)
+    assert room_of(pod, line=line(pod), queues=seen(LAB[0], LAB[1], lends, used=used)).has_room
 
 
 def test_a_pod_that_never_fits_is_told_so() -> None:
@@ -162,7 +175,10 @@ def test_who_may_not_read_its_queue_is_told_in_the_words_that_are_on_the_pod() -
 
 
 def test_a_queue_says_how_it_stands_against_its_quota() -> None:
-    lab = Queue(name="lab", capability=(("cpu", 8),), deserved=(("cpu", 6), ("memory", 2**30)))
+    kept = (("memory", 2**29),)
+    lab = Queue(
+        name="lab", capability=(("cpu", 8),), deserved=(("cpu", 6), ("memory", 2**30)), guarantee=kept
+    )
     records = {"lab": QueueRecord(used={"cpu": 8, "memory": 0}, waiting=3, not_enforced="more is used")}
     queues = ObservedQueues(tree=Tree({"lab": lab}), records=records, now=NOW)
     subject = ObservedObject(ref=ObjectRef(kind="Queue", name="lab"))
@@ -171,5 +187,11 @@ def test_a_queue_says_how_it_stands_against_its_quota() -> None:
     assert (found.quota.waiting, found.quota.not_enforced) == (3, "more is used")
     assert found.quota.resources == {
         "cpu": {"used": "8", "limit": "8", "deserved": "6", "lent": "0", "borrowed": "2"},
-        "memory": {"used": "0", "deserved": "1Gi", "lent": "1Gi", "borrowed": "0"},
+        "memory": {
+            "used": "0",
+            "deserved": "1Gi",
+            "guarantee": "512Mi",
+            "lent": "512Mi",
+            "borrowed": "0",
+        },
     }
