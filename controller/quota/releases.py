@@ -321,10 +321,8 @@ class QuotaReleases:
     # Values
 
     def _is_needed(self) -> bool:
-        if self._intents:
-            return True
-        is_possible = self._store.snapshot.has_quotas or self._store.members.quota_gated > 0
-        return is_possible and next(self._waiting.concerned(), None) is not None
+        """From when there is a quota on, so that the first pod does not wait until the book is open."""
+        return bool(self._intents) or self._store.snapshot.has_quotas or self._store.members.quota_gated > 0
 
     def _is_postponed(self, uid: str) -> bool:
         return self._voided.is_postponed(uid, now=self._store.clock.monotonic())

@@ -79,6 +79,8 @@ class WaitingPods:
         #: What is to be read: pods by queue, and the queues of which all is.
         self._pods: dict[str, set[str]] = {}
         self._queues: set[str] = set()
+        #: Whether members that are alike may start, while changes are read.
+        self._may_start: dict[tuple[object, ...], bool] = {}
 
     # What is to be read
 
@@ -161,9 +163,14 @@ class WaitingPods:
         tree, rules, self._snapshot = snapshot.tree, rules_in_force(self._store, snapshot), snapshot
         pods, queues = self._pods, self._queues
         self._pods, self._queues = {}, set()
+        self._may_start.clear()
         if policies != self._policies or self._tree is None:
             self._policies = policies
             queues.update(self._store.members.queues())
+        is_other = tree is not self._tree or rules != self._usage.rules
+        if is_other:
+            self._gated.look_at_all(tree)
+            self._ungated.look_at_all(tree)
         for queue in queues:
             for uid in self._waiting_in(queue):
                 self._read_pod(uid, begun)
@@ -171,11 +178,9 @@ class WaitingPods:
         for uids in pods.values():
             for uid in uids:
                 self._read_pod(uid, begun, has_changed=True)
-        if tree is not self._tree or rules != self._usage.rules:
+        if is_other:
             self._tree, self._usage = tree, Usage(tree, rules=rules)
             self._counted, self._held = {}, {}
-            self._gated.look_at_all(tree)
-            self._ungated.look_at_all(tree)
             changed: Iterable[str] = self._store.members.queues()
         else:
             changed = {*pods, *queues}
@@ -203,9 +208,18 @@ class WaitingPods:
         return (
             self.waits(member)
             and not member.leaving
-            and self._concerns(member.queue)
-            and self.may_start(member)
+            and (member.quota_gated or self._concerns(member.queue))
+            and self._may_start_as_read(member)
         )
+
+    def _may_start_as_read(self, member: Member) -> bool:
+        """`may_start`, asked once for members that are alike: what changes later is read later."""
+        named = (member.queue, member.namespace, member.podgroup, member.scheduler_policy)
+        alike = (*named, not member.requests)
+        known = self._may_start.get(alike)
+        if known is None:
+            known = self._may_start[alike] = self.may_start(member)
+        return known
 
     def _count(self, queues: Iterable[str], begun: Collection[str]) -> None:
         """Count what these queues use, and may use by what was begun."""
@@ -307,8 +321,9 @@ class WaitingPods:
         return chosen
 
     def _is_current(self, member: Member, pod: WaitingPod) -> bool:
+        """Whether it waits as the index has it. Whether it may start is asked before its patch is sent."""
         is_same = member.queue == pod.queue and quota_requests(member.requests) == pod.requests
-        return is_same and self._may_be_released(member)
+        return is_same and not member.leaving and self.waits(member)
 
     def take_reasons(self) -> Iterator[tuple[Member, Lack]]:
         """The pods that have no room, if they were not returned with this reason, or have changed since."""

@@ -56,13 +56,15 @@ class PodClass:
     `lack`: why it is blocked; None while it is open.
     """
 
-    __slots__ = ("_ranks", "lack", "line", "pods", "reason", "requests")
+    __slots__ = ("_ranks", "entry", "lack", "line", "pods", "reason", "requests")
 
     def __init__(self, line: Line, requests: Requests) -> None:
         self.line = line
         self.requests = requests
         self.pods: dict[str, WaitingPod] = {}
         self._ranks: list[Rank] = []
+        #: By which rank its line has it among the open classes.
+        self.entry: Rank | None = None
         self.lack: Lack | None = None
         #: Where the strategy is fifo, all pods of the queue have the reason of the line.
         self.reason = line.reason if line.is_fifo else Reason()
@@ -75,14 +77,16 @@ class PodClass:
             heapq.heapify(self._ranks)
 
     @property
+    def rank(self) -> Rank:
+        """Of the pod that is next. A pod has the same rank for as long as it is there."""
+        while (rank := self._ranks[0])[2] not in self.pods:
+            heapq.heappop(self._ranks)
+        return rank
+
+    @property
     def head(self) -> WaitingPod:
         """The pod that is next."""
-        while True:
-            rank = self._ranks[0]
-            pod = self.pods.get(rank[2])
-            if pod is not None and pod.rank == rank:
-                return pod
-            heapq.heappop(self._ranks)
+        return self.pods[self.rank[2]]
 
 
 class Line:
@@ -107,14 +111,18 @@ class Line:
         if self.closed_by is not None:
             return None
         while self._open:
-            rank, requests = self._open[0]
+            entry, requests = self._open[0]
             found = self.classes.get(requests)
-            if found is None or found.lack is not None:
+            if found is None or found.entry is not entry:
                 heapq.heappop(self._open)
-            elif (head := found.head.rank) == rank:
-                return found
+            elif found.lack is not None:
+                found.entry = None
+                heapq.heappop(self._open)
+            elif (rank := found.rank) is not entry:
+                found.entry = rank
+                heapq.heapreplace(self._open, (rank, requests))
             else:
-                heapq.heapreplace(self._open, (head, requests))
+                return found
         return None
 
     def open(self, pods: PodClass) -> None:
@@ -122,7 +130,17 @@ class Line:
         pods.lack = None
         if self.closed_by is pods:
             self.closed_by = None
-        heapq.heappush(self._open, (pods.head.rank, pods.requests))
+        rank = pods.rank
+        if pods.entry is not rank:
+            pods.entry = rank
+            heapq.heappush(self._open, (rank, pods.requests))
+            if len(self._open) > 2 * len(self.classes) + MIN_DROPPED:
+                self._open = [entry for entry in self._open if self._is_current(*entry)]
+                heapq.heapify(self._open)
+
+    def _is_current(self, entry: Rank, requests: Requests) -> bool:
+        found = self.classes.get(requests)
+        return found is not None and found.entry is entry
 
     def set_strategy(self, *, is_fifo: bool) -> None:
         """Open all classes, with this strategy from now on."""

@@ -58,10 +58,13 @@ class _Node:
         #: The children that have such pods, by key; one with an outdated key is put where it belongs.
         self.children: list[tuple[Key, _Node]] = []
 
-    @property
-    def first(self) -> PodClass | None:
-        """The class of its own whose pod is next."""
-        return self.line.first if self.line is not None and self.failures < CLASSES_PER_PASS else None
+        #: The class of its own whose pod is next.
+        self.first: PodClass | None = None
+
+    def look(self) -> None:
+        """Its own pods have changed."""
+        may_look = self.line is not None and self.failures < CLASSES_PER_PASS
+        self.first = self.line.first if self.line is not None and may_look else None
 
 
 class ReleasePass:
@@ -128,9 +131,11 @@ class ReleasePass:
         if tree.children(line.queue):  # its pods stand beside the queues below it
             own = _Node(line.queue, node)
             own.line = line
+            own.look()
             node.children.append((self._shares.key(line.queue), own))
         else:
             node.line = line
+            node.look()
 
     def _node(self, queue: str, tree: Tree) -> _Node:
         known = self._nodes.get(queue)
@@ -158,6 +163,7 @@ class ReleasePass:
 
         Each of them is the first of its parent's children.
         """
+        node.look()
         while (parent := node.parent) is not None:
             if node.children or node.first is not None:
                 heapq.heapreplace(parent.children, (self._shares.key(node.name), node))

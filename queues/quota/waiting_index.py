@@ -96,9 +96,9 @@ class WaitingIndex:
         self._class_of[pod.uid] = pods
         _add(self.requested, pod.requests, times=1)
         closing = line.closed_by
-        if closing is not None and closing is not pods and pod.rank < closing.head.rank:
+        if closing is not None and closing is not pods and pod.rank < closing.rank:
             self._open_class(closing)  # another one is first
-        if pods.lack is None and pods.head is pod:
+        if pods.lack is None and pods.rank[2] == pod.uid:
             self._open_class(pods)
         self._tell(pod.uid)
 
@@ -110,7 +110,7 @@ class WaitingIndex:
             return
         line = pods.line
         pods.reason.untold.discard(uid)
-        was_first = line.closed_by is pods and pods.head.uid == uid
+        was_first = line.closed_by is pods and pods.rank[2] == uid
         _add(self.requested, pods.pods.pop(uid).requests, times=-1)
         if pods.pods:
             if was_first:
