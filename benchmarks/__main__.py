@@ -16,6 +16,7 @@ from benchmarks.figures import RowResult
 from benchmarks.filtering import row as filtering
 from benchmarks.filtering import row_under_load as filtering_under_load
 from benchmarks.growth import row as growth
+from benchmarks.quota import row as quota_passes
 from benchmarks.rows import (
     allocations,
     creations,
@@ -26,6 +27,7 @@ from benchmarks.rows import (
     members,
     others,
     parked,
+    quota_flow,
     requests,
     resuming,
     starting,
@@ -51,6 +53,8 @@ ROWS: Mapping[str, Callable[[Say], RowResult]] = {
     **resuming.ROWS,
     **default_settings.ROWS,
     "live-flow": live_flow.measure,
+    "quota-flow": quota_flow.measure,
+    "quota-pass": quota_passes.measure,
     "suspend": suspending.measure,
     "tree": trees.measure,
     "drain": draining.measure,

@@ -18,11 +18,14 @@ CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurat
 
 
 @contextmanager
-def answering(bench: Bench) -> Iterator[None]:
-    """It answers for members of `QUEUE`, which is open; our server is halted until it is installed again."""
+def answering(bench: Bench, *, gate: str = "") -> Iterator[None]:
+    """It answers for members of `QUEUE`, which is open; our server is halted until it is installed again.
+
+    `gate`: a scheduling gate that it adds.
+    """
     ours = _patched(bench)
     bench.halt()
-    with started("webhook", say=bench.say) as ((url, ca, _), _):
+    with started("webhook", *(("-gate", gate) if gate else ()), say=bench.say) as ((url, ca, _), _):
         _call(bench, url.removesuffix("/extender") + "/mutate/pods", ca)
         until(lambda: _patched(bench) == ours, what="the webhook in Go to answer as ours")
         yield

@@ -86,21 +86,21 @@ def measure(say: Say) -> RowResult:
 
 def _with_nothing_installed(bench: Bench) -> dict[str, Counts]:
     bench.remove()
-    found = {"create": _counted(bench, lambda: _create(bench, queue=""))}
+    found = {"create": counted(bench, lambda: _create(bench, queue=""))}
     with bench.scheduling(plain(RECOMMENDED_PERCENTAGE)):
-        found["bind"] = _counted(bench, bench.await_running)
+        found["bind"] = counted(bench, bench.await_running)
     bench.clear()
-    found["park"] = _counted(bench, lambda: _create(bench, queue="", schedulingGates=[GATE]))
+    found["park"] = counted(bench, lambda: _create(bench, queue="", schedulingGates=[GATE]))
     with bench.scheduling(plain(RECOMMENDED_PERCENTAGE)):
         bench.quiet()
-        found["resume by gate"] = _counted(bench, lambda: _remove_gates(bench))
+        found["resume by gate"] = counted(bench, lambda: _remove_gates(bench))
     bench.clear()
     deployment_pods.create(bench, queue="", replicas=_replicas())
     deployment_pods.await_pods(bench, replicas=_replicas())
     bench.quiet()
     with bench.scheduling(plain(RECOMMENDED_PERCENTAGE)):
-        found["give back"] = _counted(bench, bench.await_running)
-    found["drain"] = _counted(bench, lambda: _empty(bench, lambda: deployment_pods.delete_by_kubectl(bench)))
+        found["give back"] = counted(bench, bench.await_running)
+    found["drain"] = counted(bench, lambda: _empty(bench, lambda: deployment_pods.delete_by_kubectl(bench)))
     deployment_pods.clear(bench)
     return {**found, "refuse by filter": found["bind"], "resume by filter": found["bind"]}
 
@@ -108,32 +108,32 @@ def _with_nothing_installed(bench: Bench) -> dict[str, Counts]:
 def _with_all(bench: Bench) -> dict[str, Counts]:
     bench.install()
     bench.queue(QUEUE, state="Open", stopPolicy="None")
-    found = {"create": _counted(bench, lambda: _create(bench, queue=QUEUE))}
+    found = {"create": counted(bench, lambda: _create(bench, queue=QUEUE))}
     with bench.scheduling(ours()):
-        found["bind"] = _counted(bench, bench.await_running)
+        found["bind"] = counted(bench, bench.await_running)
     bench.clear()
     bench.queue(QUEUE, state="Suspended")
-    found["park"] = _counted(bench, lambda: _create(bench, queue=QUEUE))
+    found["park"] = counted(bench, lambda: _create(bench, queue=QUEUE))
     with bench.scheduling(ours()):
         bench.quiet()
-        found["resume by gate"] = _counted(bench, lambda: _resume(bench))
+        found["resume by gate"] = counted(bench, lambda: _resume(bench))
     bench.clear()
     park(bench, _count(), how=Parked.BY_FILTER, namespace=HOME)
     bench.quiet()
-    found["refuse by filter"] = _counted(bench, lambda: bench.start_scheduler(ours()), windows=3)
-    found["resume by filter"] = _counted(bench, lambda: _resume(bench))
+    found["refuse by filter"] = counted(bench, lambda: bench.start_scheduler(ours()), windows=3)
+    found["resume by filter"] = counted(bench, lambda: _resume(bench))
     bench.clear()
     deployment_pods.create(bench, queue=QUEUE, replicas=_replicas())
     deployment_pods.await_all_running(bench, replicas=_replicas())
     bench.stop_scheduler()
-    found["drain"] = _counted(
+    found["drain"] = counted(
         bench,
         lambda: _empty(bench, lambda: deployment_pods.set_stop_policy(bench, "HoldAndDrain")),
         windows=5,
     )
     with bench.scheduling(ours()):
         bench.quiet()
-        found["give back"] = _counted(bench, lambda: _give_back(bench))
+        found["give back"] = counted(bench, lambda: _give_back(bench))
     deployment_pods.clear(bench)
     return found
 
@@ -165,12 +165,12 @@ def _give_back(bench: Bench) -> None:
     bench.await_running()
 
 
-def _counted(bench: Bench, work: Callable[[], object], *, windows: int = 2) -> Counts:
-    """What the work cost for each pod, once the control plane rests."""
+def counted(bench: Bench, work: Callable[[], object], *, pods: int | None = None, windows: int = 2) -> Counts:
+    """What the work cost for each of the pods, once the control plane rests."""
     mark = bench.audit.mark()
     work()
     bench.quiet(windows=windows)
-    return _counts(bench.audit.requests(mark), pods=_count())
+    return _counts(bench.audit.requests(mark), pods=pods or _count())
 
 
 def _counts(asked: Iterable[Asked], *, pods: int) -> Counts:

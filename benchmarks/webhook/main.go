@@ -1,5 +1,6 @@
 // Command webhook stands beside our mutating webhook for pods: net/http, and the patch that a member of an open
-// queue gets from ours. It looks up nothing, so it is the least that a webhook in Go can do.
+// queue gets from ours. It looks up nothing, so it is the least that a webhook in Go can do. With -gate it adds a
+// scheduling gate, too.
 package main
 
 import (
@@ -77,7 +78,7 @@ func added(path string, present map[string]string, keys []string, values map[str
 	return steps
 }
 
-func patch(uid string, p *pod) []step {
+func patch(uid, gate string, p *pod) []step {
 	queue := p.Metadata.Annotations[namedBy]
 	place := "/spec/containers/0/resources"
 	steps := added("/metadata/annotations", p.Metadata.Annotations, []string{queueKey, admissionKey},
@@ -86,16 +87,20 @@ func patch(uid string, p *pod) []step {
 		map[string]string{queueKey: queue})...)
 	one := map[string]string{marker: "1"}
 	steps = append(steps, added(place+"/requests", p.Spec.Containers[0].Resources.Requests, []string{marker}, one)...)
-	return append(steps, added(place+"/limits", p.Spec.Containers[0].Resources.Limits, []string{marker}, one)...)
+	steps = append(steps, added(place+"/limits", p.Spec.Containers[0].Resources.Limits, []string{marker}, one)...)
+	if gate != "" {
+		steps = append(steps, step{"add", "/spec/schedulingGates", []map[string]string{{"name": gate}}})
+	}
+	return steps
 }
 
-func mutate(w http.ResponseWriter, r *http.Request) {
+func mutate(w http.ResponseWriter, r *http.Request, gate string) {
 	var asked review
 	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || asked.Request == nil {
 		http.Error(w, "no AdmissionReview", http.StatusBadRequest)
 		return
 	}
-	encoded, err := json.Marshal(patch(asked.Request.UID, &asked.Request.Object))
+	encoded, err := json.Marshal(patch(asked.Request.UID, gate, &asked.Request.Object))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -110,12 +115,13 @@ func mutate(w http.ResponseWriter, r *http.Request) {
 func main() {
 	cert := flag.String("cert", "", "certificate")
 	key := flag.String("key", "", "its key")
+	gate := flag.String("gate", "", "a scheduling gate that each pod gets")
 	flag.Parse()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(listener.Addr())
-	http.HandleFunc("/mutate/pods", mutate)
+	http.HandleFunc("/mutate/pods", func(w http.ResponseWriter, r *http.Request) { mutate(w, r, *gate) })
 	log.Fatal(http.ServeTLS(listener, nil, *cert, *key))
 }

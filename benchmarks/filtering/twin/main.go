@@ -1,6 +1,7 @@
 // Command twin is a Go extender that does what Sluice's filter does: it reads the pod and the node names, finds
 // the pod's queue, notes that it was let through, and answers with the names or with the queue's text for each.
-// With an API server it follows its pods and queues, as ours does; what it does not do is write anything.
+// With an API server it follows its pods and queues, as ours does; what it does not do is write anything, but with
+// -gate: then it takes that scheduling gate off each pod at once, by one patch.
 //
 //	twin -addr 127.0.0.1:0 -cert c -key k [-stopped parked | -api https://... -api-ca c -api-cert c -api-key k]
 package main
@@ -95,7 +96,7 @@ func (e *extender) publish(stopped []string) {
 	e.board.Store(&known)
 }
 
-func (e *extender) follow(from source) error {
+func (e *extender) follow(from source, gate string) error {
 	queues := func(held map[string]object) {
 		var stopped []string
 		for _, each := range held {
@@ -105,10 +106,14 @@ func (e *extender) follow(from source) error {
 		}
 		e.publish(stopped)
 	}
-	if err := from.follow("/apis/scheduling.volcano.sh/v1beta1/queues", queues); err != nil {
+	if err := from.follow("/apis/scheduling.volcano.sh/v1beta1/queues", queues, func(object) {}); err != nil {
 		return err
 	}
-	return from.follow("/api/v1/pods", func(map[string]object) {})
+	release, err := from.releasing(gate)
+	if err != nil {
+		return err
+	}
+	return from.follow("/api/v1/pods", func(map[string]object) {}, release)
 }
 
 func run() error {
@@ -117,6 +122,7 @@ func run() error {
 	key := flag.String("key", "", "key file")
 	stopped := flag.String("stopped", "", "queues that do not schedule, with commas")
 	var from source
+	gate := flag.String("gate", "", "a scheduling gate to take off")
 	flag.StringVar(&from.url, "api", "", "an API server to follow")
 	flag.StringVar(&from.ca, "api-ca", "", "its certificate")
 	flag.StringVar(&from.cert, "api-cert", "", "our certificate there")
@@ -125,7 +131,7 @@ func run() error {
 	served := &extender{}
 	served.publish(strings.Split(*stopped, ","))
 	if from.url != "" {
-		if err := served.follow(from); err != nil {
+		if err := served.follow(from, *gate); err != nil {
 			return err
 		}
 	}

@@ -30,6 +30,9 @@ type object struct {
 		State         string `json:"state"`
 		NodeName      string `json:"nodeName"`
 		SchedulerName string `json:"schedulerName"`
+		Gates         []struct {
+			Name string `json:"name"`
+		} `json:"schedulingGates"`
 	} `json:"spec"`
 	Status struct {
 		Phase string `json:"phase"`
@@ -41,15 +44,17 @@ type cache struct {
 	mutex sync.RWMutex
 	held  map[string]object
 	after func(map[string]object)
+	each  func(object)
 }
 
 // follow lists and then watches, and again when the watch is at its end; it returns once the first list is held.
-func (s source) follow(path string, after func(map[string]object)) error {
+// each is called with every object that an event brings.
+func (s source) follow(path string, after func(map[string]object), each func(object)) error {
 	client, err := s.client()
 	if err != nil {
 		return err
 	}
-	kept := &cache{after: after}
+	kept := &cache{after: after, each: each}
 	version, err := kept.list(client, s.url+path)
 	if err != nil {
 		return err
@@ -118,6 +123,7 @@ func (c *cache) watch(client *http.Client, url string) error {
 			return err
 		}
 		c.take(event.Type, seen)
+		c.each(seen)
 	}
 }
 

@@ -1,0 +1,151 @@
+"""Passes over pods that wait, timed in this process: the controller's own parts, with a cache of their own.
+
+A pass reads the pods from the cache, puts them in order, and chooses; writing the book is no part of it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from benchmarks.memory import resident
+from cluster.cache.store import Clock, Store
+from cluster.objects import Pod, QueueObject
+from controller.quota.waiting_pods import WaitingPods
+from queues.membership import MembershipSettings
+from queues.well_known import QUEUE, QUOTA_GATE, RELEASED
+
+QUEUES = 100
+#: Different requests of a queue's pods.
+SIZES = 5
+#: CPUs that a queue may use in all: so many pods run that each size has run, and the rest waits.
+ROOM = 20
+
+
+class Waiting:
+    """So many pods of `QUEUES` queues that wait; `runs`: more that run, none of which is in the way."""
+
+    def __init__(self, count: int, *, room: int, runs: int = 0) -> None:
+        """`room`: the CPUs of each queue's capability."""
+        self._version = 0
+        self._room = room
+        self.store = Store(membership_settings=MembershipSettings(), clock=Clock())
+        self.store.queue_cache.replace([self._queue(number) for number in range(QUEUES)])
+        self.waiting = WaitingPods(self.store, is_postponed=lambda _uid: False, pause=lambda: None)
+        self.store.add_listener(lambda queue, change: self.waiting.record({queue: [change]}))
+        self.uids = [self.add(number) for number in range(count)]
+        for number in range(runs):
+            self.add(count + number, node="node-1", size=0)
+
+    def add(self, number: int, *, node: str = "", size: int | None = None) -> str:
+        uid = f"00000000-0000-4000-8000-{number:012}"
+        self.store.members.upsert(self._pod(uid, node=node, size=size))
+        return uid
+
+    def end(self, uid: str) -> None:
+        """A pod that was released is gone."""
+        self.store.members.remove(self._pod(uid, node="node-1"))
+
+    def run(self, uid: str) -> None:
+        """A pod that was chosen has lost its gates, and is on a node."""
+        self.store.members.upsert(self._pod(uid, node="node-1"))
+
+    def pass_over_all(self, *, most: int = 10**9) -> list[str]:
+        """The UIDs of the chosen pods; what else waits has its reason."""
+        self.waiting.read(())
+        chosen = self.waiting.choose(most, goes_on=lambda: True)
+        for _ in self.waiting.take_reasons():
+            pass
+        return [member.uid for member in chosen]
+
+    def _queue(self, number: int) -> QueueObject:
+        spec = {"capability": {"cpu": str(self._room)}, "deserved": {"cpu": "10"}, "weight": 1 + number % 3}
+        metadata = {"name": f"q{number}", "uid": f"q{number}", "generation": 1, **self._next_version()}
+        return msgspec.convert({"metadata": metadata, "spec": spec}, QueueObject)
+
+    def _pod(self, uid: str, *, node: str, size: int | None = None) -> Pod:
+        number = int(uid[-12:])
+        name = f"q{number % QUEUES}"
+        cpu = number // QUEUES % SIZES + 1 if size is None else size
+        time_of_day = f"{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}"
+        metadata = {
+            "name": f"pod-{number}",
+            "namespace": "bench",
+            "uid": uid,
+            "creationTimestamp": f"2026-01-01T{time_of_day}Z",
+            "labels": {QUEUE: name},
+            "annotations": {QUEUE: name, **({RELEASED: uid} if node else {})},
+            **self._next_version(),
+        }
+        spec = {
+            "containers": [{"resources": {"requests": {"cpu": str(cpu), "memory": "1Gi"}}}],
+            **({"nodeName": node} if node else {"schedulingGates": [{"name": QUOTA_GATE}]}),
+        }
+        status = {"phase": "Running" if node else "Pending"}
+        return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, Pod)
+
+    def _next_version(self) -> dict[str, str]:
+        self._version += 1
+        return {"resourceVersion": str(self._version)}
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    """CPU time of this thread, after a collection of garbage."""
+    gc.collect()
+    began = time.thread_time()
+    work()
+    return 1000 * (time.thread_time() - began)
+
+
+def all_released(count: int) -> float:
+    case = Waiting(count, room=10**6)
+    found: list[str] = []
+    took = milliseconds(lambda: found.extend(case.pass_over_all()))
+    _check(len(found) == count)
+    return took
+
+
+def none_fits(count: int) -> float:
+    case = Waiting(count, room=0)
+    found: list[str] = []
+    took = milliseconds(lambda: found.extend(case.pass_over_all()))
+    _check(not found)
+    return took
+
+
+def one_ends(count: int, *, ends: int) -> list[float]:
+    """Milliseconds from the event that a pod is gone until the next is chosen, each time."""
+    case = Waiting(count, room=ROOM)
+    running = case.pass_over_all()
+    for uid in running:
+        case.run(uid)
+    case.pass_over_all()
+    took = []
+    for uid in running[:ends]:
+        began = time.perf_counter()
+        case.end(uid)
+        chosen = case.pass_over_all()
+        took.append(1000 * (time.perf_counter() - began))
+        for each in chosen:
+            case.run(each)
+        case.pass_over_all()
+    return took
+
+
+def memory(*, members: int, waiting: int) -> float:
+    """MiB that are held for the pods that wait, beyond what the cache holds of all members."""
+    case = Waiting(waiting, room=0, runs=members - waiting)
+    gc.collect()
+    before = resident([os.getpid()])
+    case.pass_over_all()
+    gc.collect()
+    return resident([os.getpid()]) - before
+
+
+def _check(holds: bool) -> None:
+    if not holds:
+        raise RuntimeError("the pass chose others than it had to")
