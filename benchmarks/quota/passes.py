@@ -77,8 +77,8 @@ class Waiting:
             "namespace": "bench",
             "uid": uid,
             "creationTimestamp": f"2026-01-01T{time_of_day}Z",
-            "labels": {QUEUE: name},
-            "annotations": {QUEUE: name, **({RELEASED: uid} if node else {})},
+            "labels": {QUEUE: name, **({RELEASED: uid} if node else {})},
+            "annotations": {QUEUE: name},
             **self._next_version(),
         }
         spec = {
