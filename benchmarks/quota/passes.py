@@ -10,15 +10,15 @@ import os
 import time
 from collections.abc import Callable
 
-import msgspec
-
 from benchmarks.memory import resident
 from cluster.cache.store import Clock, Store
 from cluster.objects import Pod, QueueObject
 from controller.quota.waiting_pods import WaitingPods
+from queues.apimachinery.conversion import Converter
 from queues.membership import MembershipSettings
 from queues.well_known import QUEUE, QUOTA_GATE, RELEASED
 
+_queue_from, _pod_from = Converter[QueueObject](QueueObject), Converter[Pod](Pod)
 QUEUES = 100
 #: Different requests of a queue's pods.
 SIZES = 5
@@ -65,7 +65,7 @@ class Waiting:
     def _queue(self, number: int) -> QueueObject:
         spec = {"capability": {"cpu": str(self._room)}, "deserved": {"cpu": "10"}, "weight": 1 + number % 3}
         metadata = {"name": f"q{number}", "uid": f"q{number}", "generation": 1, **self._next_version()}
-        return msgspec.convert({"metadata": metadata, "spec": spec}, QueueObject)
+        return _queue_from({"metadata": metadata, "spec": spec})
 
     def _pod(self, uid: str, *, node: str, size: int | None = None) -> Pod:
         number = int(uid[-12:])
@@ -86,7 +86,7 @@ class Waiting:
             **({"nodeName": node} if node else {"schedulingGates": [{"name": QUOTA_GATE}]}),
         }
         status = {"phase": "Running" if node else "Pending"}
-        return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, Pod)
+        return _pod_from({"metadata": metadata, "spec": spec, "status": status})
 
     def _next_version(self) -> dict[str, str]:
         self._version += 1

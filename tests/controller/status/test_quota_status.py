@@ -7,12 +7,12 @@ from typing import Any
 
 from controller.status.status_writer import COUNT_SECONDS
 from queues.well_known import GATE, QUOTA_GATE
-from tests.support.controller.controller_harness import Boundary, ControllerHarness, Sent
+from tests.support.controller.controller_harness import VERSION, Boundary, ControllerHarness, Sent
 from tests.support.http.wire_objects import Wire, member, queue
 
 
 class StatusBoundary(Boundary):
-    """Stores the statuses of queues; the test hands the stored objects to the watch."""
+    """Stores the statuses of queues, and the book; the test hands the stored objects to the watch."""
 
     def __init__(self, *queues: Wire) -> None:
         super().__init__()
@@ -20,6 +20,9 @@ class StatusBoundary(Boundary):
         self.written: list[str] = []
 
     def _write(self, method: str, path: str, body: Any) -> bytes:
+        if path.endswith("/configmaps"):
+            metadata = {**body["metadata"], "uid": "book", "resourceVersion": str(VERSION)}
+            return json.dumps({**body, "metadata": metadata}).encode()
         name = path.removesuffix("/status").rpartition("/")[2]
         if not path.endswith("/status") or name not in self.queues:
             return super()._write(method, path, body)

@@ -83,6 +83,7 @@ BAD_SPEC: dict[str, list[Any]] = {
     "SchedulerPolicy": [1, [], {}, "a b"],
     "capability": AMOUNTS,
     "deserved": AMOUNTS,
+    "guaranteeWhileStopped": ["Give", 1, {}],
     "guarantee": [1, "all", [], {"resource": []}, {"resource": {"cpu": "-1"}}],
 }
 
