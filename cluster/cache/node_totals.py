@@ -2,7 +2,8 @@
 
 Invariants
 - Without such a policy nothing is kept, and no node is watched (`cluster.informers.informers`).
-- `amounts` is None until the nodes have been listed. It is replaced by one assignment and never changed.
+- `amounts` is None until the nodes have been listed since `follow`: an earlier event is of a watch that has
+  ended, and not all there is. It is replaced by one assignment and never changed.
 - An amount that cannot be read, or is below zero, counts as none.
 - `changed` is called only when the amounts are others: a node's heartbeat changes nothing.
 
@@ -38,6 +39,7 @@ class NodeTotals:
     def __init__(self, changed: Callable[[], object]) -> None:
         self._changed = changed
         self._is_needed = False
+        self._is_listed = False
         self._written: dict[str, Written] = {}
         self.amounts: Mapping[str, Amount] | None = None
 
@@ -45,6 +47,7 @@ class NodeTotals:
         """Whether some policy asks for it."""
         if needed is not self._is_needed:
             self._is_needed = needed
+            self._is_listed = False
             self._written = {}
             self.amounts = None
 
@@ -52,6 +55,7 @@ class NodeTotals:
 
     def replace(self, objects: list[SizedNode]) -> None:
         self._written = {node.metadata.name: node.status.allocatable or {} for node in objects}
+        self._is_listed = True
         self._count()
 
     def upsert(self, obj: SizedNode) -> None:
@@ -69,7 +73,7 @@ class NodeTotals:
         for written in self._written.values():
             for resource, quantity in written.items():
                 totals[resource] = totals.get(resource, 0) + _amount(quantity)
-        if self._is_needed and totals != self.amounts:
+        if self._is_needed and self._is_listed and totals != self.amounts:
             self.amounts = totals
             self._changed()
 

@@ -38,3 +38,18 @@ def test_nothing_is_kept_while_no_policy_asks() -> None:
     assert totals.amounts == {"cpu": 2}
     totals.follow(needed=False)
     assert totals.amounts is None
+
+
+def test_an_event_of_a_watch_that_was_ended_is_not_all_there_is() -> None:
+    told: list[object] = []
+    totals = NodeTotals(lambda: told.append(totals.amounts))
+    totals.follow(needed=True)
+    totals.replace([node("a", cpu="2"), node("b", cpu="4")])
+    totals.follow(needed=False)
+    totals.follow(needed=True)
+    totals.upsert(node("a", cpu="3"))
+    totals.remove(node("a"))
+    totals.upsert(node("a", cpu="3"))
+    assert totals.amounts is None
+    totals.replace([node("a", cpu="3"), node("b", cpu="4")])
+    assert told == [{"cpu": 6}, {"cpu": 7}]
