@@ -101,7 +101,12 @@ class Container(_Wire, frozen=True):
 
 
 class PodClaim(_Wire, frozen=True):
-    """A claim of devices that a pod names (DRA): that it does is all that is read."""
+    """A claim of devices that a pod names (DRA); without its name one is made from a template. In the status:
+    the name of what was made.
+    """
+
+    name: str = ""
+    resource_claim_name: str | None = None
 
 
 class PodSpec(_Wire, frozen=True):
@@ -132,6 +137,7 @@ class PodStatus(_Wire, frozen=True):
     nominated_node_name: str = ""
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
+    resource_claim_statuses: list[PodClaim] | None = None
 
 
 class Pod(_Wire, frozen=True):

@@ -15,6 +15,7 @@ from cluster.cache.store import Store
 from cluster.metrics import Metrics
 from controller.status.quota_status import own_use
 from queues.apimachinery.quantities import Amount
+from queues.quota.devices import shared_counts
 from queues.quota.report import sorted_resources
 from queues.quota.usage import PODS, Usage
 
@@ -49,7 +50,8 @@ def set_quota_gauges(store: Store, metrics: Metrics) -> None:
 
 def _counted(queues: list[str], store: Store) -> tuple[Usage, Usage]:
     """What is used, and how many pods wait, of each queue with all below it."""
-    used, waiting = Usage(store.snapshot.tree), Usage(store.snapshot.tree)
+    tree = store.snapshot.tree
+    used, waiting = Usage(tree, claims=shared_counts(store.device_claims)), Usage(tree)
     for name in queues:
         use = own_use(name, store)
         used.add(name, use.used.items())

@@ -40,11 +40,15 @@ _LACKS = {
     LackKind.CLAIM: "what is left of {whose} is claimed by a pod that has waited longer",
     LackKind.OVERCOMMIT: "as much waits for nodes already as plugin overcommit of its policy allows",
     LackKind.DEVICES: "{whose} names devices of a class, and what this pod claims cannot be counted",
+    LackKind.CLAIM_ABSENT: "{whose} names devices of a class, and a claim of this pod is not there",
+    LackKind.CLAIMS_UNREAD: "{whose} names devices of a class, and no claims are known",
 }
 _ENDS_OF_LACKS = {
     LackKind.CLAIM: "it goes after that one, or an admin of queues raises it",
     LackKind.OVERCOMMIT: "it goes when others end, or nodes are added",
-    LackKind.DEVICES: "have an admin of queues limit the number of claims instead",
+    LackKind.DEVICES: "claim a number of devices, or have an admin limit the number of claims instead",
+    LackKind.CLAIM_ABSENT: "it goes once the claim is there and has room",
+    LackKind.CLAIMS_UNREAD: "condition QuotaEnforced of the queue says why",
 }
 _CHANGE_POLICY = "add the action to the policy, or name another policy"
 _MINUTE = timedelta(minutes=1)

@@ -31,6 +31,7 @@ from queues.policies.model import Policy
 from queues.policies.policy_set import NO_POLICIES, PolicySet
 from queues.policies.resolution import resolve_policy
 from queues.queue import Queue
+from queues.quota.devices import device_class_in
 from queues.similar_names import similar_names
 from queues.states import ParkedPods
 from queues.tree import Chain, Tree
@@ -45,7 +46,8 @@ class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
 
     `restricted`: the selectors of its chain. `selected`: False in the decision for a namespace that one of
     them does not select. `undecided`: that is not known, since the namespace's labels are not.
-    `has_quota`: a queue of its chain has a capability, or its policy has plugin `overcommit`.
+    `has_quota`: a queue of its chain has a capability, or its policy has plugin `overcommit`;
+    `limits_devices`: a capability of its chain names a class of devices.
     `node_groups`: of its new pods; None: all nodes.
     `recreates_parked`: pods of it that are parked by filter are to be created again (`spec.parked`).
     """
@@ -65,6 +67,7 @@ class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
     undecided: bool = False
     recreates_parked: bool = False
     has_quota: bool = False
+    limits_devices: bool = False
     node_groups: NodeGroups | None = None
 
 
@@ -76,6 +79,7 @@ class QueueSnapshot:
         "_scopes",
         "_similar",
         "has_quotas",
+        "names_devices",
         "now",
         "policies",
         "resource_version",
@@ -100,6 +104,7 @@ class QueueSnapshot:
         self._decisions: Mapping[str, QueueDecision] = self._decide(tree)
         self.restricted_queues = self._restricted()
         self.has_quotas = self._has_quotas()
+        self.names_devices = self._names_devices()
         #: Computed at the first use; two threads that do so at once compute the same.
         self._scopes: dict[str, str] = {}
         self._similar: dict[str, tuple[str, ...]] = {}
@@ -126,6 +131,7 @@ class QueueSnapshot:
         snapshot._decisions = {**kept, **snapshot._decide(concerned & set(tree))}
         snapshot.restricted_queues = snapshot._restricted()
         snapshot.has_quotas = snapshot._has_quotas()
+        snapshot.names_devices = snapshot._names_devices()
         above = {
             queue.name
             for either in (tree, before.tree)
@@ -168,6 +174,10 @@ class QueueSnapshot:
     def _has_quotas(self) -> bool:
         """Whether any queue has a capability on its chain."""
         return any(decision.has_quota for decision in self._decisions.values())
+
+    def _names_devices(self) -> bool:
+        """Whether any capability names a class of devices."""
+        return any(decision.limits_devices for decision in self._decisions.values())
 
     def decision(self, name: str) -> QueueDecision:
         """The decision for a queue; one that does not exist does not schedule (`CauseKind.NOT_FOUND`)."""
@@ -266,6 +276,7 @@ def decision_of(result: Verdict, *, chain: Chain | None, overcommits: bool = Fal
         recreates_parked=chain is not None and chain.parked is ParkedPods.RECREATE,
         has_quota=overcommits
         or (chain is not None and any(queue.capability is not None for queue in chain.queues)),
+        limits_devices=chain is not None and any(device_class_in(queue.capability) for queue in chain.queues),
         node_groups=chain.node_groups if chain is not None else None,
     )
 

@@ -48,7 +48,8 @@ class Right(NamedTuple):
 
 #: Resources and verbs that are needed everywhere, by group: those of the ClusterRole in
 #: manifests/rbac/server.yaml. Not here: persistentvolumeclaims, without which pods that wait for a volume
-#: delay stops and nothing worse; and what belongs to kinds of other projects, which need not be there.
+#: delay stops and nothing worse; resourceclaims and deviceclasses, which capabilities of devices alone
+#: need; and what belongs to kinds of other projects, which need not be there.
 _EVERYWHERE: tuple[tuple[str, str, str], ...] = (
     ("scheduling.volcano.sh", "queues", "get list watch create patch"),
     ("scheduling.volcano.sh", "queues/status", "patch"),

@@ -8,7 +8,8 @@
 |                                      | reason                                                          |
 | a controller                         | nothing: it reads no warnings                                   |
 
-Without a quota nothing is decoded or counted.
+Without a quota nothing is decoded or counted. Of claims of devices count those that are named and exist: what
+is made from a template is not there yet.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from cluster.objects import Container, Pod, PodSpec, WorkloadObject
 from queues.admission.never_fits import never_fits_warning
 from queues.apimachinery.conversion import Converter
 from queues.apimachinery.pod_requests import pod_requests
+from queues.quota.devices import claim_refs, shared_counts, with_devices
 from webhooks.review import Request, decode_object
 from webhooks.settings import AdmissionSettings
 
@@ -37,7 +39,7 @@ def pod_warnings(
     """For a pod of a queue with a quota."""
     if settings.is_controller(request.user_info.username):
         return ()
-    warning = never_fits_warning(queue, pod_requests(pod.spec), tree=store.snapshot.tree)
+    warning = _warning(pod.spec, queue, namespace=request.namespace, store=store)
     return (warning,) if warning else ()
 
 
@@ -54,25 +56,36 @@ def workload_warnings(
     decision = store.snapshot.decision(queue)
     if not decision.has_quota or settings.is_controller(request.user_info.username):
         return ()
-    warning = _first_warning(obj, request.object, queue, store=store)
+    warning = _first_warning(obj, request, queue, store=store)
     if warning and before is not None:
         was, old_queue = before
-        if warning == _first_warning(was, request.old_object, old_queue, store=store, where="oldObject"):
+        if warning == _first_warning(was, request, old_queue, store=store, where="oldObject"):
             return ()
     return (warning,) if warning else ()
 
 
 def _first_warning(
-    obj: WorkloadObject, raw: msgspec.Raw, queue: str, *, store: Store, where: str = "object"
+    obj: WorkloadObject, request: Request, queue: str, *, store: Store, where: str = "object"
 ) -> str:
     """The templates are decoded anew: what is kept of a workload has no containers."""
-    body, tree = decode_object(raw, _objects, where=where), store.snapshot.tree
+    raw = request.object if where == "object" else request.old_object
+    body = decode_object(raw, _objects, where=where)
     warnings = (
-        never_fits_warning(queue, pod_requests(spec), tree=tree, template=True)
+        _warning(spec, queue, namespace=request.namespace, store=store, template=True)
         for keys, _ in pod_templates(obj)
         if (spec := _template_spec(body, keys)) is not None
     )
     return next(filter(None, warnings), "")
+
+
+def _warning(spec: PodSpec, queue: str, *, namespace: str, store: Store, template: bool = False) -> str:
+    requests, devices = pod_requests(spec), store.device_claims
+    if store.snapshot.decision(queue).limits_devices:
+        named = [claim for claim in spec.resource_claims or () if claim.resource_claim_name]
+        claims = claim_refs(named, namespace=namespace, uid="", made=None)
+        requests = with_devices(requests, claims, devices)
+    counts = shared_counts(devices)
+    return never_fits_warning(queue, requests, tree=store.snapshot.tree, claims=counts, template=template)
 
 
 def _template_spec(body: Any, keys: Keys) -> PodSpec | None:

@@ -39,10 +39,13 @@ class QueueChange(Enum):
 
 
 class ClusterChange(Enum):
-    """`NAMESPACES`: one of the namespaces, or all of them. `NODES`: what all nodes have together."""
+    """`NAMESPACES`: one of the namespaces, or all of them. `NODES`: what all nodes have together. `DEVICES`:
+    what all claims of devices count.
+    """
 
     NAMESPACES = auto()
     NODES = auto()
+    DEVICES = auto()
 
 
 class PodChange(msgspec.Struct, frozen=True, gc=False):

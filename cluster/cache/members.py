@@ -28,6 +28,7 @@ from queues.apimachinery.quantities import Amount
 from queues.causes import StartReason
 from queues.membership import GROUP_ANNOTATION, Membership, fits_label
 from queues.messages import quoted_reason
+from queues.quota.devices import ClaimRef, claim_refs
 from queues.status.podgroup_phases import PodTally
 
 #: The number of groups without members that are remembered before those whose PodGroup is gone are dropped.
@@ -50,7 +51,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `leaves_at`: the end of its grace period, if it is being deleted; `deletion_grace`: the length of that
     period in seconds. `own_grace`: the grace period of its spec in seconds. `scheduler_policy`: the policy
     that it names itself. `says_gated`: it has no gate, and its condition still says so; no
-    scheduler that we know of will write another.
+    scheduler that we know of will write another. `claims`: of devices (DRA).
     """
 
     uid: str
@@ -86,6 +87,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     says_gated: bool = False
     quota_gated: bool = False
     released: bool = False
+    claims: tuple[ClaimRef, ...] = ()
 
     @property
     def live(self) -> bool:
@@ -144,7 +146,7 @@ class MemberCounts(msgspec.Struct, gc=False):
     `pending`: on no node yet; `gated` and `quota_gated` count parts of them, `held` those that have either
     gate or were not released, so that they wait where there is a quota. `allocated`: the requests of the
     running members. `releasing`: the part of these whose pods are being deleted. `used`: what counts for a
-    quota (`Member.uses_quota`), of `using` pods.
+    quota (`Member.uses_quota`), of `using` pods; `claims`: the claims of these, and how many pods have each.
     """
 
     pending: int = 0
@@ -159,6 +161,7 @@ class MemberCounts(msgspec.Struct, gc=False):
     releasing: dict[str, Amount] = {}
     used: dict[str, Amount] = {}
     using: int = 0
+    claims: dict[ClaimRef, int] = {}
     #: The number of live members by namespace.
     live_by_namespace: dict[str, int] = {}
 
@@ -166,6 +169,8 @@ class MemberCounts(msgspec.Struct, gc=False):
         if member.uses_quota:
             self.using += by
             _add_requests(self.used, member.requests, by)
+            for claim in member.claims:
+                _add_number(self.claims, claim, by)
         if member.live:
             self.live += by
             _add_number(self.live_by_namespace, member.namespace, by)
@@ -214,15 +219,15 @@ class BindableCounts(msgspec.Struct, gc=False):
             _add_number(self.unreleased, member.namespace, by)
 
 
-def _add_number(numbers: dict[str, int], key: str, by: int) -> None:
+K = TypeVar("K")
+
+
+def _add_number(numbers: dict[K, int], key: K, by: int) -> None:
     number = numbers.get(key, 0) + by
     if number:
         numbers[key] = number
     else:
         numbers.pop(key, None)
-
-
-K = TypeVar("K")
 
 
 class MemberEvents(Protocol):
@@ -266,6 +271,8 @@ class Members:
         #: The waiting members of each queue: a queue may run thousands while few wait.
         self._waiting: dict[str, dict[str, Member]] = {}
         self._by_podgroup: dict[tuple[str, str], dict[str, Member]] = {}
+        #: By namespace and name of a claim of devices that pods may share.
+        self._by_claim: dict[tuple[str, str], dict[str, Member]] = {}
         #: The UID of each PodGroup whose last member is gone.
         self._left: dict[tuple[str, str], str] = {}
         self._forget_at = MAX_LEFT_GROUPS
@@ -334,6 +341,8 @@ class Members:
             self._waiting.setdefault(member.queue, {})[member.uid] = member
         if member.podgroup:
             self._by_podgroup.setdefault((member.namespace, member.podgroup), {})[member.uid] = member
+        for key in _shared_claims(member):
+            self._by_claim.setdefault(key, {})[member.uid] = member
 
     def _remove(self, member: Member) -> None:
         """Remove this state of the member from each index, unless a newer one has replaced it."""
@@ -341,6 +350,11 @@ class Members:
         _remove_state(self._by_key, member.key, member)
         if member.podgroup:
             self._leave_group(member)
+        for key in _shared_claims(member):
+            with_claim = self._by_claim.get(key, {})
+            _remove_state(with_claim, member.uid, member)
+            if not with_claim:
+                self._by_claim.pop(key, None)
         in_queue = self._by_queue[member.queue]
         _remove_state(in_queue, member.uid, member)
         if member.waiting:
@@ -400,6 +414,11 @@ class Members:
         members = self._by_podgroup.get((namespace, podgroup))
         return list(members.values()) if members else []
 
+    def with_claim(self, namespace: str, name: str) -> list[Member]:
+        """Return the members that name this claim of devices."""
+        members = self._by_claim.get((namespace, name))
+        return list(members.values()) if members else []
+
     def had_podgroup(self, namespace: str, podgroup: str, uid: str) -> bool:
         """Return whether members name this very PodGroup, or did."""
         key = (namespace, podgroup)
@@ -454,6 +473,12 @@ def _member(pod: Pod, membership: Membership, *, filtered: bool) -> Member:
         retried_for=meta.annotation(well_known.RETRIED_FOR),
         leaving=meta.deletion_timestamp is not None,
         requests=held_requests(pod),
+        claims=claim_refs(
+            spec.resource_claims,
+            namespace=meta.namespace,
+            uid=meta.uid,
+            made=status.resource_claim_statuses,
+        ),
         labels=trim_labels(meta.labels),
         finalizers=trim_finalizers(meta.finalizers),
         owner_kind=owner.kind if owner else "",
@@ -469,6 +494,10 @@ def _member(pod: Pod, membership: Membership, *, filtered: bool) -> Member:
     )
 
 
+def _shared_claims(member: Member) -> Iterable[tuple[str, str]]:
+    return [(claim.namespace, claim.name) for claim in member.claims if not claim.owner]
+
+
 def _is_written(meta: Metadata, queue: str) -> bool:
     label = (meta.labels or {}).get(well_known.QUEUE)
     if not queue:
@@ -481,6 +510,7 @@ def _counted(member: Member) -> tuple[object, ...]:
     return (
         *(member.queue, member.phase, not member.node, member.gated, member.others_gated, member.filtered),
         *(member.namespace, member.requests, member.leaving, member.quota_gated, member.released),
+        member.claims,
     )
 
 

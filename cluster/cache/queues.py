@@ -86,6 +86,12 @@ class QueueCache:
         self._unpublished = False
         self._lock = threading.Lock()
         self._policies = NO_POLICIES
+        self._names_devices = False
+        self._devices_listeners: list[Callable[[bool], object]] = []
+
+    def add_devices_listener(self, listener: Callable[[bool], object]) -> None:
+        """`listener` is called when a capability comes to name a class of devices, or none does any more."""
+        self._devices_listeners.append(listener)
 
     def follow_policies(self, policies: PolicySet) -> None:
         """Publish a snapshot by these policies, if any of them, or of those before, gives queues a quota."""
@@ -114,6 +120,10 @@ class QueueCache:
         whole, self._unpublished = self._unpublished, True
         self.publish(None if whole else changed)
         self._unpublished = False
+        if self.snapshot.names_devices is not self._names_devices:
+            self._names_devices = self.snapshot.names_devices
+            for listener in self._devices_listeners:
+                listener(self._names_devices)
 
     def set(self, obj: QueueObject) -> bool:
         """Store a queue; False if it is older than the stored one."""

@@ -31,6 +31,7 @@ from datetime import UTC, datetime, timedelta
 from cluster.cache.changes import NO_QUEUE, Change, ClusterChange, PodChange, PodGroupChange, QueueChange
 from cluster.cache.commands import Commands
 from cluster.cache.decisions import Decisions
+from cluster.cache.device_claims import DeviceClaims
 from cluster.cache.label_changes import LabelChanges
 from cluster.cache.live_members import LiveMembers
 from cluster.cache.marker_pods import MARKER_POD as MARKER
@@ -150,6 +151,12 @@ class Store:
         )
         self.commands = Commands(on_change=self._commands_changed)
         self.node_totals = NodeTotals(lambda: self.notify(NO_QUEUE, ClusterChange.NODES))
+        self.device_claims = DeviceClaims(
+            changed=self._claim_changed,
+            all_changed=lambda: self.notify(NO_QUEUE, ClusterChange.DEVICES),
+            is_named=self._has_claim,
+        )
+        self.queue_cache.add_devices_listener(lambda needed: self.device_claims.follow(needed=needed))
         self.policies = SchedulingPolicies()
         self.policies.add_listener(self._policies_changed)
         self.pod_policies = PodPolicies(
@@ -308,6 +315,15 @@ class Store:
 
     def _commands_changed(self, queue: str) -> None:
         self.notify(queue, QueueChange.COMMANDS)
+
+    def _has_claim(self, namespace: str, name: str, owner: str) -> bool:
+        made_for = self.members.by_uid(owner) if owner else None
+        return bool(self.members.with_claim(namespace, name)) or (made_for is not None and made_for.live)
+
+    def _claim_changed(self, namespace: str, name: str, owner: str) -> None:
+        made_for = self.members.by_uid(owner) if owner else None
+        for member in (*self.members.with_claim(namespace, name), *([made_for] if made_for else [])):
+            self.notify(member.queue, PodChange(member.uid))
 
     def _podgroup_changed(self, group: PodGroup) -> None:
         key = PodGroupKey(group.metadata.namespace, group.metadata.name)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cluster.api.client import Client
+from cluster.cache.device_claims import ClaimEvents, ClassEvents, DeviceClass, ResourceClaim
 from cluster.cache.marker_pods import MarkerAnnotation, MarkerPods
 from cluster.cache.node_totals import SizedNode
 from cluster.cache.scheduling_policies import ConfigMap
@@ -65,6 +66,10 @@ ALL_KINDS = (*MEMBERSHIP_KINDS, *MEMBER_KINDS)
 SYSTEM_PODS = "system-pods"
 #: What nodes have: watched while some policy asks for it, and only then (`cluster.cache.node_totals`).
 NODE_TOTALS, NODES_PATH = "node-totals", "/api/v1/nodes"
+#: What claims of devices count: watched while some capability names a class of devices, and only then
+#: (`cluster.cache.device_claims`). Not every cluster has them.
+CLAIMS, CLASSES = "resource-claims", "device-classes"
+DEVICES = "/apis/resource.k8s.io/v1"
 #: Stops and Commands wait for these kinds, so a dead watch of them must be noticed soon; a policy is to be in
 #: effect within a second.
 SHORT_WATCH_KINDS = ("queues", "pods", "namespaces", "podgroups", "commands", "policies")
@@ -108,6 +113,8 @@ _WORKLOAD = ObjectDecoder(msgspec.json.Decoder(WorkloadObject).decode, LenientRe
 _POD = ObjectDecoder(msgspec.json.Decoder(Pod).decode, LenientReader(Pod))
 _SYSTEM_POD = ObjectDecoder(msgspec.json.Decoder(SystemPod).decode, LenientReader(SystemPod))
 _SIZED_NODE = ObjectDecoder(msgspec.json.Decoder(SizedNode).decode, LenientReader(SizedNode))
+_CLAIM = ObjectDecoder(msgspec.json.Decoder(ResourceClaim).decode, LenientReader(ResourceClaim))
+_CLASS = ObjectDecoder(msgspec.json.Decoder(DeviceClass).decode, LenientReader(DeviceClass))
 _QUEUE = ObjectDecoder(read_queue, read_queue_leniently)
 _CONFIG_MAP = ObjectDecoder(msgspec.json.Decoder(ConfigMap).decode, LenientReader(ConfigMap))
 _SCORING = {
@@ -179,7 +186,12 @@ class Informers:
         follow_departures(store, self.scoring)
         self._system_pods = OnDemandReflectors(lambda: {SYSTEM_PODS: self._new_system_pods_reflector()})
         self._node_totals = OnDemandReflectors(lambda: {NODE_TOTALS: self._new_node_totals_reflector()})
-        self._on_demand = (self._scoring.reflectors, self._system_pods, self._node_totals)
+        self._device_claims = OnDemandReflectors(self._new_device_reflectors)
+        self._on_demand = (
+            *(self._scoring.reflectors, self._system_pods, self._node_totals),
+            self._device_claims,
+        )
+        store.queue_cache.add_devices_listener(lambda needed: self._device_claims.follow(needed=needed))
         store.policies.add_listener(lambda _before, after: self._scoring.follow(after))
         store.policies.add_listener(
             lambda _before, after: self._system_pods.follow(needed=after.protects_system_pods)
@@ -297,6 +309,27 @@ class Informers:
     def _new_node_totals_reflector(self) -> Reflector[Any]:
         return self._reflector(
             NODE_TOTALS, NODES_PATH, _SIZED_NODE, self._store.node_totals, synced=threading.Event()
+        )
+
+    def _new_device_reflectors(self) -> dict[str, Reflector[Any]]:
+        known = self._store.device_claims
+        return {
+            CLAIMS: self._device_reflector(CLAIMS, "resourceclaims", _CLAIM, known.claims),
+            CLASSES: self._device_reflector(CLASSES, "deviceclasses", _CLASS, known.classes),
+        }
+
+    def _device_reflector(
+        self, kind: str, plural: str, decoder: ObjectDecoder, handler: ClaimEvents | ClassEvents
+    ) -> Reflector[Any]:
+        options = self._options(kind, decoder, synced=threading.Event())
+        return Reflector(
+            kind=kind,
+            path=f"{DEVICES}/{plural}",
+            decode=decoder.decode,
+            handler=handler,
+            client=self._client,
+            counters=self._metrics,
+            options=replace(options, optional=True, missing=handler.not_served),
         )
 
     def scoring(self) -> NodeScoring | None:

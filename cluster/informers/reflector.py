@@ -33,7 +33,8 @@ a watch is silent beyond its end       as if the connection had been cut
 429 or 5xx                             back off, at least Retry-After
 401, 403                               back off; not in sync after `FORBIDDEN_SECONDS` of it
 404 (CRD missing)                      back off; not in sync; list when the kind exists again
-404 of an optional kind                the cache is empty; look again after `OPTIONAL_SECONDS`
+404 of an optional kind                the cache is empty, or `missing` is called; look again after
+                                       `OPTIONAL_SECONDS`
 =====================================  ============================================
 
 Source of the protocol: Kubernetes API concepts, "Efficient detection of changes".
@@ -145,7 +146,8 @@ class Selection(Protocol[Kept_contra]):
 class ReflectorOptions(Generic[T]):
     """How a reflector reads its kind, and who learns of it.
 
-    `selector`: a field selector; `labels`: a label selector. `optional`: the kind may not be installed.
+    `selector`: a field selector; `labels`: a label selector. `optional`: the kind may not be installed;
+    `missing`: then called in place of a list without objects.
     `watch_seconds`: the least and the greatest duration of a watch (None: `WATCH_SECONDS`).
     `advanced`: called with the kind and `applied` when `applied` has grown. `answered`: called after the
     first answer after no answer, and after the first good answer after failures. `backoff`: remembers the
@@ -157,6 +159,7 @@ class ReflectorOptions(Generic[T]):
     selector: str = ""
     labels: str = ""
     optional: bool = False
+    missing: Callable[[], object] | None = None
     watch_seconds: tuple[int, int] | None = None
     advanced: Callable[[str, int], object] = lambda _kind, _applied: None
     answered: Callable[[], object] = lambda: None
@@ -184,6 +187,7 @@ class Reflector(Generic[T]):
         options = options or ReflectorOptions()
         self.kind = kind
         self._optional = options.optional
+        self._missing = options.missing
         self.path = path
         selectors = {"fieldSelector": options.selector, "labelSelector": options.labels}
         self._selected: dict[str, str | int] = {key: text for key, text in selectors.items() if text}
@@ -346,7 +350,10 @@ class Reflector(Generic[T]):
         """Treat a kind that is not installed as a kind without objects."""
         self.version = ""
         self._accept()
-        self._handler.replace([])
+        if self._missing is not None:
+            self._missing()
+        else:
+            self._handler.replace([])
         self.completed = max(self._begun, 1)
         self.synced.set()
         self._sleep(OPTIONAL_SECONDS)

@@ -8,6 +8,9 @@ What has changed is read again, and nothing else: a pod that ends costs its queu
 | a queue's spec, or one above it; what it selects    | the pods that wait in it, and what it uses     |
 | the tree                                            | what each queue uses; all classes are open     |
 | the scheduling policies                             | all pods that wait                             |
+| what a claim of devices counts                      | the pods that have it, and what their queues   |
+|                                                     | use                                            |
+| classes of devices; whether claims are known        | all                                            |
 
 Invariants
 - What a queue uses is read from its counts, after what was begun for it: a pod whose gates go meanwhile
@@ -34,10 +37,11 @@ from controller.quota.rules_in_force import rules_in_force
 from queues.apimachinery.quantities import Amount
 from queues.causes import StartReason
 from queues.queue import ROOT
+from queues.quota.devices import add_claims, add_classes, is_shared_claim, shared_counts, with_devices
 from queues.quota.lack import Lack
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
-from queues.quota.usage import PODS, Usage, quota_requests
+from queues.quota.usage import PODS, Requests, Usage, quota_requests
 from queues.quota.waiting_index import WaitingIndex
 from queues.snapshot import QueueSnapshot
 from queues.tree import Tree
@@ -76,6 +80,7 @@ class WaitingPods:
         #: What is counted in `_usage`, by queue.
         self._counted: dict[str, dict[str, Amount]] = {}
         self._policies = -1
+        self._devices = -1
         #: What is to be read: pods by queue, and the queues of which all is.
         self._pods: dict[str, set[str]] = {}
         self._queues: set[str] = set()
@@ -122,6 +127,7 @@ class WaitingPods:
             or self._snapshot is not self._store.snapshot
             or self._usage.rules.nodes != self._nodes
             or self._policies != self._store.policies.changes
+            or self._devices != self._store.device_claims.version
         )
 
     @property
@@ -160,6 +166,7 @@ class WaitingPods:
         if not self._has_changes:
             return
         snapshot, policies = self._store.snapshot, self._store.policies.changes
+        devices = self._store.device_claims.version
         tree, rules, self._snapshot = snapshot.tree, rules_in_force(self._store, snapshot), snapshot
         pods, queues = self._pods, self._queues
         self._pods, self._queues = {}, set()
@@ -168,7 +175,11 @@ class WaitingPods:
             self._policies = policies
             queues.update(self._store.members.queues())
         is_other = tree is not self._tree or rules != self._usage.rules
+        if devices != self._devices:
+            self._devices, is_other = devices, True
+            queues.update(self._store.members.queues())
         if is_other:
+            self._usage = Usage(tree, rules=rules, claims=shared_counts(self._store.device_claims))
             self._gated.look_at_all(tree)
             self._ungated.look_at_all(tree)
         for queue in queues:
@@ -179,7 +190,7 @@ class WaitingPods:
             for uid in uids:
                 self._read_pod(uid, begun, has_changed=True)
         if is_other:
-            self._tree, self._usage = tree, Usage(tree, rules=rules)
+            self._tree = tree
             self._counted, self._held = {}, {}
             changed: Iterable[str] = self._store.members.queues()
         else:
@@ -201,8 +212,8 @@ class WaitingPods:
         ungated = member if gated is None else None
         if ungated is not None or self._ungated.get(uid) is not None:
             self._ungated_changed = True
-            _put(self._ungated, uid, ungated, has_changed=has_changed)
-        _put(self._gated, uid, None if self._is_postponed(uid) else gated, has_changed=has_changed)
+            self._put(self._ungated, uid, ungated, has_changed=has_changed)
+        self._put(self._gated, uid, None if self._is_postponed(uid) else gated, has_changed=has_changed)
 
     def _may_be_released(self, member: Member) -> bool:
         return (
@@ -228,15 +239,27 @@ class WaitingPods:
         for uid in begun:
             member = members.by_uid(uid)
             if member is not None and member.queue in counted and not member.uses_quota:
-                _add(counted[member.queue], quota_requests(member.requests))
+                _add(counted[member.queue], self._requests(member))
         counts_all = self._usage.rules.needs_nodes
         for queue, amounts in counted.items():
             if counts_all or self._concerns(queue):
                 counts = members.counts(queue)
                 # The number first: a pod that comes meanwhile has not been released.
                 _add(amounts, ((PODS, counts.using),))
-                _add(amounts, counts.used.copy().items())
+                used = counts.used.copy().items()
+                _add(amounts, used)
+                if self._usage.counts_devices(queue):
+                    add_classes(amounts, used, self._store.device_claims)
+                    add_claims(amounts, counts.claims.copy().items(), self._store.device_claims)
+                    self._recount(amounts)
             self._set_counted(queue, amounts)
+
+    def _recount(self, resources: Iterable[str]) -> None:
+        """Count what the claims that pods share are known to count now."""
+        for claim in filter(is_shared_claim, resources):
+            before = self._usage.devices_of(claim)
+            for queue in self._usage.recount(claim):
+                self._record_falls(queue, before)
 
     def _count_unplaced(self, begun: Collection[str]) -> None:
         """Count the pods that were released and have no node. Once there is none, one more may go."""
@@ -268,7 +291,10 @@ class WaitingPods:
         if self._tree is None or queue not in self._tree:
             return
         chain = self._tree.chain(queue).queues
-        for resource in resources:
+        fallen = list(resources)
+        for claim in filter(is_shared_claim, fallen):
+            fallen += self._usage.devices_of(claim)
+        for resource in fallen:
             for above in chain:
                 self._gated.fell(above.name, resource)
                 self._ungated.fell(above.name, resource)
@@ -322,7 +348,7 @@ class WaitingPods:
 
     def _is_current(self, member: Member, pod: WaitingPod) -> bool:
         """Whether it waits as the index has it. Whether it may start is asked before its patch is sent."""
-        is_same = member.queue == pod.queue and quota_requests(member.requests) == pod.requests
+        is_same = member.queue == pod.queue and self._requests(member) == pod.requests
         return is_same and not member.leaving and self.waits(member)
 
     def take_reasons(self) -> Iterator[tuple[Member, Lack]]:
@@ -333,6 +359,36 @@ class WaitingPods:
                 yield member, lack
             self._pause()
 
+    # Pods as the rules take them
+
+    def _requests(self, member: Member) -> Requests:
+        """What it takes of a quota; by its claims too, where a capability of its chain names devices."""
+        requests = quota_requests(member.requests)
+        if self._usage.counts_devices(member.queue):
+            return with_devices(requests, member.claims, self._store.device_claims)
+        return requests
+
+    def _waiting_pod(self, member: Member) -> WaitingPod:
+        return WaitingPod(
+            uid=member.uid,
+            queue=member.queue,
+            requests=self._requests(member),
+            priority=member.priority,
+            since=member.created,
+        )
+
+    def _put(self, index: WaitingIndex, uid: str, member: Member | None, *, has_changed: bool) -> None:
+        """Put the pod into the index, or take it out. One that has changed, and shares claims, is looked at
+        again: what these count may have changed.
+        """
+        pod = self._waiting_pod(member) if member is not None else None
+        if pod is None:
+            index.remove(uid)
+        elif has_changed or pod != index.get(uid):
+            index.put(pod)
+            if any(is_shared_claim(resource) for resource, _ in pod.requests):
+                index.reopen(uid)
+
 
 def _is_due(index: WaitingIndex, now: float) -> bool:
     return index.is_due or index.claims.ends_at <= now
@@ -340,25 +396,6 @@ def _is_due(index: WaitingIndex, now: float) -> bool:
 
 def is_gated(member: Member) -> bool:
     return member.waiting and (member.gated or member.quota_gated)
-
-
-def _put(index: WaitingIndex, uid: str, member: Member | None, *, has_changed: bool) -> None:
-    """Put the pod into the index, or take it out."""
-    pod = _waiting_pod(member) if member is not None else None
-    if pod is None:
-        index.remove(uid)
-    elif has_changed or pod != index.get(uid):
-        index.put(pod)
-
-
-def _waiting_pod(member: Member) -> WaitingPod:
-    return WaitingPod(
-        uid=member.uid,
-        queue=member.queue,
-        requests=quota_requests(member.requests),
-        priority=member.priority,
-        since=member.created,
-    )
 
 
 def _add(amounts: dict[str, Amount], more: Iterable[tuple[str, Amount]]) -> None:

@@ -23,6 +23,7 @@ from controller.quota.releases import QuotaReleases
 from controller.stops.acknowledgement import StopAcknowledgement
 from controller.stops.bind_guard import BindGuards
 from queues.apimachinery.quantities import Amount
+from queues.quota.devices import ClaimFault, device_class_in
 from queues.quota.enforcement import (
     QUOTA_ENFORCED,
     SETTLED,
@@ -86,7 +87,13 @@ class QuotaEnforcement:
             return None
         wait = self._wait_of(queue, QuotaScope(frozenset(dict(own.capability)), self._places(queue)))
         found = enforced_condition(
-            queue, self._evidence(queue, wait, over=over_capability(dict(own.capability), used))
+            queue,
+            self._evidence(
+                queue,
+                wait,
+                over=over_capability(dict(own.capability), used),
+                devices=self._store.device_claims.fault if device_class_in(own.capability) else None,
+            ),
         )
         wait.is_waiting = found.reason not in SETTLED
         wait.was_settled = wait.was_settled or not wait.is_waiting
@@ -118,7 +125,9 @@ class QuotaEnforcement:
         below = [tree.queues[name] for name in tree.subtree(queue) if name != queue and name in tree]
         return frozenset(each.place for each in below if not each.was_created_here)
 
-    def _evidence(self, queue: str, wait: _Wait, *, over: Mapping[str, Amount]) -> QuotaEvidence:
+    def _evidence(
+        self, queue: str, wait: _Wait, *, over: Mapping[str, Amount], devices: ClaimFault | None
+    ) -> QuotaEvidence:
         unaware = self._acknowledgement.unaware_of_quotas
         now, request_seconds = self._store.clock.monotonic(), self._store.bind_passes.request_seconds
         is_seen = self._acknowledgement.demand_version_of_all(wait.version, queue=queue)
@@ -133,6 +142,7 @@ class QuotaEnforcement:
             are_pods_known=self._demand_pods(queue, wait, now=now, request_seconds=request_seconds),
             is_book_ready=self._releases.is_book_ready,
             unguarded=self._is_unguarded(queue, since=now - request_seconds),
+            devices=devices,
             over=over,
             now=now,
             request_seconds=request_seconds,

@@ -11,12 +11,16 @@ import msgspec
 
 from cluster.cache.store import Store
 from queues.apimachinery.quantities import Amount
+from queues.quota.devices import add_claims, add_classes, is_of_claims, shared_counts
 from queues.quota.report import quota_report
 from queues.quota.usage import PODS
 
 
 class Use(NamedTuple):
-    """What the pods of some queues take of quotas, `PODS` among it, and how many of them wait for room."""
+    """What the pods of some queues take of quotas, `PODS` among it, and how many of them wait for room.
+
+    Of one queue, the claims that pods may share are resources of their own (`queues.quota.devices`).
+    """
 
     used: dict[str, Amount]
     waiting: int
@@ -27,7 +31,11 @@ def own_use(queue: str, store: Store) -> Use:
     counts = store.members.counts(queue)
     # Copied in one step: the pod reflector's thread writes meanwhile.
     used = {**counts.used.copy(), PODS: counts.using}
-    return Use(used, counts.held if store.snapshot.decision(queue).schedules else 0)
+    decision = store.snapshot.decision(queue)
+    if decision.limits_devices:
+        add_classes(used, tuple(used.items()), store.device_claims)
+        add_claims(used, counts.claims.copy().items(), store.device_claims)
+    return Use(used, counts.held if decision.schedules else 0)
 
 
 def use_below(queue: str, store: Store) -> Use:
@@ -38,6 +46,11 @@ def use_below(queue: str, store: Store) -> Use:
         own = own_use(name, store)
         waiting += own.waiting
         for resource, amount in own.used.items():
+            used[resource] = used.get(resource, 0) + amount
+    count = shared_counts(store.device_claims)
+    for claim in [resource for resource in used if is_of_claims(resource)]:
+        del used[claim]
+        for resource, amount in count(claim).amounts:  # once, however many share it
             used[resource] = used.get(resource, 0) + amount
     return Use(used, waiting)
 

@@ -18,6 +18,8 @@ _KINDS = {
     LackKind.OVERCOMMIT.value: "as much as the scheduling policy lets wait on the nodes is let go",
     LackKind.CLAIM.value: "a pod that has waited longest has a claim on what is left",
     LackKind.DEVICES.value: "its capability names devices, and what the pod claims cannot be counted",
+    LackKind.CLAIM_ABSENT.value: "its capability names devices, and a claim of the pod is not there",
+    LackKind.CLAIMS_UNREAD.value: "its capability names devices, and no claims could be read",
     LackKind.NO_QUEUE.value: "it does not exist, or its chain is broken",
 }
 
@@ -38,7 +40,8 @@ def _lack(room: Room) -> str:
     queue = f"queue {quoted(room.queue)}"
     resource = printable(room.resource)
     if room.kind in _KINDS:
-        return f"{queue}: {_KINDS[room.kind]}"
+        names = [quoted(name) if name else "one of a template, not made yet" for name in room.claims]
+        return f"{queue}: {_KINDS[room.kind]}" + (f": {', '.join(names)}" if names else "")
     if room.never:
         return (
             f"{queue}: it requests {resource} {room.requested} of a capability of {room.limit}: it never fits"

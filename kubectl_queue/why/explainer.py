@@ -41,10 +41,11 @@ from kubectl_queue.objects.fields import (
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type, type_of_owner
 from kubectl_queue.views.why import Answer, Event, explain_queue
+from kubectl_queue.why.devices import read_devices
 from kubectl_queue.why.events import creation_failure, latest_events, read_events
 from kubectl_queue.why.managed import unmanaged_reason
 from kubectl_queue.why.membership import Owners, membership_of, queue_of_namespace
-from kubectl_queue.why.room import read_line, waiting_pod, waits_for_room
+from kubectl_queue.why.room import hindering_claims, read_line, waiting_pod, waits_for_room
 from kubectl_queue.why.targets import Target
 from queues import well_known
 from queues.membership import Source
@@ -59,7 +60,7 @@ from queues.why.explanation import (
     Outcome,
     Room,
 )
-from queues.why.room import is_bounded, room_of
+from queues.why.room import is_bounded, limits_devices, room_of
 
 #: Owners above each other that are followed: a cycle of references ends.
 _MAX_OWNERS = 8
@@ -170,8 +171,11 @@ class Explainer:
         queues = chain
         with suppress(ForbiddenError):
             queues = observed_queues(QueueObjects(self._api.list().items, now=self._api.now))
-        line = read_line(self._client, queue, namespace=str(value_at(pod, "metadata.namespace") or ""))
-        return room_of(waiting_pod(pod, queue), line=line, queues=queues)
+        namespace = str(value_at(pod, "metadata.namespace") or "")
+        devices = read_devices(self._client, namespace) if limits_devices(queue, chain.tree) else None
+        line = read_line(self._client, queue, namespace=namespace, devices=devices)
+        room = room_of(waiting_pod(pod, queue, devices), line=line, queues=queues, devices=devices)
+        return room if devices is None else replace(room, claims=hindering_claims(pod, devices))
 
     def _similar_queues(self, queue: str) -> tuple[str, ...]:
         """None where queues may not be listed."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from queues.apimachinery.quantities import format_quantity
 from queues.messages import WARNING_LIMIT
+from queues.quota.devices import SharedCounts, no_claims
 from queues.quota.lack import Lack, LackKind
 from queues.quota.usage import Requests, limits_of, never_lack, quota_requests
 from queues.text import quoted
@@ -16,23 +17,28 @@ from queues.tree import Tree
 _SHORTEST = 7
 
 
-def never_fits_warning(queue: str, requests: Requests, *, tree: Tree, template: bool = False) -> str:
+def never_fits_warning(
+    queue: str, requests: Requests, *, tree: Tree, claims: SharedCounts = no_claims, template: bool = False
+) -> str:
     """The admission warning for a pod that requests more than a capability of its chain; "" where it fits.
 
-    `requests`: without the pod itself. `template`: of a workload, whose pods request this.
+    `requests`: without the pod itself. `claims`: what those of devices count that are among them. `template`:
+    of a workload, whose pods request this.
     """
     requested = quota_requests(requests)
     chain = tree.chain(queue) if queue in tree else None
-    lack = never_lack(limits_of(chain), requested) if chain is not None and chain.broken is None else None
+    if chain is None or chain.broken is not None:
+        return ""
+    lack = never_lack(limits_of(chain), requested, claims=claims)
     if lack is None:
         return ""
     if lack.kind is LackKind.DEVICES:
         return _devices_text(lack, template=template)
-    asked = dict(requested)[lack.resource]
+    allowed = dict(tree.queues[lack.queue].capability or ())[lack.resource]
     return _text(
         lack,
-        asked=format_quantity(asked, lack.resource),
-        allowed=format_quantity(asked - lack.missing, lack.resource),
+        asked=format_quantity(allowed + lack.missing, lack.resource),
+        allowed=format_quantity(allowed, lack.resource),
         template=template,
     )
 
@@ -40,7 +46,7 @@ def never_fits_warning(queue: str, requests: Requests, *, tree: Tree, template: 
 def _devices_text(lack: Lack, *, template: bool) -> str:
     what, it = ("its pods wait", "they claim") if template else ("this waits", "it claims")
     queue, resource = quoted(lack.queue, limit=20), quoted(lack.resource, limit=30)[1:-1]
-    return f"{what}: {it} devices, and queue {queue} limits {resource}: what is claimed is not known"
+    return f"{what}: {it} devices that cannot be counted, and queue {queue} limits {resource}"
 
 
 def _text(lack: Lack, *, asked: str, allowed: str, template: bool) -> str:

@@ -35,6 +35,7 @@ from collections.abc import Iterable
 import msgspec
 
 from queues.apimachinery.quantities import Amount
+from queues.quota.devices import is_shared_claim
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import MIN_DROPPED, PodClass, WaitingPod
 from queues.quota.shares import Shares
@@ -49,7 +50,7 @@ CLAIM_SECONDS = 300.0
 MAX_DOUBLINGS = 6
 
 #: Reasons of which no claim follows.
-_NOT_CLAIMED = frozenset({LackKind.CLAIM, LackKind.NO_QUEUE})
+_NOT_CLAIMED = frozenset({LackKind.CLAIM, LackKind.NO_QUEUE, LackKind.CLAIM_ABSENT, LackKind.CLAIMS_UNREAD})
 
 
 class _Wait(msgspec.Struct):
@@ -216,7 +217,7 @@ class Claims:
             amounts = self._amounts(pods, usage)
             if 0 < wait.until <= now:
                 self._expire(pods, now=now)
-            elif any(name == wait.resource for name, _ in amounts):
+            elif any(name == wait.resource or is_shared_claim(name) for name, _ in amounts):
                 wait.until = wait.until or now + CLAIM_SECONDS
                 claim = _Claim(pods, next(self._numbers), amounts, queue, wait.until, {})
                 self._by_top[queue] = self._by_class[pods] = claim

@@ -12,6 +12,8 @@ False        ReplicaUnaware    a live replica does not know quotas: it gives pod
 False        ReplicaBehind     a live replica has not seen this capability, or a queue that came below
 False        RequestsUnderWay  what was asked for before may still be stored: a pod without the gate, the bind
                                of one, a pod that is made larger in place, a release of a book that was lost
+False        DevicesUnknown    it names devices of a class, and what is claimed is not known: the cluster does
+                               not serve claims, or they have not been read
 False        OverCapability    more is used than the capability allows; nothing is evicted for that
 True         Enforced          none of these
 ===========  ================  ============================================================================
@@ -37,6 +39,7 @@ from enum import StrEnum
 import msgspec
 
 from queues.apimachinery.quantities import Amount
+from queues.quota.devices import ClaimFault
 from queues.status.conditions import DerivedCondition
 from queues.text import join_limited, quoted
 
@@ -51,6 +54,7 @@ class EnforcementReason(StrEnum):
     REPLICA_UNAWARE = "ReplicaUnaware"
     REPLICA_BEHIND = "ReplicaBehind"
     REQUESTS_UNDER_WAY = "RequestsUnderWay"
+    DEVICES_UNKNOWN = "DevicesUnknown"
     OVER_CAPABILITY = "OverCapability"
     ENFORCED = "Enforced"
 
@@ -68,7 +72,8 @@ class QuotaEvidence(msgspec.Struct, frozen=True, kw_only=True):
     `are_pods_known`: whether the members are known as of a moment after the requests had ended.
     `is_book_ready`: whether no release that is not in the book can happen.
     `unguarded`: whether a pod that was not released could be bound where the guard has not been on for long
-    enough. `over`: what is used beyond the capability.
+    enough. `devices`: why the devices that the capability names are not counted. `over`: what is used beyond
+    the capability.
     """
 
     unaware: Collection[str] | None
@@ -77,6 +82,7 @@ class QuotaEvidence(msgspec.Struct, frozen=True, kw_only=True):
     are_pods_known: bool = False
     is_book_ready: bool = False
     unguarded: bool = False
+    devices: ClaimFault | None = None
     over: Mapping[str, Amount] = {}
     now: float = 0.0
     request_seconds: float = 0.0
@@ -90,6 +96,8 @@ def enforcement(evidence: QuotaEvidence) -> EnforcementReason:
         return EnforcementReason.REPLICA_BEHIND
     if evidence.unguarded or not (evidence.was_settled or _has_ended(evidence)):
         return EnforcementReason.REQUESTS_UNDER_WAY
+    if evidence.devices is not None:
+        return EnforcementReason.DEVICES_UNKNOWN
     return EnforcementReason.OVER_CAPABILITY if evidence.over else EnforcementReason.ENFORCED
 
 
@@ -125,10 +133,18 @@ def _text(queue: str, reason: EnforcementReason, evidence: QuotaEvidence) -> str
             return f"{whose} does not hold yet: not every replica is known to have seen it"
         case EnforcementReason.REQUESTS_UNDER_WAY:
             return f"{whose} does not hold yet: what was let through before it came may still start"
+        case EnforcementReason.DEVICES_UNKNOWN:
+            return f"{whose} names devices of a class, and pods with claims wait: {_unknown(evidence)}"
         case EnforcementReason.OVER_CAPABILITY:
             names = join_limited(sorted(evidence.over), limit=NAMES_LIMIT)
             return f"more than {whose} is used, of {names}: nothing is released there, and nothing is evicted"
     return f"no more than {whose} is used"
+
+
+def _unknown(evidence: QuotaEvidence) -> str:
+    if evidence.devices is ClaimFault.NO_API:
+        return "this cluster does not serve resource.k8s.io/v1"
+    return "claims and device classes have not been read yet, or may not be read"
 
 
 class QuotaScope(msgspec.Struct, frozen=True):

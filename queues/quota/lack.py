@@ -22,6 +22,10 @@ class LackKind(Enum):
     CLAIM = "claim"
     #: The capability names devices of a class, and what the pod claims cannot be counted.
     DEVICES = "devices"
+    #: The same, and a claim of the pod does not exist, or was not made yet.
+    CLAIM_ABSENT = "claim-absent"
+    #: The same, and no claims are known: they have not been read, or this cluster has none.
+    CLAIMS_UNREAD = "claims-unread"
     #: The queue does not exist, or its chain is broken: its limits are not known.
     NO_QUEUE = "no-queue"
 
@@ -30,6 +34,7 @@ class Lack(msgspec.Struct, frozen=True, gc=False):
     """`missing` of `resource` in `queue`: the pod's own, or the nearest of its ancestors that has no room.
 
     `never`: it would not fit into an empty queue either. `resource` is "" where `kind` is `NO_QUEUE`.
+    `by_claims`: what is missing depends on more than on what is used, since others may share its claims.
     """
 
     queue: str
@@ -37,3 +42,4 @@ class Lack(msgspec.Struct, frozen=True, gc=False):
     missing: Amount = 0
     never: bool = False
     kind: LackKind = LackKind.CAPABILITY
+    by_claims: bool = False

@@ -4,8 +4,8 @@
 |-------------------------|---------------------------------------------|--------------------------------|
 | CAPABILITY              | the queue uses no more than its capability  | the class that needs least     |
 |                         | leaves beside the requests of the class     |                                |
-| any other               | the queue uses less of the resource, or     | the class that was looked at   |
-|                         | something else has changed (`look_at`)      | least recently                 |
+| any other, and by       | the queue uses less of the resource, or     | the class that was looked at   |
+| claims of devices       | something else has changed (`look_at`)      | least recently                 |
 
 Invariants
 - A class has one subscription at most.
@@ -136,7 +136,7 @@ class Subscriptions:
     def add(self, pods: PodClass, lack: Lack, *, used: Amount) -> None:
         """`used`: what the queue used of the resource when that was found to lack."""
         self.remove(pods)
-        key = lack.queue, lack.resource, lack.kind is LackKind.CAPABILITY
+        key = lack.queue, lack.resource, lack.kind is LackKind.CAPABILITY and not lack.by_claims
         of_key = self._by_key.setdefault(key, _OfKey())
         need = next((amount for resource, amount in pods.requests if resource == lack.resource), 0)
         place = lack.missing - used if key[2] else of_key.round

@@ -2,8 +2,10 @@
 
 Invariants
 - The use of a queue is that of its own pods and of all pods below it.
-- What claims (DRA) name is counted by the number of claims alone. So where a capability names a class of
-  devices, a pod with claims never has room.
+- A claim of devices (DRA) that pods share counts once for a queue, and once for each queue above it: from
+  the first of them to the last (`devices`). What it is known to count may change meanwhile (`recount`).
+- Where a capability names a class of devices, a pod has no room while what it claims is not known, and never
+  where that cannot be counted.
 - A queue without `capability` limits nothing, and a resource that a capability does not name has no bound.
   Zero is zero.
 - What a queue is guaranteed is set aside for it. Of a capability counts the greater of what a queue below is
@@ -20,16 +22,25 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
 import msgspec
 
-from queues.apimachinery.pod_requests import CLAIMS
 from queues.apimachinery.quantities import Amount
-from queues.queue import ROOT, Amounts
+from queues.queue import ROOT
 from queues.quota.deserved import Deserved
+from queues.quota.devices import (
+    ClaimCount,
+    ClaimFault,
+    SharedCounts,
+    claimed_devices,
+    device_class_in,
+    is_of_claims,
+    is_shared_claim,
+    no_claims,
+)
 from queues.quota.guarantees import effective_guarantees
 from queues.quota.lack import Lack, LackKind
 from queues.quota.rules import NO_RULES, Rules
@@ -38,9 +49,6 @@ from queues.tree import Chain, Tree
 
 #: The resource that counts pods, as in a ResourceQuota.
 PODS = "pods"
-
-#: How a capability names devices of a class, as ResourceQuota of claims does not.
-DEVICES_PREFIX = "deviceclass/"
 
 #: Amounts by resource, sorted: equal ones are one class (`release_order`).
 Requests = tuple[tuple[str, Amount], ...]
@@ -60,33 +68,63 @@ class Limit(msgspec.Struct, frozen=True, gc=False):
     devices: str = ""
 
 
-def _names_claims(requests: Requests) -> bool:
-    return any(resource == CLAIMS for resource, _ in requests)
-
-
-def _devices(capability: Amounts) -> str:
-    return next((resource for resource, _ in capability if resource.startswith(DEVICES_PREFIX)), "")
+#: What hinders counting a claim, as what lacks.
+_FAULTS = {
+    ClaimFault.NO_API: LackKind.CLAIMS_UNREAD,
+    ClaimFault.UNREAD: LackKind.CLAIMS_UNREAD,
+    ClaimFault.ABSENT: LackKind.CLAIM_ABSENT,
+    ClaimFault.UNCOUNTABLE: LackKind.DEVICES,
+}
 
 
 def limits_of(chain: Chain) -> tuple[Limit, ...]:
     """Those of a queue and its ancestors, nearest first."""
     return tuple(
-        Limit(each.name, dict(each.capability), devices=_devices(each.capability))
+        Limit(each.name, dict(each.capability), devices=device_class_in(each.capability))
         for each in chain.queues
         if each.capability is not None
     )
 
 
-def never_lack(limits: Iterable[Limit], requests: Requests) -> Lack | None:
-    """The limit that these requests would pass even in an empty queue, if there is one."""
+def never_lack(
+    limits: Iterable[Limit], requests: Requests, *, claims: SharedCounts = no_claims
+) -> Lack | None:
+    """The limit that these requests would pass even in an empty queue, if there is one. `claims`: what those
+    count that may be shared; what is not known of them counts as nothing.
+    """
     for limit in limits:
-        if limit.devices and _names_claims(requests):
-            return Lack(limit.queue, limit.devices, never=True, kind=LackKind.DEVICES)
-        for resource, amount in requests:
+        asked, fault = _with_shared(requests, claims) if limit.devices else (requests, None)
+        if fault is ClaimFault.UNCOUNTABLE:
+            return _claim_lack(limit, fault)
+        for resource, amount in asked:
             most = limit.capability.get(resource)
             if most is not None and amount > most:
                 return Lack(limit.queue, resource, amount - most, never=True)
     return None
+
+
+def _claim_lack(limit: Limit, fault: ClaimFault) -> Lack:
+    kind = _FAULTS[fault]
+    return Lack(limit.queue, limit.devices, never=kind is LackKind.DEVICES, kind=kind)
+
+
+def _with_shared(
+    requests: Requests, claims: SharedCounts, *, taken: Collection[str] = ()
+) -> tuple[Sequence[tuple[str, Amount]], ClaimFault | None]:
+    """The requests, and the devices of the claims that may be shared, but for those that are `taken` already;
+    and what hinders counting them.
+    """
+    claimed = claimed_devices(requests)
+    if not claimed.shared:
+        return requests, claimed.fault
+    amounts, faults = dict(requests), {claimed.fault}
+    for resource in claimed.shared:
+        count = claims(resource)
+        faults.add(count.fault)
+        if resource not in taken:
+            for name, amount in count.amounts:
+                amounts[name] = amounts.get(name, 0) + amount
+    return list(amounts.items()), next((fault for fault in ClaimFault if fault in faults), None)
 
 
 class Usage:
@@ -95,9 +133,15 @@ class Usage:
     It lives as long as its tree: one pod that ends costs its chain, and not a count of all queues.
     """
 
-    def __init__(self, tree: Tree, *, rules: Rules = NO_RULES) -> None:
+    def __init__(self, tree: Tree, *, rules: Rules = NO_RULES, claims: SharedCounts = no_claims) -> None:
+        """`claims`: what those count that may be shared."""
         self._tree = tree
         self.rules = rules
+        self._claims = claims
+        self._names_devices = any(device_class_in(queue.capability) for queue in tree.queues.values())
+        #: What each claim counts that is taken by some queue; and of each queue how many pods take which.
+        self._claim_counts: dict[str, ClaimCount] = {}
+        self._claim_pods: dict[str, dict[str, Amount]] = {}
         self.guarantees = effective_guarantees(tree, lending=rules.lending)
         #: All there is, of the resources of which that is known.
         self.whole = {**(rules.nodes or {}), **dict(tree.queues[ROOT].capability or ())}
@@ -115,13 +159,60 @@ class Usage:
         """Count what pods of this queue take, for it and for its ancestors. Amounts below zero: what they
         took no longer counts.
         """
-        taken = tuple(requests)
+        taken, shared = tuple(requests), list[tuple[str, Amount]]()
+        if self._names_devices:
+            shared = [each for each in taken if is_shared_claim(each[0])]
+            taken = tuple(each for each in taken if not is_of_claims(each[0]))
         for name in self._chain(queue):
             used = self._used.setdefault(name, {})
             for resource, amount in taken:
                 used[resource] = used.get(resource, 0) + amount
+            for resource, pods in shared:
+                self._add_claim(name, resource, pods)
         if self._set_aside:
             self._set_aside.add(self._chain(queue), taken)
+
+    def _add_claim(self, queue: str, claim: str, pods: Amount) -> None:
+        of_queue = self._claim_pods.setdefault(queue, {})
+        before = of_queue.get(claim, 0)
+        after = before + pods
+        if after:
+            of_queue[claim] = after
+        else:
+            of_queue.pop(claim, None)
+        if before <= 0 < after:
+            if claim not in self._claim_counts:
+                self._claim_counts[claim] = self._claims(claim)
+            self._count_claim(queue, claim, 1)
+        elif after <= 0 < before:
+            self._count_claim(queue, claim, -1)
+            if not any(claim in others for others in self._claim_pods.values()):
+                del self._claim_counts[claim]
+
+    def _count_claim(self, queue: str, claim: str, by: int) -> None:
+        used = self._used.setdefault(queue, {})
+        for resource, amount in self._claim_counts[claim].amounts:
+            used[resource] = used.get(resource, 0) + by * amount
+
+    def recount(self, claim: str) -> list[str]:
+        """Count what the claim is known to count now. Returns the queues that use something else by that."""
+        before, after = self._claim_counts.get(claim), self._claims(claim)
+        if before is None or before.amounts == after.amounts:
+            return []
+        queues = [name for name, pods in self._claim_pods.items() if pods.get(claim, 0) > 0]
+        for count, by in ((before, -1), (after, 1)):
+            self._claim_counts[claim] = count
+            for queue in queues:
+                self._count_claim(queue, claim, by)
+        return queues
+
+    def devices_of(self, claim: str) -> list[str]:
+        """The resources that a claim counts in, which may be shared."""
+        return [name for name, _ in (self._claim_counts.get(claim) or self._claims(claim)).amounts]
+
+    def counts_devices(self, queue: str) -> bool:
+        """Whether a capability of the queue's chain names a class of devices."""
+        return queue in self._tree and any(limit.devices for limit in self._limits_of(queue))
 
     def used(self, queue: str) -> Mapping[str, Amount]:
         """What the queue and those below it use."""
@@ -134,12 +225,18 @@ class Usage:
         limits = self._limits_of(queue)
         for limit in limits:
             used = self._used.get(limit.queue, {})
-            if limit.devices and _names_claims(requests):
-                return never_lack(limits, requests)
-            for resource, amount in requests:
+            asked: Iterable[tuple[str, Amount]] = requests
+            if limit.devices:
+                taken = self._claim_pods.get(limit.queue, ())
+                asked, fault = _with_shared(requests, self._claims, taken=taken)
+                if fault is not None:
+                    return never_lack(limits, requests, claims=self._claims) or _claim_lack(limit, fault)
+            for resource, amount in asked:
                 most = limit.capability.get(resource)
                 if most is not None and (missing := used.get(resource, 0) + amount - most) > 0:
-                    return never_lack(limits, requests) or Lack(limit.queue, resource, missing)
+                    return never_lack(limits, requests, claims=self._claims) or Lack(
+                        limit.queue, resource, missing, by_claims=asked is not requests
+                    )
         if self._set_aside and (lack := self._guaranteed_to_others(queue, limits, requests)) is not None:
             return lack
         factor = self.rules.overcommit.get(queue)

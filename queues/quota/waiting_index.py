@@ -139,6 +139,12 @@ class WaitingIndex:
         """The queue, or one below it, uses less of the resource."""
         self._subscriptions.fell(queue, resource)
 
+    def reopen(self, uid: str) -> None:
+        """There may be room for the pod, and for those like it, for a reason of its own."""
+        pods = self._class_of.get(uid)
+        if pods is not None and pods.lack is not None:
+            self._open_class(pods)
+
     def look_at(self, queue: str) -> None:
         """There may be room in the queue for another reason than that less is used."""
         self._subscriptions.look_at(queue)
@@ -176,7 +182,7 @@ class WaitingIndex:
             line.closed_by = pods
         if lack.resource and not lack.never:
             self._subscriptions.add(pods, until or lack, used=used)
-        reason, shown = pods.reason, msgspec.structs.replace(lack, missing=0, resource="")
+        reason, shown = pods.reason, msgspec.structs.replace(lack, missing=0, resource="", by_claims=False)
         if reason.shown != shown:
             reason.shown = shown
             self._untold.update(line.uids() if line.is_fifo else pods.pods)

@@ -88,7 +88,8 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     its chain that does, where `used` of `limit` is used and `missing` lacks of the `requested` amount of
     `resource`; `kind` is one of `queues.quota.lack`, and `never` says that it would not fit into an empty
     queue. `holders`: the queues right below that which use most of it, and the pod's own. `pod`, `pods`: of
-    a workload, the pod that all this is said of, and how many of its pods wait for room.
+    a workload, the pod that all this is said of, and how many of its pods wait for room. `claims`: the names
+    of its claims of devices that are not there, or cannot be counted; "" for one that was not made yet.
     """
 
     pod: str = ""
@@ -106,6 +107,7 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     used: str = ""
     limit: str | None = None
     holders: tuple[Holder, ...] = ()
+    claims: tuple[str, ...] = ()
 
 
 class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -11,12 +11,20 @@ Promises
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 import msgspec
 
 from queues.apimachinery.quantities import Amount, format_quantity
+from queues.quota.devices import (
+    ClaimRef,
+    Devices,
+    device_class_in,
+    no_claims,
+    shared_claim,
+    shared_counts,
+)
 from queues.quota.guarantees import lending_queues
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import WaitingPod
@@ -35,21 +43,27 @@ HOLDERS = 3
 
 class ObservedLine(msgspec.Struct, frozen=True, kw_only=True):
     """The pods that wait for room in one queue. `names`: of the pods, by UID. `whole`: all of the queue, not
-    only those of one namespace.
+    only those of one namespace. `taken`: claims of devices that pods were released with: they count already.
     """
 
     pods: Sequence[WaitingPod]
     names: Mapping[str, str]
     whole: bool = True
+    taken: Collection[ClaimRef] = ()
 
 
-def room_of(pod: WaitingPod, *, line: ObservedLine | None, queues: ObservedQueues) -> Room:
-    """`line`: None where pods may not be listed; then the place of the pod in it is not known."""
+def room_of(
+    pod: WaitingPod, *, line: ObservedLine | None, queues: ObservedQueues, devices: Devices | None = None
+) -> Room:
+    """`line`: None where pods may not be listed; then the place of the pod in it is not known. `devices`:
+    where a capability of its chain names a class of devices.
+    """
     others = [] if line is None else [each for each in line.pods if each.uid != pod.uid]
     before = sorted((each for each in others if each.rank < pod.rank), key=lambda each: each.rank)
     place, waiting = (len(before) + 1, len(others) + 1) if line is not None and line.whole else (None, None)
     names = line.names if line is not None else {}
-    lack = _lack(pod, others, queues=queues)
+    usage = _usage(pod.queue, queues, devices, taken=line.taken if line is not None else ())
+    lack = _lack(pod, others, queues=queues, usage=usage)
     room = Room(
         place=place,
         waiting=waiting,
@@ -66,6 +80,10 @@ def _with_lack(room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueue
     used = _usage(pod.queue, queues).used(lack.queue).get(resource, 0)
     limit = dict((tree.queues[lack.queue].capability if lack.queue in tree else None) or ()).get(resource)
 
+    requested = dict(pod.requests).get(resource, 0)
+    if limit is not None and (lack.never or lack.by_claims):  # by claims that others may share, too
+        requested = limit + lack.missing - (0 if lack.never else used)
+
     def text(amount: Amount) -> str:
         return format_quantity(amount, resource)
 
@@ -75,7 +93,7 @@ def _with_lack(room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueue
         kind=lack.kind.value,
         never=lack.never,
         resource=resource,
-        requested=text(dict(pod.requests).get(resource, 0)),
+        requested=text(requested),
         missing=text(lack.missing),
         used=text(used),
         limit=None if limit is None else text(limit),
@@ -86,22 +104,27 @@ def _with_lack(room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueue
     )
 
 
-def _lack(pod: WaitingPod, others: Sequence[WaitingPod], *, queues: ObservedQueues) -> Lack | None:
+def _lack(
+    pod: WaitingPod, others: Sequence[WaitingPod], *, queues: ObservedQueues, usage: Usage
+) -> Lack | None:
     """What the pod lacks once all before it that have room are let go; None if it would be among these."""
-    usage, index = _usage(pod.queue, queues), WaitingIndex.of(queues.tree, {pod.queue: [pod, *others]})
+    index = WaitingIndex.of(queues.tree, {pod.queue: [pod, *others]})
     while index.is_due:
         for _ in ReleasePass(queues.tree, index, usage=usage):
             pass
     return index.lack_of(pod.uid)
 
 
-def _usage(queue: str, queues: ObservedQueues) -> Usage:
+def _usage(
+    queue: str, queues: ObservedQueues, devices: Devices | None = None, *, taken: Iterable[ClaimRef] = ()
+) -> Usage:
     """What all below the top of the chain use, as their statuses say: each counts what is below it, too.
 
-    Above a queue of the chain whose status is not known, nothing is.
+    Above a queue of the chain whose status is not known, nothing is. `taken`: the claims that count already.
     """
     lending = lending_queues(queues.tree, schedules=lambda name: queues.verdict(name).schedules)
-    usage = Usage(queues.tree, rules=Rules(lending=lending))
+    count = shared_counts(devices) if devices is not None else no_claims
+    usage = Usage(queues.tree, rules=Rules(lending=lending), claims=count)
     if queue not in queues.tree:
         return usage
     names = (each.name for each in queues.tree.chain(queue).queues)
@@ -118,6 +141,9 @@ def _usage(queue: str, queues: ObservedQueues) -> Usage:
             for resource, amount in used.items():
                 own[resource] = own.get(resource, 0) - amount
         usage.add(name, own.items())
+    for claim in (shared_claim(each) for each in taken):
+        usage.add(queue, [(claim, 1)])
+        usage.add(queue, [(resource, -amount) for resource, amount in count(claim).amounts])
     return usage
 
 
@@ -134,6 +160,11 @@ def _holders(
     most = sorted(amounts, key=lambda name: (-amounts[name], name))
     shown = most[:HOLDERS]
     yield from ((name, amounts[name]) for name in most if name in shown or name == own)
+
+
+def limits_devices(queue: str, tree: Tree) -> bool:
+    """Whether a capability of the chain names a class of devices."""
+    return queue in tree and any(device_class_in(each.capability) for each in tree.chain(queue).queues)
 
 
 def is_bounded(queue: str, tree: Tree) -> bool:

@@ -94,7 +94,19 @@ CASES: dict[str, tuple[StartDecision, StartReason, str, str, bool]] = {
     ),
     "devices that cannot be counted": (
         start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="q", never=True, kind=LackKind.DEVICES)),
-        *(NO_ROOM, "q", "have an admin of queues limit the number of claims instead", False),
+        *(
+            *(NO_ROOM, "q"),
+            "claim a number of devices, or have an admin limit the number of claims instead",
+            False,
+        ),
+    ),
+    "a claim that is not there": (
+        start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="q", kind=LackKind.CLAIM_ABSENT)),
+        *(NO_ROOM, "q", "it goes once the claim is there and has room", False),
+    ),
+    "claims that are not known": (
+        start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="q", kind=LackKind.CLAIMS_UNREAD)),
+        *(NO_ROOM, "q", "condition QuotaEnforced of the queue says why", False),
     ),
     "never room": (
         start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="q", never=True)),

@@ -28,6 +28,11 @@ SETTINGS = Settings(ca_secret="sluice-ca")
 #: Those of the roles without which the server works, as the table in the code says why.
 OPTIONAL = {
     ("get", "", "persistentvolumeclaims"),
+    *(
+        (verb, "resource.k8s.io", kind)
+        for kind in ("resourceclaims", "deviceclasses")
+        for verb in ("list", "watch")
+    ),
     *((verb, "batch.volcano.sh", "jobs") for verb in ("get", "list", "watch", "patch")),
     *((verb, "jobset.x-k8s.io", "jobsets") for verb in ("get", "list", "watch", "patch")),
     *(("get", "admissionregistration.k8s.io", kind) for kind in rights._WEBHOOKS),

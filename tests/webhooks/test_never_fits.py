@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.cache.test_device_claims import claim
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import NAMED, Wire, pod, queue, template, templates_of, workload
 from tests.support.webhooks.workload_requests import CONTROLLER, admitted, changed, updated
@@ -50,15 +51,27 @@ def test_a_pod_that_never_fits_is_admitted_with_a_warning(server: Server) -> Non
 
 
 def test_claims_of_devices_that_are_limited_by_class_are_told_of(server: Server) -> None:
-    server.has(queue("gpu", capability={"deviceclass/gpu.example.com": "4"}))
-    claims = [{"name": "gpu", "resourceClaimName": "mine"}]
-    assert told(server, pod(annotations={NAMED: "gpu"}, resourceClaims=claims)) == [
-        'this waits: it claims devices, and queue "gpu" limits deviceclass/gpu.example.com: '
-        "what is claimed is not known"
+    server.has(queue("gpu", capability={"deviceclass/gpu": "4"}))
+    devices = server.store.device_claims
+    devices.classes.replace([])
+    devices.claims.replace([claim("few", 4), claim("many", 5), claim("all", allocationMode="All")])
+
+    def claiming(*names: str) -> list[Wire]:
+        return [{"name": name, "resourceClaimName": name} for name in names]
+
+    def of_a_pod(*claims: Wire) -> list[str]:
+        return told(server, pod(annotations={NAMED: "gpu"}, resourceClaims=[*claims]))
+
+    assert of_a_pod(*claiming("few", "absent"), {"name": "made", "resourceClaimTemplateName": "all"}) == []
+    assert of_a_pod(*claiming("many", "absent")) == [
+        'this waits: it requests deviceclass/gpu 5, more than capability 4 of queue "gpu"'
+    ]
+    assert of_a_pod(*claiming("all")) == [
+        'this waits: it claims devices that cannot be counted, and queue "gpu" limits deviceclass/gpu'
     ]
     obj = work("jobs.batch", name="gpu")
-    obj["spec"]["template"]["spec"]["resourceClaims"] = claims
-    assert admitted(server, obj)[1].warnings[0].startswith("its pods wait: they claim devices")
+    obj["spec"]["template"]["spec"]["resourceClaims"] = claiming("many")
+    assert admitted(server, obj)[1].warnings[0].startswith("its pods wait: each requests deviceclass/gpu 5")
 
 
 def test_a_stopped_queue_says_that_too(server: Server) -> None:

@@ -36,6 +36,8 @@ QUEUES = "scheduling.volcano.sh/queues"
         ("get", "/nodes", {}),
         ("list", "/nodes", {}),
         ("watch", "/nodes", {}),
+        ("list", "resource.k8s.io/resourceclaims", {}),
+        ("watch", "resource.k8s.io/deviceclasses", {}),
         ("patch", "/namespaces", {}),
         ("create", "/events", {}),
         ("watch", "batch/jobs", {}),

@@ -153,3 +153,65 @@ def test_a_workload_is_told_of_its_pod_that_goes_next() -> None:
     assert "if a pod of it waits" not in text
     blind = why("deployment/web", client=objects(PODS, OURS))
     assert blind.startswith("Deployment team/web is held back by no queue")
+
+
+DEVICES = "/apis/resource.k8s.io/v1"
+CLAIMS, CLASSES = f"{DEVICES}/namespaces/team/resourceclaims", f"{DEVICES}/deviceclasses"
+
+
+def claim(name: str, count: int, *, owner: str = "", reserved: bool = False, **more: Any) -> Object:
+    references = [{"kind": "Pod", "uid": owner, "controller": True}] if owner else []
+    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": count, **more}}]
+    return {
+        "metadata": {"name": name, "namespace": "team", "ownerReferences": references},
+        "spec": {"devices": {"requests": requests}},
+        "status": {"reservedFor": [{"name": "other", "uid": "other"}] if reserved else None},
+    }
+
+
+def why_devices(claims: list[Object], *named: str, made: str = "", forbidden: tuple[str, ...] = ()) -> str:
+    """Of a pod with these claims, where queue lab has 4 GPUs."""
+    entries = [{"name": name, "resourceClaimName": name} for name in named]
+    entries += [{"name": "own", "resourceClaimTemplateName": "some"}]
+    waits = pod("work-3", created=3, resourceClaims=entries)
+    if made:
+        waits["status"]["resourceClaimStatuses"] = [{"name": "own", "resourceClaimName": made}]
+    queues = (
+        item("root", status={"observedGeneration": 1}),
+        item("lab", status=quota(1, **{"deviceclass/gpu": "2"}), capability={"deviceclass/gpu": "4"}),
+        item("vision", parent="lab", status=quota(1, **{"deviceclass/gpu": "2"})),
+    )
+    objects: dict[str, Object] = {
+        **{f"{OURS}/work-3": waits, PODS: {"items": [waits]}, "/api/v1/namespaces/team/events": {}},
+        **{CLAIMS: {"items": claims}, CLASSES: {"items": []}},
+    }
+    client = StoredObjects(objects, forbidden=forbidden)
+    done = run_command(StoredQueues(*queues), "why", "pod/work-3", "--namespace=team", client=client)
+    assert done.code == 0, done.err
+    return next(text for text in done.out.splitlines() if text.startswith(("No room in", "Let go by")))
+
+
+def no_room(text: str) -> str:
+    return f'No room in:  queue "lab": {text}'
+
+
+def test_a_pod_with_claims_is_told_which_class_lacks_how_much_or_which_claim_hinders() -> None:
+    full = no_room("deviceclass/gpu 2 of 4 is used, it requests 3, and 1 of that is missing")
+    absent = "its capability names devices, and a claim of the pod is not there"
+    uncounted = "its capability names devices, and what the pod claims cannot be counted"
+    own = claim("own-x7", 3, owner="work-3")
+    assert why_devices([own], made="own-x7") == full
+    assert why_devices([own]) == no_room(f"{absent}: one of a template, not made yet")
+    shared = claim("a", 2)
+    assert why_devices([own, shared], "a", made="own-x7") == no_room(
+        "it requests deviceclass/gpu 5 of a capability of 4: it never fits"
+    )
+    small = claim("own-x7", 1, owner="work-3")
+    assert why_devices([small, shared], "a", made="own-x7") == full
+    assert why_devices([small, claim("a", 2, reserved=True)], "a", made="own-x7").startswith("Let go by:")
+    assert why_devices([small], "b", "a", made="own-x7") == no_room(f'{absent}: "b", "a"')
+    whole = claim("whole", 0, allocationMode="All")
+    assert why_devices([small, whole], "whole", made="own-x7") == no_room(f'{uncounted}: "whole"')
+    assert why_devices([own], made="own-x7", forbidden=(CLAIMS,)) == no_room(
+        "its capability names devices, and no claims could be read"
+    )

@@ -10,6 +10,7 @@ from queues.admission.never_fits import never_fits_warning
 from queues.apimachinery.pod_requests import CLAIMS
 from queues.messages import WARNING_LIMIT
 from queues.queue import Queue
+from queues.quota.devices import ABSENT, COUNTED, ClaimCount
 from queues.quota.usage import Requests
 from queues.tree import Tree
 
@@ -54,10 +55,26 @@ def test_what_never_fits_is_told_of_queue_resource_and_both_amounts(
 @pytest.mark.parametrize("template", [True, False])
 def test_devices_that_cannot_be_counted_are_told_of(template: bool) -> None:
     tree = Tree({"q": Queue(name="q", capability=(("deviceclass/" + "d" * 200, 4),))})
-    warning = never_fits_warning("q", ((CLAIMS, 1),), tree=tree, template=template)
+    requests = tuple(sorted({CLAIMS: 1, COUNTED: 1, "resourceclaim//uncountable": 1}.items()))
+    warning = never_fits_warning("q", requests, tree=tree, template=template)
     assert warning.startswith("its pods wait: they claim" if template else "this waits: it claims")
     assert 'queue "q" limits deviceclass/d' in warning
     assert len(warning) <= WARNING_LIMIT
+
+
+def test_more_devices_than_a_capability_allows_are_told_of_and_what_is_not_there_is_not() -> None:
+    tree = Tree({"q": Queue(name="q", capability=(("deviceclass/gpu", 4),))})
+    claims = ["resourceclaim/ns/a", "resourceclaim/ns/absent"]
+    requests = tuple(sorted({CLAIMS: 2, COUNTED: 2, **dict.fromkeys(claims, 1)}.items()))
+
+    def warning(number: int) -> str:
+        count = ClaimCount((("deviceclass/gpu", number),))
+        return never_fits_warning(
+            "q", requests, tree=tree, claims=lambda claim: count if claim == claims[0] else ABSENT
+        )
+
+    assert warning(5) == 'this waits: it requests deviceclass/gpu 5, more than capability 4 of queue "q"'
+    assert warning(4) == ""
 
 
 def test_of_a_workload_its_pods_wait() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from queues.quota.devices import ClaimFault
 from queues.quota.enforcement import (
     EnforcementReason,
     QuotaEvidence,
@@ -16,7 +17,7 @@ from queues.quota.enforcement import (
 
 SEEN_AT, REQUEST_SECONDS = 100.0, 60.0
 ENDED = SEEN_AT + REQUEST_SECONDS
-UNAWARE, BEHIND, UNDER_WAY, OVER, ENFORCED = EnforcementReason
+UNAWARE, BEHIND, UNDER_WAY, UNKNOWN, OVER, ENFORCED = EnforcementReason
 #: All that a capability waits for has come.
 ALL: dict[str, Any] = {
     "unaware": (),
@@ -35,6 +36,9 @@ CASES: dict[str, tuple[dict[str, Any], EnforcementReason]] = {
     "a pod may be unknown": ({"are_pods_known": False}, UNDER_WAY),
     "a release outside the book": ({"is_book_ready": False}, UNDER_WAY),
     "a bind may pass the guard": ({"unguarded": True}, UNDER_WAY),
+    "no claims here": ({"devices": ClaimFault.NO_API}, UNKNOWN),
+    "claims not read, and too much is used": ({"devices": ClaimFault.UNREAD, "over": {"cpu": 1}}, UNKNOWN),
+    "claims not read, and a request": ({"devices": ClaimFault.UNREAD, "now": SEEN_AT}, UNDER_WAY),
     "too much is used": ({"over": {"cpu": 1}}, OVER),
     "too much, and a request": ({"over": {"cpu": 1}, "now": SEEN_AT}, UNDER_WAY),
     "it held before": ({"was_settled": True, "seen_at": None, "are_pods_known": False}, ENFORCED),
@@ -65,6 +69,8 @@ def test_the_text_names_who_and_what() -> None:
 
     assert text(unaware=("old-2", "old-1")).endswith('knows no quotas is "old-1", "old-2"')
     assert "is used, of cpu, pods: nothing is released" in text(over={"pods": 1, "cpu": 3})
+    assert text(devices=ClaimFault.NO_API).endswith("this cluster does not serve resource.k8s.io/v1")
+    assert "have not been read yet" in text(devices=ClaimFault.UNREAD)
     assert text(over={"cpu": 3}) == text(over={"cpu": 4}), "amounts would be a write for each pod"
 
 

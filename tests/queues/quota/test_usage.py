@@ -74,15 +74,16 @@ def test_zero_is_zero_and_what_is_not_named_has_no_bound() -> None:
     assert usage.lack("lab", quota_requests((("gpu", 1),))) == Lack("lab", "gpu", 1, never=True)
 
 
-def test_a_pod_with_claims_has_no_room_where_devices_of_a_class_are_limited() -> None:
-    """What it claims is not known; the number of its claims is, and can be limited."""
+def test_a_pod_of_whose_claims_nothing_is_known_has_no_room_where_devices_of_a_class_are_limited() -> None:
+    """The number of its claims is known, and can be limited."""
     devices, claims = "deviceclass/gpu.example.com", "count/resourceclaims.resource.k8s.io"
     limits: dict[str, Any] = {devices: 4}
     queues = tree(capped("lab", cpu=1, **limits), capped("team", "lab"))
     usage = Usage(queues)
-    asking = quota_requests(((claims, 2), ("cpu", 2)))
-    assert usage.lack("lab", asking) == Lack("lab", devices, never=True, kind=LackKind.DEVICES)
-    assert usage.lack("team", asking) == Lack("lab", devices, never=True, kind=LackKind.DEVICES)
+    asking = quota_requests(((claims, 2), ("cpu", 1)))
+    assert usage.lack("lab", asking) == Lack("lab", devices, kind=LackKind.CLAIMS_UNREAD)
+    assert usage.lack("team", asking) == Lack("lab", devices, kind=LackKind.CLAIMS_UNREAD)
+    assert usage.lack("team", quota_requests(((claims, 2), ("cpu", 2)))) == Lack("lab", "cpu", 1, never=True)
     assert usage.lack("team", cpu(1)) is None
     limits = {claims: 2}
     usage = Usage(tree(capped("team", **limits)))
