@@ -29,7 +29,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) pytest --dist loadfile --no-loadscope-
 ROOMY := GOGC=800 GOMEMLIMIT=1200MiB
 FOUR_AT_ONCE := $(ROOMY) GOMAXPROCS=1
 
-# For two cores: four workers begin with the files that need a control plane, and a fifth takes only others.
+# For two cores: four workers take the end-to-end tests, and a fifth all others; each collects its own alone.
 test: .venv/.stamp # the build first, where its progress can be seen; without it cluster tests say what is missing
 	-@$(RUN) localcluster build
 	@$(RUN) localcluster.external_tools & $(FOUR_AT_ONCE) $(PYTEST) -n 5; code=$$?; wait; exit $$code

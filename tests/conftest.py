@@ -9,8 +9,9 @@ import re
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 import pytest_flask.plugin
 from _pytest.faulthandler import fault_handler_stderr_fd_key
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
@@ -50,6 +52,9 @@ HANGS = 1500
 #: take. One clock is wound again by the first test after so many seconds.
 REWIND = 60
 
+#: Seconds: a set-up or a tear-down that takes longer is reported; `tests/weights.py` counts it.
+WORTH_SAYING = 0.01
+
 #: Beside its waits, a file with a control plane takes half a core, of two.
 CLUSTER_WORKERS = 4
 END_TO_END = "tests/e2e/"
@@ -78,10 +83,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
     Nor are end-to-end tests where those with a control plane are not wanted, but for `SOME_WITHOUT_CLUSTER`.
     Those of `SUITES` are read by `make test-pods` and `make test-cert-manager` alone.
+    Of `make test`, a worker reads what it may run: to collect all of it takes ten seconds of a core.
     """
     if collection_path in SUITES:
         return True if SUITES[collection_path] not in config.option.markexpr else None
     if config.option.markexpr == "core" and not core.is_core(collection_path):
+        return True
+    if collection_path.is_file() and _is_left_to_others(collection_path, config):
         return True
     if "not cluster" in config.option.markexpr and collection_path.is_file():
         end_to_end = HERE / "e2e" in collection_path.parents
@@ -89,6 +97,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
             return True
     unwanted = "not slow" in config.option.markexpr and weights.slow(collection_path)
     return True if unwanted else None
+
+
+def _is_left_to_others(path: Path, config: pytest.Config) -> bool:
+    """Whether the file is for other workers of `make test`: those with a control plane, or the one more.
+
+    A worker that has taken the place of another reads all files.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None or config.option.markexpr or worker["workercount"] <= CLUSTER_WORKERS:
+        return False
+    number = _number(worker["workerid"])
+    with_control_plane = HERE / "e2e" in path.parents
+    return number < worker["workercount"] and (number < CLUSTER_WORKERS) != with_control_plane
 
 
 _wound_at = -float("inf")
@@ -101,6 +122,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _wound_at = time.monotonic()
         stderr = item.config.stash[fault_handler_stderr_fd_key]
         faulthandler.dump_traceback_later(HANGS, exit=True, file=stderr)
+
+
+@pytest.hookimpl(trylast=True)  # before pytest's own
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """As pytest's own, without the reports of a set-up and of a tear-down of which there is nothing to say.
+
+    A worker sends each report to the process that prints it, which costs more than many a test.
+    """
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed or report.duration > WORTH_SAYING:
+            item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 def pytest_unconfigure() -> None:
@@ -173,23 +208,79 @@ class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no type
 
     The first `CLUSTER_WORKERS` begin with the end-to-end tests. A worker more takes files from the other end
     and none with a control plane, and so uses the cores while the others wait; then it ends.
+
+    A worker takes files that it has collected: in `make test` each has a part (`_is_left_to_others`).
     """
+
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
+        #: By worker, the place of each test that it has collected.
+        self._places: dict[WorkerController, dict[str, int]] = {}
+
+    def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
+        self.registered_collections[node] = list(collection)
+        self._places[node] = {nodeid: place for place, nodeid in enumerate(collection)}
+
+    def schedule(self) -> None:
+        """Begin, or go on where a worker has taken the place of one that ended."""
+        if self.collection is None:
+            if not self._are_alike():
+                return
+            self.collection = list(dict.fromkeys(chain(*self.registered_collections.values())))
+            for nodeid in self.collection:
+                self.workqueue.setdefault(self._split_scope(nodeid), {})[nodeid] = False
+        # xdist has set it to what the last worker has collected.
+        self.config.pluginmanager.getplugin("session").testscollected = len(self.collection)
+        for _ in range(2):  # a worker runs a test once it knows the next one
+            super().schedule()
+
+    def _are_alike(self) -> bool:
+        """Whether all workers that collect the same part have found the same tests."""
+        found: dict[bool, list[str]] = {}
+        for node, collection in self.registered_collections.items():
+            if found.setdefault(self._takes_the_last(node), collection) != collection:
+                return bool(self._check_nodes_have_same_collection())  # it says which tests differ
+        return True
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """What has run is forgotten: xdist counts after each test what is left."""
+        nodeid = self.registered_collections[node][item_index]
+        scope = self._split_scope(nodeid)
+        units = self.assigned_work[node]
+        del units[scope][nodeid]
+        if not units[scope]:
+            del units[scope]
+        self._reschedule(node)
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::", 1)[0]
         return MANIFESTS if file.startswith(MANIFESTS) else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        if self._takes_the_last(node):
-            last = next(reversed(self.workqueue))
-            if last.startswith(END_TO_END):
-                node.shutdown()
-                return
-            self.workqueue.move_to_end(last, last=False)
-        super()._assign_work_unit(node)
+        """Give the worker the next file of its own, or end it where there is none."""
+        scope, places = self._next_scope(node), self._places[node]
+        if scope is None:
+            node.shutdown()
+            return
+        unit = self.assigned_work[node][scope] = self.workqueue.pop(scope)
+        node.send_runtest_some([places[nodeid] for nodeid in unit])
+
+    def _next_scope(self, node: WorkerController) -> str | None:
+        places = self._places[node]
+        if not self._takes_the_last(node):
+            return next(
+                (scope for scope, unit in self.workqueue.items() if places.keys() >= unit.keys()), None
+            )
+        last = next(reversed(self.workqueue))
+        return None if last.startswith(END_TO_END) else last
 
     def _takes_the_last(self, node: WorkerController) -> bool:
-        return int(node.gateway.id.removeprefix("gw")) >= CLUSTER_WORKERS
+        """One that has taken the place of another takes whatever there is."""
+        return CLUSTER_WORKERS <= _number(node.gateway.id) < self.numnodes
+
+
+def _number(worker: str) -> int:
+    return int(worker.removeprefix("gw"))
 
 
 @pytest.hookimpl(optionalhook=True)
