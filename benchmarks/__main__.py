@@ -17,6 +17,7 @@ from benchmarks.filtering import row as filtering
 from benchmarks.filtering import row_under_load as filtering_under_load
 from benchmarks.growth import row as growth
 from benchmarks.quota import row as quota_passes
+from benchmarks.quota import sharing as quota_shares
 from benchmarks.rows import (
     allocations,
     creations,
@@ -55,6 +56,7 @@ ROWS: Mapping[str, Callable[[Say], RowResult]] = {
     "live-flow": live_flow.measure,
     "quota-flow": quota_flow.measure,
     "quota-pass": quota_passes.measure,
+    "quota-shares": quota_shares.measure,
     "suspend": suspending.measure,
     "tree": trees.measure,
     "drain": draining.measure,

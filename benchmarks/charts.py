@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
 from benchmarks.figures import Curve, Point
@@ -12,6 +12,8 @@ WIDTH, HEIGHT = 640, 360
 LEFT, RIGHT, TOP, BOTTOM = 64, 150, 40, 48
 COLOURS = ("#1b6ca8", "#d1495b", "#66a182", "#edae49", "#8d6a9f")
 STEPS = 5
+#: So many values across have a label each, and points of their own; more are a course over time.
+LABELS = 24
 FONT = 'font-family="sans-serif" font-size="12"'
 
 
@@ -54,7 +56,16 @@ def nice(value: float) -> float:
     return next(step * power for step in (1, 2, 5, 10) if value <= step * power * (1 + 1e-9))
 
 
-def _frame(curve: Curve, scale: Scale, xs: Iterable[float]) -> Iterator[str]:
+def _labels(xs: Sequence[float]) -> Sequence[float]:
+    """The values across that are named."""
+    if len(xs) <= LABELS:
+        return xs
+    step = nice((xs[-1] - xs[0]) / LABELS * 2)
+    first, last = math.ceil(xs[0] / step), math.floor(xs[-1] / step)
+    return [number * step for number in range(first, last + 1)]
+
+
+def _frame(curve: Curve, scale: Scale, xs: Sequence[float]) -> Iterator[str]:
     yield _text(WIDTH / 2, 20, curve.title, anchor="middle", more=' font-weight="bold"')
     yield _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, curve.across, anchor="middle")
     yield _text(LEFT, TOP - 8, curve.up, anchor="middle")
@@ -62,14 +73,14 @@ def _frame(curve: Curve, scale: Scale, xs: Iterable[float]) -> Iterator[str]:
         value = scale.top * step / STEPS
         yield _path([(LEFT, scale.y(value)), (WIDTH - RIGHT, scale.y(value))], colour="#dddddd")
         yield _text(LEFT - 6, scale.y(value) + 4, f"{value:g}", anchor="end")
-    for x in xs:
+    for x in _labels(xs):
         yield _text(scale.x(x), HEIGHT - BOTTOM + 18, f"{x:,g}", anchor="middle")
 
 
 def _series(name: str, series: Sequence[Point], scale: Scale, *, number: int) -> Iterator[str]:
     colour = COLOURS[number % len(COLOURS)]
     yield _path([(scale.x(point.x), scale.y(point.y.middle)) for point in series], colour=colour, width=2)
-    for point in series:
+    for point in series if len(series) <= LABELS else ():
         x = scale.x(point.x)
         yield _path([(x, scale.y(point.y.least)), (x, scale.y(point.y.greatest))], colour=colour)
         yield f'<circle cx="{x:.1f}" cy="{scale.y(point.y.middle):.1f}" r="3" fill="{colour}"/>'

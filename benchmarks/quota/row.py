@@ -85,7 +85,7 @@ def _one_end(say: Say) -> str:
     took = passes.one_ends(scale.scaled(5_000), ends=scale.scaled(ENDS))
     text = (
         f"One pod ends while {scale.scaled(5_000):,} of {passes.QUEUES} queues wait: the next is chosen "
-        f"{median(took):.2f} ms after the event, p99 {quantiles(took, n=100)[98]:.2f} ms "
+        f"after {median(took):.2f} ms of CPU, p99 {quantiles(took, n=100)[98]:.2f} ms "
         f"(goal: under {END_GOAL:.0f})."
     )
     say(text)

@@ -57,6 +57,13 @@ def test_a_single_point_is_a_picture_too() -> None:
     assert len(places(render(curve(Point(0, spread((0.0,))))))) == 1
 
 
+def test_a_course_over_time_has_a_line_and_few_labels() -> None:
+    svg = render(curve(*(Point(x / 2, spread((1.0,))) for x in range(131))))
+    assert places(svg) == []
+    labels = re.findall(rf'y="{HEIGHT - BOTTOM + 18}.0" text-anchor="middle">(\d+)<', svg)
+    assert labels == [str(second) for second in range(0, 66, 10)]
+
+
 @pytest.mark.parametrize(
     ("value", "top"), [(0.7, 1), (1.0, 1), (1.2, 2), (3, 5), (7, 10), (130, 200), (0, 1)]
 )
