@@ -209,6 +209,7 @@ class QueueController:
         self._step("guard", lambda: self._guards.reconcile(self._store.snapshot))
         ungated = self._ungate_resumed_queues(changes)
         self._releases.record(changes)
+        self._reconciler.record(changes)
         self._step("quota", self._releases.step)
         # Status comes before members: a user who stopped a queue waits for it, and it may have many members.
         # The status of a queue that drains comes after the step of its drain.
@@ -248,6 +249,7 @@ class QueueController:
             self._member_labels.forget()
             self._releases.forget()
             self._enforcement.forget_all()
+            self._reconciler.forget_all()
             if self._led:
                 self._add_everything(changes)
         if not self._led:

@@ -94,7 +94,7 @@ class QuotaReleases:
         self._store = context.store
         self._blocked = blocked
         self._book = BookWrites(context)
-        self._slices = Slices(context.store.clock.monotonic)
+        self._slices = Slices()
         self._voided = VoidedReleases()
         self._waiting = WaitingPods(context.store, is_postponed=self._is_postponed, pause=self._slices.pause)
         self.forget()

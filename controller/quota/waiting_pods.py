@@ -167,7 +167,9 @@ class WaitingPods:
             return
         snapshot, policies = self._store.snapshot, self._store.policies.changes
         devices = self._store.device_claims.version
-        tree, rules, self._snapshot = snapshot.tree, rules_in_force(self._store, snapshot), snapshot
+        tree, rules = snapshot.tree, self._usage.rules
+        if snapshot is not self._snapshot or rules.nodes != self._nodes:
+            rules, self._snapshot = rules_in_force(self._store, snapshot), snapshot
         pods, queues = self._pods, self._queues
         self._pods, self._queues = {}, set()
         self._may_start.clear()

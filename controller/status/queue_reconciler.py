@@ -21,6 +21,7 @@ Invariants
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from cluster.objects import ChainLink, QueueObject, StopStatus
 from controller.context import ControllerContext
@@ -42,7 +43,7 @@ from controller.status.queue_status import (
     status_patch,
 )
 from controller.status.quota_enforcement import QuotaEnforcement
-from controller.status.quota_status import quota_fields, use_below
+from controller.status.quota_status import QuotaUse, quota_fields
 from controller.status.status_conflicts import StatusConflicts
 from controller.status.status_writer import (
     COUNT_SECONDS,
@@ -104,6 +105,7 @@ class QueueReconciler:
         self._recreation = recreation
         self._policy_changes = policy_changes
         self._enforcement = enforcement
+        self._quota_use = QuotaUse(context.store)
         self._conflicts = StatusConflicts(context)
         self._closing = ClosingChecks(context)
         self._writer = StatusWriter(context, records=records, conflicts=self._conflicts)
@@ -125,6 +127,14 @@ class QueueReconciler:
         if isinstance(answer, Write):
             answer = self._writer.write(obj, record, answer)
         return answer.seconds if isinstance(answer, Wait) else answer.again
+
+    def record(self, queues: Iterable[str]) -> None:
+        """Something of these queues has changed."""
+        self._quota_use.record(queues)
+
+    def forget_all(self) -> None:
+        """A term begins or ends."""
+        self._quota_use.forget()
 
     def send_questions(self) -> None:
         """Ask the API server about the queues that may be empty: one question for all of this sync."""
@@ -209,7 +219,7 @@ class QueueReconciler:
         now, scope = self._store.clock.monotonic(), snapshot.scope(queue)
         if record.quota_scope == scope and (left := record.quota_at + COUNT_SECONDS - now) > 0:
             return left
-        use = use_below(queue, self._store)
+        use = self._quota_use.below(queue)
         record.quota = quota_fields(queue, self._store, use)
         record.quota_at, record.quota_scope = now, scope
         record.enforced = self._enforcement.condition(queue, used=use.used)

@@ -5,6 +5,7 @@ It is what the watch shows: a release whose patch the watch has not shown yet is
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ from queues.apimachinery.quantities import Amount
 from queues.quota.devices import add_claims, add_classes, is_of_claims, shared_counts
 from queues.quota.report import quota_report
 from queues.quota.usage import PODS
+from queues.tree import Tree
 
 
 class Use(NamedTuple):
@@ -24,6 +26,9 @@ class Use(NamedTuple):
 
     used: dict[str, Amount]
     waiting: int
+
+
+NOTHING = Use({}, 0)
 
 
 def own_use(queue: str, store: Store) -> Use:
@@ -38,21 +43,65 @@ def own_use(queue: str, store: Store) -> Use:
     return Use(used, counts.held if decision.schedules else 0)
 
 
-def use_below(queue: str, store: Store) -> Use:
-    """That of the queue and of all below it. Takes as long as there are queues below it."""
-    used: dict[str, Amount] = {}
-    waiting = 0
-    for name in store.snapshot.tree.subtree(queue):
-        own = own_use(name, store)
-        waiting += own.waiting
-        for resource, amount in own.used.items():
-            used[resource] = used.get(resource, 0) + amount
-    count = shared_counts(store.device_claims)
-    for claim in [resource for resource in used if is_of_claims(resource)]:
-        del used[claim]
-        for resource, amount in count(claim).amounts:  # once, however many share it
-            used[resource] = used.get(resource, 0) + amount
-    return Use(used, waiting)
+class QuotaUse:
+    """What queues use with all below them, kept from one time to the next: a pod that comes or goes costs its
+    chain, and not a count of all queues. Owner: the controller's thread.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.forget()
+
+    def forget(self) -> None:
+        """Count everything again."""
+        #: Of which the sums are; None: nothing was counted yet. And the version of what claims count.
+        self._tree: Tree | None = None
+        self._devices = -1
+        #: By queue: its own use, and that of it and of all below it.
+        self._own: dict[str, Use] = {}
+        self._below: dict[str, Use] = {}
+        #: The queues whose own use may be another than that.
+        self._changed: set[str] = set()
+
+    def record(self, queues: Iterable[str]) -> None:
+        """Something of these queues has changed: a member, the spec, or what follows from it."""
+        if self._tree is not None:
+            self._changed.update(queues)
+
+    def below(self, queue: str) -> Use:
+        """That of the queue and of all below it."""
+        tree, devices = self._store.snapshot.tree, self._store.device_claims.version
+        if tree is not self._tree or devices != self._devices:
+            self.forget()
+            self._tree, self._devices, self._changed = tree, devices, set(tree)
+        for name in self._changed & set(tree) if self._changed else ():
+            self._count(name, tree)
+        self._changed.clear()
+        return self._with_claims(self._below.get(queue, NOTHING))
+
+    def _with_claims(self, use: Use) -> Use:
+        """With what shared claims count: each once, however many pods below share it."""
+        claims = [resource for resource in use.used if is_of_claims(resource)]
+        if not claims:
+            return use
+        used, count = dict(use.used), shared_counts(self._store.device_claims)
+        for claim in claims:
+            if used.pop(claim):
+                for resource, amount in count(claim).amounts:
+                    used[resource] = used.get(resource, 0) + amount
+        return Use(used, use.waiting)
+
+    def _count(self, queue: str, tree: Tree) -> None:
+        before, after = self._own.get(queue, NOTHING), own_use(queue, self._store)
+        self._own[queue] = after
+        if after == before:
+            return
+        resources = before.used.keys() | after.used.keys()
+        more = {name: after.used.get(name, 0) - before.used.get(name, 0) for name in resources}
+        for each in tree.chain(queue).queues:
+            used, waiting = self._below.get(each.name, NOTHING)
+            sums = {**used, **{name: used.get(name, 0) + amount for name, amount in more.items() if amount}}
+            self._below[each.name] = Use(sums, waiting + after.waiting - before.waiting)
 
 
 def quota_fields(queue: str, store: Store, use: Use) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
+from controller.status.quota_status import QuotaUse
 from controller.status.status_writer import COUNT_SECONDS
 from queues.well_known import GATE, QUOTA_GATE
 from tests.support.controller.controller_harness import VERSION, Boundary, ControllerHarness, Sent
@@ -136,3 +138,32 @@ def test_a_quota_that_is_gone_is_said_no_more() -> None:
     server.has(without, event="MODIFIED")
     server.settle()
     assert (server.quota("vision"), server.quota("lab")) == (None, None)
+
+
+def test_sums_that_are_kept_are_those_that_are_counted_anew() -> None:
+    """Pods come, run, and go; queues are moved, stopped and deleted."""
+    chance = random.Random(7)
+    server = lab()
+    store, kept = server.harness.store, QuotaUse(server.harness.store)
+    store.add_listener(lambda name, _change: kept.record([name]))
+    names, pods = ["lab", "vision", "free"], dict[str, Wire]()
+    for step in range(150):
+        version, name = step + 10, f"p{chance.randrange(12)}"
+        if name in pods:
+            server.has({**pods.pop(name)}, event="DELETED")
+        else:
+            make = running if chance.random() < 0.6 else waiting
+            pods[name] = make(name, chance.choice(names), version=version)
+            server.has(pods[name])
+        if step % 10 == 9:
+            parent, state = chance.choice(["root", "free"]), chance.choice(["Open", "Suspended"])
+            spec: Wire = {"capability": {"cpu": "4"}, "parent": parent, "state": state}
+            server.has(queue("lab", version=version, generation=version, **spec), event="MODIFIED")
+        anew = QuotaUse(store)
+        for each in ("root", *names):
+            (used, waits), (expected, expected_waits) = kept.below(each), anew.below(each)
+            resources = used.keys() | expected.keys()
+            assert {one: used.get(one, 0) for one in resources} == {
+                one: expected.get(one, 0) for one in resources
+            }, (step, each)
+            assert waits == expected_waits, (step, each)
