@@ -1,4 +1,8 @@
-"""A filter call while passes go on, beside the same call while none does, on the real control plane."""
+"""A filter call while passes go on, beside the same call while none does, on the real control plane.
+
+What is left in `root` is guaranteed to a queue that uses none of it, so that thousands of pods of others wait.
+Whenever a pod of those ends, any of them may have room: all are looked at, in vain.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +16,25 @@ from benchmarks import scale
 from benchmarks.bench import Bench, running
 from benchmarks.filtering.row import Figures, ask
 from benchmarks.go_programs import built
-from benchmarks.objects import QUEUE, QUEUES, creations, pod, queue
+from benchmarks.objects import QUEUE, QUEUES, Object, creations, deletions, pod, pods_path, queue
 from benchmarks.target import our_extender
 from localcluster.build import Say
 
-#: Pods that wait, in so many queues below one that has no room.
+#: Pods that wait, in so many queues below one.
 WAITING, BELOW = 5_000, 100
-ABOVE, ELSEWHERE = "full", "elsewhere"
+ABOVE, KEPT = "full", "kept"
+#: Pods that end, one after the other. Together they use less than one that waits requests.
+ENDING, ENDING_QUEUE = 300, "below-0"
 NAMES, SECONDS = 100, 2.0
-#: Between two edits of a queue elsewhere: after each all pods that wait are looked at again.
-EDIT_SECONDS = 0.1
+#: Between two ends.
+END_SECONDS = 0.1
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """Rounds of calls: while all is quiet; beside the edits, nobody waits; beside edits and passes."""
+    """Rounds of calls: while all is quiet; beside the ends, nobody waits; beside ends and passes."""
 
     quiet: list[Figures]
-    edits: list[Figures]
+    ends: list[Figures]
     passes: list[Figures]
 
 
@@ -37,53 +43,58 @@ def measure(say: Say) -> Seen:
     with running(nodes=1, say=say) as bench:
         bench.install()
         bench.queue(QUEUE, state="Open")
-        bench.queue(ELSEWHERE)
-        bench.queue(ABOVE, capability={"cpu": "0"})
+        guaranteed = f"{2_000 * WAITING}m"
+        bench.queue("root", capability={"cpu": f"{2_000 * WAITING + ENDING}m"})
+        bench.queue(KEPT, guarantee={"resource": {"cpu": guaranteed}})
+        bench.queue(ABOVE)
         below = [queue(f"below-{number}", parent=ABOVE) for number in range(BELOW)]
         bench.write(creations(QUEUES, below))
-        target = our_extender(bench.cluster)
+        target, ends = our_extender(bench.cluster), iter(range(ENDING))
+        bench.create_pods(_ending(number) for number in range(ENDING))
 
-        def rounds(what: str, *, is_edited: bool) -> list[Figures]:
+        def rounds(what: str, *, with_ends: bool) -> list[Figures]:
             bench.quiet()
             found = []
             for _ in scale.rounds():
-                with _edits(bench) if is_edited else nullcontext():
+                with _ends(bench, ends) if with_ends else nullcontext():
                     found.append(ask(load, target, NAMES, seconds=SECONDS))
             told = ", ".join(f"{each['p99_us']:.0f}" for each in found)
             say(f"p99 of a call, {what}: {told} µs")
             return found
 
-        quiet = rounds("quiet", is_edited=False)
-        edits = rounds("edits alone", is_edited=True)
-        bench.create_pods(_pod(number) for number in range(scale.scaled(WAITING)))
-        return Seen(quiet, edits, rounds("edits and passes", is_edited=True))
+        quiet = rounds("quiet", with_ends=False)
+        alone = rounds("ends alone", with_ends=True)
+        bench.create_pods(_waiting(number) for number in range(scale.scaled(WAITING)))
+        return Seen(quiet, alone, rounds("ends and passes", with_ends=True))
 
 
-def _pod(number: int) -> dict[str, object]:
+def _ending(number: int) -> Object:
+    made = pod(f"ends-{number}", queue=ENDING_QUEUE)
+    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1m"}}
+    return made
+
+
+def _waiting(number: int) -> Object:
     """No two of a queue request the same: each is looked at."""
-    requests = {"cpu": f"{1 + number // BELOW}m"}
     made = pod(f"waits-{number}", queue=f"below-{number % BELOW}")
+    requests = {"cpu": f"{1_000 + number // BELOW}m"}
     made["spec"]["containers"][0]["resources"] = {"requests": requests}
     return made
 
 
 @contextmanager
-def _edits(bench: Bench) -> Iterator[None]:
-    """Somebody changes a queue in which nobody waits."""
+def _ends(bench: Bench, numbers: Iterator[int]) -> Iterator[None]:
+    """One pod after the other ends."""
     ended = threading.Event()
 
-    def edit() -> None:
-        number = 0
-        while not ended.wait(EDIT_SECONDS):
-            number += 1
-            bench.must(
-                "PATCH", f"{QUEUES}/{ABOVE}", {"spec": {"capability": {"bench.dev/none": str(number)}}}
-            )
+    def end() -> None:
+        while not ended.wait(END_SECONDS):
+            bench.write(deletions(pods_path(), [f"ends-{next(numbers)}"]))
 
-    editor = threading.Thread(target=edit, name="editor")
-    editor.start()
+    thread = threading.Thread(target=end, name="ends")
+    thread.start()
     try:
         yield
     finally:
         ended.set()
-        editor.join()
+        thread.join()

@@ -30,8 +30,8 @@ def measure(say: Say) -> RowResult:
         "controller's own parts in one process: CPU time of a first pass, which reads all pods from the "
         "cache, puts them in order and chooses. The book and the patches are no part of it. Filter calls "
         f"are asked of a real server: {scale.scaled(during_passes.WAITING):,} pods wait in "
-        f"{during_passes.BELOW} queues below one that has no room, no two of a queue alike, and a queue "
-        "elsewhere is edited ten times a second, so that each time all of them are looked at again.",
+        f"{during_passes.BELOW} queues, no two of a queue alike, since all that is left is guaranteed to "
+        "another queue; ten times a second a pod of theirs ends, and each time all are looked at again.",
         lines=tuple(_lines(calls)),
         notes=tuple(notes),
         curves=tuple(curve(each) for each in costs),
@@ -41,7 +41,7 @@ def measure(say: Say) -> RowResult:
 def _lines(calls: during_passes.Seen) -> Iterator[Line]:
     besides = {
         "the same while all is quiet": calls.quiet,
-        "the same beside the edits, nobody waits": calls.edits,
+        "the same beside the ends, nobody waits": calls.ends,
     }
     for beside, theirs in besides.items():
         for key, part in (("p50_us", "p50"), ("p99_us", "p99")):
