@@ -1,6 +1,6 @@
 """A filter call while passes go on, beside the same call while none does, on the real control plane.
 
-What is left in `root` is guaranteed to a queue that uses none of it, so that thousands of pods of others wait.
+What is left in `root` is guaranteed to a queue that uses none of it, so that thousands of pods wait.
 Whenever a pod of those ends, any of them may have room: all are looked at, in vain.
 """
 
