@@ -1,7 +1,7 @@
 """A long computation in slices, so that the threads that answer requests have the interpreter in between.
 
 Only one thread at a time has the interpreter. Another one that wants it is given it after a while
-(`sys.setswitchinterval`), and loses it again the first time that it waits for anything: a request would wait
+(the switch interval of Python), and loses it again the first time that it waits for anything: a request would wait
 several times. So a computation gives way as soon as it sees that it was interrupted: it has been off the
 processor, though it did not pause. It then sleeps for about as long as a request takes.
 
