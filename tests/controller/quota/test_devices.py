@@ -7,10 +7,15 @@ from collections.abc import Mapping
 
 import pytest
 
+from cluster.metrics import Metrics
 from controller.quota.releases import QuotaReleases
+from controller.quota_gauges import set_quota_gauges
+from controller.status.quota_status import use_below
+from queues.quota.devices import is_of_claims
 from queues.quota.lack import LackKind
 from tests.cluster.cache.test_device_claims import claim, device_class
-from tests.support.http.wire_objects import Wire, pod, queue
+from tests.controller.test_gauges import gauge
+from tests.support.http.wire_objects import pod, queue
 from tests.support.quota.histories import ApiServer, Replica
 
 GPU = "deviceclass/gpu"
@@ -62,7 +67,7 @@ class Cluster:
 
     def make(self, name: str, number: int, *, uid: str = "1") -> None:
         """A claim for this pod, as kube-controller-manager makes it from a template with one claim."""
-        made = claim(f"{name}-x7", number, owner=f"uid-{name}", uid=uid)
+        made = claim(f"{name}-{uid}", number, owner=f"uid-{name}", uid=uid)
         self.devices.claims.upsert(made)
         statuses = [{"name": "gpu", "resourceClaimName": made.metadata.name}]
         self.api.change(name, lambda one: one["status"].update(resourceClaimStatuses=statuses))
@@ -80,10 +85,6 @@ class Cluster:
 
     def said(self, name: str) -> LackKind:
         return self.leader.said[name].kind
-
-
-def released(one: Wire) -> bool:
-    return "schedulingGates" not in one["spec"]
 
 
 def test_pods_go_as_the_devices_of_their_claims_have_room_and_others_at_once() -> None:
@@ -142,13 +143,13 @@ def test_a_claim_that_is_made_again_counts_what_it_says_then_and_meanwhile_what_
     cluster.create("p1", "team", "gpu", template=True)
     cluster.make("p1", 3)
     assert cluster.settle() == ["p1"]
-    cluster.devices.claims.remove(claim("p1-x7", 3, owner="uid-p1"))
+    cluster.devices.claims.remove(claim("p1-1", 3, owner="uid-p1"))
     cluster.create("p2", "other", "c")
     assert cluster.settle() == ["p1"]
     cluster.make("p1", 4, uid="2")
     cluster.create("p3", "other", "b")
     assert cluster.settle() == ["p1"]
-    cluster.devices.claims.remove(claim("p1-x7", 4, owner="uid-p1", uid="2"))
+    cluster.devices.claims.remove(claim("p1-2", 4, owner="uid-p1", uid="2"))
     cluster.make("p1", 2, uid="3")
     assert cluster.settle() == ["p1", "p2"]
 
@@ -169,6 +170,54 @@ def test_a_claim_that_two_queues_share_and_that_is_made_smaller_makes_room_in_bo
     assert cluster.settle() == ["p1", "p2", "p3", "p4"]
 
 
+def test_who_waits_goes_once_there_is_room_beside_a_claim_that_others_took_meanwhile() -> None:
+    cluster = Cluster()
+    cluster.read(x=2, c=2, d=1)
+    for name, *named in (("p1", "x"), ("p2", "c", "d")):
+        cluster.create(name, "team", *named)
+        cluster.settle()
+    cluster.create("p3", "other", "c")
+    assert cluster.settle() == ["p1", "p3"]
+    cluster.finish("p1")
+    assert cluster.settle() == ["p1", "p2", "p3"]
+
+
+def test_a_release_that_was_begun_counts_with_its_claims() -> None:
+    """Its patch is under way, and its queue is counted anew."""
+    cluster = Cluster()
+    cluster.read(a=3, b=2)
+    cluster.settle()
+    cluster.create("p1", "team", "a")
+    while ("quota-release", "uid-p1") not in cluster.leader.writes.held:
+        cluster.leader.send_all()
+        cluster.leader.hear(99)
+        cluster.leader.step()
+    cluster.create("p2", "team", "b")
+    for _ in range(3):
+        cluster.leader.hear(99)
+        cluster.leader.step()
+    assert cluster.said("p2") is LackKind.CAPABILITY
+    assert cluster.settle() == ["p1"]
+
+
+def test_the_status_and_the_gauges_count_a_claim_once_for_each_queue_and_all_below_it() -> None:
+    cluster = Cluster()
+    cluster.read(a=3)
+    cluster.create("p1", "team", "a")
+    cluster.create("p2", "other", "a")
+    cluster.create("p3", "other", "gpu", template=True)
+    cluster.make("p3", 1)
+    assert cluster.settle() == ["p1", "p2", "p3"]
+    store, metrics = cluster.leader.server.store, Metrics()
+    set_quota_gauges(store, metrics)
+    expected = {"lab": 4, "team": 3, "other": 4}
+    assert {name: use_below(name, store).used[GPU] for name in expected} == expected
+    assert {
+        name: gauge(metrics, "sluice_quota_used", queue=name, resource=GPU) for name in expected
+    } == expected
+    assert not any(map(is_of_claims, use_below("lab", store).used))
+
+
 def test_what_cannot_be_counted_is_not_released() -> None:
     cluster = Cluster()
     cluster.read()
@@ -187,8 +236,7 @@ def test_other_names_of_a_class_count_with_its_claims() -> None:
     cluster.create("p2", "team", requests={"example.com/gpu": 2})
     cluster.create("p3", "team", requests={"deviceclass.resource.kubernetes.io/gpu": 1})
     assert cluster.settle() in (["p1", "p3"], ["p2", "p3"])
-    first = "p1" if released(cluster.api.pods["p1"]) else "p2"
-    cluster.finish(first)
+    cluster.finish("p2" if "schedulingGates" in cluster.api.pods["p1"]["spec"] else "p1")
     assert cluster.settle() == ["p1", "p2", "p3"]
 
 

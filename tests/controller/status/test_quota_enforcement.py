@@ -55,6 +55,21 @@ def test_a_new_queue_has_its_capability_from_the_beginning() -> None:
     assert (enforced(server), enforced(server, "free")) == ("Enforced", "")
 
 
+def test_a_capability_of_devices_holds_once_claims_are_known() -> None:
+    server = Server(
+        queue("lab", capability={"deviceclass/gpu": "4"}), queue("other", capability={"cpu": "4"})
+    )
+    devices = server.harness.store.device_claims
+    assert (enforced(server), enforced(server, "other")) == ("DevicesUnknown", "Enforced")
+    devices.classes.replace([])
+    devices.claims.not_served()
+    look_again(server)
+    assert enforced(server) == "DevicesUnknown"
+    devices.claims.replace([])
+    look_again(server)
+    assert enforced(server) == "Enforced"
+
+
 def test_a_capability_that_is_set_later_holds_once_what_was_asked_for_before_is_over() -> None:
     server = Server(edited(cpu="4"))
     assert enforced(server) == "RequestsUnderWay"

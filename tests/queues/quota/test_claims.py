@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from queues.apimachinery.pod_requests import CLAIMS
 from queues.queue import Queue
 from queues.quota.claims import CLAIM_AFTER_OTHERS, CLAIM_SECONDS, CLAIM_SECONDS_AFTER, Claims
+from queues.quota.devices import COUNTED, ClaimCount
 from queues.quota.lack import Lack, LackKind
+from queues.quota.usage import Usage
 from tests.support.quota.kept_index import Kept, a_pod, a_queue
 
 #: How long a pod of a stream runs, at most.
@@ -157,6 +160,23 @@ def test_others_may_use_what_is_not_claimed() -> None:
     kept.index.put(a_pod("gpu", "team", age=-1, gpu=1))
     assert kept.released(now=CLAIM_SECONDS_AFTER) == ["gpu"]
     assert kept.index.lack_of("cpu") == Lack("team", "cpu", 2, kind=LackKind.CLAIM)
+    kept.end("runs")
+    assert kept.released(now=CLAIM_SECONDS_AFTER) == ["large"]
+
+
+def test_what_is_asked_for_by_claims_of_devices_that_pods_may_share_is_claimed_too() -> None:
+    kept = Kept(Queue(name="team", capability=(("deviceclass/gpu", 4),)))
+    count = ClaimCount((("deviceclass/gpu", 4),))
+    kept.usage = Usage(kept.tree, claims=lambda _: count)
+    one: dict[str, int] = {"deviceclass/gpu": 1}
+    shared: dict[str, int] = {CLAIMS: 1, COUNTED: 1, "resourceclaim/ns/a": 1}
+    kept.index.put(a_pod("runs", "team", age=9, **one))
+    kept.released()
+    kept.index.put(a_pod("large", "team", **shared))
+    kept.released()
+    kept.index.put(a_pod("small", "team", age=-1, **one))
+    assert kept.released(now=CLAIM_SECONDS_AFTER) == []
+    assert kept.index.lack_of("small") == Lack("team", "deviceclass/gpu", 2, kind=LackKind.CLAIM)
     kept.end("runs")
     assert kept.released(now=CLAIM_SECONDS_AFTER) == ["large"]
 
