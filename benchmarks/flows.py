@@ -9,7 +9,9 @@ import msgspec
 from benchmarks.allocations import Spent, measured
 from benchmarks.bench import Bench
 from benchmarks.figures import Goal, Line
-from benchmarks.resume_times import Times
+from benchmarks.objects import Object
+from benchmarks.resume_times import Times, create_and_bind
+from localcluster.scheduler_config import Edit
 
 #: How the figures of `lines` are made, for the `about` of a row.
 ABOUT = (
@@ -39,6 +41,14 @@ def flow(bench: Bench, work: Callable[[], Times], *, count: int) -> Flow:
     times: list[Times] = []
     spent = measured(bench, lambda: times.append(work()), count=count)
     return Flow(count, times[0], spent)
+
+
+def created_live(bench: Bench, bodies: Sequence[Object], *, edit: Edit) -> Flow:
+    """Of these pods, created while a scheduler with that configuration is at work; then all is cleared."""
+    with bench.scheduling(edit):
+        created = flow(bench, lambda: create_and_bind(bench, bodies), count=len(bodies))
+    bench.clear()
+    return created
 
 
 def lines(

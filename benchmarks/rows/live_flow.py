@@ -12,11 +12,9 @@ from benchmarks.filtering.go_extender import following, serving
 from benchmarks.flows import Flow
 from benchmarks.go_webhook import answering
 from benchmarks.interleaved import in_turns
-from benchmarks.objects import QUEUE, Object, pods
-from benchmarks.resume_times import create_and_bind
+from benchmarks.objects import QUEUE, pods
 from benchmarks.scheduler_configurations import asking, ours, plain
 from localcluster.build import Say
-from localcluster.scheduler_config import Edit
 
 PODS, NODES = 1_500, 300
 MEMBERS, OTHERS, PLAIN = "members", "pods of no queue, same cluster", "nothing installed, the same pods"
@@ -55,7 +53,7 @@ def measure(say: Say) -> RowResult:
 def _members(bench: Bench) -> Flow:
     bench.install()
     bench.queue(QUEUE, state="Open")
-    return _flow(bench, pods(scale.scaled(PODS), queue=QUEUE), edit=ours(percentage=0))
+    return flows.created_live(bench, pods(scale.scaled(PODS), queue=QUEUE), edit=ours(percentage=0))
 
 
 def _members_by_go(bench: Bench) -> Flow:
@@ -63,24 +61,17 @@ def _members_by_go(bench: Bench) -> Flow:
     bench.queue(QUEUE, state="Open")
     with answering(bench), serving(*following(bench.cluster), say=bench.say) as twin:
         bodies = pods(scale.scaled(PODS), queue=QUEUE)
-        return _flow(bench, bodies, edit=asking(twin.url, ca=twin.ca, percentage=0))
+        return flows.created_live(bench, bodies, edit=asking(twin.url, ca=twin.ca, percentage=0))
 
 
 def _others(bench: Bench) -> Flow:
     bench.install()
-    return _flow(bench, pods(scale.scaled(PODS)), edit=ours(percentage=0))
+    return flows.created_live(bench, pods(scale.scaled(PODS)), edit=ours(percentage=0))
 
 
 def _plain(bench: Bench) -> Flow:
     bench.remove()
-    return _flow(bench, pods(scale.scaled(PODS)), edit=plain())
-
-
-def _flow(bench: Bench, bodies: list[Object], *, edit: Edit) -> Flow:
-    with bench.scheduling(edit):
-        flow = flows.flow(bench, lambda: create_and_bind(bench, bodies), count=len(bodies))
-    bench.clear()
-    return flow
+    return flows.created_live(bench, pods(scale.scaled(PODS)), edit=plain())
 
 
 #: In this order, so that everything is put in and taken out about once a round.

@@ -15,12 +15,11 @@ from benchmarks.filtering.go_extender import following, serving
 from benchmarks.flows import Flow
 from benchmarks.go_webhook import answering
 from benchmarks.interleaved import in_turns
-from benchmarks.objects import HOME, QUEUE, Object, pods, pods_path
-from benchmarks.resume_times import GATE, create_and_bind
+from benchmarks.objects import HOME, QUEUE, pods, pods_path
+from benchmarks.resume_times import GATE
 from benchmarks.rows.requests import SERVER, Counts, counted
 from benchmarks.scheduler_configurations import asking, ours, plain
 from localcluster.build import Say
-from localcluster.scheduler_config import Edit
 
 PODS, NODES = 1_500, 300
 #: Of which requests are counted; and that end, one after the other.
@@ -74,7 +73,7 @@ def _quota(bench: Bench) -> Flow:
 def _members(bench: Bench, *, capability: Mapping[str, str] | None = None) -> Flow:
     bench.install()
     bench.queue(QUEUE, state="Open", capability=capability)
-    return _flow(bench, pods(scale.scaled(PODS), queue=QUEUE), edit=ours(percentage=0))
+    return flows.created_live(bench, pods(scale.scaled(PODS), queue=QUEUE), edit=ours(percentage=0))
 
 
 def _go(bench: Bench) -> Flow:
@@ -86,19 +85,12 @@ def _go(bench: Bench) -> Flow:
         serving(*following(bench.cluster), "-gate", gate, say=bench.say) as twin,
     ):
         bodies = pods(scale.scaled(PODS), queue=QUEUE)
-        return _flow(bench, bodies, edit=asking(twin.url, ca=twin.ca, percentage=0))
+        return flows.created_live(bench, bodies, edit=asking(twin.url, ca=twin.ca, percentage=0))
 
 
 def _plain(bench: Bench) -> Flow:
     bench.remove()
-    return _flow(bench, pods(scale.scaled(PODS)), edit=plain())
-
-
-def _flow(bench: Bench, bodies: list[Object], *, edit: Edit) -> Flow:
-    with bench.scheduling(edit):
-        flow = flows.flow(bench, lambda: create_and_bind(bench, bodies), count=len(bodies))
-    bench.clear()
-    return flow
+    return flows.created_live(bench, pods(scale.scaled(PODS)), edit=plain())
 
 
 #: In this order, so that everything is put in and taken out about once a round.

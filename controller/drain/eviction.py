@@ -236,11 +236,17 @@ def record_grant(context: ControllerContext, result: RequestResult) -> None:
             for pod in filter(None, [result.pod]):
                 _record_deletion(context, pod, text)
         case DrainAction.SUSPEND | DrainAction.SUSPEND_ANYWAY:
-            _record_suspension(context, result.uid, text)
+            _record_on_workload(context, result.uid, reason="SuspendedByQueue", message=f"suspended: {text}")
             for pod in result.unit.pods if result.action is DrainAction.SUSPEND_ANYWAY else ():
                 _record_deletion(context, pod, text)
         case DrainAction.SCALE:
-            _record_scaling(context, result.uid, text)
+            _record_on_workload(
+                context,
+                result.uid,
+                reason="ScaledByQueue",
+                message=f"brought to 0 replicas past the deadline, and back once its queue schedules: {text}",
+                warning=True,
+            )
             for pod in result.unit.pods:
                 _record_deletion(context, pod, text)
 
@@ -284,26 +290,13 @@ def _record_cut(context: ControllerContext, pod: RunningPod, message: str) -> No
     )
 
 
-def _record_suspension(context: ControllerContext, uid: str, text: str) -> None:
+def _record_on_workload(
+    context: ControllerContext, uid: str, *, reason: str, message: str, warning: bool = False
+) -> None:
     workload = context.store.workloads.by_uid(uid)
     if workload is not None:
         context.recorder.record(
-            workload_subject(workload),
-            reason="SuspendedByQueue",
-            message=f"suspended: {text}",
-            repeat_after=0.0,
-        )
-
-
-def _record_scaling(context: ControllerContext, uid: str, text: str) -> None:
-    workload = context.store.workloads.by_uid(uid)
-    if workload is not None:
-        context.recorder.record(
-            workload_subject(workload),
-            reason="ScaledByQueue",
-            message=f"brought to 0 replicas past the deadline, and back once its queue schedules: {text}",
-            warning=True,
-            repeat_after=0.0,
+            workload_subject(workload), reason=reason, message=message, warning=warning, repeat_after=0.0
         )
 
 

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kubectl_queue.access.client import Listing
+from kubectl_queue.cli.flags import Flag, Flags, bool_flag
+from kubectl_queue.cli.options import NO_HEADERS, Output, formats
 from kubectl_queue.commands.get import changes
 from kubectl_queue.objects.fields import Object, name_of
 from kubectl_queue.objects.queues import QueueObjects
-from kubectl_queue.output.formats import DOCUMENTS
+from kubectl_queue.output.formats import DOCUMENTS, dump
 from kubectl_queue.session import Session
 from kubectl_queue.views.text import text_without_times
+
+
+def redrawn_flags(watch: str) -> tuple[Flag, ...]:
+    """The flags of a command that draws queues. `watch`: the help of `--watch`."""
+    return (
+        formats(Output.TABLE, Output.JSON, Output.YAML),
+        NO_HEADERS,
+        bool_flag("watch", watch, short="w"),
+    )
+
+
+def queues_document(session: Session, flags: Flags, queues: Sequence[object]) -> str:
+    """The queues as JSON or YAML; while they are watched, each is a YAML document of its own."""
+    text = dump({"queues": queues}, output=session.output)
+    return f"---\n{text}" if flags.on("watch") and session.output is Output.YAML else text
 
 
 def redraw(session: Session, draw: Callable[[QueueObjects], str]) -> int:

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kubectl_queue.access.queue_reader import read_queues
-from kubectl_queue.cli.flags import Flags, bool_flag, names
-from kubectl_queue.cli.options import NO_HEADERS, Output, formats
+from kubectl_queue.cli.flags import Flags, names
 from kubectl_queue.cli.suggestions import queue_not_found
-from kubectl_queue.commands.redrawing import redraw
+from kubectl_queue.commands.redrawing import queues_document, redraw, redrawn_flags
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import UsageError
 from kubectl_queue.objects.fields import status_of
 from kubectl_queue.objects.queues import QueueObjects
-from kubectl_queue.output.formats import DOCUMENTS, dump
+from kubectl_queue.output.formats import DOCUMENTS
 from kubectl_queue.output.tables import Layout, short_names
 from kubectl_queue.session import Session
 from kubectl_queue.views.queue_tree import TreeRow, as_structure, tree_rows
@@ -40,8 +39,7 @@ def _drawn(session: Session, flags: Flags, queues: QueueObjects, *, top: str) ->
         raise queue_not_found(top, among=queues.tree)
     rows = tree_rows(queues, top=top)
     if session.output in DOCUMENTS:
-        text = dump({"queues": as_structure(rows)}, output=session.output)
-        return f"---\n{text}" if flags.on("watch") and session.output is Output.YAML else text
+        return queues_document(session, flags, as_structure(rows))
     glyphs = UNICODE if session.console.unicode else ASCII
     return "\n".join(draw(rows, glyphs=glyphs, headings=not flags.on("no-headers")))
 
@@ -100,11 +98,7 @@ VERBS = (
             "-w draws it again after each change that shows."
         ),
         examples=("kubectl queue tree", "kubectl queue tree research -w", "kubectl queue tree -o json"),
-        flags=(
-            formats(Output.TABLE, Output.JSON, Output.YAML),
-            NO_HEADERS,
-            bool_flag("watch", "Draw the tree again as queues change.", short="w"),
-        ),
+        flags=redrawn_flags("Draw the tree again as queues change."),
         run=run_tree,
     ),
 )

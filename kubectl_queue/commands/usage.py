@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from kubectl_queue.access.queue_reader import read_queues
-from kubectl_queue.cli.flags import Flags, bool_flag, names
-from kubectl_queue.cli.options import NO_HEADERS, Output, formats
+from kubectl_queue.cli.flags import Flags, names
 from kubectl_queue.cli.suggestions import queue_not_found
-from kubectl_queue.commands.redrawing import redraw
+from kubectl_queue.commands.redrawing import queues_document, redraw, redrawn_flags
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import UsageError
 from kubectl_queue.objects.queues import QueueObjects
-from kubectl_queue.output.formats import DOCUMENTS, dump
+from kubectl_queue.output.formats import DOCUMENTS
 from kubectl_queue.output.usage import ASCII, UNICODE, usage_lines
 from kubectl_queue.session import Session
 from kubectl_queue.views.usage import UsageRow, as_structure, usage_rows
@@ -57,8 +56,7 @@ def _rows(queues: QueueObjects, top: str) -> list[UsageRow]:
 
 def _drawn(session: Session, flags: Flags, rows: list[UsageRow]) -> str:
     if session.output in DOCUMENTS:
-        text = dump({"queues": as_structure(rows)}, output=session.output)
-        return f"---\n{text}" if flags.on("watch") and session.output is Output.YAML else text
+        return queues_document(session, flags, as_structure(rows))
     bars = (UNICODE if session.console.unicode else ASCII) if session.console.at_terminal else None
     return "\n".join(usage_lines(rows, bars=bars, headings=not flags.on("no-headers")))
 
@@ -74,11 +72,7 @@ VERBS = (
             "At a terminal it draws how full each is. For what one pod waits: kubectl queue why pod/NAME."
         ),
         examples=("kubectl queue usage", "kubectl queue usage research -w", "kubectl queue usage -o json"),
-        flags=(
-            formats(Output.TABLE, Output.JSON, Output.YAML),
-            NO_HEADERS,
-            bool_flag("watch", "Show it again as it changes.", short="w"),
-        ),
+        flags=redrawn_flags("Show it again as it changes."),
         run=run_usage,
     ),
 )

@@ -187,25 +187,25 @@ def _missing_entry(resource: str, verb: str) -> str:
 def _about_the_queue(case: Case) -> Iterator[str]:
     if case.verdict is None or case.queues is None or case.verdict.queue not in case.queues.tree:
         return
+    chain = case.queues.tree.chain(case.verdict.queue)
     if not case.is_queue:
-        yield from _about_new_work(case)
+        yield from _about_new_work(case, case.verdict)
     if case.subject.bound:
         yield f"it is bound to {case.queue}: only that queue and those below it may be named in it"
-    if not case.is_queue and case.subject.namespace_labels is None and _asks_for_labels(case):
+    if not case.is_queue and case.subject.namespace_labels is None and _asks_for_labels(chain):
         yield "the labels of its namespace could not be read; whether its queue selects it is not known"
     record = case.queues.record(case.verdict.queue)
     if case.is_queue and case.verdict.stop is not None and record.gated + record.ungated:
-        yield from _parked_pods(case.verdict.stop, record, chain=case.queues.tree.chain(case.verdict.queue))
+        yield from _parked_pods(case.verdict.stop, record, chain=chain)
     yield from _about_the_acknowledgement(case.verdict, record)
 
 
-def _about_new_work(case: Case) -> Iterator[str]:
+def _about_new_work(case: Case, verdict: Verdict) -> Iterator[str]:
     """Whether its queue takes anything new, where the summary does not say it."""
-    assert case.verdict is not None  # noqa: S101 - its caller has checked
-    if case.verdict.broken or (case.verdict.stop is None and case.refusal and case.new_work):
+    if verdict.broken or (verdict.stop is None and case.refusal and case.new_work):
         return
     if case.refusal:
-        goes_on = "; what it had taken before is still scheduled" if case.verdict.schedules else ""
+        goes_on = "; what it had taken before is still scheduled" if verdict.schedules else ""
         yield f"its queue takes nothing new{goes_on}"
     elif case.stops and case.new_work:
         taken = "refused" if case.start.reason is StartReason.NOT_SELECTED else "taken, and wait"
@@ -236,8 +236,6 @@ def _about_the_acknowledgement(verdict: Verdict, record: QueueRecord) -> Iterato
         yield "the controller has not acknowledged its queue as it is now; is it running?"
 
 
-def _asks_for_labels(case: Case) -> bool:
+def _asks_for_labels(chain: Chain) -> bool:
     """Whether a selector is on the chain of its queue."""
-    assert case.queues is not None and case.verdict is not None  # noqa: S101 - its caller has checked
-    chain = case.queues.tree.chain(case.verdict.queue).queues
-    return any(queue.namespace_selector is not None for queue in chain)
+    return any(queue.namespace_selector is not None for queue in chain.queues)
