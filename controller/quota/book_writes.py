@@ -29,15 +29,13 @@ KEY = "book"
 
 
 class StoredBook(msgspec.Struct, frozen=True):
-    """The book as the API server has it. `version`: its resource version. `is_new`: it did not exist, or
-    could not be read: what a former leader has begun is not known. `others`: what is not ours in it,
+    """The book as the API server has it. `version`: its resource version. `others`: what is not ours in it,
     as the patch that removes it.
     """
 
     book: Book
     uid: str
     version: int
-    is_new: bool = False
     others: Mapping[str, Mapping[str, None]] = {}
 
 
@@ -81,7 +79,9 @@ class BookWrites:
         self._submit(partial(open_book, self._context.client, self._context.namespace), receive)
 
     def write(self, intents: Mapping[str, int], written: Callable[[bool], object]) -> None:
-        """Write these intents; `written` is called with whether that is known to be stored."""
+        """Write these intents, and that the book is not new; `written` is called with whether that is known
+        to be stored.
+        """
         stored = self.stored
         if stored is None:
             raise LookupError("the book is not open")
@@ -112,17 +112,20 @@ class BookWrites:
 
 
 def open_book(client: Client, namespace: str) -> StoredBook:
-    """Return the book with a greater term than before. Sends the requests. Raises `Conflict`."""
+    """Return the book with a greater term than before; one that was not there, or cannot be read, is new.
+
+    Sends the requests. Raises `Conflict`.
+    """
     try:
         found = decode_response(client.get(_path(namespace)), _config_map)
     except NotFound:
         return _create(client, namespace)
     try:
-        before, is_new = parse((found.data or {}).get(KEY, "")), False
+        before = parse((found.data or {}).get(KEY, ""))
     except BadBook:
-        before, is_new = Book(term=0), True
-    stored = StoredBook(before, found.metadata.uid, found.metadata.version, is_new, _others(found))
-    after = Book(term=before.term + 1, intents=before.intents)
+        before = Book(term=0, is_new=True)
+    stored = StoredBook(before, found.metadata.uid, found.metadata.version, _others(found))
+    after = msgspec.structs.replace(before, term=before.term + 1)
     return write_book(client, namespace, stored, after)
 
 
@@ -139,11 +142,11 @@ def write_book(client: Client, namespace: str, stored: StoredBook, book: Book) -
     body = {"metadata": precondition, **stored.others, "data": data}
     answer = client.patch(_path(namespace), body)
     found = decode_response(answer, _config_map)
-    return StoredBook(book, found.metadata.uid, found.metadata.version, stored.is_new)
+    return StoredBook(book, found.metadata.uid, found.metadata.version)
 
 
 def _create(client: Client, namespace: str) -> StoredBook:
-    book = Book(term=1)
+    book = Book(term=1, is_new=True)
     body: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -153,7 +156,7 @@ def _create(client: Client, namespace: str) -> StoredBook:
     # Where another leader was first, it is opened once more.
     answer = client.create(f"/api/v1/namespaces/{namespace}/configmaps", body)
     found = decode_response(answer, _config_map)
-    return StoredBook(book, found.metadata.uid, found.metadata.version, is_new=True)
+    return StoredBook(book, found.metadata.uid, found.metadata.version)
 
 
 def _path(namespace: str) -> str:

@@ -26,7 +26,8 @@ Invariants
   what any leader has begun counts, and so does every pod without them.
 - Use falls only by what the watch shows. A late watch delays a release, and allows none.
 - Where the book is new, the cache knows all pods as of the time when it was opened, and each pod that waits
-  gets a version that no earlier book can have named, before one is released.
+  gets a version that no earlier book can have named, before one is released. The book says that it is new
+  until that is done: whoever opens it meanwhile does the same.
 - A pod whose queue does not schedule is not released. One of a queue without a quota, which has the gate of
   quotas nevertheless, is released whatever is used.
 - Nothing is read or written while no queue has a quota, and no pod has its gate.
@@ -51,7 +52,7 @@ from cluster.exceptions import Conflict, NotFound
 from cluster.objects import Metadata
 from controller.context import ControllerContext, pod_path, pod_subject
 from controller.pods.ungating import gate_removal
-from controller.quota.book_writes import BookWrites
+from controller.quota.book_writes import BookWrites, StoredBook
 from controller.quota.voided import VoidedReleases
 from controller.quota.waiting_pods import WaitingPods, is_gated
 from controller.slices import Slices
@@ -147,7 +148,7 @@ class QuotaReleases:
         if self._book.stored is None:
             self._open()
             return
-        if not self._is_ready and not self._make_ready(self._book.stored.version):
+        if not self._is_ready and not self._make_ready(self._book.stored):
             return
         self._settle()
         self._send()
@@ -174,16 +175,19 @@ class QuotaReleases:
         self._intents = {
             uid: _Intent(uid, version, is_written=True) for uid, version in stored.book.intents.items()
         }
-        self._to_touch = None
+        # What another leader has begun meanwhile may be at the versions of an earlier touch.
+        self._to_touch, self._touched = None, {}
         self._is_ready, self._retry_at = False, -math.inf
         self._waiting.forget()
 
-    def _make_ready(self, version: int) -> bool:
-        """Whether all pods are known as of the opening of the book, and have changed since if it is new."""
-        if not self._store.watch_progress.demand("pods", version):
+    def _make_ready(self, stored: StoredBook) -> bool:
+        """Whether all pods are known as of the opening of the book. If it is new, they have changed since,
+        and it is not new any more.
+        """
+        if not self._is_cache_current(stored):
             return False
         if self._to_touch is None:
-            is_new = self._book.stored is not None and self._book.stored.is_new
+            is_new = stored.book.is_new
             self._to_touch = {member.uid for member in self._waiting.unreleased()} if is_new else set()
         for uid in list(self._to_touch):
             member = self._store.members.by_uid(uid)
@@ -195,12 +199,20 @@ class QuotaReleases:
                 self._to_touch.discard(uid)
             elif uid not in self._touched:
                 self._touch(member)
-        self._is_ready = not self._to_touch
-        return self._is_ready
+        if self._to_touch:
+            return False
+        if stored.book.is_new:
+            self._write_book()
+            return False
+        self._is_ready = True
+        return True
+
+    def _is_cache_current(self, stored: StoredBook) -> bool:
+        return self._store.watch_progress.demand("pods", stored.version)
 
     def _touch(self, member: Member) -> None:
         """Change the pod: what was begun at its present version can happen no more."""
-        token = secrets.token_hex(8)
+        token, touched = secrets.token_hex(8), self._touched
         body = {"metadata": {"uid": member.uid, "annotations": {well_known.QUOTA_TERM: token}}}
 
         def send() -> int:
@@ -212,7 +224,7 @@ class QuotaReleases:
 
         def receive(version: int | None) -> None:
             if version is not None and version > member.version:
-                self._touched[member.uid] = version
+                touched[member.uid] = version
 
         self._context.submit(
             self._context.writers, ("quota-touch", member.uid), send, receive, rank=(0,), queue=member.queue
@@ -292,10 +304,7 @@ class QuotaReleases:
             raise
         self._intents.update((member.uid, _Intent(member.uid, member.version)) for member in chosen)
         if chosen:
-            intents = dict(self._intents)
-            self._book.write(
-                {uid: intent.version for uid, intent in intents.items()}, partial(self._written, intents)
-            )
+            self._write_book()
 
     def _goes_on(self) -> Callable[[], bool]:
         """Whether the pass may go on. It looks at one pod at least, however late it is."""
@@ -311,6 +320,12 @@ class QuotaReleases:
             return clock() < until
 
         return goes_on
+
+    def _write_book(self) -> None:
+        intents = dict(self._intents)
+        self._book.write(
+            {uid: intent.version for uid, intent in intents.items()}, partial(self._written, intents)
+        )
 
     def _written(self, intents: dict[str, _Intent], is_stored: bool) -> None:
         if not is_stored:  # the book is opened again, and says what is to be finished

@@ -6,6 +6,8 @@ former leader may still let go, and counts it.
 
 Invariants
 - `parse(encode(book)) == book`.
+- A book that is new says so, until what was begun before it can happen no more. So the leader that made it
+  may crash, or not hear that it was stored: whoever opens it next knows.
 - At most `MAX_INTENTS` are in it: 32 bytes each, beside names that are no UUIDs.
 - What is not as this version writes it is a `BadBook`, and the book counts as lost (`controller.quota`).
 """
@@ -25,6 +27,8 @@ FORMAT = "1"
 MAX_INTENTS = 512
 #: Characters of a book that is read: as many intents with names of the longest kind.
 MAX_LENGTH = 300_000
+#: Behind the term of a book that is new.
+NEW = " new"
 
 _VERSION = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
 #: So that many terms can follow that of any book that is read.
@@ -38,15 +42,19 @@ class BadBook(ValueError):
 
 
 class Book(msgspec.Struct, frozen=True, kw_only=True):
-    """`term`: which leader wrote it; each has a greater one. `intents`: resource versions by pod UID."""
+    """`term`: which leader wrote it; each has a greater one. `intents`: resource versions by pod UID.
+    `is_new`: the former book was lost, and what is in nobody's book may still happen.
+    """
 
     term: int
     intents: Mapping[str, int] = {}
+    is_new: bool = False
 
 
 def encode(book: Book) -> str:
     lines = (f"{_short(uid)} {version}" for uid, version in sorted(book.intents.items()))
-    return "\n".join((f"{FORMAT} {book.term}", *lines))
+    head = f"{FORMAT} {book.term}{NEW if book.is_new else ''}"
+    return "\n".join((head, *lines))
 
 
 def parse(text: str) -> Book:
@@ -65,7 +73,7 @@ def parse(text: str) -> Book:
         intents[_uid(short)] = _number(version)
     if len(intents) < len(lines):
         raise BadBook("it has a pod twice")
-    return Book(term=_number(term, _TERM), intents=intents)
+    return Book(term=_number(term.removesuffix(NEW), _TERM), intents=intents, is_new=term.endswith(NEW))
 
 
 def _number(text: str, form: re.Pattern[str] = _VERSION) -> int:

@@ -14,9 +14,9 @@ UID = "4a1b6f0e-1c2d-4e3f-8a9b-0c1d2e3f4a5b"
 uids = st.uuids().map(str) | st.from_regex(r"[0-9A-Za-z._-]{1,60}", fullmatch=True)
 
 
-@given(st.dictionaries(uids, st.integers(1, 2**62), max_size=20), st.integers(1, 2**40))
-def test_a_book_is_read_as_it_was_written(intents: dict[str, int], term: int) -> None:
-    book = Book(term=term, intents=intents)
+@given(st.dictionaries(uids, st.integers(1, 2**62), max_size=20), st.integers(1, 2**40), st.booleans())
+def test_a_book_is_read_as_it_was_written(intents: dict[str, int], term: int, is_new: bool) -> None:
+    book = Book(term=term, intents=intents, is_new=is_new)
     assert parse(encode(book)) == book
 
 
@@ -33,6 +33,8 @@ def test_an_intent_takes_few_bytes() -> None:
         "1",
         "1 0",
         "1 -1",
+        "1 1 old",
+        "1  new",
         "1 x",
         f"1 {10**15}",
         "1 1\n",

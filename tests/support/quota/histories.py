@@ -3,7 +3,9 @@
 `ApiServer` is the truth: it has the pods and the book, and records a fault at the very write that takes a
 queue over its capability. What a replica knows it has from its watch, which may be late, or from an answer.
 
-What happens is drawn from a seed. So a history can be run again, with a rule of the product left out.
+What happens is drawn from a seed. So a history can be run again, with a rule of the product left out. So is
+how often what happens (`Rates`): where each history has a little of everything, none has two rare things at
+the same time.
 """
 
 from __future__ import annotations
@@ -38,18 +40,67 @@ QUEUES: Mapping[str, tuple[str, int | None]] = {
     "other": ("lab", None),
 }
 #: How many things happen in a history before all faults end.
-STEPS = 120
-#: How often a pod has no gate.
-UNGATED = 0.15
-#: How often a writer sleeps where it would have sent its request.
-SLEEPS = 0.1
+STEPS = 80
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """How often what happens in one history. Parts of 1, but for what begins with `weigh`."""
+
+    #: A pod has no gate.
+    ungated: float = 0.15
+    #: A request fails, or it is done and the answer is lost.
+    fails: float = 0.08
+    unanswered: float = 0.12
+    #: A writer sleeps where it would have sent a release, or another request.
+    sleeps: float = 0.1
+    sleeps_else: float = 0.05
+    #: An event comes to the second replica rather than to the first.
+    second_hears: float = 0.5
+    #: An event comes while a replica works.
+    hears: float = 0.5
+    #: One works that leads no more.
+    usurped: float = 0.1
+    weigh_wakes: float = 1.0
+    weigh_elections: float = 2.0
+    weigh_lists: float = 1.0
+    weigh_lost_books: float = 1.0
+    #: A pod is changed in something of no concern.
+    weigh_labels: float = 3.0
+
+
+#: A little of everything.
+EVEN = Rates()
+_QUIET = Rates(fails=0.0, unanswered=0.0, sleeps=0.0, sleeps_else=0.0, weigh_lost_books=0.0, weigh_labels=0.0)
+#: What a history has much of; each takes its turn.
+RATES = (
+    EVEN,
+    # Writers sleep, and the book is lost.
+    msgspec.structs.replace(
+        _QUIET,
+        sleeps=0.6,
+        hears=0.9,
+        unanswered=0.1,
+        weigh_lost_books=12.0,
+        weigh_elections=6.0,
+        weigh_wakes=0.5,
+    ),
+    # One of the two hears late, and leads now and then.
+    msgspec.structs.replace(
+        _QUIET, second_hears=0.1, hears=0.9, weigh_elections=4.0, usurped=0.5, weigh_lists=3.0
+    ),
+    # Pods change, while writers sleep.
+    msgspec.structs.replace(EVEN, sleeps=0.5, hears=0.9, usurped=0.0, weigh_labels=8.0, weigh_lost_books=0.0),
+    # Two work as if they led.
+    msgspec.structs.replace(_QUIET, usurped=0.5, hears=0.3, sleeps=0.3, weigh_elections=0.3),
+)
 
 
 class ApiServer:
     """Pods and the book, each with resource versions of one sequence; and the events of pods."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, rates: Rates = EVEN) -> None:
         self._chance = chance
+        self._rates = rates
         self.version = 100
         self.pods: dict[str, Wire] = {}
         self.book: Wire | None = None
@@ -61,7 +112,7 @@ class ApiServer:
 
     # What users, kubelets and kube-scheduler do
 
-    def create(self, name: str, of: str, cpu: int, *, gated: bool = True) -> None:
+    def create(self, name: str, of: str, cpu: int, *, gated: bool = True, priority: int = 0) -> None:
         """`gated`: else it pends since before there was a quota."""
         self.version += 1
         made = pod(
@@ -72,6 +123,7 @@ class ApiServer:
             annotations={"sluice.dev/queue": of},
             gates=GATES if gated else None,
             resources={"requests": {"cpu": str(cpu)}},
+            priority=priority,
         )
         self.pods[name] = made
         self._record("ADDED", made)
@@ -162,11 +214,11 @@ class ApiServer:
                 self.faults.append(f"{released['metadata']['name']} takes {name} to {used} of {most}")
 
     def _may_fail(self) -> None:
-        if self.is_rough and self._chance.random() < 0.08:
+        if self.is_rough and self._chance.random() < self._rates.fails:
             raise self._chance.choice([Unreachable("cut"), Overloaded(503, "Busy", "busy", retry_after=0.0)])
 
     def _answer(self, obj: Wire) -> bytes:
-        if self.is_rough and self._chance.random() < 0.12:
+        if self.is_rough and self._chance.random() < self._rates.unanswered:
             raise Unreachable("it was done, and the answer is lost")
         return json.dumps(obj).encode()
 
@@ -303,7 +355,8 @@ class History:
         self, seed: int, *, make: Callable[..., QuotaReleases] = QuotaReleases, loses_book: bool = True
     ) -> None:
         self._chance = random.Random(seed)
-        self.api = ApiServer(self._chance)
+        self._rates = RATES[seed % len(RATES)]
+        self.api = ApiServer(self._chance, self._rates)
         self.replicas = [Replica(self.api, make) for _ in range(2)]
         self._leads = self.replicas[0]
         self._loses_book = loses_book
@@ -322,29 +375,30 @@ class History:
         self._end()
         return self.api.faults or self._left()
 
-    def _acts(self) -> Iterator[tuple[int, Callable[[], object]]]:
+    def _acts(self) -> Iterator[tuple[float, Callable[[], object]]]:
         yield 8, self._create
         yield 4, lambda: self._to_one(self._bind)
         yield 4, lambda: self._to_one(self._finish)
         yield 3, lambda: self._to_one(self.api.delete)
-        yield 3, lambda: self._to_one(self._label)
-        yield 18, self._step
-        yield 2, lambda: self._chance.choice(self.replicas).step()  # it thinks that it leads
-        yield 2, self._elect
-        yield 14, lambda: self._chance.choice(self.replicas).hear(self._chance.randint(1, 6))
-        yield 1, lambda: self._chance.choice(self.replicas).list_anew()
-        yield 26, self._send
-        yield 1, self._wake
+        yield self._rates.weigh_labels, lambda: self._to_one(self._label)
+        yield 20, self._work
+        yield self._rates.weigh_elections, self._elect
+        yield 10, self._hear
+        yield self._rates.weigh_lists, lambda: self._chance.choice(self.replicas).list_anew()
+        yield 4, self._send
+        yield self._rates.weigh_wakes, self._wake
         if self._loses_book:
-            yield 1, self._lose_book
+            yield self._rates.weigh_lost_books, self._lose_book
 
-    def _step(self) -> None:
-        self._leads.step()
+    def _is(self, rate: float) -> bool:
+        return self._chance.random() < rate
 
     def _create(self) -> None:
         self._made += 1
         of, cpu = self._chance.choice(list(QUEUES)), self._chance.randint(1, 2)
-        self.api.create(f"p{self._made}", of, cpu, gated=self._chance.random() >= UNGATED)
+        gated = not self._is(self._rates.ungated)
+        # A later one may go first: not always is it the same pod that has the room again.
+        self.api.create(f"p{self._made}", of, cpu, gated=gated, priority=self._chance.randint(0, 9))
 
     def _to_one(self, act: Callable[[str], object]) -> None:
         if self.api.pods:
@@ -371,24 +425,47 @@ class History:
         self._leads = self._chance.choice(self.replicas)
         self._leads.begin_term()
 
+    def _hear(self) -> None:
+        """One replica's watch may be later than the other's all the time."""
+        replica = self.replicas[self._is(self._rates.second_hears)]
+        replica.hear(self._chance.randint(1, 6))
+
     def _send(self) -> None:
-        """One write of a replica, the former leader's too, which may have slept since."""
-        replica = self._chance.choice(self.replicas)
-        awake = [key for key in replica.writes.held if (id(replica), key) not in self._asleep]
-        if not awake:
-            return
-        key = self._chance.choice(awake)
-        if self._chance.random() < SLEEPS:
-            self._asleep.add((id(replica), key))
-        else:
-            replica.writes.send(key, gives_up=self._chance.random() < 0.3)
+        self._send_of(self._chance.choice(self.replicas))
+
+    def _send_of(self, replica: Replica) -> None:
+        """What a replica, the former leader too, has to write; some of it sleeps from now on."""
+        for key in list(replica.writes.held):
+            if (id(replica), key) in self._asleep:
+                continue
+            is_release = key[0] == "quota-release"
+            if self._is(self._rates.sleeps if is_release else self._rates.sleeps_else):
+                self._asleep.add((id(replica), key))
+            else:
+                replica.writes.send(key, gives_up=self._is(0.3))
+
+    def _work(self) -> None:
+        """One goes on for a while: it leads, or thinks so."""
+        works = self._chance.choice(self.replicas) if self._is(self._rates.usurped) else self._leads
+        for _ in range(self._chance.randint(1, 4)):
+            works.step()
+            self._send_of(works)
+            is_late = works is self.replicas[1] and self._rates.second_hears < 0.5
+            if self._is(self._rates.second_hears if is_late else self._rates.hears):
+                works.hear(self._chance.randint(1, 4))
 
     def _wake(self) -> None:
-        """A writer that slept for long goes on."""
-        for replica in self.replicas:
-            for key in [key for key in replica.writes.held if (id(replica), key) in self._asleep]:
-                self._asleep.discard((id(replica), key))
-                replica.writes.send(key, gives_up=True)
+        """A writer that slept, for however long, goes on."""
+        asleep = [
+            (replica, key)
+            for replica in self.replicas
+            for key in replica.writes.held
+            if (id(replica), key) in self._asleep
+        ]
+        if asleep:
+            replica, key = self._chance.choice(asleep)
+            self._asleep.discard((id(replica), key))
+            replica.writes.send(key, gives_up=True)
 
     def _lose_book(self) -> None:
         if self.api.book is not None and self._chance.random() < 0.5:
@@ -408,8 +485,13 @@ class History:
                 replica.send_all()
             self._leads.step()
             self._leads.server.clock.seconds += 20.0
-            if self.api.faults:
+            if self.api.faults or self._is_quiet():
                 return
+
+    def _is_quiet(self) -> bool:
+        """Whether nothing is under way, and nothing left."""
+        is_idle = all(each.seen == len(self.api.events) and not each.writes.held for each in self.replicas)
+        return is_idle and not self._left()
 
     def _left(self) -> list[str]:
         """The pods that wait though they have room."""
