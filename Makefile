@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python -m
 UV := $(shell sed -n 's/.*"\(uv==[^"]*\)".*/\1/p' pyproject.toml)
 
-.PHONY: up down status pods pods-down test test-fast test-long test-core test-pods test-cert-manager versions pythons lint bench soak docs site pictures chart image release
+.PHONY: up down status pods pods-down test test-fast test-long test-faults test-core test-pods test-cert-manager versions pythons lint bench soak docs site pictures chart image release
 
 up: .venv/.stamp
 	@$(RUN) localcluster up
@@ -40,6 +40,10 @@ test-fast: .venv/.stamp # without the control plane and the files that take long
 test-long: .venv/.stamp # what takes long and few changes concern: upgrades, removal, thousands of queues, objects of megabytes
 	@$(RUN) localcluster build && $(RUN) localcluster.external_tools helm
 	$(FOUR_AT_ONCE) $(PYTEST) -n 4 -m long tests/e2e
+
+test-faults: .venv/.stamp # ten minutes of faults while 2,400 pods wait for room; MINUTES=1: a trial; SEED=n: with the same choices
+	@$(RUN) localcluster build
+	MINUTES=$${MINUTES:-10} $(ROOMY) $(PYTEST) -s -n 0 -m long tests/e2e/quota/test_never_over.py
 
 test-core: .venv/.stamp # what is run on every Kubernetes version (tests/core.py), on the one that VERSION names
 	@$(RUN) localcluster build && $(RUN) localcluster.external_tools

@@ -1,4 +1,4 @@
-"""Every state of every pod of a namespace that the API server has stored, in its order."""
+"""Every state of the objects of one kind in a namespace that the API server has stored, in its order."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import ClassVar
 
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
@@ -14,12 +15,15 @@ from localcluster.ports import LOOPBACK
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import OWN_GATE
 
-#: The pod whose coming ends the watch: all that happened before it was seen by then.
+#: The object whose coming ends the watch: all that happened before it was seen by then.
 END = "end-of-the-watch"
 
 
-class PodWatch(ABC):
+class ObjectWatch(ABC):
     """Begins with what there is."""
+
+    #: The object whose coming ends the watch.
+    marker: ClassVar[Object]
 
     def __init__(self, cluster: LocalCluster, pods_path: str) -> None:
         self._cluster = cluster
@@ -29,24 +33,21 @@ class PodWatch(ABC):
         with self._cluster.api() as api:
             found = api.request("GET", self._path).json()
         self._version = found["metadata"]["resourceVersion"]
-        for pod in found["items"]:
-            self.note(pod, gone=False)
-        self._thread = threading.Thread(target=self._run, name="pod-watch", daemon=True)
+        for obj in found["items"]:
+            self.note(obj, gone=False)
+        self._thread = threading.Thread(target=self._run, name="object-watch", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     @abstractmethod
-    def note(self, pod: Object, *, gone: bool) -> None:
-        """One state of a pod, or its last one."""
+    def note(self, obj: Object, /, *, gone: bool) -> None:
+        """One state of an object, or its last one."""
 
     def end(self) -> None:
         """Returns when all that has happened was seen; raises what went wrong with watching."""
-        container = {"name": "work", "image": "none"}
-        spec = {"containers": [container], "schedulingGates": [{"name": OWN_GATE}]}
         with self._cluster.api() as api:
-            body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": END}, "spec": spec}
-            assert api.request("POST", self._path, body).status == 201
+            assert api.request("POST", self._path, self.marker).status == 201
         self._thread.join(timeout=60)
         assert not self._thread.is_alive()
         if self._trouble is not None:
@@ -64,10 +65,10 @@ class PodWatch(ABC):
 
     def _hear(self, event: Object) -> None:
         assert event["type"] != "ERROR", event
-        pod = event["object"]
-        self._version = pod["metadata"]["resourceVersion"]
-        self._ended = pod["metadata"]["name"] == END
-        self.note(pod, gone=event["type"] == "DELETED")
+        obj = event["object"]
+        self._version = obj["metadata"]["resourceVersion"]
+        self._ended = obj["metadata"]["name"] == END
+        self.note(obj, gone=event["type"] == "DELETED")
 
     def _events(self) -> Iterator[Object]:
         context = apiserver.context(self._cluster.layout)
@@ -81,3 +82,24 @@ class PodWatch(ABC):
                 yield from (json.loads(line) for line in iter(response.readline, b""))
         finally:
             connection.close()
+
+
+class PodWatch(ObjectWatch):
+    marker: ClassVar[Object] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": END},
+        "spec": {
+            "containers": [{"name": "work", "image": "none"}],
+            "schedulingGates": [{"name": OWN_GATE}],
+        },
+    }
+
+
+class ConfigMapWatch(ObjectWatch):
+    marker: ClassVar[Object] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": END}}
+
+    def end(self) -> None:
+        super().end()
+        with self._cluster.api() as api:
+            api.request("DELETE", f"{self._path}/{END}")

@@ -1,0 +1,102 @@
+"""The judge of runs under faults can find what it is for: each kind of fault, in a few stored states."""
+
+from __future__ import annotations
+
+import msgspec
+
+from queues.quota.book import Book, encode
+from tests.support.quota.fault_tree import GI
+from tests.support.quota.quota_judge import QuotaJudge, SeenPod, pod_takes
+
+WAITS = SeenPod(
+    uid="0", name="p", queue="c0", version=5, takes={"pods": 1, "cpu": 3_000, "memory": GI}, waits=True
+)
+
+
+def released(pod: SeenPod, *, version: int) -> SeenPod:
+    return msgspec.structs.replace(pod, version=version, waits=False, is_released=True)
+
+
+def written(judge: QuotaJudge, *pods: SeenPod, term: int = 1) -> None:
+    judge.note_book(encode(Book(term=term, intents={pod.uid: pod.version for pod in pods})))
+
+
+def two() -> tuple[QuotaJudge, SeenPod, SeenPod]:
+    """Each fits into the queue, and not both."""
+    judge, first, second = QuotaJudge(), WAITS, msgspec.structs.replace(WAITS, uid="1", name="q", version=6)
+    for pod in (first, second):
+        judge.note_pod(pod)
+    return judge, first, second
+
+
+def test_a_release_within_the_book_is_no_fault_and_uses_what_it_takes() -> None:
+    judge, first, second = two()
+    assert {pod.name for pod in judge.left().values()} == {"p", "q"}
+    written(judge, first)
+    judge.note_pod(released(first, version=8))
+    assert (judge.faults, judge.most["c0"]["cpu"], judge.left()) == ([], 3_000, {})
+    judge.note_pod(msgspec.structs.replace(released(first, version=9), is_over=True))
+    assert [pod.name for pod in judge.left().values()] == [second.name]
+
+
+def test_two_pods_in_the_book_without_room_for_both_are_a_fault_before_they_are_released() -> None:
+    judge, first, second = two()
+    written(judge, first, second)
+    assert judge.faults == ["the book takes c0 to 6000 cpu of 4000"]
+
+
+def test_a_release_beyond_a_capability_and_one_that_is_not_in_the_book_are_faults() -> None:
+    judge, first, second = two()
+    written(judge, first)
+    judge.note_pod(released(first, version=8))
+    judge.note_pod(released(second, version=9))
+    assert judge.faults == [
+        "q was released at version 6: not in the book",
+        "q takes c0 to 6000 cpu of 4000",
+    ]
+
+
+def test_a_release_at_another_version_than_that_in_the_book_is_a_fault() -> None:
+    judge, first, _ = two()
+    written(judge, first)
+    judge.note_pod(msgspec.structs.replace(first, version=7))
+    judge.note_pod(released(first, version=8))
+    assert judge.faults == ["p was released at version 7: not in the book"]
+
+
+def test_a_book_of_an_earlier_term_and_one_that_nobody_can_read_are_faults() -> None:
+    judge, first, _ = two()
+    written(judge, first, term=4)
+    written(judge, first, term=3)
+    judge.note_book("1 4\nx")
+    assert judge.faults == [
+        "the book of term 3 follows that of term 4",
+        "the book cannot be read: it has a number that is none",
+    ]
+
+
+def test_a_pod_that_has_room_and_waits_is_left_and_its_time_is_measured() -> None:
+    judge = QuotaJudge()
+    for number in range(5):
+        judge.note_pod(msgspec.structs.replace(WAITS, version=5 + number), at=1.0 + number)
+    assert judge.longest == (4.0, "p")
+
+
+def test_what_a_queue_is_guaranteed_is_no_room_for_others() -> None:
+    """b0 is guaranteed one of the three devices of b."""
+    judge, gpu = QuotaJudge(), "example.com/gpu"
+    two_of_them = msgspec.structs.replace(WAITS, queue="b2", takes={"pods": 1, gpu: 2})
+    written(judge, two_of_them)
+    judge.note_pod(two_of_them)
+    judge.note_pod(released(two_of_them, version=7))
+    judge.note_pod(msgspec.structs.replace(WAITS, uid="1", queue="b2", takes={"pods": 1, gpu: 1}))
+    assert (judge.faults, judge.left()) == ([], {})
+    judge.note_pod(msgspec.structs.replace(WAITS, uid="2", queue="b0", takes={"pods": 1, gpu: 1}))
+    assert list(judge.left()) == ["2"]
+
+
+def test_a_container_that_is_made_smaller_takes_what_its_node_still_gives_it() -> None:
+    containers = [{"name": "work", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]
+    given = {"name": "work", "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "1500m"}}}
+    pod = {"spec": {"containers": containers}, "status": {"containerStatuses": [given]}}
+    assert pod_takes(pod) == {"pods": 1, "cpu": 1_500, "memory": GI}

@@ -1,0 +1,241 @@
+"""What quotas promise, judged by every state of the pods and of the book that was stored, in its order.
+
+Nothing of the product counts here: what a pod takes and what a queue has room for is computed anew. The text
+of the book alone is read with the product's own function.
+
+Invariants
+- `faults` has each state in which pods that may be bound, with those whose release is in the book, take a
+  queue of the tree over its capability in any resource; each release that was not in the book, at the very
+  version that the pod had, unless the book was lost; and each book that cannot be read, is too large, or has
+  a lower term than before.
+- A state that lowers what is used is no fault, whatever is used after it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from queues.quota.book import MAX_INTENTS, BadBook, Book, parse
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import gates, on_a_node, why
+from tests.support.quota.fault_tree import TREE, Amounts, amounts, chain, children
+
+QUEUE, RELEASED, QUOTA_GATE = "sluice.dev/queue", "sluice.dev/released", "sluice.dev/quota"
+#: Seconds between two looks at which pods have room.
+LOOK = 0.25
+
+
+class SeenPod(msgspec.Struct, frozen=True):
+    """A pod as it was stored. `takes`: what it uses, once it is released."""
+
+    uid: str
+    name: str
+    queue: str
+    version: int
+    takes: Amounts
+    #: Its place within its queue: those with the lesser one go before.
+    place: tuple[int, str, str] = (0, "", "")
+    is_released: bool = False
+    is_over: bool = False
+    waits: bool = False
+    says_claim: bool = False
+    ran: bool = False
+
+
+def seen_pod(pod: Object, *, prefix: str) -> SeenPod:
+    """`prefix`: of the names of queues, before their short names in the tree."""
+    meta, spec, status = pod["metadata"], pod["spec"], pod["status"]
+    labels, ours = meta.get("labels", {}), [gate for gate in gates(pod) if gate.startswith("sluice.dev/")]
+    bound, ends = on_a_node(pod), "deletionTimestamp" in meta
+    is_over = status.get("phase") in ("Succeeded", "Failed") or (ends and not bound)
+    return SeenPod(
+        uid=meta["uid"],
+        name=meta["name"],
+        queue=labels.get(QUEUE, "").removeprefix(prefix),
+        version=int(meta["resourceVersion"]),
+        takes=pod_takes(pod),
+        place=(-spec.get("priority", 0), meta["creationTimestamp"], meta["uid"]),
+        is_released=bound or (not ours and labels.get(RELEASED) == meta["uid"]),
+        is_over=is_over,
+        waits=bool(ours) and not is_over and not ends,
+        says_claim="claimed by a pod" in why(pod),
+        ran=bound,
+    )
+
+
+def pod_takes(pod: Object) -> dict[str, int]:
+    """One pod; of each resource what all containers take, or an init container where that is more."""
+    spec, status = pod["spec"], pod["status"]
+    held = {each["name"]: each for each in status.get("containerStatuses", [])}
+    total: defaultdict[str, int] = defaultdict(int)
+    for each in spec["containers"]:
+        for name, amount in _container_takes(each, held.get(each["name"], {})).items():
+            total[name] += amount
+    for each in spec.get("initContainers", []):
+        for name, amount in _container_takes(each, {}).items():
+            total[name] = max(total[name], amount)
+    return {"pods": 1, **total}
+
+
+def _container_takes(container: Object, status: Object) -> dict[str, int]:
+    """While it is resized: the largest of what was asked for, is set aside and is in force."""
+    texts = (
+        container.get("resources", {}).get("requests", {}),
+        status.get("allocatedResources", {}),
+        (status.get("resources") or {}).get("requests", {}),
+    )
+    most: dict[str, int] = {}
+    for each in map(amounts, texts):
+        most |= {name: max(amount, most.get(name, 0)) for name, amount in each.items()}
+    return most
+
+
+class QuotaJudge:
+    """Give it every state in the order of resource versions. For one thread."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, SeenPod] = {}
+        self.faults: list[str] = []
+        #: The most that each queue used of each resource of its capability.
+        self.most: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self.released = 0
+        #: The names of those that were ever on a node.
+        self.ran: set[str] = set()
+        #: The longest time that a pod had room and was not released, and which pod.
+        self.longest: tuple[float, str] = (0.0, "")
+        self.books = 0
+        self._book: Book | None = None
+        self._used: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self._counted: dict[str, tuple[str, Amounts]] = {}
+        self._fits_since: dict[str, float] = {}
+        self._looked_at = 0.0
+
+    # What is stored
+
+    def note_pod(self, seen: SeenPod, *, gone: bool = False, at: float = 0.0) -> None:
+        """`at`: when that was, in seconds."""
+        if seen.queue not in TREE:
+            return
+        before = self.pods.get(seen.uid)
+        if seen.ran:
+            self.ran.add(seen.name)
+        if seen.is_released and not (before is not None and before.is_released):
+            self._note_release(seen, before)
+        if gone:
+            self.pods.pop(seen.uid, None)
+        else:
+            self.pods[seen.uid] = seen
+        self._count(seen.uid, of=seen.name)
+        self._look(at)
+
+    def note_book(self, text: str | None) -> None:
+        """None: it is gone."""
+        before, self._book = self._book, None
+        self.books += 1
+        if text is not None:
+            try:
+                self._book = parse(text)
+            except BadBook as bad:
+                if not str(bad).startswith("it is of another version"):
+                    self.faults.append(f"the book cannot be read: {bad}")
+        now = self._book
+        if now is not None and len(now.intents) > MAX_INTENTS:
+            self.faults.append(f"the book has {len(now.intents)} entries")
+        if now is not None and before is not None and now.term < before.term:
+            self.faults.append(f"the book of term {now.term} follows that of term {before.term}")
+        for uid in {*(before.intents if before else ()), *(now.intents if now else ())}:
+            self._count(uid, of="the book")
+
+    def _note_release(self, seen: SeenPod, before: SeenPod | None) -> None:
+        self.released += 1
+        book = self._book
+        is_known = book is not None and not book.is_new
+        if before is None:
+            self.faults.append(f"{seen.name} was released when it was created")
+        elif is_known and book is not None and book.intents.get(seen.uid) != before.version:
+            self.faults.append(f"{seen.name} was released at version {before.version}: not in the book")
+
+    # What is used
+
+    def _count(self, uid: str, *, of: str) -> None:
+        queue, before = self._counted.pop(uid, ("", {}))
+        seen = self.pods.get(uid)
+        takes: Amounts = {}
+        if seen is not None and not seen.is_over and (seen.is_released or self._is_begun(seen)):
+            queue, takes = seen.queue, seen.takes
+            self._counted[uid] = queue, takes
+        for name in {*before, *takes}:
+            more = takes.get(name, 0) - before.get(name, 0)
+            if more:
+                self._add(queue, name, more, of=of)
+
+    def _is_begun(self, seen: SeenPod) -> bool:
+        return self._book is not None and self._book.intents.get(seen.uid) == seen.version
+
+    def _add(self, queue: str, resource: str, more: int, *, of: str) -> None:
+        for above in chain(queue):
+            self._used[above][resource] += more
+            used, limit = self._used[above][resource], TREE[above].capability.get(resource)
+            if limit is None or more < 0:
+                continue
+            self.most[above][resource] = max(used, self.most[above].get(resource, 0))
+            if used > limit:
+                self.faults.append(f"{of} takes {above} to {used} {resource} of {limit}")
+
+    # Who waits
+
+    def left(self) -> dict[str, SeenPod]:
+        """The pods that wait though they have room, by UID, but for those that others keep waiting by the
+        rules: in a `fifo` queue those before it, and a claim.
+        """
+        found = {}
+        first = self._first_waiting()
+        for seen in self.pods.values():
+            is_behind = TREE[seen.queue].is_fifo and first[seen.queue].uid != seen.uid if seen.waits else True
+            if not is_behind and not seen.says_claim and self.has_room(seen):
+                found[seen.uid] = seen
+        return found
+
+    def waiting(self) -> Iterator[SeenPod]:
+        return (seen for seen in self.pods.values() if seen.waits)
+
+    def has_room(self, seen: SeenPod) -> bool:
+        """Whether one more such pod keeps each capability of its chain, with what others are guaranteed."""
+        for resource, amount in seen.takes.items():
+            limited = [name for name in chain(seen.queue) if resource in TREE[name].capability]
+            for name in limited:
+                kept = self._kept(name, resource, queue=seen.queue, more=amount)
+                if kept > max(TREE[name].capability[resource], self._kept(name, resource)):
+                    return False
+        return True
+
+    def _kept(self, name: str, resource: str, *, queue: str = "", more: int = 0) -> int:
+        """What the queue and those below it use, or are guaranteed where that is more. `more`: used by that
+        queue.
+        """
+        below = children(name)
+        own = self._used[name][resource] - sum(self._used[each][resource] for each in below)
+        own += more if name == queue else 0
+        total = own + sum(self._kept(each, resource, queue=queue, more=more) for each in below)
+        return max(TREE[name].guarantee.get(resource, 0), total)
+
+    def _first_waiting(self) -> Mapping[str, SeenPod]:
+        first: dict[str, SeenPod] = {}
+        for seen in self.waiting():
+            if seen.queue not in first or seen.place < first[seen.queue].place:
+                first[seen.queue] = seen
+        return first
+
+    def _look(self, at: float) -> None:
+        """Which pods have room at this moment, and for how long without a break."""
+        if at < self._looked_at + LOOK:
+            return
+        self._looked_at = at
+        left = self.left()
+        self._fits_since = {uid: self._fits_since.get(uid, at) for uid in left}
+        for uid, since in self._fits_since.items():
+            if at - since > self.longest[0]:
+                self.longest = at - since, left[uid].name
