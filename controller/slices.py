@@ -1,9 +1,9 @@
 """A long computation in slices, so that the threads that answer requests have the interpreter in between.
 
 Only one thread at a time has the interpreter. Another one that wants it is given it after a while
-(the switch interval of Python), and loses it again the first time that it waits for anything: a request would wait
-several times. So a computation gives way as soon as it sees that it was interrupted: it has been off the
-processor, though it did not pause. It then sleeps for about as long as a request takes.
+(the switch interval of Python), and loses it again the first time that it waits for anything: a request
+would wait several times. So a computation gives way as soon as it sees that it was interrupted: it has been
+off the processor, though it did not pause. It then sleeps for about as long as a request takes.
 
 Invariant: whatever else goes on, the computation has the interpreter for one step between two pauses.
 """
