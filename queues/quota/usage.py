@@ -159,18 +159,23 @@ class Usage:
         """Count what pods of this queue take, for it and for its ancestors. Amounts below zero: what they
         took no longer counts.
         """
-        taken, shared = tuple(requests), list[tuple[str, Amount]]()
+        taken = tuple(requests)
         if self._names_devices:
-            shared = [each for each in taken if is_shared_claim(each[0])]
-            taken = tuple(each for each in taken if not is_of_claims(each[0]))
+            taken = self._add_claims(queue, taken)
         for name in self._chain(queue):
             used = self._used.setdefault(name, {})
             for resource, amount in taken:
                 used[resource] = used.get(resource, 0) + amount
-            for resource, pods in shared:
-                self._add_claim(name, resource, pods)
         if self._set_aside:
             self._set_aside.add(self._chain(queue), taken)
+
+    def _add_claims(self, queue: str, requests: Requests) -> Requests:
+        """Count the claims that may be shared; returns the other requests."""
+        for resource, pods in requests:
+            if is_shared_claim(resource):
+                for name in self._chain(queue):
+                    self._add_claim(name, resource, pods)
+        return tuple(each for each in requests if not is_of_claims(each[0]))
 
     def _add_claim(self, queue: str, claim: str, pods: Amount) -> None:
         of_queue = self._claim_pods.setdefault(queue, {})

@@ -1,4 +1,4 @@
-"""Which kinds are watched while a scheduling policy needs them, and only then."""
+"""Which kinds are watched while a scheduling policy, or a capability, needs them, and only then."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from cluster.cache.store import Clock, Store
 from cluster.informers import informers
 from cluster.informers.informers import ALL_KINDS, Informers
 from cluster.metrics import Metrics
-from cluster.objects import Metadata
+from cluster.objects import Metadata, QueueObject, QueueSpec
 from cluster.readiness import ClusterReadiness
 from queues.membership import MembershipSettings
+from queues.quota.devices import ClaimFault
 from tests.support.cluster.recording_reflector import RecordingReflector
 
 PLAIN = "actions: allocate"
@@ -28,6 +29,7 @@ class Watches:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._made: list[tuple[str, Any, RecordingReflector]] = []
+        self._version = 0
         monkeypatch.setattr(informers, "Reflector", self._new_reflector)
         self._store = Store(membership_settings=MembershipSettings(), clock=Clock())
         readiness = ClusterReadiness(ALL_KINDS, clock=self._store.clock.monotonic)
@@ -42,6 +44,20 @@ class Watches:
         obj = ConfigMap(metadata=Metadata(name="policies"), data={"one": text})
         self._store.policies.replace([obj])
         return self
+
+    def has_capability(self, resource: str) -> Watches:
+        spec = QueueSpec(capability={resource: "1"})
+        self._version += 1
+        metadata = Metadata(name="lab", resource_version=str(self._version), generation=self._version)
+        self._store.queue_cache.set(QueueObject(metadata=metadata, spec=spec))
+        return self
+
+    def say_not_served(self, kind: str) -> ClaimFault | None:
+        """What is known of claims once the API server has no such kind."""
+        (options,) = (options for made, options, _ in self._made if made == kind)
+        assert options.optional
+        options.missing()
+        return self._store.device_claims.fault
 
     @property
     def started(self) -> list[str]:
@@ -71,6 +87,23 @@ def test_only_pods_on_nodes_that_are_no_members_are_watched_for_conformance(
     ((labels, fields),) = watches.selectors("system-pods")
     assert labels == "!sluice.dev/queue"
     assert fields.startswith("spec.nodeName!=,")
+
+
+def test_claims_and_device_classes_are_watched_while_a_capability_names_a_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watches = Watches(monkeypatch).has_capability("cpu")
+    assert watches.started == []
+    assert watches.has_capability("deviceclass/gpu").started == ["resource-claims", "device-classes"]
+    assert watches.has_capability("cpu").started == []
+
+
+@pytest.mark.parametrize("kind", ["resource-claims", "device-classes"])
+def test_a_cluster_without_claims_or_classes_is_known_as_such(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    watches = Watches(monkeypatch).has_capability("deviceclass/gpu")
+    assert watches.say_not_served(kind) is ClaimFault.NO_API
 
 
 def test_they_end_with_the_informers(monkeypatch: pytest.MonkeyPatch) -> None:
