@@ -14,7 +14,10 @@ def printable(text: str, *, limit: int = REASON_LIMIT) -> str:
     """A user's text on one line, printable, at most `limit` characters."""
     if len(text) <= limit and text.isprintable() and " " not in text:  # as names are
         return text
-    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * limit]).split())
+    part = text[: 4 * limit]
+    if not part.isprintable():  # seldom, and a look at each character takes long
+        part = "".join(c if c.isprintable() else " " for c in part)
+    line = " ".join(part.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
