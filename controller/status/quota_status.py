@@ -12,7 +12,13 @@ import msgspec
 
 from cluster.cache.store import Store
 from queues.apimachinery.quantities import Amount
-from queues.quota.devices import add_claims, add_classes, is_of_claims, shared_counts
+from queues.quota.devices import (
+    add_claims,
+    add_classes,
+    is_of_claims,
+    shared_counts,
+    with_claims_counted,
+)
 from queues.quota.report import quota_report
 from queues.quota.usage import PODS
 from queues.tree import Tree
@@ -81,15 +87,9 @@ class QuotaUse:
 
     def _with_claims(self, use: Use) -> Use:
         """With what shared claims count: each once, however many pods below share it."""
-        claims = [resource for resource in use.used if is_of_claims(resource)]
-        if not claims:
+        if not any(map(is_of_claims, use.used)):
             return use
-        used, count = dict(use.used), shared_counts(self._store.device_claims)
-        for claim in claims:
-            if used.pop(claim):
-                for resource, amount in count(claim).amounts:
-                    used[resource] = used.get(resource, 0) + amount
-        return Use(used, use.waiting)
+        return Use(with_claims_counted(use.used, shared_counts(self._store.device_claims)), use.waiting)
 
     def _count(self, queue: str, tree: Tree) -> None:
         before, after = self._own.get(queue, NOTHING), own_use(queue, self._store)

@@ -37,6 +37,7 @@ import msgspec
 from queues.admission.stop_edits import LENGTH
 from queues.apimachinery.quantities import Amount, format_quantity, sum_amounts
 from queues.queue import Amounts, Queue
+from queues.quota.devices import SharedCounts, no_claims, with_claims_counted
 from queues.quota.report import sorted_resources
 from queues.quota.usage import PODS
 from queues.text import printable, quoted, truncated
@@ -66,16 +67,17 @@ def quota_consequences(
     use: Callable[[str], QueueUse],
     now: datetime,
     overcommits: Callable[[str], bool] = lambda _: False,
+    claims: SharedCounts = no_claims,
 ) -> tuple[str, ...]:
     """The sentences for an edit of the queue `name`, which is in `after`; in `before`, unless it is new.
 
     `use`: gives that of a queue alone. `overcommits`: whether a queue's scheduling policy has that plugin:
-    its pods wait for room without a capability, too.
+    its pods wait for room without a capability, too. `claims`: what those of devices count.
     """
     was, will = before.get(name) or Queue(name=name), after.queues[name]
     if _asked_of(was) == _asked_of(will):
         return ()
-    edit = _Edit(name, before=before, after=after, use=use, now=now)
+    edit = _Edit(name, before=before, after=after, use=use, now=now, claims=claims)
     over = list(edit.over())
     texts = (
         *over,
@@ -98,8 +100,16 @@ def namespace_quota_warning(queue: str) -> str:
 
 class _Edit:
     def __init__(
-        self, name: str, *, before: Tree, after: Tree, use: Callable[[str], QueueUse], now: datetime
+        self,
+        name: str,
+        *,
+        before: Tree,
+        after: Tree,
+        use: Callable[[str], QueueUse],
+        now: datetime,
+        claims: SharedCounts,
     ) -> None:
+        self._claims = claims
         self._name, self._before, self._after, self._use, self._now = name, before, after, use, now
         self._was, self._will = before.get(name) or Queue(name=name), after.queues[name]
         self._quoted = quoted(name, limit=_NAME)
@@ -219,7 +229,7 @@ class _Edit:
         for each in self._after.subtree(queue):
             for name, amount in self._use(each).used.items():
                 total[name] = total.get(name, 0) + amount
-        return total
+        return with_claims_counted(total, self._claims)
 
     def _waiting(self) -> int:
         return sum(self._use(queue).waiting for queue in self._below())

@@ -275,6 +275,15 @@ def shared_counts(devices: Devices) -> SharedCounts:
     return count
 
 
+def with_claims_counted(amounts: Mapping[str, Amount], count: SharedCounts) -> dict[str, Amount]:
+    """What is taken together: each claim that may be shared counts once, and is no resource of its own."""
+    counted = {resource: amount for resource, amount in amounts.items() if not is_of_claims(resource)}
+    for claim, pods in amounts.items():
+        if pods and is_shared_claim(claim):
+            _add(counted, count(claim).amounts)
+    return counted
+
+
 def no_claims(_resource: str) -> ClaimCount:
     """Where nothing is known of claims."""
     return ABSENT

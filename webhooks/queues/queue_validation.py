@@ -48,6 +48,7 @@ from queues.drain.model import may_keep
 from queues.node_groups import nowhere_warning
 from queues.policies.resolution import resolve_policy
 from queues.queue import ROOT, Queue
+from queues.quota.devices import add_claims, add_classes, shared_counts
 from queues.quota.usage import PODS
 from queues.states import State, StopPolicy, own_state
 from queues.status.policy_condition import admission_text
@@ -289,6 +290,7 @@ def _quota_warnings(before: QueueObject | None, after: QueueObject, *, store: St
         use=partial(queue_use, store),
         now=store.clock.now(),
         overcommits=lambda name: name in snapshot.tree and snapshot.overcommit(name) is not None,
+        claims=shared_counts(store.device_claims),
     )
 
 
@@ -301,7 +303,11 @@ def _node_group_warnings(before: QueueObject | None, after: QueueObject) -> tupl
 def queue_use(store: Store, queue: str) -> QueueUse:
     """What a queue alone uses, and how many of its pods wait where there is a quota."""
     counts = store.members.counts(queue)
-    return QueueUse(used={**counts.used.copy(), PODS: counts.using}, waiting=counts.held)
+    used = {**counts.used.copy(), PODS: counts.using}
+    if store.snapshot.names_devices:
+        add_classes(used, tuple(used.items()), store.device_claims)
+        add_claims(used, counts.claims.copy().items(), store.device_claims)
+    return QueueUse(used=used, waiting=counts.held)
 
 
 def pod_numbers(store: Store, queue: str) -> PodNumbers:

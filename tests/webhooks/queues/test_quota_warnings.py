@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.cluster.cache.test_device_claims import claim
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, member, namespace, queue
 from tests.webhooks.queues.test_queue_edits import create, edit
@@ -26,6 +27,17 @@ def test_a_lowered_capability_says_what_is_used_and_a_removed_one_who_goes() -> 
         'no capability limits queue "lab" any more: the 3 pods that wait for room go'
     ]
     assert edit(server, before, queue("lab", capability={"cpu": "4"}, priority=3)).warnings == []
+
+
+def test_devices_that_pods_share_count_once_in_what_is_said_of_their_capability() -> None:
+    before = queue("lab", capability={"deviceclass/gpu": "4"})
+    server = Server().has(before, *(queue(name, parent="lab") for name in ("one", "two")))
+    server.store.device_claims.classes.replace([])
+    server.store.device_claims.claims.replace([claim("shared", 3)])
+    claims = [{"name": "gpu", "resourceClaimName": "shared"}]
+    server.has(*(member(name, queue=name, nodeName="n", resourceClaims=claims) for name in ("one", "two")))
+    warning = edit(server, before, queue("lab", capability={"deviceclass/gpu": "2"})).warnings[0]
+    assert warning.startswith('queue "lab" uses deviceclass/gpu 3 of 2: nothing is evicted')
 
 
 def test_a_move_and_a_new_queue_say_it_too() -> None:
