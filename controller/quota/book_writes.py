@@ -5,7 +5,8 @@ Invariants
   book, no write of the former one is stored.
 - A write whose outcome is not known, or that was refused, closes the book: it is opened anew, and what it
   says then counts.
-- Opening the book removes whatever else is in the ConfigMap: it would leave no room for the book.
+- Opening the book removes whatever else is in the ConfigMap: it would leave no room for the book. One that
+  somebody has made immutable takes no write any more: it is deleted, and the book is new.
 
 Threads: the controller's thread decides; the status writers send.
 """
@@ -43,6 +44,7 @@ class _ConfigMap(msgspec.Struct, frozen=True, rename="camel"):
     metadata: Metadata
     data: dict[str, str] | None = None
     binary_data: dict[str, str] | None = None
+    immutable: bool | None = None
 
 
 _config_map = msgspec.json.Decoder(_ConfigMap)
@@ -119,13 +121,17 @@ def open_book(client: Client, namespace: str) -> StoredBook:
     try:
         found = decode_response(client.get(_path(namespace)), _config_map)
     except NotFound:
-        return _create(client, namespace)
+        return _create(client, namespace, Book(term=1, is_new=True))
     try:
         before = parse((found.data or {}).get(KEY, ""))
     except BadBook:
         before = Book(term=0, is_new=True)
     stored = StoredBook(before, found.metadata.uid, found.metadata.version, _others(found))
     after = msgspec.structs.replace(before, term=before.term + 1)
+    if found.immutable:
+        precondition = {"uid": stored.uid, "resourceVersion": str(stored.version)}
+        client.delete(_path(namespace), {"preconditions": precondition})
+        return _create(client, namespace, msgspec.structs.replace(after, is_new=True))
     return write_book(client, namespace, stored, after)
 
 
@@ -145,8 +151,7 @@ def write_book(client: Client, namespace: str, stored: StoredBook, book: Book) -
     return StoredBook(book, found.metadata.uid, found.metadata.version)
 
 
-def _create(client: Client, namespace: str) -> StoredBook:
-    book = Book(term=1, is_new=True)
+def _create(client: Client, namespace: str, book: Book) -> StoredBook:
     body: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
