@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.e2e.objects import gates
-from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import settled, until
 
 API = "/apis/resource.k8s.io/v1"
@@ -48,6 +48,11 @@ def test_pods_go_as_the_devices_of_their_claims_have_room(sandbox: Sandbox) -> N
     until(lambda: released(sandbox, ["second"]), "a pod that shares the claim")
     until(lambda: len(released(sandbox, made)) == 1, "one pod with a claim of its own")
     assert settled(lambda: len(released(sandbox, made)), "the pods") == 1
+    quotas = f"{QUEUES}/{top}"
+    until(
+        lambda: sandbox.api.get(quotas).body["status"]["quota"]["used"].get(f"deviceclass/{gpu}") == "4",
+        "the status to count the shared claim once",
+    )
     claim("whole", allocationMode="All")
     pod("whole", one, resourceClaimName="whole")
     sandbox.reason_on("whole", "what this pod claims cannot be counted")
