@@ -251,6 +251,9 @@ class MemberEvents(Protocol):
     def will_remove_member(self, member: Member, version: int) -> None:
         """A member has left the watch, at this version, and is about to be removed; 0: a list lacks it."""
 
+    def will_delete_member(self, member: Member) -> None:
+        """A member was deleted, and is about to be removed. `will_remove_member` was called."""
+
     def member_changed(self, before: Member | None, after: Member | None) -> None:
         """A member has another state than before; None: it does not exist."""
 
@@ -309,6 +312,8 @@ class Members:
         before = self._by_uid.get(obj.metadata.uid)
         if before is not None:
             self._events.will_remove_member(before, obj.metadata.version)
+            if obj.metadata.deletion_timestamp is not None:  # else it has lost its label
+                self._events.will_delete_member(before)
             self._set(before, None)
         else:
             self._events.unknown_pod_removed(obj)

@@ -11,6 +11,7 @@ What has changed is read again, and nothing else: a pod that ends costs its queu
 | what a claim of devices counts                      | the pods that have it, and what their queues   |
 |                                                     | use                                            |
 | classes of devices; whether claims are known        | all                                            |
+| pods deleted by force count no longer               | what their queue uses                          |
 
 Invariants
 - What a queue uses is read from its counts, after what was begun for it: a pod whose gates go meanwhile
@@ -28,6 +29,7 @@ Owner: the controller's thread.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from cluster.cache.changes import NO_QUEUE, Change, PodChange, QueueChange
@@ -41,7 +43,7 @@ from queues.quota.devices import add_claims, add_classes, is_shared_claim, share
 from queues.quota.lack import Lack
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
-from queues.quota.usage import PODS, Requests, Usage, quota_requests
+from queues.quota.usage import Requests, Usage, quota_requests
 from queues.quota.waiting_index import WaitingIndex
 from queues.snapshot import QueueSnapshot
 from queues.tree import Tree
@@ -79,6 +81,8 @@ class WaitingPods:
         self._snapshot: QueueSnapshot | None = None
         #: What is counted in `_usage`, by queue.
         self._counted: dict[str, dict[str, Amount]] = {}
+        #: By queue, when some of that ends though nothing changes: of pods that were deleted by force.
+        self._ends: dict[str, float] = {}
         self._policies = -1
         self._devices = -1
         #: What is to be read: pods by queue, and the queues of which all is.
@@ -111,13 +115,15 @@ class WaitingPods:
 
     def is_due(self, now: float) -> bool:
         """Whether there is something to read, or a pod that may have room."""
-        is_changed = self._has_changes or self._ungated_changed
+        is_changed = (
+            self._has_changes or self._ungated_changed or min(self._ends.values(), default=now + 1) <= now
+        )
         return is_changed or _is_due(self._ungated, now) or _is_due(self._gated, now)
 
     @property
     def due(self) -> float:
         """When there may be room though nothing changes."""
-        return min(self._gated.claims.ends_at, self._ungated.claims.ends_at)
+        return min(self._gated.claims.ends_at, self._ungated.claims.ends_at, *self._ends.values())
 
     @property
     def _has_changes(self) -> bool:
@@ -163,7 +169,8 @@ class WaitingPods:
 
     def read(self, begun: Collection[str]) -> None:
         """Read what has changed. `begun`: the pods whose release was begun, by UID."""
-        if not self._has_changes:
+        ended = self._ended(self._store.clock.monotonic())
+        if not (self._has_changes or ended):
             return
         snapshot, policies = self._store.snapshot, self._store.policies.changes
         devices = self._store.device_claims.version
@@ -193,10 +200,10 @@ class WaitingPods:
                 self._read_pod(uid, begun, has_changed=True)
         if is_other:
             self._tree = tree
-            self._counted, self._held = {}, {}
-            changed: Iterable[str] = self._store.members.queues()
+            self._counted, self._held, self._ends = {}, {}, {}
+            changed = {*self._store.members.queues(), *self._store.force_deleted.queues()}
         else:
-            changed = {*pods, *queues}
+            changed = {*pods, *queues, *ended}
         self._count(changed, begun)
         if self._usage.rules.overcommit:
             self._count_unplaced(begun)
@@ -244,17 +251,26 @@ class WaitingPods:
                 _add(counted[member.queue], self._requests(member))
         counts_all = self._usage.rules.needs_nodes
         for queue, amounts in counted.items():
+            self._ends.pop(queue, None)
             if counts_all or self._concerns(queue):
-                counts = members.counts(queue)
-                # The number first: a pod that comes meanwhile has not been released.
-                _add(amounts, ((PODS, counts.using),))
-                used = counts.used.copy().items()
+                # Asked first: what ends meanwhile counts until then.
+                if (end := self._store.force_deleted.next_end(queue)) < math.inf:
+                    self._ends[queue] = end
+                claims = members.counts(queue).claims.copy().items()
+                used = self._store.quota_use(queue).items()
                 _add(amounts, used)
                 if self._usage.counts_devices(queue):
                     add_classes(amounts, used, self._store.device_claims)
-                    add_claims(amounts, counts.claims.copy().items(), self._store.device_claims)
+                    add_claims(amounts, claims, self._store.device_claims)
                     self._recount(amounts)
             self._set_counted(queue, amounts)
+
+    def _ended(self, now: float) -> list[str]:
+        """The queues in which what pods deleted by force used counts no longer. Their statuses say so."""
+        ended = [queue for queue, end in self._ends.items() if end <= now]
+        for queue in ended:
+            self._store.notify(queue, QueueChange.STATUS)
+        return ended
 
     def _recount(self, resources: Iterable[str]) -> None:
         """Count what the claims that pods share are known to count now."""

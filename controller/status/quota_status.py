@@ -20,7 +20,6 @@ from queues.quota.devices import (
     with_claims_counted,
 )
 from queues.quota.report import quota_report
-from queues.quota.usage import PODS
 from queues.tree import Tree
 
 
@@ -39,13 +38,11 @@ NOTHING = Use({}, 0)
 
 def own_use(queue: str, store: Store) -> Use:
     """Pods of a queue that does not schedule wait for that."""
-    counts = store.members.counts(queue)
-    # Copied in one step: the pod reflector's thread writes meanwhile.
-    used = {**counts.used.copy(), PODS: counts.using}
-    decision = store.snapshot.decision(queue)
+    counts, decision = store.members.counts(queue), store.snapshot.decision(queue)
+    claims, used = counts.claims.copy().items(), store.quota_use(queue)
     if decision.limits_devices:
         add_classes(used, tuple(used.items()), store.device_claims)
-        add_claims(used, counts.claims.copy().items(), store.device_claims)
+        add_claims(used, claims, store.device_claims)
     return Use(used, counts.held if decision.schedules else 0)
 
 

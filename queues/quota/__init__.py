@@ -16,11 +16,13 @@ Invariants
 | was released, or is on a node, and not finished   | the same; also while it is being deleted on a node    |
 | waits without a gate of ours, not in the book     | the same, but for the release of others like it       |
 | is being deleted and never had a node             | nothing: the API server refuses its bind              |
-| is finished, or gone                              | nothing                                               |
+| is gone by force, and may run on its node         | the same, for a time (`force_deletion`)               |
+| is finished, or gone in any other way             | nothing                                               |
 
 Read in this order: `lack` (why a pod has no room), `rules` (what counts beside specs), `guarantees` and
 `set_aside` (what is kept free), `usage` (what is used, and what lacks room), `deserved` and `shares` (where
 queues stand), `release_order` (who goes next), `waiting_index` (who waits, from pass to pass) with
-`pod_classes` and `subscriptions`, `claims` (nobody starves), `book` (what was promised, as text); `report`
+`pod_classes` and `subscriptions`, `claims` (nobody starves),
+`force_deletion` (what may run on), `book` (what was promised, as text); `report`
 has what the status of a queue says.
 """

@@ -49,7 +49,6 @@ from queues.node_groups import nowhere_warning
 from queues.policies.resolution import resolve_policy
 from queues.queue import ROOT, Queue
 from queues.quota.devices import add_claims, add_classes, shared_counts
-from queues.quota.usage import PODS
 from queues.states import State, StopPolicy, own_state
 from queues.status.policy_condition import admission_text
 from queues.tree import Tree
@@ -303,10 +302,10 @@ def _node_group_warnings(before: QueueObject | None, after: QueueObject) -> tupl
 def queue_use(store: Store, queue: str) -> QueueUse:
     """What a queue alone uses, and how many of its pods wait where there is a quota."""
     counts = store.members.counts(queue)
-    used = {**counts.used.copy(), PODS: counts.using}
+    claims, used = counts.claims.copy().items(), store.quota_use(queue)
     if store.snapshot.names_devices:
         add_classes(used, tuple(used.items()), store.device_claims)
-        add_claims(used, counts.claims.copy().items(), store.device_claims)
+        add_claims(used, claims, store.device_claims)
     return QueueUse(used=used, waiting=counts.held)
 
 

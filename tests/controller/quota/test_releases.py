@@ -136,6 +136,43 @@ def test_a_pod_that_changes_at_each_try_does_not_hold_up_the_others() -> None:
     assert "schedulingGates" not in api.pods["other"]["spec"]
 
 
+def test_what_was_deleted_by_force_counts_on_and_its_end_lets_the_next_one_go() -> None:
+    """Nothing changes when it ends; a replica that comes to lead meanwhile counts it, too."""
+    api = ApiServer(random.Random(0))
+    api.is_rough = False
+    leader, other = Replica(api, QuotaReleases), Replica(api, QuotaReleases)
+    api.create("forced", "team", 2)
+    api.create("next", "team", 2)
+
+    def has_gate(name: str) -> bool:
+        return "schedulingGates" in api.pods[name]["spec"]
+
+    def go_on(replica: Replica, seconds: int) -> None:
+        for each in (leader, other):
+            each.hear(9)
+        for _ in range(seconds):
+            replica.hear(9)
+            replica.step()
+            replica.send_all()
+
+    go_on(leader, 9)
+    assert (has_gate("forced"), has_gate("next")) == (False, True)
+    api.change("forced", lambda one: one["spec"].update(nodeName="n", terminationGracePeriodSeconds=30))
+    api.delete("forced")
+    api.delete("forced")
+    other.server.clock.seconds = leader.server.clock.seconds
+    go_on(leader, 9)
+    other.begin_term()
+    go_on(other, 18)
+    assert has_gate("next")
+    assert leader.server.store.quota_use("team") == {"cpu": 2, "pods": 1}
+    wakes_at = other.releases.due
+    assert wakes_at == leader.server.store.force_deleted.next_end("team")
+    other.server.clock.seconds = wakes_at
+    go_on(other, 3)
+    assert not has_gate("next")
+
+
 class WaitingPodsOfTheWatch(WaitingPods):
     def _count(self, queues: Iterable[str], begun: Collection[str]) -> None:
         super()._count(queues, ())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.support.e2e.api_requests import Answer
@@ -32,6 +34,19 @@ def test_two_of_five_pods_run_and_the_next_goes_when_one_ends(sandbox: Sandbox) 
     sandbox.api.delete(f"{sandbox.pods_path}/{running(sandbox, names)[0]}").must(200)
     until(lambda: len(running(sandbox, waiting)) == 1, "the next pod to run")
     assert settled(lambda: len(running(sandbox, waiting)), "the pods") == 1
+
+
+def test_a_pod_that_is_deleted_by_force_counts_on_for_its_grace_period(sandbox: Sandbox) -> None:
+    queue = sandbox.queue(capability={"pods": "1"})
+    sandbox.pod("first", queue, terminationGracePeriodSeconds=2).must(201)
+    until(lambda: running(sandbox, ["first"]), "the first pod to run")
+    sandbox.pod("next", queue).must(201)
+    sandbox.reason_on("next", "room for this pod")
+    began = time.monotonic()
+    sandbox.api.delete(f"{sandbox.pods_path}/first?gracePeriodSeconds=0").must(200)
+    sandbox.api.get(f"{sandbox.pods_path}/first").must(404)
+    until(lambda: running(sandbox, ["next"]), "the next pod to run")
+    assert time.monotonic() - began >= 2
 
 
 def test_a_raised_capability_lets_pods_go_and_one_that_is_gone_lets_all_go(sandbox: Sandbox) -> None:

@@ -37,6 +37,9 @@ class RecordedMemberEvents:
     def will_remove_member(self, member: Member, version: int) -> None:
         """`member_changed` follows."""
 
+    def will_delete_member(self, member: Member) -> None:
+        """`member_changed` follows."""
+
     def member_changed(self, before: Member | None, after: Member | None) -> None:
         self.changes.append((before, after))
 

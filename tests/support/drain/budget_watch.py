@@ -27,7 +27,8 @@ class BudgetWatch(PodWatch):
     def note(self, pod: Object, *, gone: bool) -> None:
         meta = pod["metadata"]
         app = meta.get("labels", {}).get("app", "")
-        if pod["status"].get("phase") == "Failed":
+        # Whoever was told to go is Failed once its node has ended it.
+        if pod["status"].get("phase") == "Failed" and "deletionTimestamp" not in meta:
             self.failed_pods.add(meta["name"])
         if not gone and "deletionTimestamp" not in meta and is_ready(pod):
             self._ready[meta["uid"]] = app
