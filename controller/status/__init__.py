@@ -7,6 +7,7 @@
 - `policy_changes`: which queues a change of the scheduling policies concerns.
 - `status_conflicts`: other writers of a queue's status.
 - `quota_status`, `quota_enforcement`: what a quota uses, and from when on it holds.
+- `exceeded_guarantees`: where guarantees are more than a capability.
 - `closing`: when a closing queue is Closed, and what keeps it from that.
 - `podgroup_status`: the phase, counts and conditions of PodGroups.
 """

@@ -29,6 +29,7 @@ from controller.drain.controller import DrainController
 from controller.pods.member_labels import MemberLabels
 from controller.pods.recreation import ParkedPodRecreation
 from controller.status.closing import Close, ClosingChecks, closing_status
+from controller.status.exceeded_guarantees import ExceededGuarantees
 from controller.status.policy_changes import PolicyChanges
 from controller.status.queue_records import QueueRecord, QueueRecords, Stop
 from controller.status.queue_status import (
@@ -106,6 +107,7 @@ class QueueReconciler:
         self._policy_changes = policy_changes
         self._enforcement = enforcement
         self._quota_use = QuotaUse(context.store)
+        self._guarantees = ExceededGuarantees(context.store)
         self._conflicts = StatusConflicts(context)
         self._closing = ClosingChecks(context)
         self._writer = StatusWriter(context, records=records, conflicts=self._conflicts)
@@ -193,7 +195,7 @@ class QueueReconciler:
             stop=None if verdict.schedules else self._stop_report(obj, record.stop),
             drain=self._drain_report(queue),
             policy=policy_condition(queue, self._store.pod_policies.of_queue(queue)),
-            enforced=record.enforced,
+            quota=record.quota_conditions,
             closing=closing_status(self._store, verdict),
         )
         before = current_status(obj.status)
@@ -213,7 +215,7 @@ class QueueReconciler:
         """
         snapshot = self._store.snapshot
         if not snapshot.decision(queue).has_quota:
-            record.quota = record.enforced = None
+            record.quota, record.quota_conditions = None, ()
             self._enforcement.forget(queue)
             return None
         now, scope = self._store.clock.monotonic(), snapshot.scope(queue)
@@ -222,7 +224,8 @@ class QueueReconciler:
         use = self._quota_use.below(queue)
         record.quota = quota_fields(queue, self._store, use)
         record.quota_at, record.quota_scope = now, scope
-        record.enforced = self._enforcement.condition(queue, used=use.used)
+        found = (self._enforcement.condition(queue, used=use.used), self._guarantees.condition(queue))
+        record.quota_conditions = tuple(each for each in found if each is not None)
         return COUNT_SECONDS if self._enforcement.is_waiting(queue) else None
 
     def _counted(self, queue: str, record: QueueRecord) -> Counted:

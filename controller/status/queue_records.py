@@ -62,8 +62,8 @@ class QueueRecord(msgspec.Struct, kw_only=True):
     #: What was last said of its quota, in wire form, and when that was counted.
     quota: dict[str, Any] | None = None
     quota_at: float = -math.inf
-    #: Condition QuotaEnforced as it was then, and for which specs (`QueueSnapshot.scope`).
-    enforced: DerivedCondition | None = None
+    #: The conditions of its quota as they were then, and for which specs (`QueueSnapshot.scope`).
+    quota_conditions: tuple[DerivedCondition, ...] = ()
     quota_scope: str = ""
 
 

@@ -14,7 +14,7 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from heapq import nsmallest
 from typing import Any
@@ -28,6 +28,7 @@ from queues import well_known
 from queues.apimachinery.quantities import Amount, format_quantity
 from queues.drain.progress import DRAINED, DrainedReason
 from queues.quota.enforcement import QUOTA_ENFORCED
+from queues.quota.exceeded_guarantees import GUARANTEES_MET
 from queues.quota.report import MORE_RESOURCES, NATIVE, RESOURCES
 from queues.status.changes import parse_history
 from queues.status.closing import ClosingStatus, closing_fields
@@ -43,6 +44,8 @@ from queues.verdict import Verdict
 
 #: PodGroup phases and the fields of `status` that count them.
 PHASES = ("pending", "running", "inqueue", "unknown", "completed")
+#: Conditions of a queue with a quota. One that a queue does not have is removed.
+QUOTA_CONDITIONS = frozenset({QUOTA_ENFORCED, GUARANTEES_MET})
 #: The fields that say whether a stop holds and a queue accepts. Their size is limited by us.
 ESSENTIAL = frozenset({"state", "observedGeneration", "conditions", "changes", "stop"})
 #: Bytes of all other fields that are written together with the essential ones.
@@ -105,14 +108,14 @@ def desired_status(  # noqa: PLR0913 - all that a status is derived from
     stop: StopReport | None = None,
     drain: DrainReport | None = None,
     policy: DerivedCondition | None = None,
-    enforced: DerivedCondition | None = None,
+    quota: Sequence[DerivedCondition] = (),
     closing: ClosingStatus | None = None,
 ) -> dict[str, Any]:
     """Return the status in wire form.
 
     `stop`: None if the queue schedules. `drain`: None while it is not known, or if there is none.
-    `policy`: condition PolicyResolved; None if the queue has none. `enforced`: condition QuotaEnforced; None
-    if it has no capability of its own. `closing`: what keeps the queue from
+    `policy`: condition PolicyResolved; None if the queue has none. `quota`: those of `QUOTA_CONDITIONS` that
+    it has. `closing`: what keeps the queue from
     Closed; None if it is not to be Closed, or is. It is written with condition Accepting.
     """
     generation = obj.metadata.generation
@@ -127,11 +130,11 @@ def desired_status(  # noqa: PLR0913 - all that a status is derived from
         derived.append(not_acknowledged_condition(verdict))
     if drain is not None:
         derived.append(_drained_condition(drain.condition, confirmed))
-    derived += [each for each in (policy, enforced) if each is not None]
+    derived += [*([policy] if policy is not None else []), *quota]
     absent = {
         *([] if verdict.drains else [DRAINED]),
         *([] if policy is not None else [POLICY_RESOLVED]),
-        *([] if enforced is not None else [QUOTA_ENFORCED]),
+        *(QUOTA_CONDITIONS - {each.type for each in quota}),
     }
     stored = [one for one in obj.status.conditions or () if one.type not in absent]
     conditions = updated_conditions(stored, derived, now=now, generation=generation)

@@ -19,10 +19,9 @@ Invariants
 | is gone by force, and may run on its node         | the same, for a time (`force_deletion`)               |
 | is finished, or gone in any other way             | nothing                                               |
 
-Read in this order: `lack` (why a pod has no room), `rules` (what counts beside specs), `guarantees` and
-`set_aside` (what is kept free), `usage` (what is used, and what lacks room), `deserved` and `shares` (where
-queues stand), `release_order` (who goes next), `waiting_index` (who waits, from pass to pass) with
-`pod_classes` and `subscriptions`, `claims` (nobody starves),
-`force_deletion` (what may run on), `book` (what was promised, as text); `report`
-has what the status of a queue says.
+Read in this order: `lack` (why a pod has no room), `rules` (what counts beside specs), `guarantees`,
+`set_aside` and `exceeded_guarantees` (what is kept free), `usage` (what is used, and what lacks room),
+`deserved` and `shares` (where queues stand), `release_order` (who goes next), `waiting_index` (who waits,
+from pass to pass) with `pod_classes` and `subscriptions`, `claims` (nobody starves), `force_deletion` (what
+may run on), `book` (what was promised, as text); `report` has what the status of a queue says.
 """

@@ -29,7 +29,7 @@ def effective_guarantees(tree: Tree, *, lending: Collection[str] = ()) -> Guaran
     if all(queue.guarantee is None for queue in tree.queues.values()):
         return {}
     order = tuple(_downwards(tree))
-    asked = _asked(tree, order, lending)
+    asked = asked_guarantees(tree, lending=lending)
     granted: dict[str, dict[str, Amount]] = {}
     for name in order:
         if name in asked:
@@ -57,10 +57,10 @@ def _downwards(tree: Tree) -> Iterator[str]:
         pending.extend(tree.children(name))
 
 
-def _asked(tree: Tree, order: tuple[str, ...], lending: Collection[str]) -> dict[str, dict[str, Amount]]:
+def asked_guarantees(tree: Tree, *, lending: Collection[str] = ()) -> dict[str, dict[str, Amount]]:
     """What each asks for: its own, or that of those below it, and no more than it may use."""
     asked: dict[str, dict[str, Amount]] = {}
-    lent = set(lending)
+    order, lent = tuple(_downwards(tree)), set(lending)
     for name in order:
         if name in lent:
             lent.update(tree.children(name))

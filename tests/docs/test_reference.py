@@ -33,6 +33,7 @@ from queues.policies.policy_set import GLOBAL_KEY
 from queues.policies.policy_texts import read_policies
 from queues.policies.resolution import resolve_policy
 from queues.quota.enforcement import QUOTA_ENFORCED, EnforcementReason
+from queues.quota.exceeded_guarantees import CAPABILITY_EXCEEDED, GUARANTEES_MET
 from queues.states import Action, State
 from queues.status.acknowledgement import ObstacleReason
 from queues.status.conditions import not_acknowledged_condition
@@ -179,7 +180,10 @@ def test_conditions_have_known_reasons() -> None:
     assert drained == [[str(one is DrainedReason.DRAINED), one.value] for one in DrainedReason]
     quota = {row[2]: row[1] for row in rows("Conditions") if row[0] == QUOTA_ENFORCED}
     assert quota == {one: str(one is EnforcementReason.ENFORCED) for one in EnforcementReason}
-    own = {DRAINED, POLICY_RESOLVED, QUOTA_ENFORCED}
+    assert [row[1:3] for row in rows("Conditions") if row[0] == GUARANTEES_MET] == [
+        ["False", CAPABILITY_EXCEEDED]
+    ]
+    own = {DRAINED, POLICY_RESOLVED, QUOTA_ENFORCED, GUARANTEES_MET}
     others = {row[2] for row in rows("Conditions") if row[0] not in own}
     withdrawn = not_acknowledged_condition(verdict("root", tree=Tree({}), live=False, now=datetime.now(UTC)))
     assert others <= {*CauseKind, "Open", "Ready", withdrawn.reason}

@@ -167,3 +167,28 @@ def test_sums_that_are_kept_are_those_that_are_counted_anew() -> None:
                 one: expected.get(one, 0) for one in resources
             }, (step, each)
             assert waits == expected_waits, (step, each)
+
+
+def test_that_guarantees_are_scaled_is_written_once_and_goes_with_it() -> None:
+    promised = {"resource": {"cpu": "3"}}
+    server = Server(
+        queue("lab", capability={"cpu": "4"}),
+        queue("a", parent="lab", guarantee=promised),
+        queue("b", parent="lab", guarantee=promised),
+    )
+
+    def conditions() -> list[Any]:
+        found = server.boundary.queues["lab"]["status"]["conditions"]
+        return [(each["status"], each["reason"]) for each in found if each["type"] == "GuaranteesMet"]
+
+    assert conditions() == [("False", "CapabilityExceeded")]
+    server.has(running("pod", "a"))
+    server.step(seconds=COUNT_SECONDS)
+    server.settle()
+    assert server.step(seconds=COUNT_SECONDS) == []
+    stored = server.boundary.queues["b"]
+    metadata = {**stored["metadata"], "resourceVersion": "900", "generation": 2}
+    server.boundary.queues["b"] = {**stored, "metadata": metadata, "spec": {"parent": "lab"}}
+    server.has(server.boundary.queues["b"], event="MODIFIED")
+    server.settle()
+    assert conditions() == []

@@ -6,14 +6,20 @@ import time
 
 import pytest
 
-from tests.support.e2e.api_requests import Answer
+from tests.support.e2e.api_requests import Answer, Object
 from tests.support.e2e.modes import make_room, wait_for_room
-from tests.support.e2e.objects import gates, on_a_node, suspended_text
+from tests.support.e2e.objects import condition, gates, on_a_node, suspended_text
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 from tests.support.quota.capability_watch import CapabilityWatch
 
 QUOTA_GATE = "sluice.dev/quota"
+MET = "GuaranteesMet"
+
+
+def guarantees_are_scaled(read: Object) -> bool:
+    found = condition(read, MET)
+    return (found.get("status"), found.get("reason")) == ("False", "CapabilityExceeded")
 
 
 def running(sandbox: Sandbox, names: list[str]) -> list[str]:
@@ -151,6 +157,12 @@ def test_what_a_queue_is_guaranteed_stays_free_until_it_lends_it(sandbox: Sandbo
     top = sandbox.queue("lab", capability={"cpu": "3"})
     kept = sandbox.queue("kept", parent=top, guarantee={"resource": {"cpu": "2"}})
     other = sandbox.queue("other", parent=top)
+    middle = sandbox.queue("middle", parent=top)
+    deep = sandbox.queue("deep", parent=middle, guarantee={"resource": {"cpu": "2"}})
+    scaled = condition(sandbox.queue_that(top, "say that guarantees are scaled", guarantees_are_scaled), MET)
+    assert scaled["message"].startswith(f'the queues below queue "{top}" are guaranteed more in all')
+    sandbox.edit(deep, guarantee=None)
+    sandbox.queue_that(top, "say so no longer", lambda read: not guarantees_are_scaled(read))
     names = sandbox.pods("other", 3, other, cpu="1")
     until(lambda: len(running(sandbox, names)) == 1, "a pod to run")
     waiting = [name for name in names if not on_a_node(sandbox.read_pod(name))]
