@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from kubectl_queue.edit.operation import Operation
 from kubectl_queue.edit.preview import preview_edit
 from kubectl_queue.errors import QueueError
-from kubectl_queue.objects.fields import spec_of, status_of
+from kubectl_queue.objects.fields import condition_of, spec_of, status_of
 from kubectl_queue.objects.queues import QueueObjects, changes_of
+from kubectl_queue.objects.quotas import use_alone
+from queues.admission.quota_edits import quota_consequences
 from queues.admission.stop_edits import Consequence, consequences
 from queues.admission.tree_edits import PodNumbers, released_pods, tree_consequences
 from queues.drain.model import may_keep
+from queues.status.policy_condition import POLICY_RESOLVED
 
 
 def stop_consequences(
@@ -32,7 +35,7 @@ def stop_consequences(
 
 
 def all_texts(name: str, *, before: QueueObjects, after: QueueObjects) -> tuple[str, ...]:
-    """Everything that the server would warn of, but for quotas: it counts what is used."""
+    """Everything that the server would warn of; of quotas where all queues were read."""
     return (
         *(one.text for one in stop_consequences(name, before=before, after=after)),
         *tree_consequences(
@@ -43,6 +46,21 @@ def all_texts(name: str, *, before: QueueObjects, after: QueueObjects) -> tuple[
             keeps=lambda each: each in after.items and may_keep(spec_of(after.items[each]).get("drain")),
             now=before.now,
         ),
+        *(_quota_texts(name, before=before, after=after) if before.complete else ()),
+    )
+
+
+def _quota_texts(name: str, *, before: QueueObjects, after: QueueObjects) -> tuple[str, ...]:
+    """What is used is as the statuses say. Where a scheduling policy counts, pods may wait by its rule, too:
+    then none is said to go.
+    """
+    return quota_consequences(
+        name,
+        before=before.tree,
+        after=after.tree,
+        use=lambda each: use_alone(each, before.items, before.tree),
+        now=before.now,
+        overcommits=lambda each: bool(condition_of(before.items.get(each, {}), POLICY_RESOLVED)),
     )
 
 

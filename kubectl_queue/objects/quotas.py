@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from kubectl_queue.objects.fields import Object, condition_of, status_of
+from queues.admission.quota_edits import QueueUse
 from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
 from queues.quota.enforcement import QUOTA_ENFORCED
 from queues.quota.report import MORE_RESOURCES
+from queues.quota.usage import PODS
+from queues.tree import Tree
 
 
 class QuotaUse(NamedTuple):
@@ -22,15 +27,40 @@ def quota_use(item: Object) -> QuotaUse | None:
     quota = status_of(item).get("quota")
     if not isinstance(quota, dict):
         return None
-    used: dict[str, Amount] = {}
-    for resource, text in (quota.get("used") or {}).items():
-        if resource == MORE_RESOURCES:
-            continue
-        try:
-            used[resource] = parse_quantity(text)
-        except BadQuantity:
-            continue
-    return QuotaUse(used, int(quota.get("waiting") or 0))
+    return QuotaUse(_amounts(quota.get("used")), int(quota.get("waiting") or 0))
+
+
+def use_alone(name: str, items: Mapping[str, Object], tree: Tree) -> QueueUse:
+    """What the queue uses without those below it, and how many of its pods wait.
+
+    Of a queue without a quota: what runs, and all that wait.
+    """
+    item = items.get(name)
+    if item is None:
+        return QueueUse()
+    pods = status_of(item).get("pods") or {}
+    use = quota_use(item)
+    if use is None:
+        used = {**_amounts(status_of(item).get("allocated")), PODS: int(pods.get("running") or 0)}
+        return QueueUse(used=used, waiting=int(pods.get("pending") or 0))
+    used, waiting = dict(use.used), use.waiting
+    for child in tree.children(name):
+        below = quota_use(items[child]) if child in items else None
+        if below is not None:
+            waiting -= below.waiting
+            for resource, amount in below.used.items():
+                used[resource] = used.get(resource, 0) - amount
+    return QueueUse(used=used, waiting=max(0, waiting))
+
+
+def _amounts(texts: Any) -> dict[str, Amount]:
+    """What cannot be read is left out."""
+    amounts: dict[str, Amount] = {}
+    for resource, text in (texts if isinstance(texts, dict) else {}).items():
+        if resource != MORE_RESOURCES:
+            with suppress(BadQuantity):
+                amounts[resource] = parse_quantity(text)
+    return amounts
 
 
 def not_enforced(item: Object) -> str:

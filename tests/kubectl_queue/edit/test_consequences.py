@@ -8,9 +8,11 @@ import pytest
 
 from kubectl_queue.edit.action_operation import ActionOperation
 from kubectl_queue.edit.consequences import all_texts, asked_texts
+from kubectl_queue.edit.move_operation import MoveOperation
 from kubectl_queue.edit.operation import Operation, StopFields
 from kubectl_queue.edit.preview import preview_edit
 from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
+from kubectl_queue.objects.queues import QueueObjects
 from queues.apimachinery.timestamps import rfc3339
 from queues.states import Action, StopPolicy
 from tests.support.plugin.harness import NOW, item, snapshot
@@ -70,3 +72,39 @@ def test_a_dry_run_says_how_many_pods_a_drain_evicts() -> None:
     operation = StopPolicyOperation(policy=StopPolicy.HOLD_AND_DRAIN)
     [text] = all_texts("b", before=queues, after=preview_edit(operation, "b", queues).after)
     assert "the 5 pods that run will be evicted" in text
+
+
+def quota(waiting: int = 0, **used: str) -> dict[str, object]:
+    return {"quota": {"used": used, "waiting": waiting}}
+
+
+LAB = item("lab", capability={"cpu": "4"}, status=quota(cpu="3", pods="3"))
+VISION = item("vision", parent="lab", status=quota(cpu="1", pods="1"))
+TEAM = item(
+    "team",
+    status={"allocated": {"cpu": "2", "pods": "2"}, "pods": {"running": 2, "pending": 1, "gated": 0}},
+)
+
+
+@pytest.mark.parametrize(
+    ("moved", "parent", "said"),
+    [
+        ("team", "lab", 'queue "lab" uses cpu 5 of 4: nothing is evicted for that'),
+        ("vision", "root", 'no capability limits queue "vision" any more: the pod that waits for room goes'),
+    ],
+    ids=["to a quota", "from a quota"],
+)
+def test_a_dry_run_of_a_move_says_what_its_quota_does(moved: str, parent: str, said: str) -> None:
+    """In the server's words, from what the statuses say is used."""
+    waits = item("vision", parent="lab", status=quota(waiting=1, cpu="1", pods="1"))
+    queues = snapshot(LAB, TEAM, waits if moved == "vision" else VISION)
+    texts = all_texts(
+        moved, before=queues, after=preview_edit(MoveOperation(parent=parent), moved, queues).after
+    )
+    assert [text for text in texts if text.startswith(said)], texts
+
+
+def test_a_dry_run_says_nothing_of_quotas_that_were_not_read() -> None:
+    queues = QueueObjects([LAB, TEAM], now=NOW, complete=False)
+    after = preview_edit(MoveOperation(parent="lab"), "team", queues).after
+    assert all_texts("team", before=queues, after=after) == ()
