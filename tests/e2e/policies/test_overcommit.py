@@ -22,29 +22,31 @@ def slots(sandbox: Sandbox, number: str | None) -> None:
     sandbox.api.patch(f"/api/v1/nodes/{node['metadata']['name']}/status", {"status": status}).must()
 
 
+def slot_pods(sandbox: Sandbox, number: int, queue: str) -> list[str]:
+    """So many pods that need a slot each."""
+    amounts = {SLOT: "1"}
+    container = {"name": "work", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
+    return sandbox.pods("work", number, queue, containers=[container])
+
+
 @pytest.fixture
-def two_slots(sandbox: Sandbox) -> Iterator[None]:
-    slots(sandbox, "2")
+def no_slots_later(sandbox: Sandbox) -> Iterator[None]:
     yield
     slots(sandbox, None)
 
 
-@pytest.mark.usefixtures("two_slots")
+@pytest.mark.usefixtures("no_slots_later")
 def test_as_many_pods_are_let_go_as_its_factor_says_and_one_at_least(
     sandbox: Sandbox, policies: Policies
 ) -> None:
+    slots(sandbox, "2")
     policies.write(over=policy("enqueue, allocate", "overcommit, arguments: {overcommit-factor: 1.5}"))
     queue = sandbox.queue(schedulerPolicy="over")
-    container = {
-        "name": "work",
-        "image": "none",
-        "resources": {"requests": {SLOT: "1"}, "limits": {SLOT: "1"}},
-    }
 
     def released(names: list[str]) -> list[str]:
         return [name for name in names if not gates(sandbox.read_pod(name))]
 
-    names = sandbox.pods("work", 5, queue, containers=[container])
+    names = slot_pods(sandbox, 5, queue)
     until(lambda: len(released(names)) == 3, "three pods to be let go")
     waiting = [name for name in names if name not in released(names)]
     for name in waiting:
@@ -55,6 +57,30 @@ def test_as_many_pods_are_let_go_as_its_factor_says_and_one_at_least(
     slots(sandbox, "0")  # nobody has any: it is skipped, and kube-scheduler says why they wait
     until(lambda: len(released(names)) == 5, "the last")
     policies.write(over=policy("allocate"))
-    sandbox.pod("later", queue, containers=[container]).must(201)
+    sandbox.pod("later", queue).must(201)
     until(lambda: not gates(sandbox.read_pod("later")), "one without the action, which waits for nothing")
     assert sum(on_a_node(sandbox.read_pod(name)) for name in names) == 3
+
+
+@pytest.mark.usefixtures("no_slots_later")
+def test_one_more_is_let_go_once_the_last_one_has_a_node(sandbox: Sandbox, policies: Policies) -> None:
+    """No use falls then: the second one counts from its release on."""
+    slots(sandbox, "1")
+    policies.write(over=policy("enqueue, allocate", "overcommit, arguments: {overcommit-factor: 1}"))
+    queue = sandbox.queue(schedulerPolicy="over")
+    names = slot_pods(sandbox, 3, queue)
+
+    def on_nodes() -> list[str]:
+        return [name for name in names if on_a_node(sandbox.read_pod(name))]
+
+    def gated() -> list[str]:
+        return [name for name in names if gates(sandbox.read_pod(name))]
+
+    until(lambda: len(on_nodes()) == 1 and len(gated()) == 1, "one to run, and one to be let go")
+    [first], [third] = on_nodes(), gated()
+    sandbox.reason_on(third, TEXT)
+    names.remove(first)
+    sandbox.api.delete(f"{sandbox.pods_path}/{first}").must(200)
+    until(lambda: len(on_nodes()) == 1, "the second to run")
+    until(lambda: not gated(), "the third to be let go")
+    assert third not in on_nodes()
