@@ -193,6 +193,17 @@ def quoted_reason(condition: str, *, queue: str, podgroup: str) -> StartReason |
     return StartReason.NOT_SELECTED if rest.startswith(_NOT_FOR_NAMESPACE) else StartReason.QUEUE
 
 
+def quoted_lack(condition: str, *, queue: str) -> LackKind | None:
+    """Read by which rule a pod of the queue has no room now, as the message of its condition quotes it; None:
+    by none, or in words of another version.
+    """
+    _, _, rest = condition.partition(_queue(queue))
+    if not rest.startswith(_NO_ROOM):
+        return None
+    ends = {kind: text.rpartition("{whose}")[2] for kind, text in _LACKS.items()}
+    return next((kind for kind, text in ends.items() if f"{text};" in rest), None)
+
+
 def _queue(name: str) -> str:
     """How each text about a queue begins."""
     return f"queue {quoted(name)} "

@@ -22,6 +22,16 @@ _KINDS = {
     LackKind.CLAIMS_UNREAD.value: "its capability names devices, and no claims could be read",
     LackKind.NO_QUEUE.value: "it does not exist, or its chain is broken",
 }
+#: What the leader waits for, where nothing else lacks.
+_LEADER_LETS_GO = {
+    LackKind.CLAIM.value: (
+        "the leader, once the pod that has waited longer has what it requests, or its claim has ended, "
+        "after 5 minutes at most"
+    ),
+    LackKind.OVERCOMMIT.value: (
+        "the leader, once the pods that were let go have nodes, others end, or nodes are added"
+    ),
+}
 
 
 def room_texts(explanation: Explanation) -> Iterator[tuple[str, Sequence[str]]]:
@@ -72,6 +82,8 @@ def _place(room: Room, own: str) -> str:
 
 
 def _way_out(room: Room) -> str:
+    if room.has_room and room.kind in _LEADER_LETS_GO:
+        return _LEADER_LETS_GO[room.kind]
     if room.has_room:
         return (
             "the leader: nothing of its chain lacks room for it now; pods of other queues may go first, "

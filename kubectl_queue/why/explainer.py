@@ -33,6 +33,7 @@ from kubectl_queue.objects.explained import (
 )
 from kubectl_queue.objects.fields import (
     Object,
+    condition_of,
     controller_of,
     labels_of,
     name_of,
@@ -49,6 +50,7 @@ from kubectl_queue.why.room import hindering_claims, read_line, waiting_pod, wai
 from kubectl_queue.why.targets import Target
 from queues import well_known
 from queues.membership import Source
+from queues.messages import quoted_lack
 from queues.similar_names import similar_names
 from queues.why.explain import explain
 from queues.why.explanation import (
@@ -111,7 +113,8 @@ class Explainer:
         if explanation.outcome in {Outcome.FREE, Outcome.UNREAD} and target.type not in _SAY_IT_THEMSELVES:
             explained = self._with_words(item, explained, unread=queue is not None and queues is None)
             explanation = explain(explained, membership, queues=queues)
-        if queue and queues is not None and is_bounded(queue, queues.tree):
+        says_so = quoted_lack(explained.message, queue=queue or "") is not None
+        if queue and queues is not None and (says_so or is_bounded(queue, queues.tree)):
             explained = replace(explained, room=self._room_of(target.type, item, explanation, queues))
             explanation = explain(explained, membership, queues=queues)
         if queue and queues is not None and queue not in queues.tree:
@@ -174,7 +177,8 @@ class Explainer:
         namespace = str(value_at(pod, "metadata.namespace") or "")
         devices = read_devices(self._client, namespace) if limits_devices(queue, chain.tree) else None
         line = read_line(self._client, queue, namespace=namespace, devices=devices)
-        room = room_of(waiting_pod(pod, queue, devices), line=line, queues=queues, devices=devices)
+        said = quoted_lack(str(condition_of(pod, "PodScheduled").get("message") or ""), queue=queue)
+        room = room_of(waiting_pod(pod, queue, devices), line=line, queues=queues, devices=devices, said=said)
         return room if devices is None else replace(room, claims=hindering_claims(pod, devices))
 
     def _similar_queues(self, queue: str) -> tuple[str, ...]:

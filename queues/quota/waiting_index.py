@@ -18,6 +18,8 @@ Invariants
   one over all of them.
 - Each pod of a blocked class has the reason of its class. It is a true one; a pass over all might name
   another, where several resources lack room.
+- A claim comes and goes, and its text would be a write for each pod of the class each time. So pods that have
+  been told another reason keep it while a claim is all that holds them back.
 - A change of the tree looks at all classes again (`look_at_all`). What changes the room of a queue, and is
   not its use, is told as `look_at`.
 """
@@ -31,7 +33,7 @@ import msgspec
 from queues.apimachinery.quantities import Amount
 from queues.queue import DequeueStrategy
 from queues.quota.claims import Claims
-from queues.quota.lack import Lack
+from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import Line, PodClass, WaitingPod
 from queues.quota.subscriptions import Subscriptions
 from queues.quota.usage import Requests, Usage
@@ -183,7 +185,8 @@ class WaitingIndex:
         if lack.resource and not lack.never:
             self._subscriptions.add(pods, until or lack, used=used)
         reason, shown = pods.reason, msgspec.structs.replace(lack, missing=0, resource="", by_claims=False)
-        if reason.shown != shown:
+        keeps = lack.kind is LackKind.CLAIM and reason.shown is not None
+        if reason.shown != shown and not keeps:
             reason.shown = shown
             self._untold.update(line.uids() if line.is_fifo else pods.pods)
         else:
@@ -206,8 +209,14 @@ class WaitingIndex:
             if lack is None:
                 self._tell(uid)
             else:
-                told[uid] = lack
+                told[uid] = self._told(uid, lack)
         return told
+
+    def _told(self, uid: str, lack: Lack) -> Lack:
+        """What the others of its class have been told, where a claim alone holds it back."""
+        shown = self._class_of[uid].reason.shown
+        is_kept = lack.kind is LackKind.CLAIM and shown is not None and shown.kind is not LackKind.CLAIM
+        return shown if is_kept and shown is not None else lack
 
     def _tell(self, uid: str) -> None:
         """Tell its reason now, or once it is blocked."""

@@ -47,6 +47,12 @@ from queues.why.notes import MESSAGE_LIMIT, notes
 from queues.why.outages import outage_text
 from queues.why.stop_causes import chain_members
 
+#: Where nothing of its chain lacks room for a pod, and it says that it waits for one of these.
+_LEADER_SAYS = {
+    LackKind.CLAIM.value: "a pod that has waited longer has a claim on what is left",
+    LackKind.OVERCOMMIT.value: "as much waits for nodes already as plugin overcommit of its policy allows",
+}
+
 
 def explain(
     subject: ObservedObject, membership: ExplainedMembership | None, *, queues: ObservedQueues | None
@@ -125,7 +131,9 @@ def _pods_wait(room: Room) -> str:
 
 
 def _used(room: Room | None) -> str:
-    """What is used up; "" where it is another rule than a capability, or not known."""
+    """What is used up, or what else the pod waits for; "" where that is another rule, or not known."""
+    if room is not None and room.has_room:
+        return _LEADER_SAYS.get(room.kind, "")
     if room is None or room.limit is None or room.kind != LackKind.CAPABILITY.value:
         return ""
     queue, resource = f"queue {quoted(room.queue)}", printable(room.resource)

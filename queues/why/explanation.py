@@ -84,7 +84,8 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     """Why a pod waits for room (`queues.why.room`). `place`: its place among the `waiting` pods of its queue,
     1 being next; None where they may not be listed. `before`: those that go first of all.
 
-    `has_room`: nothing of its chain lacks room for it, as far as that was read. Else `queue` is the queue of
+    `has_room`: nothing of its chain lacks room for it, as far as that was read; `kind` is what the pod itself
+    says, where that is a claim of another pod, or the plugin overcommit. Else `queue` is the queue of
     its chain that does, where `used` of `limit` is used and `missing` lacks of the `requested` amount of
     `resource`; `kind` is one of `queues.quota.lack`, and `never` says that it would not fit into an empty
     queue. `holders`: the queues right below that which use most of it, and the pod's own. `pod`, `pods`: of

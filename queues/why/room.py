@@ -4,8 +4,8 @@ Promises
 - Who is next, what has room and what lacks is asked of one `ReleasePass` over the pods that were read, and
   over what the statuses of the queues say is used. So it may be a second old.
 - Pods of other queues, which may go first, are not among them: where there is room, others may take it.
-- What the leader alone knows is not among it: claims, and what nodes have. The pod's condition says where it
-  waits for that.
+- What the leader alone knows is not among it: claims, and what nodes have. Where nothing else lacks, that is
+  taken from what the leader has written on the pod.
 - What was not read is not guessed: a queue above that says nothing of its use uses what those below it say.
 """
 
@@ -37,6 +37,8 @@ from queues.why.explanation import Holder, ObservedQueues, Room
 
 #: Pods that are named as going before.
 NAMED_BEFORE = 3
+#: Rules whose facts are not read here.
+KNOWN_BY_THE_LEADER = frozenset({LackKind.CLAIM, LackKind.OVERCOMMIT})
 #: Queues that are named as holding what lacks.
 HOLDERS = 3
 
@@ -53,10 +55,16 @@ class ObservedLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def room_of(
-    pod: WaitingPod, *, line: ObservedLine | None, queues: ObservedQueues, devices: Devices | None = None
+    pod: WaitingPod,
+    *,
+    line: ObservedLine | None,
+    queues: ObservedQueues,
+    devices: Devices | None = None,
+    said: LackKind | None = None,
 ) -> Room:
     """`line`: None where pods may not be listed; then the place of the pod in it is not known. `devices`:
-    where a capability of its chain names a class of devices.
+    where a capability of its chain names a class of devices. `said`: by which rule it has no room, as it says
+    itself.
     """
     others = [] if line is None else [each for each in line.pods if each.uid != pod.uid]
     before = sorted((each for each in others if each.rank < pod.rank), key=lambda each: each.rank)
@@ -69,6 +77,7 @@ def room_of(
         waiting=waiting,
         before=tuple(names.get(each.uid, "") for each in before[:NAMED_BEFORE]),
         has_room=lack is None,
+        kind=said.value if lack is None and said in KNOWN_BY_THE_LEADER else "",
     )
     return room if lack is None else _with_lack(room, lack, pod, queues=queues)
 

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from queues.causes import Cause, CauseKind, MissingAction, NoRoom, StartReason
-from queues.messages import quoted_reason
+from queues.messages import no_room_text, quoted_lack, quoted_reason
 from queues.namespace_selectors import compile_selector
 from queues.queue import Queue
 from queues.quota.lack import LackKind
@@ -201,6 +201,15 @@ def test_only_the_words_that_follow_the_name_of_its_own_queue_count(
     condition: str, reason: StartReason | None
 ) -> None:
     assert quoted_reason(condition, queue="q", podgroup="") is reason
+
+
+@pytest.mark.parametrize("by", ["q", "above", ""])
+@pytest.mark.parametrize("kind", list(LackKind))
+def test_by_which_rule_a_pod_has_no_room_is_read_from_its_own_words(kind: LackKind, by: str) -> None:
+    said = f"0/3 nodes are available: 3 {no_room_text(NoRoom(queue='q', by=by, kind=kind))}. no claims"
+    plain = {LackKind.CAPABILITY, LackKind.NO_QUEUE}
+    assert quoted_lack(said, queue="q") == (None if kind in plain else kind)
+    assert quoted_lack(said, queue="another") is None
 
 
 def test_a_cause_that_no_command_can_end_says_what_names_are_made_of() -> None:

@@ -137,6 +137,31 @@ def test_a_queue_is_told_what_is_used_lent_and_borrowed_and_how_many_wait() -> N
     assert "Quota:       cpu 8 of 8 used\n" in why("lab")
 
 
+SAYS = {
+    "claim": "what is left of its capability is claimed by a pod that has waited longer; it goes",
+    "overcommit": "as much waits for nodes already as plugin overcommit of its policy allows; it goes",
+}
+
+
+@pytest.mark.parametrize("kind", SAYS)
+def test_a_pod_that_waits_for_what_the_leader_alone_knows_is_told_what_lets_it_go(kind: str) -> None:
+    """Also one of a queue without a capability."""
+    message = f'queue "vision" has no room for this pod now: {SAYS[kind]}'
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    held = {**WAITS, "status": {"phase": "Pending", "conditions": [condition]}}
+    stored = {f"{OURS}/work-3": held, PODS: {"items": [held]}, "/api/v1/namespaces/team/events": {}}
+    free = item("vision", status={"observedGeneration": 1})
+    done = run_command(
+        StoredQueues(QUEUES[0], free), "why", "pod/work-3", "--namespace=team", client=StoredObjects(stored)
+    )
+    assert done.code == 0, done.err
+    first, *rest = done.out.splitlines()
+    told = {"claim": "a claim on what is left", "overcommit": "as much waits for nodes already"}
+    assert told[kind] in first
+    [way_out] = [line for line in rest if line.startswith("Let go by:")]
+    assert {"claim": "its claim has ended", "overcommit": "have nodes"}[kind] in way_out
+
+
 def test_pods_are_listed_only_for_one_that_waits_for_room() -> None:
     free = (item("root"), item("vision", status={"observedGeneration": 1}))
     client = objects(PODS, OURS)

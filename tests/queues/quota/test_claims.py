@@ -277,6 +277,36 @@ def test_what_waits_for_a_claim_is_looked_at_once_that_is_gone() -> None:
     assert kept.released(now=CLAIM_SECONDS_AFTER) == ["small"]
 
 
+def test_a_claim_that_comes_and_goes_changes_no_reason_that_was_told() -> None:
+    """Each would be a write for each pod of the class."""
+    kept = Kept(a_queue("team", cpu=4))
+    for name in ("one", "two"):
+        kept.index.put(a_pod(name, "team", age=9, cpu=2))
+    kept.index.put(a_pod("large", "team", age=8, cpu=4))
+    for number in range(3):
+        kept.index.put(a_pod(f"small-{number}", "team", cpu=1))
+    kept.released()
+    told = {uid: lack.kind for uid, lack in kept.index.take_untold().items()}
+    assert set(told) == {"large", "small-0", "small-1", "small-2"}
+    assert set(told.values()) == {LackKind.CAPABILITY}
+    now = CLAIM_SECONDS_AFTER
+    kept.end("one")
+    assert kept.released(now=now) == []
+    assert kept.index.lack_of("small-0") == Lack("team", "cpu", 3, kind=LackKind.CLAIM)
+    assert kept.index.take_untold() == {}
+    kept.index.put(a_pod("later", "team", age=-1, cpu=1))
+    kept.released(now=now)
+    assert kept.index.take_untold() == {"later": Lack("team")}
+    kept.index.put(a_pod("other", "team", age=-1, cpu=1, gpu=1))
+    kept.released(now=now)
+    assert {uid: lack.kind for uid, lack in kept.index.take_untold().items()} == {"other": LackKind.CLAIM}
+    now += CLAIM_SECONDS
+    assert kept.released(now=now) == ["small-0", "small-1"], "the claim has ended"
+    assert {uid: lack.kind for uid, lack in kept.index.take_untold().items()} == {
+        "other": LackKind.CAPABILITY
+    }
+
+
 def test_an_edit_of_a_queue_does_not_prolong_a_claim() -> None:
     queues = [a_queue("team", cpu=4)]
     kept = Kept(*queues)

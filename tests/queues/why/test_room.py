@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from queues.apimachinery.quantities import Amount
 from queues.queue import DequeueStrategy, Queue, StoppedGuarantee
+from queues.quota.lack import LackKind
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import quota_requests
 from queues.states import Desired
@@ -156,6 +158,22 @@ def test_the_first_line_says_what_is_used() -> None:
     assert found.summary == 'Pod ns/p waits for room: queue "lab" uses cpu 8 of 8'
     never = explained(room_of(waiting("p", cpu=9), line=None, queues=seen(*LAB)))
     assert never.summary == 'Pod ns/p waits for room: queue "lab" never has cpu 9, its capability is 8'
+
+
+@pytest.mark.parametrize(
+    ("kind", "first_line"),
+    [
+        (LackKind.CLAIM, "a pod that has waited longer has a claim on what is left"),
+        (LackKind.OVERCOMMIT, "as much waits for nodes already as plugin overcommit of its policy allows"),
+    ],
+)
+def test_what_the_leader_alone_knows_is_what_the_pod_says(kind: LackKind, first_line: str) -> None:
+    pod, free = waiting("p"), {"lab": {"cpu": 1}}
+    room = room_of(pod, line=line(pod), queues=seen(*LAB, used=free), said=kind)
+    assert (room.has_room, room.kind) == (True, kind.value)
+    assert explained(room).summary == f"Pod ns/p waits for room: {first_line}"
+    used_up = room_of(pod, line=line(pod), queues=seen(*LAB), said=kind)
+    assert used_up.kind == "capability", "what can be seen counts"
 
 
 TEXT = 'queue "vision" has no room for this pod now: the capability of its ancestor "lab" is used; it goes'
