@@ -26,7 +26,7 @@ def redrawn_flags(watch: str) -> tuple[Flag, ...]:
 
 def queues_document(session: Session, flags: Flags, queues: Sequence[object]) -> str:
     """The queues as JSON or YAML; while they are watched, each is a YAML document of its own."""
-    text = dump({"queues": queues}, output=session.output)
+    text = dump({"queues": queues}, output=session.output or Output.JSON)
     return f"---\n{text}" if flags.on("watch") and session.output is Output.YAML else text
 
 
