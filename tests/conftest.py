@@ -206,11 +206,14 @@ def _turn(item: pytest.Item, fixtures: set[str]) -> int:
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """A worker takes file after file; those that share the bare control plane go to one worker together.
 
-    The first `CLUSTER_WORKERS` begin with the end-to-end tests. A worker more takes files from the other end
-    and none with a control plane, and so uses the cores while the others wait; then it ends.
+    The first `CLUSTER_WORKERS` take the end-to-end tests, and those beyond that take all others, from the other
+    end, and so use the cores while the first ones wait.
 
     A worker takes files that it has collected: in `make test` each has a part (`_is_left_to_others`).
     """
+
+    collection: list[str] | None
+    numnodes: int
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:
         super().__init__(config, log)
