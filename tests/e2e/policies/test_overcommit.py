@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.support.e2e.policies import Policies, policy
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 
-SLOT = "example.com/slot"
+SLOT, RELEASED = "example.com/slot", "sluice.dev/released"
 TEXT = "as much waits for nodes already as plugin overcommit of its policy allows"
 
 
@@ -33,6 +34,32 @@ def slot_pods(sandbox: Sandbox, number: int, queue: str) -> list[str]:
 def no_slots_later(sandbox: Sandbox) -> Iterator[None]:
     yield
     slots(sandbox, None)
+
+
+@pytest.mark.usefixtures("no_slots_later")
+def test_a_policy_that_comes_beside_creations_lets_no_more_go_than_its_factor_says(
+    sandbox: Sandbox, policies: Policies
+) -> None:
+    """Those that were created before have no gate, and count; filter lets those pass that were released."""
+    slots(sandbox, "2")
+    policies.write(over=policy("allocate"))
+    queue = sandbox.queue(schedulerPolicy="over")
+    requests = {SLOT: "1"}
+    container = {"name": "work", "image": "none", "resources": {"requests": requests, "limits": requests}}
+    with ThreadPoolExecutor(1) as pool:
+        creations = pool.submit(sandbox.pods, "work", 30, queue, containers=[container])
+        until(lambda: len(sandbox.read_pods()) >= 3, "the first to come")
+        policies.write(over=policy("enqueue, allocate", "overcommit, arguments: {overcommit-factor: 1.5}"))
+        creations.result()
+
+    def let_go() -> int:
+        pods = sandbox.read_pods().values()
+        return sum(on_a_node(pod) or RELEASED in pod["metadata"]["labels"] for pod in pods)
+
+    until(lambda: let_go() == 3, "three pods to be let go")
+    sandbox.pod("later", queue, containers=[container]).must(201)
+    sandbox.reason_on("later", TEXT)
+    assert settled(let_go, "the pods", seconds=1.0) == 3
 
 
 @pytest.mark.usefixtures("no_slots_later")

@@ -44,6 +44,7 @@ EDITS: dict[str, Callable[[Sandbox], object]] = {
     "of the greatest term": lambda sandbox: edited(sandbox, **{KEY: encode(Book(term=10**19 - 1))}),
     "as large as it can be": lambda sandbox: edited(sandbox, **{KEY: "x" * MOST}),
     "without room": filled,
+    "immutable": lambda sandbox: sandbox.api.patch(PATH, {"immutable": True}).must(),
 }
 
 

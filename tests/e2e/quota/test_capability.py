@@ -63,9 +63,12 @@ def test_a_raised_capability_lets_pods_go_and_one_that_is_gone_lets_all_go(sandb
     until(lambda: len(running(sandbox, names)) == 3, "three pods to run")
     [lowered] = sandbox.patch_queue(queue, capability={"pods": "2"}).must().warnings
     assert lowered.startswith(f'queue "{queue}" uses pods 3 of 2: nothing is evicted for that')
+    ran = running(sandbox, names)
+    sandbox.api.delete(f"{sandbox.pods_path}/{ran[0]}").must(200)
+    assert settled(lambda: sandbox.bound(names), "the pods", seconds=1.0) == {*ran[1:]}
     [gone] = sandbox.patch_queue(queue, capability=None).must().warnings
     assert gone == f'no capability limits queue "{queue}" any more: the pod that waits for room goes'
-    until(lambda: len(running(sandbox, names)) == 4, "all to run")
+    until(lambda: len(sandbox.bound(names)) == 3, "all that are left to run")
 
 
 def test_the_capability_of_a_queue_above_bounds_all_below_it(sandbox: Sandbox) -> None:
