@@ -206,8 +206,8 @@ def _turn(item: pytest.Item, fixtures: set[str]) -> int:
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """A worker takes file after file; those that share the bare control plane go to one worker together.
 
-    The first `CLUSTER_WORKERS` take the end-to-end tests, and those beyond that take all others, from the other
-    end, and so use the cores while the first ones wait.
+    The first `CLUSTER_WORKERS` take the end-to-end tests, and those beyond that take all others, from the
+    other end, and so use the cores while the first ones wait.
 
     A worker takes files that it has collected: in `make test` each has a part (`_is_left_to_others`).
     """
