@@ -129,6 +129,7 @@ class ContainerStatus(_Wire, frozen=True):
 
     name: str = ""
     allocated_resources: dict[str, str | int | float] | None = None
+    resources: ResourceNeeds | None = None
 
 
 class PodStatus(_Wire, frozen=True):

@@ -6,23 +6,23 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cluster.objects import Container, Pod, ResourceNeeds
+from cluster.objects import Container, ContainerStatus, Pod, ResourceNeeds
 from queues.apimachinery.pod_requests import Requests, pod_requests
 from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
 
 
 def held_requests(pod: Pod) -> Requests:
-    """Return the requests of a stored pod: of a container that is being made smaller in place, what its node
-    still holds for it, where that is more.
+    """Return the requests of a stored pod: of a container that is being resized in place, what its node holds
+    for it, or what it has, where that is more.
 
     Source: `k8s.io/component-helpers/resource`, `PodRequests` with the resources of the status.
     """
     status = pod.status
     held = {
-        each.name: each.allocated_resources
+        each.name: amounts
         for statuses in (status.container_statuses, status.init_container_statuses)
         for each in statuses or ()
-        if each.allocated_resources
+        if (amounts := _held(each))
     }
     spec = pod.spec
     if not held or not any(
@@ -39,6 +39,16 @@ def held_requests(pod: Pod) -> Requests:
             init_containers=[_with_held(each, held) for each in spec.init_containers or ()],
         )
     )
+
+
+def _held(status: ContainerStatus) -> Mapping[str, str | int | float]:
+    """What the node holds for the container, and what the container has: the greater of the two."""
+    allocated = status.allocated_resources or {}
+    has = status.resources.requests if status.resources else None
+    if not has or has == allocated:
+        return allocated
+    more = {name: text for name, text in has.items() if _amount(text) > _amount(allocated.get(name, 0))}
+    return {**allocated, **more} if more else allocated
 
 
 def _with_held(container: Container, held: Mapping[str, Mapping[str, str | int | float]]) -> Container:

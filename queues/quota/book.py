@@ -9,7 +9,8 @@ Invariants
 - A book that is new says so, until what was begun before it can happen no more. So the leader that made it
   may crash, or not hear that it was stored: whoever opens it next knows.
 - At most `MAX_INTENTS` are in it: 32 bytes each, beside names that are no UUIDs.
-- What is not as this version writes it is a `BadBook`, and the book counts as lost (`controller.quota`).
+- What is not as this version writes it is a `BadBook`, and the book counts as lost (`controller.quota`). So
+  does one from which somebody has removed a line by hand: the last line is a checksum of the others.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import zlib
 from collections.abc import Mapping
 from uuid import UUID
 
@@ -54,17 +56,24 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
 def encode(book: Book) -> str:
     lines = (f"{_short(uid)} {version}" for uid, version in sorted(book.intents.items()))
     head = f"{FORMAT} {book.term}{NEW if book.is_new else ''}"
-    return "\n".join((head, *lines))
+    return _with_checksum("\n".join((head, *lines)))
+
+
+def _with_checksum(text: str) -> str:
+    return f"{text}\n{zlib.crc32(text.encode()):08x}"
 
 
 def parse(text: str) -> Book:
     """Raises `BadBook`."""
     if len(text) > MAX_LENGTH:
         raise BadBook(f"it has {len(text)} characters")
-    head, *lines = text.split("\n")
+    written = text.rpartition("\n")[0]
+    head, *lines = written.split("\n")
     form, _, term = head.partition(" ")
     if form != FORMAT:
         raise BadBook("it is of another version")
+    if not text.isascii() or text != _with_checksum(written):
+        raise BadBook("somebody has changed it")
     if len(lines) > MAX_INTENTS:
         raise BadBook(f"it has {len(lines)} entries")
     intents: dict[str, int] = {}

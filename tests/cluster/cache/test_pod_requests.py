@@ -230,6 +230,23 @@ def test_a_container_counts_what_its_node_holds_for_it_where_that_is_more(
     assert dict(found) == counted
 
 
+@pytest.mark.parametrize(
+    ("allocated", "has", "counted"),
+    [
+        ({"cpu": "1"}, {"cpu": "3"}, 3),
+        ({"cpu": "3"}, {"cpu": "1"}, 3),
+        ({}, {"cpu": "3"}, 3),
+        ({}, {"cpu": "1"}, 2),
+    ],
+)
+def test_a_container_counts_what_it_has_where_that_is_more(allocated: Wire, has: Wire, counted: int) -> None:
+    """Its node has promised it less, and has not taken the rest away from it yet."""
+    status = [{"name": "c", "allocatedResources": allocated, "resources": {"requests": has}}]
+    spec = {"containers": [container({"cpu": "2"})]}
+    made = {"metadata": {"name": "p"}, "spec": spec, "status": {"containerStatuses": status}}
+    assert dict(held_requests(msgspec.json.decode(json.dumps(made), type=Pod))) == {"cpu": counted}
+
+
 def test_claims_are_counted_by_their_number() -> None:
     claims = [
         {"name": "gpu", "resourceClaimName": "one"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+import zlib
 
 import pytest
 from hypothesis import given
@@ -51,8 +52,17 @@ def test_an_intent_takes_few_bytes() -> None:
     ],
 )
 def test_what_is_no_book_is_refused(text: str) -> None:
-    with pytest.raises(BadBook):
-        parse(text)
+    for whole in (text, f"{text}\n{zlib.crc32(text.encode()):08x}"):
+        with pytest.raises(BadBook):
+            parse(whole)
+
+
+def test_a_book_of_which_a_line_was_removed_or_changed_is_refused() -> None:
+    lines = encode(Book(term=7, intents={"a": 1, "b": 2})).split("\n")
+    for number in range(len(lines)):
+        for other in ([], ["=c 3"], [lines[number].replace("2", "3").replace("7", "8") + " "]):
+            with pytest.raises(BadBook):
+                parse("\n".join([*lines[:number], *other, *lines[number + 1 :]]))
 
 
 @given(st.text(max_size=60))
