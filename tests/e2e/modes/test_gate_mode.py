@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +18,11 @@ from tests.support.e2e.modes import (
     pending_before_a_stop,
     wait_for_room,
 )
-from tests.support.e2e.objects import GATE, gates, suspended_text
+from tests.support.e2e.objects import GATE, gates, is_decided, is_stopped, suspended_text
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.wait import until
+from tests.support.e2e.wait import settled, until
 from tests.support.e2e.workloads import DEPLOYMENT
+from tests.support.faults.slow_webhook import SlowWebhook
 
 pytestmark = pytest.mark.long
 
@@ -43,6 +45,30 @@ def test_a_member_is_as_its_user_wrote_it_and_gated_while_its_queue_is_stopped(s
 
 def test_stops_in_mid_flow_let_no_pod_through(sandbox: Sandbox) -> None:
     assert run_rounds(sandbox, sandbox.queue(), 2) == [[]] * 2
+
+
+def test_a_stop_waits_for_a_release_that_is_under_way(sandbox: Sandbox, tmp_path: Path) -> None:
+    """Nothing but the guard would keep the pod from its node, once it has no gate."""
+    queue = sandbox.queue(capability={"pods": "1"})
+    sandbox.pods("work", 2, queue)
+    until(lambda: len(sandbox.bound(["work-0", "work-1"])) == 1, "the first to run")
+    [first] = sandbox.bound(["work-0", "work-1"])
+    [second] = {"work-0", "work-1"} - {first}
+    note = {"metadata": {"labels": {"tests.sluice.dev/note": "x"}}}
+    with SlowWebhook(sandbox, tmp_path, seconds=20, resources=["pods"], operations=["UPDATE"]) as slow:
+        path = f"{sandbox.pods_path}/{second}?dryRun=All"
+        until(lambda: slow.is_known(lambda: sandbox.api.patch(path, note)), "the webhook to be known")
+        sandbox.api.delete(f"{sandbox.pods_path}/{first}").must(200)
+        until(lambda: slow.held, "the release to be under way")
+        sandbox.patch_queue(queue, state="Suspended").must()
+        found = sandbox.queue_that(queue, "say what it waits for", is_decided)
+        assert (is_stopped(found), bool(slow.held)) == (False, True)
+        slow.let_go()
+        sandbox.queue_that(queue, "be stopped", is_stopped)
+        bound = sandbox.bound([second])
+        assert settled(lambda: sandbox.bound([second]), "the pod", seconds=1.0) == bound
+    sandbox.edit(queue, state="Open")
+    sandbox.all_bound([second])
 
 
 def test_binds_of_pods_that_were_pending_before_a_stop_are_refused(sandbox: Sandbox) -> None:

@@ -4,10 +4,13 @@ docs/concepts/quotas.md that `test_capability` does not have.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from tests.e2e.membership.test_namespace_selectors import label, team
 from tests.e2e.stops.test_recreating_parked_pods import all_gated, pending_before
 from tests.support.drain.draining import drain, drained_reason
-from tests.support.e2e.objects import GATE, gates, on_a_node, state_of
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import GATE, NAMED_BY, gates, on_a_node, state_of
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 from tests.support.e2e.workloads import DEPLOYMENT
@@ -58,6 +61,38 @@ def test_a_namespace_that_is_not_selected_gets_no_room(sandbox: Sandbox) -> None
     label(sandbox, on=True)
     runs(sandbox, 1)
     stay(sandbox, 1)
+
+
+def test_a_namespace_that_comes_to_name_a_queue_beside_creations_is_released_no_more_than_there_is(
+    sandbox: Sandbox,
+) -> None:
+    """Those of its pods that wait at that moment are members from then on. Some are bound: they count."""
+    queue = sandbox.queue(capability={"cpu": "2"})
+    with ThreadPoolExecutor(1) as pool:
+        creations = pool.submit(sandbox.pods, "work", 30, cpu="1")
+        until(lambda: len(sandbox.read_pods()) >= 3, "the first to come")
+        sandbox.api.patch(sandbox.home, {"metadata": {"annotations": {NAMED_BY: queue}}}).must()
+        creations.result()
+    until(
+        lambda: QUOTA_GATE in gates(sandbox.pod("probe", dry=True, cpu="1").must(201).body), "the namespace"
+    )
+    sandbox.pods("later", 3, cpu="1")
+
+    def undecided() -> list[str]:
+        return [
+            name for name, pod in sandbox.read_pods().items() if not on_a_node(pod) and not says_no_room(pod)
+        ]
+
+    until(lambda: not undecided(), "each of its pods to run, or to wait for room")
+    pods = sandbox.read_pods().values()
+    assert sum("sluice.dev/released" in pod["metadata"].get("labels", {}) for pod in pods) <= 2
+    used = sandbox.queue_that(queue, "count them", lambda found: "quota" in found["status"])
+    assert int(used["status"]["quota"]["used"]["cpu"]) >= 2
+
+
+def says_no_room(pod: Object) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any("has no room for this pod now" in each.get("message", "") for each in conditions)
 
 
 def test_a_closing_queue_releases_what_it_had_accepted_and_is_closed_then(sandbox: Sandbox) -> None:

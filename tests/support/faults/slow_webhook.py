@@ -27,7 +27,8 @@ class SlowWebhook:
     it from the start.
 
     `dry`: dry runs are kept as well.
-    `resources`: what is kept of the core group, where that is not binds. `let_go` ends the waiting of all.
+    `resources`: what is kept of the core group, where that is not binds; `operations`: what is done to it.
+    `let_go` ends the waiting of all.
     `allows`: what it answers then; `code`: with which status it denies, where that is not 403.
     """
 
@@ -41,7 +42,9 @@ class SlowWebhook:
         allows: bool = True,
         code: int = 0,
         dry: bool = False,
+        operations: Sequence[str] = ("CREATE",),
     ) -> None:
+        self._operations = list(operations)
         self._path = CONFIGURATIONS
         self._sandbox = sandbox
         self._resources = list(resources)
@@ -96,7 +99,7 @@ class SlowWebhook:
 
     def _dry_run(self) -> Callable[[], object] | None:
         """A request of the kind that it keeps; None where that needs something else to be there first."""
-        if "pods" in self._resources:
+        if "pods" in self._resources and "CREATE" in self._operations:
             return lambda: self._sandbox.pod("would-be", dry=True)
         if "pods/binding" in self._resources:
             return lambda: self._sandbox.bind("would-be", dry=True)
@@ -116,7 +119,7 @@ class SlowWebhook:
             "apiGroups": [""],
             "apiVersions": ["v1"],
             "resources": self._resources,
-            "operations": ["CREATE"],
+            "operations": self._operations,
         }
         return {
             "metadata": {"name": self._name},
