@@ -168,6 +168,11 @@ class QueueController:
                 self._work_queue.requeue(changes)
                 self._work_queue.pause(min(seconds, RETRY_SECONDS))
 
+    @property
+    def next_sync_at(self) -> float:
+        """When it syncs though nothing has changed, in monotonic seconds."""
+        return min(self._times())
+
     def _times(self) -> list[float]:
         """When to sync though nothing has changed, in monotonic seconds."""
         now = self._store.clock.monotonic()

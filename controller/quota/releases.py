@@ -118,10 +118,10 @@ class QuotaReleases:
     @property
     def due(self) -> float:
         """When the next step is to be taken though nothing changes, in monotonic seconds."""
-        if self._book.is_under_way:
+        if self._book.is_under_way or not self._is_needed():
             return math.inf
         if self._book.stored is None:
-            return self._retry_at if self._is_needed() else math.inf
+            return self._retry_at
         if not self._is_ready or len(self._intents) >= MAX_INTENTS:
             return math.inf
         if self._waiting.is_due(self._next_pass_at):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cluster.cache.store import Store
 from queues.quota.guarantees import lending_queues
 from queues.quota.rules import Rules
@@ -16,7 +18,7 @@ def rules_in_force(store: Store, snapshot: QueueSnapshot) -> Rules:
     tree = snapshot.tree
     policies = {name: snapshot.policy(name) for name in tree}
     parents = (name for name in tree if tree.children(name))
-    return Rules(
+    rules = Rules(
         lending=lending,
         proportional=frozenset(
             name for name in parents if (policy := policies[name]) is not None and policy.shares_by_weight
@@ -26,8 +28,10 @@ def rules_in_force(store: Store, snapshot: QueueSnapshot) -> Rules:
             for name, policy in policies.items()
             if policy is not None and policy.overcommit is not None
         },
-        nodes=store.node_totals.amounts,
     )
+    if not rules.needs_nodes:  # a policy that shares by weight, of a queue without queues below it
+        return rules
+    return msgspec.structs.replace(rules, nodes=store.node_totals.amounts)
 
 
 def _lending_queues(snapshot: QueueSnapshot) -> frozenset[str]:

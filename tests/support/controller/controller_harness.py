@@ -122,6 +122,17 @@ class GrantingBoundary(Boundary):
         return b"{}"
 
 
+class BookBoundary(GrantingBoundary):
+    """One that stores the book of quotas, at a version that all kinds were read at."""
+
+    def _write(self, method: str, path: str, body: Any) -> bytes:
+        answer = super()._write(method, path, body)
+        if "/configmaps" not in path:
+            return answer
+        metadata = {**body["metadata"], "uid": "book", "resourceVersion": str(VERSION)}
+        return json.dumps({**body, "metadata": metadata}).encode()
+
+
 class Inline(WriteQueue):
     """Writers without threads: the test sends the writes that wait."""
 
