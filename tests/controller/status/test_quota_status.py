@@ -22,7 +22,7 @@ class StatusBoundary(Boundary):
         self.written: list[str] = []
 
     def _write(self, method: str, path: str, body: Any) -> bytes:
-        if path.endswith("/configmaps"):
+        if "/configmaps" in path:
             metadata = {**body["metadata"], "uid": "book", "resourceVersion": str(VERSION)}
             return json.dumps({**body, "metadata": metadata}).encode()
         name = path.removesuffix("/status").rpartition("/")[2]

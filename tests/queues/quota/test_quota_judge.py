@@ -71,7 +71,7 @@ def test_a_book_of_an_earlier_term_and_one_that_nobody_can_read_are_faults() -> 
     judge.note_book("1 4\nx")
     assert judge.faults == [
         "the book of term 3 follows that of term 4",
-        "the book cannot be read: it has a number that is none",
+        "the book cannot be read: somebody has changed it",
     ]
 
 
