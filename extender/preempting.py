@@ -28,11 +28,15 @@ Invariants
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from cluster.cache.members import Member, is_released
 from cluster.cache.store import Store
 from cluster.cache.trimming import NAME
 from cluster.objects import Pod
 from extender.wire import MetaVictims, PreemptArgs, PreemptResult
+from queues.apimachinery.pod_requests import pod_requests
+from queues.apimachinery.quantities import Amount
 from queues.policies.model import Policy
 from queues.policies.resolution import Resolution
 from queues.policies.victims import CRITICAL_PRIORITY, Preemptor, Victim, VictimRules
@@ -67,8 +71,12 @@ def _allowed(args: PreemptArgs, queue: str, *, store: Store) -> dict[str, MetaVi
     if resolution.policy is None:
         return args.victims()
     priority = member.priority if member is not None else args.Pod.spec.priority or 0
-    preemptor = Preemptor(queue=queue, priority=priority)
+    preemptor = Preemptor(queue=queue, priority=priority, requests=_requests(args.Pod, member))
     return _allowed_nodes(args, preemptor, resolution.policy, store=store)
+
+
+def _requests(pod: Pod, member: Member | None) -> Mapping[str, Amount]:
+    return dict(member.requests if member is not None else pod_requests(pod.spec))
 
 
 def _resolution(pod: Pod, member: Member | None, queue: str, *, store: Store) -> Resolution:

@@ -33,7 +33,7 @@ ACTIONS: Mapping[str, Meaning] = {
     "preempt": Meaning(Effect.APPLIED, "pods may evict others of their own queue"),
     "reclaim": Meaning(
         Effect.APPLIED,
-        "pods may evict those of other queues that are reclaimable and above their deserved share",
+        "pods may evict those of other queues: what their own queue deserves and another has borrowed",
     ),
     "shuffle": Meaning(Effect.NOT_HERE, "no plugin here names victims for it"),
 }

@@ -9,32 +9,30 @@ needs the room says whether it may have them; a node with a victim that it may n
 | `conformance`                          |                                                             |
 | is in no queue                         | always: kube-scheduler decides                              |
 | is in the same queue                   | the policy has action `preempt`                             |
-| is in another queue                    | the policy has action `reclaim`, and the queue lends: it is |
-|                                        | reclaimable, its priority is not higher, it uses more than  |
-|                                        | it deserves, and keeps its guarantee without the victim     |
+| is in another queue                    | the policy has action `reclaim`, the pod's queue may ask it |
+|                                        | back, and the victim's lends it (`queues.quota.lending`)    |
 | has no lower priority, in a policy     | never                                                       |
 | with `priority`                        |                                                             |
 
 Invariants
 - Without a policy every victim may be evicted.
 - Victims of one node are counted one after the other: what is taken of a queue for one is gone for the next.
-- What holds for the victim's queue holds for the queues between it and the nearest queue that is above both:
-  they are reclaimable, use more than they deserve with all below them, and keep their guarantees.
-- A queue deserves at least its guarantee; of CPU and memory it deserves nothing unless it says so, of any
-  other resource it deserves all that it uses.
+- A queue deserves at least its guarantee.
+- Only kube-scheduler knows what a node lacks: all that the pod requests counts as short.
 
 Sources: Volcano's `plugins/capacity` (reclaimable), `plugins/conformance`, `plugins/priority`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from queues.apimachinery.quantities import Amount
 from queues.policies.model import Policy
+from queues.quota.lending import Standing, asking_denial, exchange_denial, lending_denial
 from queues.text import quoted
 
 Amounts = Mapping[str, Amount]
@@ -44,8 +42,6 @@ _CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 #: The least priority of what is system-critical.
 CRITICAL_PRIORITY = 2_000_000_000
 _SYSTEM_NAMESPACE = "kube-system"
-#: Of these a queue deserves nothing unless it says so.
-_ALWAYS_SHARED = ("cpu", "memory")
 
 
 class QueueShare(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,10 +57,11 @@ class QueueShare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Preemptor(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that needs room."""
+    """A pod that needs room. Where it counts in its queue already, `requests` is nothing more."""
 
     queue: str
     priority: int = 0
+    requests: Amounts = {}
 
 
 class Victim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -85,6 +82,7 @@ class Shares(Protocol):
     def get(self, name: str, /) -> QueueShare | None: ...
 
 
+NOTHING: Amounts = {}
 #: What was taken of each queue by name.
 _Taken = dict[str, dict[str, Amount]]
 
@@ -105,8 +103,9 @@ class VictimRules:
             False: policy.enables("conformance", other),
         }
         self._priority = {True: policy.enables("priority", same), False: policy.enables("priority", other)}
+        self._short = [resource for resource, amount in preemptor.requests.items() if amount]
         #: By queue: why it lends nothing, or the queues that are to lend.
-        self._lenders: dict[str, str | tuple[_Lender, ...]] = {}
+        self._sides: dict[str, str | _Side] = {}
 
     def denial(self, victims: Sequence[Victim]) -> str | None:
         """Why the pod may not have all of these victims, which are on one node; None: it may."""
@@ -132,30 +131,72 @@ class VictimRules:
 
     def _reclaim_denial(self, victim: Victim, taken: _Taken) -> str | None:
         """Why the victim's queue does not lend it; records it as taken where it does."""
-        lenders = self._lenders.get(victim.queue)
-        if lenders is None:
-            lenders = self._lenders[victim.queue] = self._lenders_of(victim.queue)
-        if isinstance(lenders, str):
-            return lenders
-        for lender in lenders:
-            denial = lender.denial(taken.get(lender.name, {}), victim.requests)
-            if denial is not None:
-                return denial
-        for lender in lenders:
+        side = self._sides.get(victim.queue)
+        if side is None:
+            side = self._sides[victim.queue] = self._side(victim.queue)
+        if isinstance(side, str):
+            return side
+        denial = self._lent_denial(side, victim.requests, taken)
+        if denial is not None:
+            return denial
+        for lender in side.lenders:
             of_queue = taken.setdefault(lender.name, {})
             for resource, amount in victim.requests.items():
                 of_queue[resource] = of_queue.get(resource, 0) + amount
         return None
 
-    def _lenders_of(self, queue: str) -> str | tuple[_Lender, ...]:
+    def _lent_denial(self, side: _Side, victim: Amounts, taken: _Taken) -> str | None:
+        for share in side.lenders:
+            denial = lending_denial(
+                _standing(share, taken.get(share.name, {})),
+                reclaimable=share.reclaimable,
+                guarantee=share.guarantee,
+                victim=victim,
+                short=self._short,
+            )
+            if denial is not None:
+                return denial
+        if side.asks is None:
+            return None
+        lends = side.lenders[-1]
+        return exchange_denial(
+            side.asks,
+            _standing(lends, taken.get(lends.name, {})),
+            requests=self._preemptor.requests,
+            victim=victim,
+            short=self._short,
+        )
+
+    def _side(self, queue: str) -> str | _Side:
+        """The victim's side, if the pod's queue may ask anything of it."""
         own, share = self._shares.get(self._preemptor.queue), self._shares.get(queue)
         if own is None or share is None:
             return f"queue {quoted(queue)} or {quoted(self._preemptor.queue)} is not known"
-        if share.priority > own.priority:
-            return f"queue {quoted(share.name)} has a higher priority than {quoted(own.name)}"
-        above_both = {own.name, *own.ancestors}
-        names = [name for name in (share.name, *share.ancestors) if name not in above_both]
-        return tuple(_Lender(each) for name in names if (each := self._shares.get(name)) is not None)
+        mine, theirs = (own.name, *own.ancestors), (share.name, *share.ancestors)
+        common = next((name for name in theirs if name in mine), None)
+        asks = self._known(mine[: mine.index(common)] if common else mine)
+        lends = self._known(theirs[: theirs.index(common)] if common else theirs)
+        denial = asking_denial(map(_standing, asks), requests=self._preemptor.requests, short=self._short)
+        if denial is not None:
+            return denial
+        last, other = asks[-1], lends[-1] if lends else share
+        if other.priority > last.priority:
+            return f"queue {quoted(other.name)} has a higher priority than {quoted(last.name)}"
+        if not lends:  # its pods stand beside the queues below it, and deserve nothing by themselves
+            return _Side() if share.reclaimable else f"queue {quoted(share.name)} is not reclaimable"
+        return _Side(tuple(lends), _standing(last))
+
+    def _known(self, names: Iterable[str]) -> list[QueueShare]:
+        return [share for name in names if (share := self._shares.get(name)) is not None]
+
+
+class _Side(NamedTuple):
+    """The victim's queue, and those between it and the nearest queue that is above both; and the last of
+    those on the side of the pod that asks.
+    """
+
+    lenders: tuple[QueueShare, ...] = ()
+    asks: Standing | None = None
 
 
 def victim_denial(
@@ -170,38 +211,9 @@ def is_critical(namespace: str, priority_class: str, priority: int) -> bool:
     return priority_class in _CRITICAL or priority >= CRITICAL_PRIORITY or namespace == _SYSTEM_NAMESPACE
 
 
-class _Lender:
-    """The victim's queue, or one between it and the nearest queue that is above both."""
-
-    def __init__(self, share: QueueShare) -> None:
-        self.name = share.name
-        self._reclaimable = share.reclaimable
-        self._allocated = share.allocated
-        self._guarantee = sorted(share.guarantee.items())
-        self._limits = _limits(share)
-
-    def denial(self, taken: Amounts, requests: Amounts) -> str | None:
-        """Why it does not lend a pod with these requests, once so much of it was taken."""
-        if not self._reclaimable:
-            return f"queue {quoted(self.name)} is not reclaimable"
-        if not self._is_above(taken):
-            return f"queue {quoted(self.name)} uses no more than it deserves"
-        for name, amount in self._guarantee:
-            left = self._allocated.get(name, 0) - taken.get(name, 0) - requests.get(name, 0)
-            if left < amount:
-                return f"queue {quoted(self.name)} would have less {name} than its guarantee"
-        return None
-
-    def _is_above(self, taken: Amounts) -> bool:
-        """Whether it uses more of any resource than it deserves."""
-        return any(self._allocated[name] - taken.get(name, 0) > limit for name, limit in self._limits)
-
-
-def _limits(share: QueueShare) -> list[tuple[str, Amount]]:
-    """What it deserves of each resource that it uses; what it deserves all of is left out."""
-    limits: list[tuple[str, Amount]] = []
-    for resource in share.allocated:
-        deserved = share.deserved.get(resource, 0 if resource in _ALWAYS_SHARED else None)
-        if deserved is not None:
-            limits.append((resource, max(deserved, share.guarantee.get(resource, 0))))
-    return limits
+def _standing(share: QueueShare, taken: Amounts = NOTHING) -> Standing:
+    used = {name: amount - taken.get(name, 0) for name, amount in share.allocated.items()}
+    deserved = dict(share.deserved)
+    for resource, amount in share.guarantee.items():
+        deserved[resource] = max(amount, deserved.get(resource, 0))
+    return Standing(share.name, used, deserved)

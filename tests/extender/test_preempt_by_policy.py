@@ -35,7 +35,7 @@ class Case:
     def __init__(self, actions: str = ALL, plugins: str = "", **team: Any) -> None:
         self.server = Server().has(
             queue("root", parent=""),
-            queue("own", schedulerPolicy="tried"),
+            queue("own", schedulerPolicy="tried", deserved={"cpu": "9"}),
             queue("team", **team),
             policies(tried=policy(actions, plugins)),
             *(bound(f"v-{number}", "team") for number in range(4)),

@@ -18,6 +18,8 @@ from tests.support.e2e.wait import PATIENCE, settled, until
 
 #: So much of a node's 64 CPUs that no two fit.
 MOST = 60
+#: More than there is: who asks uses less than it deserves.
+ALL = "100000"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
 #: kube-scheduler tries a pod that lacks room again only after five minutes, where nothing else changes.
@@ -28,11 +30,12 @@ Spec = dict[str, Any]
 
 class Rule(msgspec.Struct, frozen=True):
     """`policy`: that of the pod's queue. `team`: the spec of the victims' queue, for so many nodes; None: the
-    victims are in the pod's own queue.
+    victims are in the pod's own queue. `deserves`: CPUs that the pod's queue deserves.
     """
 
     policy: str
     team: Callable[[int], Spec] | None
+    deserves: str = ALL
 
 
 RECLAIM = policy("allocate, reclaim")
@@ -45,6 +48,7 @@ RULES = {
     ),
     "a queue that outranks it": Rule(RECLAIM, lambda _nodes: {"priority": 10}),
     "a queue that is not reclaimable": Rule(RECLAIM, lambda _nodes: {"reclaimable": False}),
+    "more than its queue deserves": Rule(RECLAIM, lambda _nodes: {}, deserves=str(MOST - 1)),
 }
 
 
@@ -100,7 +104,7 @@ def test_a_policy_denies_victims_that_the_pod_gets_without_it(
     sandbox: Sandbox, policies: Policies, nodes: int, high: str, rule: Rule
 ) -> None:
     policies.write(tried=rule.policy)
-    own = sandbox.queue("own", schedulerPolicy="tried")
+    own = sandbox.queue("own", schedulerPolicy="tried", deserved={"cpu": rule.deserves})
     team = own if rule.team is None else sandbox.queue("team", **rule.team(nodes))
     victims = fill(sandbox, nodes, team)
     gets_no_victims(sandbox, "important", own, high)
@@ -115,7 +119,7 @@ def test_a_queue_lends_down_to_its_guarantee_and_no_further(
 ) -> None:
     """Of several pods that come at once, one gets room for each pod that is above it."""
     policies.write(tried=RECLAIM)
-    own = sandbox.queue("own", schedulerPolicy="tried")
+    own = sandbox.queue("own", schedulerPolicy="tried", deserved={"cpu": ALL})
     team = sandbox.queue("team", guarantee={"resource": {"cpu": str(MOST * (nodes - 1))}})
     victims = fill(sandbox, nodes, team)
     names = sandbox.pods("important", nodes, own, cpu=str(MOST), priorityClassName=high)
@@ -129,7 +133,10 @@ def test_a_pod_gets_the_victims_that_their_queue_comes_to_lend(
     sandbox: Sandbox, policies: Policies, nodes: int, high: str
 ) -> None:
     policies.write(tried=RECLAIM)
-    own, team = sandbox.queue("own", schedulerPolicy="tried"), sandbox.queue("team", reclaimable=False)
+    own, team = (
+        sandbox.queue("own", schedulerPolicy="tried", deserved={"cpu": ALL}),
+        sandbox.queue("team", reclaimable=False),
+    )
     fill(sandbox, nodes, team)
     gets_no_victims(sandbox, "important", own, high)
     sandbox.edit(team, reclaimable=True)
@@ -162,7 +169,7 @@ def test_conformance_protects_system_pods(
 ) -> None:
     """They are in no queue, and kube-scheduler names victims by UID alone."""
     policies.write(tried=policy("allocate, preempt, reclaim", "conformance"))
-    own = sandbox.queue("own", schedulerPolicy="tried")
+    own = sandbox.queue("own", schedulerPolicy="tried", deserved={"cpu": ALL})
     gets_no_victims(sandbox, "important", own, high)
     assert len(alive(sandbox, SYSTEM_PODS, system_pods)) == nodes
     policies.write(tried=policy("allocate, preempt, reclaim"))
@@ -174,7 +181,7 @@ def test_conformance_leaves_other_pods_of_no_queue_to_kube_scheduler(
     sandbox: Sandbox, policies: Policies, nodes: int, high: str
 ) -> None:
     policies.write(tried=policy("allocate, preempt, reclaim", "conformance"))
-    own = sandbox.queue("own", schedulerPolicy="tried")
+    own = sandbox.queue("own", schedulerPolicy="tried", deserved={"cpu": ALL})
     fill(sandbox, nodes, "")
     assert sandbox.pod("important", own, cpu=str(MOST), priorityClassName=high).status == 201
     goes(sandbox, "important")
@@ -186,7 +193,7 @@ def test_plugin_priority_lets_only_pods_of_lower_priority_go(
 ) -> None:
     """kube-scheduler chooses no others itself, so that this holds without a policy too."""
     policies.write(tried=policy("allocate, preempt", "priority"))
-    own = sandbox.queue("own", schedulerPolicy="tried")
+    own = sandbox.queue("own", schedulerPolicy="tried", deserved={"cpu": ALL})
     victims = fill(sandbox, nodes, own, priorityClassName=high)
     assert sandbox.pod("equal", own, cpu=str(MOST), priorityClassName=high).status == 201
     sandbox.reason_on("equal", "Insufficient cpu")

@@ -14,7 +14,7 @@ from queues.policies.scheduler_conf import parse_policy
 from queues.policies.victims import CRITICAL_PRIORITY, Preemptor, QueueShare, Victim, victim_denial
 
 GI = 2**30
-POD = Preemptor(queue="research", priority=100)
+POD = Preemptor(queue="research", priority=100, requests={"cpu": 1})
 
 
 def policy(actions: str, *plugins: str) -> Policy:
@@ -27,7 +27,7 @@ def share(name: str, **fields: Any) -> QueueShare:
 
 
 def shares(*more: QueueShare) -> Mapping[str, QueueShare]:
-    fixed = (share("research"), QueueShare(name="root", reclaimable=False))
+    fixed = (share("research", deserved={"cpu": 100}), QueueShare(name="root", reclaimable=False))
     return {one.name: one for one in (*fixed, *more)}
 
 
@@ -69,19 +69,40 @@ def test_without_a_policy_every_victim_may_go() -> None:
         ({"priority": 1}, "has a higher priority"),
         ({"priority": -1}, None),
         ({"allocated": {"cpu": 4}}, "uses no more than it deserves"),
-        ({"allocated": {"cpu": 4, "memory": 1}}, None),  # of memory it deserves nothing
-        ({"allocated": {"cpu": 4, "nvidia.com/gpu": 1}}, "uses no more than it deserves"),
-        ({"allocated": {"cpu": 4, "nvidia.com/gpu": 1}, "deserved": {"cpu": 4, "nvidia.com/gpu": 0}}, None),
+        ({"allocated": {"cpu": 4, "memory": 1}}, "uses no more than it deserves"),  # memory is not short
+        ({"deserved": {"memory": 1}}, None),  # of what the victim requests it lists nothing
         ({"deserved": {}}, None),
         ({"guarantee": {"cpu": 9}}, None),
-        ({"guarantee": {"cpu": 10}}, "uses no more than it deserves"),
+        ({"guarantee": {"cpu": 10}}, "less cpu than its guarantee"),
         ({"allocated": {"cpu": 10, "memory": 5}, "guarantee": {"cpu": 10}}, "less cpu than its guarantee"),
-        ({"guarantee": {"memory": 1}}, "less memory than its guarantee"),
+        ({"guarantee": {"memory": 1}}, None),  # the victim has none of it
     ],
 )
 def test_what_a_queue_lends(team: Mapping[str, Any], denied: str | None) -> None:
     lender = share("team", **{"allocated": {"cpu": 10}, "deserved": {"cpu": 4}, **team})
     check(victim_denial(RECLAIM, POD, [victim("team")], shares(lender)), denied)
+
+
+@pytest.mark.parametrize(
+    ("research", "denied"),
+    [
+        ({"allocated": {"cpu": 3}}, None),
+        ({"allocated": {"cpu": 4}}, "would use more cpu than it deserves"),
+        ({"deserved": {}}, "lists nothing that it deserves"),
+        ({"deserved": {}, "guarantee": {"cpu": 4}}, None),
+        ({"deserved": {"memory": 9}}, "lists nothing that it deserves"),
+    ],
+)
+def test_a_queue_asks_back_what_it_deserves(research: Mapping[str, Any], denied: str | None) -> None:
+    asks = share("research", **{"deserved": {"cpu": 4}, **research})
+    check(victim_denial(RECLAIM, POD, [victim("team")], shares(BUSY, asks)), denied)
+
+
+def test_pods_of_a_queue_above_stand_beside_the_queues_below_it() -> None:
+    asks = share("research", ancestors=("team", "root"), deserved={"cpu": 4})
+    check(victim_denial(RECLAIM, POD, [victim("team")], shares(BUSY, asks)), None)
+    kept = share("team", allocated={"cpu": 10}, reclaimable=False)
+    check(victim_denial(RECLAIM, POD, [victim("team")], shares(kept, asks)), "is not reclaimable")
 
 
 def test_victims_of_one_node_are_counted_one_after_the_other() -> None:
@@ -118,8 +139,8 @@ def test_victims_of_several_queues_are_counted_for_the_queue_above_them() -> Non
 def test_a_queue_above_both_is_not_asked() -> None:
     lender = share("leaf", ancestors=("team", "root"), allocated={"cpu": 6}, deserved={"cpu": 1})
     team = share("team", allocated={"cpu": 6}, deserved={"cpu": 6}, reclaimable=False, guarantee={"cpu": 6})
-    own = share("sister", ancestors=("team", "root"))
-    pod = Preemptor(queue="sister", priority=1)
+    own = share("sister", ancestors=("team", "root"), deserved={"cpu": 1})
+    pod = Preemptor(queue="sister", priority=1, requests={"cpu": 1})
     assert victim_denial(RECLAIM, pod, [victim("leaf")], shares(lender, team, own)) is None
 
 
@@ -177,7 +198,7 @@ def test_no_set_of_victims_takes_a_guarantee(
         "team", allocated={"cpu": allocated}, deserved={"cpu": deserved}, guarantee={"cpu": guarantee}
     )
     victims = [victim("team", each) for each in cpu]
-    if victims and victim_denial(RECLAIM, POD, victims, shares(lender)) is None:
+    if any(cpu) and victim_denial(RECLAIM, POD, victims, shares(lender)) is None:
         assert allocated - sum(cpu) >= guarantee
         assert allocated > deserved
 

@@ -1,0 +1,93 @@
+"""What a queue lends, and what it may ask back: the rule by which kube-scheduler evicts
+(`queues.policies.victims`).
+
+Short are the resources that the pod requests that asks, and that lack room. A queue deserves what it lists: a
+resource that it does not list gives it no claim, and protects none of its pods.
+
+| who                               | rule                                                                   |
+|-----------------------------------|------------------------------------------------------------------------|
+| asks: its queue, and those above  | with the request each uses no more than it deserves of one of the      |
+| it below the common one           | short resources that it lists, and one of them lists one               |
+| lends: the victim's queue, and    | it is reclaimable; it keeps its guarantee of what the victim requests; |
+| those above it below the common   | it uses more than it deserves of a short resource that it lists and    |
+| one                               | the victim requests, or the victim requests nothing that it lists      |
+| the two queues right below the    | the lender's `priority` is not higher. Of each short resource that the |
+| common one                        | victim requests and the lender lists, who asks uses afterwards a       |
+|                                   | smaller part of what it deserves than the lender did before; where it  |
+|                                   | lists none of it, the lender uses more than it deserves                |
+
+Pods of a queue that has queues below it stand beside those, and deserve nothing by themselves.
+
+Invariants
+- No see-saw: who lends does not ask that back from who was given it.
+- A queue that lends keeps what it is guaranteed.
+
+Sources: Volcano's `plugins/capacity` (reclaimable, preemptive). What a queue does not list is there, too, no
+reason to protect its pods, nor to take them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from queues.apimachinery.quantities import Amount
+from queues.text import quoted
+
+Amounts = Mapping[str, Amount]
+
+
+class Standing(NamedTuple):
+    """A queue, what it uses with those below it, and what it deserves: no less than its guarantee."""
+
+    name: str
+    used: Amounts
+    deserved: Amounts
+
+
+def asking_denial(side: Iterable[Standing], *, requests: Amounts, short: Collection[str]) -> str | None:
+    """Why a queue may ask nothing back. `side`: the queue, and those above it below the common one."""
+    denial: str | None = "its queue lists nothing that it deserves of what lacks room"
+    for name, used, deserved in side:
+        listed = [resource for resource in short if resource in deserved]
+        if not listed:
+            continue
+        after = {each: used.get(each, 0) + requests.get(each, 0) for each in listed}
+        if all(after[each] > deserved[each] for each in listed):
+            return f"queue {quoted(name)} would use more {min(listed)} than it deserves"
+        denial = None
+    return denial
+
+
+def exchange_denial(
+    asks: Standing, lends: Standing, *, requests: Amounts, victim: Amounts, short: Collection[str]
+) -> str | None:
+    """Why the queue that asks does not go before the one that lends. `requests`: of the pod that asks."""
+    for resource in short:
+        if not victim.get(resource, 0) or resource not in lends.deserved:
+            continue
+        before, most = lends.used.get(resource, 0), lends.deserved[resource]
+        after = asks.used.get(resource, 0) + requests.get(resource, 0)
+        own = asks.deserved.get(resource)
+        goes = before > most if own is None else after * most < before * own
+        if not goes:
+            return (
+                f"queue {quoted(asks.name)} would use more of the {resource} that it deserves than queue "
+                f"{quoted(lends.name)} does"
+            )
+    return None
+
+
+def lending_denial(
+    lends: Standing, *, reclaimable: bool, guarantee: Amounts, victim: Amounts, short: Collection[str]
+) -> str | None:
+    """Why the queue does not lend a pod with these requests."""
+    if not reclaimable:
+        return f"queue {quoted(lends.name)} is not reclaimable"
+    for resource, amount in guarantee.items():
+        asked = victim.get(resource, 0)
+        if asked and lends.used.get(resource, 0) - asked < amount:
+            return f"queue {quoted(lends.name)} would have less {resource} than its guarantee"
+    listed = [resource for resource in lends.deserved if victim.get(resource, 0)]
+    over = (each in short and lends.used.get(each, 0) > lends.deserved[each] for each in listed)
+    return None if not listed or any(over) else f"queue {quoted(lends.name)} uses no more than it deserves"
