@@ -6,11 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster.cache.node_totals import NodeCapacity, SizedNode
-from cluster.objects import Metadata
 from queues.well_known import QUOTA_GATE
 from tests.support.controller.controller_harness import BookBoundary, ControllerHarness
-from tests.support.http.wire_objects import Wire, member, policies, queue
+from tests.support.http.wire_objects import Wire, member, queue
 
 CPU = {"requests": {"cpu": "1"}}
 #: Longer than any back-off and count of these cases.
@@ -42,26 +40,6 @@ def pod_that_was_deleted_by_force(server: ControllerHarness) -> None:
     server.receive_events(running("runs", "lab"), event="DELETED")
 
 
-def nothing_to_share_by_weight(server: ControllerHarness) -> None:
-    """The queue that has the policy has none below it."""
-    text = "actions: allocate\ntiers: [{plugins: [{name: proportion}]}]"
-    server.receive_events(queue("lab", schedulerPolicy="weights", capability={"cpu": "1"}))
-    server.receive_events(policies(weights=text), waiting("first", "lab"))
-    has_nodes(server)
-
-
-def more_than_nodes_have(server: ControllerHarness) -> None:
-    text = "actions: enqueue, allocate\ntiers: [{plugins: [{name: overcommit}]}]"
-    server.receive_events(queue("lab", schedulerPolicy="nodes"), policies(nodes=text))
-    has_nodes(server)
-    server.receive_events(*(waiting(f"p{number}", "lab") for number in range(9)))
-
-
-def has_nodes(server: ControllerHarness) -> None:
-    server.store.node_totals.replace([SizedNode(Metadata(name="node-1"), NodeCapacity({"cpu": "4"}))])
-    assert server.store.node_totals.amounts
-
-
 def stopped(server: ControllerHarness) -> None:
     server.receive_events(queue("lab", state="Suspended", capability={"cpu": "1"}), waiting("first", "lab"))
 
@@ -76,8 +54,6 @@ def claimed_devices(server: ControllerHarness) -> None:
         quota,
         quota_that_went,
         pod_that_was_deleted_by_force,
-        nothing_to_share_by_weight,
-        more_than_nodes_have,
         stopped,
         claimed_devices,
     ],
