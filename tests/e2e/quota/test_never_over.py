@@ -83,7 +83,7 @@ def test_no_queue_is_over_its_capability_and_what_fits_goes(own_sandbox: Sandbox
                 own_sandbox.api.delete(f"{own_sandbox.pods_path}/{name}?gracePeriodSeconds=0")
         return not any(seen_pod(pod, prefix=prefix).waits for pod in found.values())
 
-    until(nothing_waits, "each pod to have run: none is forgotten", seconds=60 + SECONDS)
+    until(nothing_waits, "each pod to have run: none is forgotten", seconds=180 + SECONDS)
     pods.end()
     book.end()
     judge = judged(pods.stored, book.stored)

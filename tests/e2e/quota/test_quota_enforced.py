@@ -46,8 +46,8 @@ def test_a_replica_that_sleeps_when_a_first_capability_comes_lets_no_pod_past_it
     pending = wait_for_room(own_sandbox, "pending", 4, queue, cpu="1")
     fleet.only("server-1")  # which leads; else who asks the one that sleeps waits
     fleet.pause("server-3")
-    own_sandbox.edit(queue, capability={"cpu": "4"})
-    wait_until(own_sandbox, queue, "ReplicaBehind")
+    own_sandbox.patch_queue(queue, capability={"cpu": "4"}).must()
+    wait_until(own_sandbox, queue, "ReplicaBehind")  # until the Lease of the one that sleeps has ended
     make_room(own_sandbox)
     wait_until(own_sandbox, queue, "RequestsUnderWay")
     wait_until(own_sandbox, queue, "Enforced")
