@@ -104,7 +104,25 @@ class DeviceClaims:
         return self.classes.by_resource.get(resource, ())
 
 
-class ClaimEvents:
+class _KindEvents:
+    """What the event handlers of both kinds share: whether the kind was listed, or is not there."""
+
+    def __init__(self, all_changed: Callable[[], object]) -> None:
+        self._all_changed = all_changed
+        self.is_listed = self.is_missing = False
+
+    def forget(self) -> None:
+        self.is_listed = self.is_missing = False
+
+    def not_served(self) -> None:
+        """The cluster does not serve this kind."""
+        if not self.is_missing:
+            self.forget()
+            self.is_missing = True
+            self._all_changed()
+
+
+class ClaimEvents(_KindEvents):
     """The event handler of the reflector of claims."""
 
     def __init__(
@@ -114,23 +132,15 @@ class ClaimEvents:
         changed: Callable[[str, str, str], object],
         is_named: Callable[[str, str, str], bool],
     ) -> None:
-        self._all_changed = all_changed
+        super().__init__(all_changed)
         self._changed = changed
         self._is_named = is_named
         self._gone: set[Key] = set()
         self.known: dict[Key, _Known] = {}
-        self.is_listed = self.is_missing = False
 
     def forget(self) -> None:
-        self.is_listed = self.is_missing = False
+        super().forget()
         self.known, self._gone = {}, set()
-
-    def not_served(self) -> None:
-        """The cluster does not serve this kind."""
-        if not self.is_missing:
-            self.forget()
-            self.is_missing = True
-            self._all_changed()
 
     def replace(self, objects: list[ResourceClaim]) -> None:
         present = {_key(obj): _known(obj) for obj in objects}
@@ -171,26 +181,18 @@ class ClaimEvents:
         self._changed(*key, before.owner)
 
 
-class ClassEvents:
+class ClassEvents(_KindEvents):
     """The event handler of the reflector of device classes."""
 
     def __init__(self, all_changed: Callable[[], object]) -> None:
-        self._all_changed = all_changed
+        super().__init__(all_changed)
         self._names: dict[str, str] = {}
         #: Replaced by one assignment, and never changed.
         self.by_resource: Mapping[str, Collection[str]] = {}
-        self.is_listed = self.is_missing = False
 
     def forget(self) -> None:
-        self.is_listed = self.is_missing = False
+        super().forget()
         self._names, self.by_resource = {}, {}
-
-    def not_served(self) -> None:
-        """The cluster does not serve this kind."""
-        if not self.is_missing:
-            self.forget()
-            self.is_missing = True
-            self._all_changed()
 
     def replace(self, objects: list[DeviceClass]) -> None:
         was_listed, self.is_listed, self.is_missing = self.is_listed, True, False
