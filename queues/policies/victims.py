@@ -82,7 +82,6 @@ class Shares(Protocol):
     def get(self, name: str, /) -> QueueShare | None: ...
 
 
-NOTHING: Amounts = {}
 #: What was taken of each queue by name.
 _Taken = dict[str, dict[str, Amount]]
 
@@ -139,16 +138,16 @@ class VictimRules:
         denial = self._lent_denial(side, victim.requests, taken)
         if denial is not None:
             return denial
-        for lender in side.lenders:
-            of_queue = taken.setdefault(lender.name, {})
+        for share, _ in side.lenders:
+            of_queue = taken.setdefault(share.name, {})
             for resource, amount in victim.requests.items():
                 of_queue[resource] = of_queue.get(resource, 0) + amount
         return None
 
     def _lent_denial(self, side: _Side, victim: Amounts, taken: _Taken) -> str | None:
-        for share in side.lenders:
+        for share, standing in side.lenders:
             denial = lending_denial(
-                _standing(share, taken.get(share.name, {})),
+                _without(standing, taken.get(share.name)),
                 reclaimable=share.reclaimable,
                 guarantee=share.guarantee,
                 victim=victim,
@@ -158,10 +157,10 @@ class VictimRules:
                 return denial
         if side.asks is None:
             return None
-        lends = side.lenders[-1]
+        share, standing = side.lenders[-1]
         return exchange_denial(
             side.asks,
-            _standing(lends, taken.get(lends.name, {})),
+            _without(standing, taken.get(share.name)),
             requests=self._preemptor.requests,
             victim=victim,
             short=self._short,
@@ -184,7 +183,7 @@ class VictimRules:
             return f"queue {quoted(other.name)} has a higher priority than {quoted(last.name)}"
         if not lends:  # its pods stand beside the queues below it, and deserve nothing by themselves
             return _Side() if share.reclaimable else f"queue {quoted(share.name)} is not reclaimable"
-        return _Side(tuple(lends), _standing(last))
+        return _Side(tuple((share, _standing(share)) for share in lends), _standing(last))
 
     def _known(self, names: Iterable[str]) -> list[QueueShare]:
         return [share for name in names if (share := self._shares.get(name)) is not None]
@@ -195,7 +194,7 @@ class _Side(NamedTuple):
     those on the side of the pod that asks.
     """
 
-    lenders: tuple[QueueShare, ...] = ()
+    lenders: tuple[tuple[QueueShare, Standing], ...] = ()
     asks: Standing | None = None
 
 
@@ -211,9 +210,16 @@ def is_critical(namespace: str, priority_class: str, priority: int) -> bool:
     return priority_class in _CRITICAL or priority >= CRITICAL_PRIORITY or namespace == _SYSTEM_NAMESPACE
 
 
-def _standing(share: QueueShare, taken: Amounts = NOTHING) -> Standing:
-    used = {name: amount - taken.get(name, 0) for name, amount in share.allocated.items()}
+def _standing(share: QueueShare) -> Standing:
     deserved = dict(share.deserved)
     for resource, amount in share.guarantee.items():
         deserved[resource] = max(amount, deserved.get(resource, 0))
-    return Standing(share.name, used, deserved)
+    return Standing(share.name, share.allocated, deserved)
+
+
+def _without(standing: Standing, taken: Amounts | None) -> Standing:
+    """What is left once so much was taken."""
+    if not taken:
+        return standing
+    used = {name: amount - taken.get(name, 0) for name, amount in standing.used.items()}
+    return standing._replace(used=used)
