@@ -3,7 +3,7 @@ cert-manager's controllers.
 
     python -m localcluster.external_tools
 
-builds all but cert-manager's, or those that are named after it; `make test` does so in the background. `make
+builds all but cert-manager's, or those that are named after it; `make test` does so first. `make
 up` neither needs nor builds them.
 
 Invariants
