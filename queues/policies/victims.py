@@ -32,6 +32,7 @@ import msgspec
 
 from queues.apimachinery.quantities import Amount
 from queues.policies.model import Policy
+from queues.quota.giving_back import Asked, Taking
 from queues.quota.lending import Standing, asking_denial, exchange_denial, lending_denial
 from queues.text import quoted
 
@@ -95,13 +96,7 @@ class VictimRules:
     def __init__(self, policy: Policy, preemptor: Preemptor, shares: Shares) -> None:
         self._preemptor = preemptor
         self._shares = shares
-        same, other = "enablePreemptable", "enableReclaimable"
-        self._actions = {True: PREEMPT in policy.actions, False: RECLAIM in policy.actions}
-        self._conformance = {
-            True: policy.enables("conformance", same),
-            False: policy.enables("conformance", other),
-        }
-        self._priority = {True: policy.enables("priority", same), False: policy.enables("priority", other)}
+        self._asked = asked_by(policy)
         self._short = [resource for resource, amount in preemptor.requests.items() if amount]
         #: By queue: why it lends nothing, or the queues that are to lend.
         self._sides: dict[str, str | _Side] = {}
@@ -117,14 +112,15 @@ class VictimRules:
 
     def _denial(self, victim: Victim, taken: _Taken) -> str | None:
         same = victim.queue == self._preemptor.queue
-        if self._conformance[same] and is_critical(victim.namespace, victim.priority_class, victim.priority):
+        taking = self._asked.own if same else self._asked.others
+        if taking.spares_critical and is_critical(victim.namespace, victim.priority_class, victim.priority):
             return "plugin conformance protects system-critical pods"
         if not victim.queue:
             return None
-        if not self._actions[same]:
+        if not taking.is_allowed:
             action, of = (PREEMPT, "its own queue") if same else (RECLAIM, "another queue")
             return f"the policy has no action {action}, so it takes no victims of {of}"
-        if self._priority[same] and victim.priority >= self._preemptor.priority:
+        if taking.lower_only and victim.priority >= self._preemptor.priority:
             return "plugin priority lets it take only pods of lower priority"
         return None if same else self._reclaim_denial(victim, taken)
 
@@ -203,6 +199,22 @@ def victim_denial(
 ) -> str | None:
     """Why the pod may not have all of these victims; None: it may. A queue without a share lends nothing."""
     return None if policy is None else VictimRules(policy, preemptor, shares).denial(victims)
+
+
+def asked_by(policy: Policy) -> Asked:
+    """What the policy lets a pod take."""
+    return Asked(
+        own=_taking(policy, PREEMPT, switch="enablePreemptable"),
+        others=_taking(policy, RECLAIM, switch="enableReclaimable"),
+    )
+
+
+def _taking(policy: Policy, action: str, *, switch: str) -> Taking:
+    return Taking(
+        is_allowed=action in policy.actions,
+        spares_critical=policy.enables("conformance", switch),
+        lower_only=policy.enables("priority", switch),
+    )
 
 
 def is_critical(namespace: str, priority_class: str, priority: int) -> bool:

@@ -1,5 +1,5 @@
-"""What a queue lends, and what it may ask back: the rule by which kube-scheduler evicts
-(`queues.policies.victims`).
+"""What a queue lends, and what it may ask back: one rule, by which kube-scheduler evicts
+(`queues.policies.victims`), and by which pods that wait for room get it back (`giving_back`).
 
 Short are the resources that the pod requests that asks, and that lack room. A queue deserves what it lists: a
 resource that it does not list gives it no claim, and protects none of its pods.

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from queues.apimachinery.quantities import Amount
 from queues.queue import Queue
+from queues.quota.giving_back import Asked, Borrowed, Claimant, GivingBack, Taking, shortages
 from queues.quota.usage import Requests, Usage
 from queues.tree import Tree
-from tests.support.quota.giving_back import Asked, Borrowed, Claimant, shortages, victims
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-RECLAIM, PREEMPT = Asked(reclaim=True), Asked(preempt=True)
+RECLAIM = Asked(others=Taking(is_allowed=True))
+PREEMPT = Asked(own=Taking(is_allowed=True))
 
 
 def amounts(cpu: int | None = None, memory: int | None = None) -> Requests:
@@ -61,18 +62,29 @@ class Cluster:
         return self.ask_for(Claimant(queue=of, requests=amounts(cpu, memory), priority=priority), asked)
 
     def ask_for(self, claimant: Claimant, asked: Asked = RECLAIM) -> list[str]:
-        before = {name: dict(self.usage.used(name)) for name in self.tree}
-        found = victims(
-            claimant,
-            self.pods.values(),
-            tree=self.tree,
-            usage=self.usage,
+        before = self.used()
+        look = self.look()
+        found = look.ask(claimant, asked) or ()
+        look.close()
+        assert self.used() == before
+        return [each.uid for each in found]
+
+    def used(self) -> dict[str, dict[str, Amount]]:
+        return {
+            name: {each: amount for each, amount in self.usage.used(name).items() if amount}
+            for name in self.tree
+        }
+
+    def look(self, allowed: Mapping[str, int] | None = None) -> GivingBack:
+        return GivingBack(
+            self.tree,
+            self.usage,
+            pods=lambda name: [pod for pod in self.pods.values() if pod.queue == name],
+            queues=sorted({pod.queue for pod in self.pods.values()}),
             deserved=self.usage.deserved.of,
             reclaimable=lambda name: name not in self._unreclaimable,
-            asked=asked,
+            allowed=allowed,
         )
-        assert {name: dict(self.usage.used(name)) for name in self.tree} == before
-        return [each.uid for each in found]
 
     def end(self, uid: str) -> Borrowed:
         pod = self.pods.pop(uid)
@@ -149,7 +161,7 @@ def test_actions_say_whose_pods_may_go() -> None:
     assert cluster.ask("a", 1, asked=Asked(), priority=5) == []
     assert cluster.ask("a", 1, asked=PREEMPT, priority=5) == own
     assert cluster.ask("a", 1, asked=PREEMPT, priority=1) == []
-    both = Asked(preempt=True, reclaim=True)
+    both = Asked(own=Taking(is_allowed=True), others=Taking(is_allowed=True))
     assert cluster.ask("a", 1, asked=both, priority=5) == own, "the nearest first"
     assert cluster.ask("a", 1, asked=both, priority=1) != own
 
@@ -223,6 +235,58 @@ def test_volcano_capacity_6() -> None:
     cluster.runs("q10", 1, memory=3)
     cluster.runs("q11", 1, memory=1)
     assert cluster.ask("q10", 1, memory=1) == [], "it would take memory that q11 deserves"
+
+
+def test_one_look_asks_for_many_and_takes_nobody_twice() -> None:
+    cluster = two()
+    borrowed = cluster.runs("b", *[1] * 10)
+    look, claimant = cluster.look(), Claimant(queue="a", requests=amounts(2))
+    found = [look.ask(claimant, RECLAIM) for _ in range(3)]
+    look.close()
+    assert [[pod.uid for pod in pods or ()] for pods in found] == [borrowed[:-3:-1], borrowed[-3:-5:-1], []]
+    assert found[2] is None, "that would be more than it deserves"
+
+
+def test_who_has_room_by_now_takes_nobody_and_counts() -> None:
+    cluster = two()
+    cluster.runs("b", *[1] * 8)
+    look, claimant = cluster.look(), Claimant(queue="a", requests=amounts(2))
+    assert look.ask(claimant, RECLAIM) == ()
+    assert len(look.ask(claimant, RECLAIM) or ()) == 2
+    look.close()
+
+
+def test_no_more_pods_of_a_budget_than_it_allows() -> None:
+    cluster = two()
+    held, free = cluster.runs("b", *[1] * 5, budgets=("web",), priority=-1), cluster.runs("b", *[1] * 5)
+    look = cluster.look({"web": 1})
+    found = [look.ask(Claimant(queue="a", requests=amounts(1)), RECLAIM) or () for _ in range(3)]
+    look.close()
+    assert [pod.uid for pods in found for pod in pods] == [held[-1], free[-1], free[-2]]
+    look = cluster.look({"web": 0})
+    assert look.ask(Claimant(queue="a", requests=amounts(5)), RECLAIM) is not None
+    assert look.left == {"web": 0}
+    look.close()
+
+
+def test_policies_spare_critical_pods_and_those_of_no_lower_priority() -> None:
+    cluster = two()
+    cluster.runs("b", *[1] * 8, is_critical=True)
+    cluster.runs("b", 1, 1, priority=7)
+    spares = Asked(others=Taking(is_allowed=True, spares_critical=True, lower_only=True))
+    assert cluster.ask("a", 1, asked=spares, priority=7) == []
+    assert len(cluster.ask("a", 1, asked=spares, priority=8)) == 1
+    assert cluster.ask("a", 3, asked=spares, priority=8) == []
+    assert len(cluster.ask("a", 3, priority=0)) == 3
+
+
+def test_what_a_search_in_vain_took_may_be_taken_by_the_next() -> None:
+    cluster = Cluster(queue("a", deserved=5), queue("b", deserved=7), whole=10)
+    cluster.runs("b", *[1] * 10)
+    look = cluster.look()
+    assert look.ask(Claimant(queue="a", requests=amounts(4)), RECLAIM) is None, "b deserves most of it"
+    assert len(look.ask(Claimant(queue="a", requests=amounts(1)), RECLAIM) or ()) == 1
+    look.close()
 
 
 NAMES = ("a", "b", "c", "d", "e")
