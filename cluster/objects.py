@@ -204,6 +204,15 @@ class StopStatus(_Wire, frozen=True):
     waiting_for: str = ""
 
 
+class QuotaClaim(_Wire, frozen=True):
+    """The pod for which others leave room in the queue. `queue`: its own. `since`: its creation."""
+
+    namespace: str = ""
+    pod: str = ""
+    queue: str = ""
+    since: str = ""
+
+
 class QuotaStatus(_Wire, frozen=True):
     """What a queue with a quota says of it (`queues.quota.report`)."""
 
@@ -211,6 +220,7 @@ class QuotaStatus(_Wire, frozen=True):
     waiting: int = 0
     used_text: str = ""
     limit_text: str = ""
+    claim: QuotaClaim | None = None
 
 
 class QueueStatus(_Wire, frozen=True):

@@ -130,6 +130,7 @@ class QueueController:
             recreation=self._recreation,
             policy_changes=self._policy_changes,
             enforcement=self._enforcement,
+            claimant_of=self._releases.claimant_of,
         )
         self._commands = CommandHandler(context)
         self._ungating = Ungating(context, events=self._retry_events)

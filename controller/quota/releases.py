@@ -133,6 +133,10 @@ class QuotaReleases:
         """Whether no release can happen that is not in the open book; also where there is none to be made."""
         return (self._is_ready and self._book.stored is not None) or not self._is_needed()
 
+    def claimant_of(self, queue: str) -> Member | None:
+        """The pod for which others leave room in the queue (`queues.quota.claims`)."""
+        return self._store.members.by_uid(self._waiting.claimants.get(queue, ""))
+
     def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
         """These changes are looked at with the next step, or when there is one."""
         self._waiting.record(changes)

@@ -85,6 +85,8 @@ class WaitingPods:
         self._ends: dict[str, float] = {}
         self._policies = -1
         self._devices = -1
+        #: The pods that have a claim, by the queue up to which that holds.
+        self.claimants: dict[str, str] = {}
         #: What is to be read: pods by queue, and the queues of which all is.
         self._pods: dict[str, set[str]] = {}
         self._queues: set[str] = set()
@@ -329,7 +331,16 @@ class WaitingPods:
             chosen += self._choose_ungated(most, goes_on)
         if len(chosen) < most and _is_due(self._gated, now):
             chosen += self._choose_from(self._gated, most - len(chosen), goes_on)
+        self._notify_of_claims()
         return chosen
+
+    def _notify_of_claims(self) -> None:
+        """The statuses of queues say who has a claim in them."""
+        before = self.claimants
+        self.claimants = {queue: pod.uid for queue, pod in self._gated.claims.claimants.items()}
+        for queue in before.keys() | self.claimants.keys():
+            if before.get(queue) != self.claimants.get(queue):
+                self._store.notify(queue, QueueChange.STATUS)
 
     def _choose_ungated(self, most: int, goes_on: Callable[[], bool]) -> list[Member]:
         """Those that pend without a gate. What they may use is counted anew."""

@@ -21,8 +21,9 @@ Invariants
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from cluster.cache.members import Member
 from cluster.objects import ChainLink, QueueObject, StopStatus
 from controller.context import ControllerContext
 from controller.drain.controller import DrainController
@@ -85,7 +86,7 @@ log = logging.getLogger(__name__)
 class QueueReconciler:
     """Owner: the controller's thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each decides a part of the status
         self,
         context: ControllerContext,
         *,
@@ -96,7 +97,9 @@ class QueueReconciler:
         recreation: ParkedPodRecreation,
         policy_changes: PolicyChanges,
         enforcement: QuotaEnforcement,
+        claimant_of: Callable[[str], Member | None],
     ) -> None:
+        """`claimant_of`: the pod for which others leave room in a queue."""
         self._context = context
         self._store = context.store
         self._records = records
@@ -106,6 +109,7 @@ class QueueReconciler:
         self._recreation = recreation
         self._policy_changes = policy_changes
         self._enforcement = enforcement
+        self._claimant_of = claimant_of
         self._quota_use = QuotaUse(context.store)
         self._guarantees = ExceededGuarantees(context.store)
         self._conflicts = StatusConflicts(context)
@@ -222,7 +226,7 @@ class QueueReconciler:
         if record.quota_scope == scope and (left := record.quota_at + COUNT_SECONDS - now) > 0:
             return left
         use = self._quota_use.below(queue)
-        record.quota = quota_fields(queue, self._store, use)
+        record.quota = quota_fields(queue, self._store, use, claimant=self._claimant_of(queue))
         record.quota_at, record.quota_scope = now, scope
         found = (self._enforcement.condition(queue, used=use.used), self._guarantees.condition(queue))
         record.quota_conditions = tuple(each for each in found if each is not None)

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from cluster.cache.members import MemberCounts
-from cluster.objects import QueueObject, QueueStatus, StopStatus
+from cluster.objects import QueueObject, QueueStatus, QuotaStatus, StopStatus
 from controller.status.conditions import updated_conditions, wire_conditions
 from queues import well_known
 from queues.apimachinery.quantities import Amount, format_quantity
@@ -239,12 +239,17 @@ def current_status(status: QueueStatus) -> dict[str, Any]:
         **{phase: getattr(status, phase) for phase in PHASES},
         "pods": msgspec.to_builtins(status.pods) if status.pods else None,
         "allocated": status.allocated,
-        "quota": msgspec.to_builtins(status.quota) if status.quota else None,
+        "quota": _quota(status.quota) if status.quota else None,
         "changes": [msgspec.to_builtins(line) for line in status.changes or ()],
         "drain": status.drain,
         "stop": stop_fields(status.stop) if status.stop else None,
         "closing": _closing(status.closing),
     }
+
+
+def _quota(quota: QuotaStatus) -> dict[str, Any]:
+    fields = msgspec.to_builtins(quota)
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def stop_fields(stop: StopStatus) -> dict[str, Any]:
@@ -272,8 +277,9 @@ def status_patch(desired: dict[str, Any], present: dict[str, Any]) -> dict[str, 
         if changed.get(key) is not None:
             changed[key] = _without_gone(changed[key], present.get(key))
     if (quota := changed.get("quota")) is not None:
-        used = (present.get("quota") or {}).get("used")
-        changed["quota"] = {**quota, "used": _without_gone(quota["used"], used)}
+        stored = present.get("quota") or {}
+        used = _without_gone(quota["used"], stored.get("used"))
+        changed["quota"] = {**_without_gone(quota, stored), "used": used}
     return changed
 
 

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from cluster.cache.members import Member
 from cluster.cache.store import Store
 from queues.apimachinery.quantities import Amount
+from queues.apimachinery.timestamps import rfc3339
 from queues.quota.devices import (
     add_claims,
     add_classes,
@@ -19,7 +21,7 @@ from queues.quota.devices import (
     shared_counts,
     with_claims_counted,
 )
-from queues.quota.report import quota_report
+from queues.quota.report import QuotaClaim, quota_report
 from queues.tree import Tree
 
 
@@ -101,8 +103,20 @@ class QuotaUse:
             self._below[each.name] = Use(sums, waiting + after.waiting - before.waiting)
 
 
-def quota_fields(queue: str, store: Store, use: Use) -> dict[str, Any]:
-    """`status.quota` in wire form, of a queue with a quota. `use`: its own and that of all below it."""
+def quota_fields(queue: str, store: Store, use: Use, *, claimant: Member | None = None) -> dict[str, Any]:
+    """`status.quota` in wire form, of a queue with a quota. `use`: its own and that of all below it.
+    `claimant`: the pod for which others leave room in it.
+    """
     chain = store.snapshot.tree.chain(queue).queues
-    report = quota_report(chain, used=use.used, waiting=use.waiting)
-    return msgspec.to_builtins(report)  # type: ignore[no-any-return]
+    claim = None if claimant is None else _claim(claimant)
+    fields = msgspec.to_builtins(quota_report(chain, used=use.used, waiting=use.waiting, claim=claim))
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _claim(claimant: Member) -> QuotaClaim:
+    return QuotaClaim(
+        namespace=claimant.namespace,
+        pod=claimant.name,
+        queue=claimant.queue,
+        since=rfc3339(claimant.created),
+    )

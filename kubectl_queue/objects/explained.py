@@ -209,4 +209,5 @@ def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
         used=quota.used if quota else None,
         waiting=quota.waiting if quota else None,
         not_enforced=not_enforced(item),
+        claim=quota.claim if quota else None,
     )

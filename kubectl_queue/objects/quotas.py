@@ -10,16 +10,17 @@ from kubectl_queue.objects.fields import Object, condition_of, status_of
 from queues.admission.quota_edits import QueueUse
 from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
 from queues.quota.enforcement import QUOTA_ENFORCED
-from queues.quota.report import MORE_RESOURCES
+from queues.quota.report import MORE_RESOURCES, QuotaClaim
 from queues.quota.usage import PODS
 from queues.tree import Tree
 
 
 class QuotaUse(NamedTuple):
-    """Of the queue and all below it, at most a second old."""
+    """Of the queue and all below it, at most a second old. `claim`: of whom others leave room."""
 
     used: dict[str, Amount]
     waiting: int
+    claim: QuotaClaim | None = None
 
 
 def quota_use(item: Object) -> QuotaUse | None:
@@ -27,7 +28,16 @@ def quota_use(item: Object) -> QuotaUse | None:
     quota = status_of(item).get("quota")
     if not isinstance(quota, dict):
         return None
-    return QuotaUse(_amounts(quota.get("used")), int(quota.get("waiting") or 0))
+    return QuotaUse(
+        _amounts(quota.get("used")), int(quota.get("waiting") or 0), claim=_claim(quota.get("claim"))
+    )
+
+
+def _claim(stored: Any) -> QuotaClaim | None:
+    if not isinstance(stored, dict):
+        return None
+    texts = {name: str(stored.get(name) or "") for name in ("namespace", "pod", "queue", "since")}
+    return QuotaClaim(**texts) if texts["pod"] else None
 
 
 def use_alone(name: str, items: Mapping[str, Object], tree: Tree) -> QueueUse:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 
-from kubectl_queue.views.text import plural
+from kubectl_queue.views.text import age, plural
 from queues.membership import valid_name
 from queues.quota.lack import LackKind
 from queues.text import printable, quoted
-from queues.why.explanation import Explanation, QueueQuota, Room
+from queues.why.explanation import Claimant, Explanation, QueueQuota, Room
 
 #: Characters of a condition's message.
 _MESSAGE_LIMIT = 1000
@@ -34,14 +35,17 @@ _LEADER_LETS_GO = {
 }
 
 
-def room_texts(explanation: Explanation) -> Iterator[tuple[str, Sequence[str]]]:
-    """Sections of a pod that waits for room: what has none, who holds it, its place, and what lets it go."""
+def room_texts(explanation: Explanation, *, now: datetime) -> Iterator[tuple[str, Sequence[str]]]:
+    """Sections of a pod that waits for room: what has none, who holds it, who has a claim on it, its place,
+    and what lets it go.
+    """
     room, membership = explanation.room, explanation.membership
     if room is None or membership is None:
         return
     own = membership.queue or ""
     yield "No room in", [_lack(room)] if room.queue else []
     yield "Held by", [_holders(room, own)] if room.holders else []
+    yield "Claimed by", [*(_claimant(each, now=now) for each in room.claimants), *_own_claims(room)]
     yield "In line", [_place(room, own)]
     yield "Let go by", [_way_out(room)]
 
@@ -66,6 +70,19 @@ def _holders(room: Room, own: str) -> str:
         f"queue {quoted(each.queue)}{' (its own)' if each.queue == own else ''} {resource} {each.amount}"
         for each in room.holders
     )
+
+
+def _claimant(claimant: Claimant, *, now: datetime) -> str:
+    created = f", created {printable(claimant.since)} ({age(claimant.since, now=now)} ago)"
+    return (
+        f"pod {printable(claimant.pod)} of queue {quoted(claimant.pod_queue)}{created}: "
+        f"those behind it leave it room in queue {quoted(claimant.queue)}"
+    )
+
+
+def _own_claims(room: Room) -> list[str]:
+    whose = f"pod {printable(room.pod)}" if room.pod else "it"
+    return [f"{whose}: those behind it leave it room in queue {quoted(queue)}" for queue in room.claims_in]
 
 
 def _place(room: Room, own: str) -> str:

@@ -103,7 +103,7 @@ def _texts(
     yield "PodGroup", [str(explanation.group).removeprefix("PodGroup ")] if explanation.group else []
     yield "Queue", _membership(explanation.membership) if explanation.membership and not is_queue else []
     yield CHAIN, ()
-    yield from room_texts(explanation)
+    yield from room_texts(explanation, now=now)
     yield "Quota", quota_lines(explanation.quota) if explanation.quota else []
     yield "Stopped by", [line for stop in explanation.stops for line in _who(stop, now=now)]
     yield "Let go by", [line for stop in explanation.stops for line in _way_out(stop, now=now)]

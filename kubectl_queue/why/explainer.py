@@ -62,7 +62,7 @@ from queues.why.explanation import (
     Outcome,
     Room,
 )
-from queues.why.room import is_bounded, limits_devices, room_of
+from queues.why.room import is_bounded, limits_devices, room_of, with_claimants
 
 #: Owners above each other that are followed: a cycle of references ends.
 _MAX_OWNERS = 8
@@ -179,6 +179,7 @@ class Explainer:
         line = read_line(self._client, queue, namespace=namespace, devices=devices)
         said = quoted_lack(str(condition_of(pod, "PodScheduled").get("message") or ""), queue=queue)
         room = room_of(waiting_pod(pod, queue, devices), line=line, queues=queues, devices=devices, said=said)
+        room = with_claimants(room, f"{namespace}/{name_of(pod)}", queue, queues=queues)
         return room if devices is None else replace(room, claims=hindering_claims(pod, devices))
 
     def _similar_queues(self, queue: str) -> tuple[str, ...]:

@@ -152,6 +152,11 @@ class Claims:
         for wait in self._waits.values():
             wait.queue = ""
 
+    @property
+    def claimants(self) -> dict[str, WaitingPod]:
+        """The pod that has the claim, by the queue up to which it holds."""
+        return {queue: claim.pods.head for queue, claim in self._by_top.items()}
+
     # Time
 
     @property

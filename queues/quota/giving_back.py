@@ -99,8 +99,8 @@ class GivingBack:
         reclaimable: Callable[[str], bool],
         allowed: Mapping[str, int] | None = None,
     ) -> None:
-        """`usage`: what queues use but for what is being deleted. `pods`: those of a queue that might go, asked
-        for once where its turn comes; `queues`: those with pods. `deserved`: what each queue deserves.
+        """`usage`: what queues use but for what is being deleted. `pods`: those of a queue that might go,
+        asked for once where its turn comes; `queues`: those with pods. `deserved`: what each queue deserves.
         `allowed`: how many pods each disruption budget lets go.
         """
         self.tree = tree
@@ -117,7 +117,7 @@ class GivingBack:
         self._counted: list[tuple[str, Requests]] = []
 
     def ask(self, claimant: Claimant, asked: Asked) -> tuple[Borrowed, ...] | None:
-        """Those that are to go; none where it has room by now; None where no pods that may go would suffice."""
+        """Those that are to go; none where it has room; None where no pods that may go would suffice."""
         lack = self.usage.lack(claimant.queue, claimant.requests)
         if lack is None:
             self.count(claimant.queue, claimant.requests)

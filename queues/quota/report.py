@@ -6,6 +6,8 @@ Promises
 - At most `RESOURCES` resources are reported, those of every cluster first, and `MORE_RESOURCES` says how many
   more there are.
 - A text has at most `TEXT_RESOURCES` resources and one line: it is a column of a table.
+- A pod is named where it has a claim (`queues.quota.claims`): one for each queue, and its name says no more
+  than that it waits.
 """
 
 from __future__ import annotations
@@ -29,18 +31,31 @@ NATIVE = ("cpu", "memory", "ephemeral-storage")
 TEXT_RESOURCES, TEXT_NAME = 3, 40
 
 
+class QuotaClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """The pod for which others leave room in a queue. `queue`: its own. `since`: its creation (RFC 3339)."""
+
+    namespace: str
+    pod: str
+    queue: str
+    since: str
+
+
 class QuotaReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`used`: as quantities. `waiting`: pods that wait for room. `used_text`, `limit_text`: of the resources
-    that its own capability names, for tables; of all that are reported where it has none.
+    that its own capability names, for tables; of all that are reported where it has none. `claim`: of the pod
+    for which others leave room in it.
     """
 
     used: Mapping[str, str]
     waiting: int
     used_text: str
     limit_text: str
+    claim: QuotaClaim | None = None
 
 
-def quota_report(chain: Sequence[Queue], *, used: Mapping[str, Amount], waiting: int) -> QuotaReport:
+def quota_report(
+    chain: Sequence[Queue], *, used: Mapping[str, Amount], waiting: int, claim: QuotaClaim | None = None
+) -> QuotaReport:
     """`chain`: the queue, and those above it. `used`: by it and all below it."""
     named = {resource for queue in chain for resource in _named(queue)} | {PODS}
     shown = nsmallest(RESOURCES, named, key=_rank)
@@ -52,6 +67,7 @@ def quota_report(chain: Sequence[Queue], *, used: Mapping[str, Amount], waiting:
         waiting=waiting,
         used_text=amounts_text({resource: used.get(resource, 0) for resource in own}),
         limit_text=amounts_text(capability),
+        claim=claim,
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from queues.apimachinery.quantities import Amount
 from queues.causes import CauseKind
+from queues.quota.report import QuotaClaim
 from queues.states import Desired, ParkedPods, State, StopPolicy
 from queues.status.changes import Change
 from queues.status.closing import ClosingStatus
@@ -80,6 +81,18 @@ class Holder(_JsonStruct, frozen=True):
     amount: str
 
 
+class Claimant(_JsonStruct, frozen=True):
+    """The pod for which others leave room in `queue` (`queues.quota.claims`), as the status of that says.
+
+    `pod`: NAMESPACE/NAME. `pod_queue`: the queue that it is in. `since`: its creation (RFC 3339).
+    """
+
+    queue: str
+    pod: str
+    pod_queue: str
+    since: str
+
+
 class Room(_JsonStruct, frozen=True, omit_defaults=True):
     """Why a pod waits for room (`queues.why.room`). `place`: its place among the `waiting` pods of its queue,
     1 being next; None where they may not be listed. `before`: those that go first of all.
@@ -91,6 +104,8 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     queue. `holders`: the queues right below that which use most of it, and the pod's own. `pod`, `pods`: of
     a workload, the pod that all this is said of, and how many of its pods wait for room. `claims`: the names
     of its claims of devices that are not there, or cannot be counted; "" for one that was not made yet.
+    `claimants`: the pods for which others leave room in queues of its chain, nearest first; `claims_in`: the
+    queues in which they leave it to this pod.
     """
 
     pod: str = ""
@@ -109,6 +124,8 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     limit: str | None = None
     holders: tuple[Holder, ...] = ()
     claims: tuple[str, ...] = ()
+    claimants: tuple[Claimant, ...] = ()
+    claims_in: tuple[str, ...] = ()
 
 
 class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -159,7 +176,7 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parked pods with our gate and without; `recreating`: those that are to be created again with it. `used`:
     what it and those below it use of their quotas, and `waiting` how many pods of them wait for room; None
     where its status does not say. `not_enforced`: the message of its condition QuotaEnforced while that is
-    False.
+    False. `claim`: of the pod for which others leave room in it.
     """
 
     changes: tuple[Change, ...] = ()
@@ -175,6 +192,7 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     used: Mapping[str, Amount] | None = None
     waiting: int | None = None
     not_enforced: str = ""
+    claim: QuotaClaim | None = None
 
 
 class ChainMember(_JsonStruct, frozen=True):

@@ -6,6 +6,8 @@ Promises
 - Pods of other queues, which may go first, are not among them: where there is room, others may take it.
 - What the leader alone knows is not among it: claims, and what nodes have. Where nothing else lacks, that is
   taken from what the leader has written on the pod.
+- Who has a claim is what the statuses of the queues of its chain say, and not reckoned here: since when a pod
+  lacks room, and which claims of it have ended, is known to the leader alone.
 - What was not read is not guessed: a queue above that says nothing of its use uses what those below it say.
 """
 
@@ -33,7 +35,7 @@ from queues.quota.rules import Rules
 from queues.quota.usage import Usage
 from queues.quota.waiting_index import WaitingIndex
 from queues.tree import Tree
-from queues.why.explanation import Holder, ObservedQueues, Room
+from queues.why.explanation import Claimant, Holder, ObservedQueues, Room
 
 #: Pods that are named as going before.
 NAMED_BEFORE = 3
@@ -80,6 +82,23 @@ def room_of(
         kind=said.value if lack is None and said in KNOWN_BY_THE_LEADER else "",
     )
     return room if lack is None else _with_lack(room, lack, pod, queues=queues)
+
+
+def with_claimants(room: Room, name: str, queue: str, *, queues: ObservedQueues) -> Room:
+    """With those that have a claim in a queue of its chain. `name`: of the pod, NAMESPACE/NAME."""
+    if room.never or queue not in queues.tree:
+        return room
+    named = ((each.name, queues.record(each.name).claim) for each in queues.tree.chain(queue).queues)
+    found = [
+        Claimant(queue=top, pod=f"{claim.namespace}/{claim.pod}", pod_queue=claim.queue, since=claim.since)
+        for top, claim in named
+        if claim is not None
+    ]
+    return msgspec.structs.replace(
+        room,
+        claimants=tuple(each for each in found if each.pod != name),
+        claims_in=tuple(each.queue for each in found if each.pod == name),
+    )
 
 
 def _with_lack(room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueues) -> Room:

@@ -8,6 +8,7 @@ from typing import Any
 
 from controller.status.quota_status import QuotaUse
 from controller.status.status_writer import COUNT_SECONDS
+from queues.quota.claims import CLAIM_SECONDS_AFTER
 from queues.well_known import GATE, QUOTA_GATE
 from tests.support.controller.controller_harness import VERSION, Boundary, ControllerHarness, Sent
 from tests.support.http.wire_objects import Wire, member, queue
@@ -65,8 +66,9 @@ class Server:
         return self.boundary.queues[name]["status"].get("quota")
 
 
-def waiting(name: str, of: str, *gates: str, **more: Any) -> Wire:
-    return member(name, of, gates=list(gates or [QUOTA_GATE]), **more)
+def waiting(name: str, of: str, *gates: str, cpu: str = "", **more: Any) -> Wire:
+    container = {"name": "work", "resources": {"requests": {"cpu": cpu} if cpu else {}}}
+    return member(name, of, gates=list(gates or [QUOTA_GATE]), containers=[container], **more)
 
 
 def running(name: str, of: str, **more: Any) -> Wire:
@@ -112,6 +114,25 @@ def test_pods_of_a_stopped_queue_wait_for_the_stop() -> None:
         server.has(waiting("c", "vision", GATE), waiting("d", "vision", GATE, QUOTA_GATE))
         server.settle()
         assert server.quota("lab")["waiting"] == expected, state
+
+
+def test_it_says_for_which_pod_others_leave_room_and_no_more_once_that_is_gone() -> None:
+    """Where room lacks: above the queue of the pod, too. The condition of who waits for it names nobody."""
+    server = lab()
+    large, small = waiting("large", "vision", cpu="4"), waiting("small", "lab", cpu="1")
+    large["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    server.has(running("a", "vision"), large)
+    server.settle()
+    assert "claim" not in server.quota("lab")
+    server.harness.sync(rounds=1, seconds=CLAIM_SECONDS_AFTER)
+    server.has(small)
+    server.settle()
+    claim = {"namespace": "team", "pod": "large", "queue": "vision", "since": "2026-01-01T00:00:00Z"}
+    assert (server.quota("lab")["claim"], server.quota("vision").get("claim")) == (claim, None)
+    assert server.step(seconds=COUNT_SECONDS) == []
+    server.has(large, event="DELETED")
+    server.settle()
+    assert server.quota("lab").get("claim") is None
 
 
 def test_however_many_pods_come_it_is_written_once_a_second_and_in_the_end_is_right() -> None:

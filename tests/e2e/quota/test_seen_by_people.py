@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.objects import on_a_node
+from queues.quota.claims import CLAIM_AFTER_OTHERS
+from tests.support.e2e.objects import on_a_node, why
 from tests.support.e2e.wait import until
 from tests.support.plugin.sandbox import PluginSandbox, pod_of, workload
 
@@ -95,6 +96,27 @@ def test_what_is_idle_is_lent_and_goes_back_as_pods_end(sandbox: PluginSandbox) 
     until(lambda: len(sandbox.direct.bound(late)) == 2, "one more of those below what they deserve to go")
     quota_of(sandbox, vision, waiting=1)
     assert sandbox.direct.bound(more) == set()
+
+
+@pytest.mark.long
+def test_a_pod_that_waits_for_a_claim_is_told_whose_it_is(sandbox: PluginSandbox) -> None:
+    """A hundred others have passed the large one. The condition of the pod names nobody."""
+    lab = sandbox.direct.queue("lab", capability={"cpu": "2"})
+    speech, vision = (sandbox.direct.queue(name, parent=lab) for name in ("speech", "vision"))
+    sandbox.direct.all_bound(sandbox.direct.pods("early", 1, vision, cpu="1"))
+    sandbox.direct.pod("large", speech, cpu="2").must(201)
+    sandbox.direct.reason_on("large", "of its ancestor")
+    sandbox.direct.all_bound(sandbox.direct.pods("passing", CLAIM_AFTER_OTHERS, vision))
+    sandbox.direct.pod("small", vision, cpu="1").must(201)
+    message = why(sandbox.direct.reason_on("small", "a pod that has waited longer"))
+    assert "large" not in message
+    assert speech not in message
+    until(lambda: "claim" in sandbox.direct.read_queue(lab)["status"]["quota"], "the status to name it")
+    claimant = f'Claimed by:  pod {sandbox.namespace}/large of queue "{speech}", created '
+    text = sandbox.why("pod/small")
+    assert claimant in text
+    assert f'leave it room in queue "{lab}"\n' in text
+    assert f'Claimed by:  it: those behind it leave it room in queue "{lab}"\n' in sandbox.why("pod/large")
 
 
 def test_a_tenant_is_told_as_much_as_it_may_read(sandbox: PluginSandbox) -> None:

@@ -162,6 +162,23 @@ def test_a_pod_that_waits_for_what_the_leader_alone_knows_is_told_what_lets_it_g
     assert {"claim": "its claim has ended", "overcommit": "have nodes"}[kind] in way_out
 
 
+def test_who_has_a_claim_is_named_as_far_as_queues_may_be_read() -> None:
+    """The pod itself says only that somebody has one."""
+    claim = {"namespace": "other", "pod": "large", "queue": "speech", "since": "2030-01-01T11:00:00Z"}
+    status: Object = {"quota": {"used": {"cpu": "4"}, "waiting": 3, "claim": claim}, "observedGeneration": 1}
+    claimed = item("lab", status=status, capability={"cpu": "8"})
+    queues = (QUEUES[0], claimed, *QUEUES[2:])
+    for kind in (StoredQueues, UnlistedQueues):
+        done = run_command(kind(*queues), "why", "pod/work-3", "--namespace=team", client=objects())
+        assert (
+            'Claimed by:  pod other/large of queue "speech", created 2030-01-01T11:00:00Z (60m ago): '
+            'those behind it leave it room in queue "lab"\n'
+        ) in done.out
+    status["quota"]["claim"] = {**claim, "namespace": "team", "pod": "work-3"}
+    done = run_command(StoredQueues(*queues), "why", "pod/work-3", "--namespace=team", client=objects())
+    assert 'Claimed by:  it: those behind it leave it room in queue "lab"\n' in done.out
+
+
 def test_pods_are_listed_only_for_one_that_waits_for_room() -> None:
     free = (item("root"), item("vision", status={"observedGeneration": 1}))
     client = objects(PODS, OURS)

@@ -13,11 +13,13 @@ from queues.apimachinery.quantities import Amount
 from queues.queue import DequeueStrategy, Queue, StoppedGuarantee
 from queues.quota.lack import LackKind
 from queues.quota.pod_classes import WaitingPod
+from queues.quota.report import QuotaClaim
 from queues.quota.usage import quota_requests
 from queues.states import Desired
 from queues.tree import Tree
 from queues.why.explain import explain
 from queues.why.explanation import (
+    Claimant,
     ExplainedMembership,
     Explanation,
     Holder,
@@ -28,7 +30,7 @@ from queues.why.explanation import (
     QueueRecord,
     Room,
 )
-from queues.why.room import ObservedLine, room_of
+from queues.why.room import ObservedLine, room_of, with_claimants
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -174,6 +176,20 @@ def test_what_the_leader_alone_knows_is_what_the_pod_says(kind: LackKind, first_
     assert explained(room).summary == f"Pod ns/p waits for room: {first_line}"
     used_up = room_of(pod, line=line(pod), queues=seen(*LAB), said=kind)
     assert used_up.kind == "capability", "what can be seen counts"
+
+
+def test_who_has_a_claim_is_what_the_statuses_of_the_chain_say() -> None:
+    claim = QuotaClaim(namespace="team", pod="large", queue="speech", since="2030-01-01T11:00:00Z")
+    known = seen(*LAB)
+    records = {**known.records, "lab": replace(known.records["lab"], claim=claim)}
+    queues = replace(known, records=records)
+    pod = waiting("p")
+    room = room_of(pod, line=line(pod), queues=queues)
+    found = Claimant(queue="lab", pod="team/large", pod_queue="speech", since="2030-01-01T11:00:00Z")
+    assert with_claimants(room, "team/p", "vision", queues=queues) == replace(room, claimants=(found,))
+    assert with_claimants(room, "team/large", "vision", queues=queues) == replace(room, claims_in=("lab",))
+    never = replace(room, never=True)
+    assert with_claimants(never, "team/p", "vision", queues=queues) == never
 
 
 TEXT = 'queue "vision" has no room for this pod now: the capability of its ancestor "lab" is used; it goes'
