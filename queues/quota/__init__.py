@@ -24,4 +24,7 @@ Read in this order: `lack` (why a pod has no room), `rules` (what counts beside 
 `deserved` and `shares` (where queues stand), `release_order` (who goes next), `waiting_index` (who waits,
 from pass to pass) with `pod_classes` and `subscriptions`, `claims` (nobody starves), `force_deletion` (what
 may run on), `book` (what was promised, as text); `report` has what the status of a queue says.
+
+`gangs` (what of a PodGroup may be asked for, whole or not at all) is a rule by itself yet: pods of a PodGroup
+go one by one.
 """

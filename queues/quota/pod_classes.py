@@ -25,13 +25,23 @@ Rank = tuple[int, datetime, str]
 
 
 class WaitingPod(msgspec.Struct, frozen=True, gc=False):
-    """A pod that waits for room. `requests`: as `quota_requests` gives them. `since`: its creation."""
+    """A pod that waits for room. `requests`: as `quota_requests` gives them. `since`: its creation.
+
+    Or the minimum of a gang, which is released whole (`gangs`): `uid` is that of the PodGroup, `requests` are
+    those of all `pods` together.
+    """
 
     uid: str
     queue: str
     requests: Requests
     priority: int
     since: datetime
+    pods: tuple[str, ...] = ()
+
+    @property
+    def uids(self) -> tuple[str, ...]:
+        """The pods that are released with it."""
+        return self.pods or (self.uid,)
 
     @property
     def rank(self) -> Rank:

@@ -1,0 +1,361 @@
+"""Whether a gang may be asked for room, with which of its pods, and for how much.
+
+A gang is a PodGroup of which so many pods start together or not at all: its minimum. The minimum is asked for
+as one entry (`pod_classes.WaitingPod`), and released whole. What is beyond the minimum is asked for pod by
+pod, once the minimum was released.
+
+| of the PodGroup | value                              | then                                               |
+|-----------------|------------------------------------|----------------------------------------------------|
+| `minMember`     | 2 or more                          | the minimum is so many pods                        |
+|                 | absent, 1, 0, negative             | 1: each pod goes by itself                         |
+|                 | more than a book has room for      | never: TOO_MANY                                    |
+| `minTaskMember` | so many of a task                  | the minimum has so many of it; it has at least as  |
+|                 |                                    | many pods as all tasks together                    |
+|                 | 0, negative, no number             | as if it were not there                            |
+|                 | of a task of which no pod exists   | TOO_FEW: none of so many pods of this task exist   |
+|                 | more than `MAX_TASKS` tasks        | never: BAD_SPEC                                    |
+| `minResources`  | more than the pods request         | so much has to be free, and is kept for the gang   |
+|                 | less, 0, negative                  | what the pods request counts                       |
+|                 | no quantity, or beyond any         | never: BAD_SPEC                                    |
+|                 | beyond a capability of its chain   | never: TOO_LARGE                                   |
+
+| a pod of the gang                       | for the minimum | of what the gang uses |
+|-----------------------------------------|-----------------|-----------------------|
+| waits, and may be released              | may be asked    | nothing               |
+| waits, and may not be released now      | exists          | nothing               |
+| was released, and has no node           | is there        | what it requests      |
+| is on a node                            | is there        | what it requests      |
+| is being deleted, and counts in a quota | is not there    | what it requests      |
+| has succeeded                           | is there        | nothing               |
+| failed, or is being deleted without a   | is not there    | nothing               |
+| node                                    |                 |                       |
+
+Invariants
+- An entry of the minimum completes it: with what is there, it has `minMember` pods, and so many of each task.
+- Nothing of a gang is asked for while a part of its minimum is missing.
+- An entry requests what the use of the queue grows by: of the sum of its pods, and of what of `minResources`
+  the pods of the gang do not use yet, the greater. So what is kept for a gang is used by its own pods first.
+- Pods beyond the minimum may be released in any order, and some of them: together they never take more than
+  was asked for them.
+- The answer does not depend on the order in which pods are given.
+
+Volcano does not look at tasks where `minMember` is less than their sum. Here it does: who writes both means
+both. Parts of a group (`subGroupPolicy`) are not looked at.
+Sources: `pkg/scheduler/api/job_info.go` of Volcano (what is there, what is valid, whose task it is).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from enum import Enum, unique
+
+import msgspec
+
+from queues.apimachinery.pod_requests import CLAIMS
+from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
+from queues.quota.book import MAX_INTENTS
+from queues.quota.devices import is_of_claims
+from queues.quota.lack import Lack
+from queues.quota.pod_classes import WaitingPod
+from queues.quota.usage import PODS, Requests
+from queues.text import printable
+
+#: The tasks and resources of a PodGroup that are read.
+MAX_TASKS = MAX_RESOURCES = 128
+#: Characters of a name that a text shows.
+_SHOWN = 63
+
+
+class Gang(msgspec.Struct, frozen=True, kw_only=True):
+    """What a PodGroup asks for. `uid`: its own. `since`: its creation. `least`: the pods of its minimum.
+    `tasks`: those of each task, by name. `resources`: `minResources`. `priority`: of its PriorityClass;
+    None: its pods have it. `fault`: why its spec cannot be followed.
+    """
+
+    uid: str
+    queue: str
+    since: datetime
+    least: int = 1
+    tasks: tuple[tuple[str, int], ...] = ()
+    resources: Requests = ()
+    priority: int | None = None
+    fault: str = ""
+
+    @property
+    def is_single(self) -> bool:
+        """Whether its pods go by themselves."""
+        return self.least <= 1 and not self.resources and not self.fault
+
+
+def gang_of(
+    uid: str,
+    queue: str,
+    since: datetime,
+    *,
+    min_member: int = 0,
+    min_task_member: object = None,
+    min_resources: object = None,
+    priority: int | None = None,
+) -> Gang:
+    """The gang of a PodGroup, whatever its fields contain."""
+    tasks, fault = _tasks(min_task_member)
+    resources, bad = _resources(min_resources)
+    return Gang(
+        uid=uid,
+        queue=queue,
+        since=since,
+        least=max(1, min_member, sum(least for _, least in tasks)),
+        tasks=tasks,
+        resources=resources,
+        priority=priority,
+        fault=fault or bad,
+    )
+
+
+def _tasks(written: object) -> tuple[tuple[tuple[str, int], ...], str]:
+    if not isinstance(written, Mapping):
+        return (), ""
+    if len(written) > MAX_TASKS:
+        return (), f"minTaskMember has more than {MAX_TASKS} tasks"
+    found = ((str(task), least) for task, least in written.items() if type(least) is int and least > 0)
+    return tuple(sorted(found)), ""
+
+
+def _resources(written: object) -> tuple[Requests, str]:
+    if not isinstance(written, Mapping):
+        return (), ""
+    if len(written) > MAX_RESOURCES:
+        return (), f"minResources has more than {MAX_RESOURCES} resources"
+    amounts: dict[str, Amount] = {}
+    for resource, text in written.items():
+        if resource == CLAIMS or is_of_claims(resource):
+            continue
+        try:
+            amount = parse_quantity(text)
+        except BadQuantity:
+            return (), f'minResources "{printable(str(resource)[:_SHOWN])}" is no quantity'
+        if amount > 0:
+            amounts[resource] = amount
+    return tuple(sorted(amounts.items())), ""
+
+
+@unique
+class PodState(Enum):
+    """What becomes of a pod of a gang (the second table). Others are not given."""
+
+    WAITS = "waits"
+    HELD = "held"
+    RELEASED = "released"
+    PLACED = "placed"
+    LEAVING = "leaving"
+    SUCCEEDED = "succeeded"
+
+
+_THERE = frozenset({PodState.RELEASED, PodState.PLACED, PodState.SUCCEEDED})
+_USING = frozenset({PodState.RELEASED, PodState.PLACED, PodState.LEAVING})
+
+
+class GangPod(msgspec.Struct, frozen=True, gc=False):
+    """A pod of a gang. `task`: annotation `volcano.sh/task-spec`, else the label; "" without one."""
+
+    pod: WaitingPod
+    state: PodState = PodState.WAITS
+    task: str = ""
+
+
+@unique
+class NotAskedKind(Enum):
+    """Why nothing of a gang is asked for. Of those from TOO_MANY on, time mends nothing."""
+
+    #: Pods of the minimum do not exist.
+    TOO_FEW = "too-few"
+    #: They exist, and some may not be released now.
+    HELD = "held"
+    #: Some are in another queue than the PodGroup.
+    QUEUES = "queues"
+    TOO_MANY = "too-many"
+    TOO_LARGE = "too-large"
+    BAD_SPEC = "bad-spec"
+
+    @property
+    def never(self) -> bool:
+        return self in _NEVER
+
+
+_NEVER = frozenset({NotAskedKind.TOO_MANY, NotAskedKind.TOO_LARGE, NotAskedKind.BAD_SPEC})
+
+
+class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """`have` of `least` pods exist, may be released, or are in its queue; of `task`, if it has a name.
+    `lack`: the limit that the gang would pass in an empty queue.
+    """
+
+    kind: NotAskedKind
+    have: int = 0
+    least: int = 0
+    task: str = ""
+    lack: Lack | None = None
+    fault: str = ""
+
+    def __str__(self) -> str:
+        of_task = f" of task {printable(self.task[:_SHOWN])}" if self.task else ""
+        match self.kind:
+            case NotAskedKind.TOO_FEW:
+                return f"{self.have} of {self.least} pods{of_task} exist"
+            case NotAskedKind.HELD:
+                return f"{self.have} of {self.least} pods{of_task} may be released now"
+            case NotAskedKind.QUEUES:
+                return f"{self.have} of {self.least} pods are in the queue of their PodGroup"
+            case NotAskedKind.TOO_MANY:
+                return f"{self.least} pods are to start together, and {MAX_INTENTS} can at most"
+            case NotAskedKind.TOO_LARGE:
+                lack = self.lack
+                return f"together they need more {lack.resource} than {lack.queue} may use" if lack else ""
+            case NotAskedKind.BAD_SPEC:
+                return self.fault
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked for now: the minimum as one entry, or what is beyond it pod by pod."""
+
+    minimum: WaitingPod | None = None
+    others: tuple[WaitingPod, ...] = ()
+
+
+#: The limit that these requests would pass even in an empty queue (`usage.never_lack`).
+NeverLack = Callable[[Requests], Lack | None]
+
+
+def ask(
+    gang: Gang, pods: Iterable[GangPod], *, never: NeverLack = lambda _requests: None
+) -> Asked | NotAsked:
+    """What of the gang may be asked for."""
+    members = list(pods)
+    waiting = sorted(
+        (member for member in members if member.state is PodState.WAITS), key=lambda member: member.pod.rank
+    )
+    if gang.is_single:
+        return Asked(others=tuple(member.pod for member in waiting))
+    own = sum(member.pod.queue == gang.queue for member in members)
+    if gang.fault:
+        return NotAsked(kind=NotAskedKind.BAD_SPEC, fault=gang.fault)
+    if own < len(members):
+        return NotAsked(kind=NotAskedKind.QUEUES, have=own, least=len(members))
+    there = [member for member in members if member.state in _THERE]
+    chosen, missing = _minimum(gang, there, waiting)
+    unused = dict(unused_resources(gang, members))
+    if missing is not None:
+        refused = _never(gang, gang.least - len(there), unused, never=never)
+        return refused or _not_yet(missing, may_go=(*there, *waiting), members=members)
+    if not chosen:
+        return Asked(others=tuple(_one_by_one(waiting, unused)))
+    requests = _greater(_total(chosen), unused)
+    refused = _never(gang, len(chosen), dict(requests), never=never)
+    return refused or Asked(minimum=_entry(gang, chosen, requests))
+
+
+def _entry(gang: Gang, chosen: Sequence[GangPod], requests: Requests) -> WaitingPod:
+    priority = gang.priority if gang.priority is not None else max(each.pod.priority for each in chosen)
+    uids = tuple(each.pod.uid for each in chosen)
+    return WaitingPod(gang.uid, gang.queue, requests, priority, gang.since, uids)
+
+
+def unused_resources(gang: Gang, pods: Iterable[GangPod]) -> Requests:
+    """What of `minResources` the pods of the gang do not use. It counts in its queue from the release of the
+    minimum on: it is kept for the gang.
+    """
+    if not gang.resources:
+        return ()
+    used = dict(_total([member for member in pods if member.state in _USING]))
+    left = ((resource, amount - used.get(resource, 0)) for resource, amount in gang.resources)
+    return tuple((resource, amount) for resource, amount in left if amount > 0)
+
+
+def task_of(annotation: str, label: str) -> str:
+    """The task of a pod, by the two places where it may be named."""
+    return annotation or label
+
+
+def _minimum(
+    gang: Gang, there: Sequence[GangPod], waiting: Sequence[GangPod]
+) -> tuple[list[GangPod], tuple[str, int] | None]:
+    """The pods that complete the minimum; or the task of which too few are there ("": of all), and how many
+    the minimum has of it.
+    """
+    if not gang.tasks:
+        missing = max(0, gang.least - len(there))
+        return list(waiting[:missing]), ("", gang.least) if missing > len(waiting) else None
+    left = dict(gang.tasks)
+    for member in there:
+        if member.task in left:
+            left[member.task] -= 1
+    chosen, others = list[GangPod](), list[GangPod]()
+    for member in waiting:
+        if left.get(member.task, 0) > 0:
+            left[member.task] -= 1
+            chosen.append(member)
+        else:
+            others.append(member)
+    for task, least in gang.tasks:
+        if left[task] > 0:
+            return [], (task, least)
+    more = max(0, gang.least - len(there) - len(chosen))
+    if more > len(others):
+        return [], ("", gang.least)
+    return chosen + others[:more], None
+
+
+def _never(gang: Gang, pods: int, amounts: Mapping[str, Amount], *, never: NeverLack) -> NotAsked | None:
+    """Why so many pods that request so much, at least, cannot start together."""
+    if pods > MAX_INTENTS:
+        return NotAsked(kind=NotAskedKind.TOO_MANY, least=pods)
+    requests = {**amounts, PODS: max(pods, amounts.get(PODS, 0))}
+    lack = never(tuple(sorted(requests.items())))
+    return None if lack is None else NotAsked(kind=NotAskedKind.TOO_LARGE, least=gang.least, lack=lack)
+
+
+def _not_yet(missing: tuple[str, int], *, may_go: Sequence[GangPod], members: Sequence[GangPod]) -> NotAsked:
+    task, least = missing
+    have = sum(not task or member.task == task for member in may_go)
+    held = sum(member.state is PodState.HELD and (not task or member.task == task) for member in members)
+    if have + held >= least:
+        return NotAsked(kind=NotAskedKind.HELD, have=have, least=least, task=task)
+    return NotAsked(kind=NotAskedKind.TOO_FEW, have=have + held, least=least, task=task)
+
+
+def _one_by_one(waiting: Iterable[GangPod], unused: dict[str, Amount]) -> Iterable[WaitingPod]:
+    """Each asks for what is left to be asked for beside what is kept for the gang."""
+    for member in waiting:
+        if not unused:
+            yield member.pod
+            continue
+        more: list[tuple[str, Amount]] = []
+        for resource, amount in member.pod.requests:
+            kept = min(amount, unused.get(resource, 0))
+            if kept:
+                unused[resource] -= kept
+            more.append((resource, amount - kept))
+        yield msgspec.structs.replace(member.pod, requests=tuple(more))
+
+
+def _total(members: Sequence[GangPod]) -> Requests:
+    if not members:
+        return ()
+    first = members[0].pod.requests
+    if all(member.pod.requests is first or member.pod.requests == first for member in members):
+        return tuple((resource, amount * len(members)) for resource, amount in first)
+    amounts: dict[str, Amount] = {}
+    for member in members:
+        for resource, amount in member.pod.requests:
+            amounts[resource] = amounts.get(resource, 0) + amount
+    return tuple(sorted(amounts.items()))
+
+
+def _greater(requests: Requests, unused: Mapping[str, Amount]) -> Requests:
+    if not unused:
+        return requests
+    amounts = dict(requests)
+    for resource, amount in unused.items():
+        amounts[resource] = max(amount, amounts.get(resource, 0))
+    return tuple(sorted(amounts.items()))

@@ -1,0 +1,377 @@
+"""What of a gang may be asked for, and why not yet, or never."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queues.apimachinery.pod_requests import CLAIMS
+from queues.apimachinery.quantities import Amount
+from queues.quota.book import MAX_INTENTS
+from queues.quota.devices import COUNTED, ClaimFault, claimed_devices
+from queues.quota.gangs import (
+    MAX_TASKS,
+    Asked,
+    Gang,
+    GangPod,
+    NotAsked,
+    NotAskedKind,
+    PodState,
+    ask,
+    gang_of,
+    task_of,
+    unused_resources,
+)
+from queues.quota.lack import Lack
+from queues.quota.pod_classes import WaitingPod
+from queues.quota.usage import Limit, Requests, never_lack, quota_requests
+from tests.support.examples import examples
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+WAITS, HELD, RELEASED = PodState.WAITS, PodState.HELD, PodState.RELEASED
+PLACED, LEAVING, SUCCEEDED = PodState.PLACED, PodState.LEAVING, PodState.SUCCEEDED
+
+
+def gang(
+    least: int = 0, tasks: object = None, resources: object = None, *, priority: int | None = None
+) -> Gang:
+    return gang_of(
+        "gang",
+        "team",
+        NOW,
+        min_member=least,
+        min_task_member=tasks,
+        min_resources=resources,
+        priority=priority,
+    )
+
+
+def pod(
+    name: str,
+    state: PodState = WAITS,
+    *,
+    task: str = "",
+    priority: int = 0,
+    age: int = 0,
+    queue: str = "team",
+    **requests: Amount,
+) -> GangPod:
+    wanted = quota_requests(tuple(sorted((requests or {"cpu": 1}).items())))
+    return GangPod(WaitingPod(name, queue, wanted, priority, NOW - timedelta(seconds=age)), state, task)
+
+
+def pods(text: str) -> list[GangPod]:
+    """One for each word: its state, and its task."""
+    states = {"w": WAITS, "h": HELD, "r": RELEASED, "p": PLACED, "l": LEAVING, "s": SUCCEEDED}
+    words = [word.partition(":") for word in text.split()]
+    return [pod(f"{at:02}", states[state], task=task) for at, (state, _, task) in enumerate(words)]
+
+
+def outcome(found: Asked | NotAsked) -> str:
+    if isinstance(found, NotAsked):
+        return str(found)
+    if found.minimum is not None:
+        return " ".join(("whole:", *found.minimum.pods))
+    return " ".join(("each:", *(each.uid for each in found.others)))
+
+
+FEW: dict[str, int] = {"ps": 1, "worker": 2}
+
+
+@pytest.mark.parametrize(
+    ("least", "tasks", "members", "expected"),
+    [
+        # How many.
+        (2, None, "w w", "whole: 00 01"),
+        (2, None, "w w w", "whole: 00 01"),
+        (3, None, "w w", "2 of 3 pods exist"),
+        (3, None, "", "0 of 3 pods exist"),
+        (3, None, "w w h", "2 of 3 pods may be released now"),
+        (2, None, "w h w", "whole: 00 02"),
+        # What is there already.
+        (3, None, "p p w", "whole: 02"),
+        (3, None, "r p w", "whole: 02"),
+        (3, None, "s p w", "whole: 02"),
+        (3, None, "l p w", "2 of 3 pods exist"),
+        (3, None, "p p p w w", "each: 03 04"),
+        (3, None, "p p p", "each:"),
+        # By task.
+        (3, FEW, "w:worker w:worker w:ps", "whole: 00 01 02"),
+        (3, FEW, "w:worker w:worker w:worker w:ps", "whole: 00 01 03"),
+        (3, FEW, "w:worker w:worker w:worker", "0 of 1 pods of task ps exist"),
+        (3, FEW, "w:worker w:ps w:ps", "1 of 2 pods of task worker exist"),
+        (3, FEW, "w:worker w:ps h:worker", "1 of 2 pods of task worker may be released now"),
+        (4, FEW, "w:worker w:worker w:ps", "3 of 4 pods exist"),
+        (4, FEW, "w:worker w:worker w:ps w", "whole: 00 01 02 03"),
+        (4, FEW, "p:worker p:worker p:worker p:worker w:ps", "whole: 04"),
+        (3, FEW, "p:worker p:worker p:ps w:ps", "each: 03"),
+        # Volcano looks at no task here.
+        (1, FEW, "w:worker w:worker w:ps", "whole: 00 01 02"),
+        (2, FEW, "w:worker w:worker", "0 of 1 pods of task ps exist"),
+        # Volcano's tests of action `allocate`: two of each task, one of each is the minimum.
+        (2, {"master": 1, "worker": 1}, "w:master w:master w:worker w:worker", "whole: 00 02"),
+        (2, {"master": 1, "worker": 1}, "w:master w:worker", "whole: 00 01"),
+        # And of plugin `gang`: two of two, on no node or on one.
+        (2, None, "p p", "each:"),
+        # Nothing is a gang.
+        (1, None, "w w", "each: 00 01"),
+        (0, None, "w w", "each: 00 01"),
+        (-7, None, "w w", "each: 00 01"),
+        (0, {}, "w", "each: 00"),
+        (1, {"ps": 0, "worker": -1}, "w w", "each: 00 01"),
+        (1, "none", "w w", "each: 00 01"),
+        (1, {"ps": "2", "worker": True}, "w w", "each: 00 01"),
+        # Never.
+        (10**9, None, "w w", f"{10**9} pods are to start together, and {MAX_INTENTS} can at most"),
+        (
+            1,
+            {"ps": 2**31 - 1},
+            "w:ps",
+            f"{2**31 - 1} pods are to start together, and {MAX_INTENTS} can at most",
+        ),
+        (
+            2,
+            {f"task-{number}": 1 for number in range(MAX_TASKS + 1)},
+            "w w",
+            "minTaskMember has more than 128 tasks",
+        ),
+    ],
+)
+def test_what_is_asked_for(least: int, tasks: Any, members: str, expected: str) -> None:
+    assert outcome(ask(gang(least, tasks), pods(members))) == expected
+
+
+def test_of_tasks_that_do_not_exist_none_exist() -> None:
+    assert outcome(ask(gang(2, {"missing": 2}), pods("w w w"))) == "0 of 2 pods of task missing exist"
+
+
+def test_the_minimum_has_the_pods_of_highest_priority_then_the_oldest() -> None:
+    members = [pod("a"), pod("b", age=9), pod("c", priority=3), pod("d", age=5)]
+    found = ask(gang(3), members)
+    assert outcome(found) == "whole: c b d"
+    assert isinstance(found, Asked)
+    assert found.minimum == WaitingPod("gang", "team", (("cpu", 3), ("pods", 3)), 3, NOW, ("c", "b", "d"))
+
+
+def test_the_priority_of_the_group_counts_where_it_has_one() -> None:
+    found = ask(gang(2, priority=7), [pod("a", priority=9), pod("b")])
+    assert isinstance(found, Asked)
+    assert found.minimum is not None
+    assert found.minimum.priority == 7
+
+
+def requests_of(found: Asked | NotAsked) -> dict[str, Amount]:
+    assert isinstance(found, Asked)
+    assert found.minimum is not None
+    return dict(found.minimum.requests)
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        (None, {"cpu": 3, "gpu": 1, "pods": 2}),
+        ({"cpu": "2"}, {"cpu": 3, "gpu": 1, "pods": 2}),
+        ({"cpu": "8"}, {"cpu": 8, "gpu": 1, "pods": 2}),
+        ({"cpu": "3500m", "memory": "1Gi"}, {"cpu": Fraction(7, 2), "gpu": 1, "memory": 2**30, "pods": 2}),
+        ({"cpu": "-5", "gpu": "0"}, {"cpu": 3, "gpu": 1, "pods": 2}),
+        ({"pods": "4", CLAIMS: "3", "resourceclaim/ns/a": "1"}, {"cpu": 3, "gpu": 1, "pods": 4}),
+        (["cpu"], {"cpu": 3, "gpu": 1, "pods": 2}),
+    ],
+)
+def test_the_greater_of_what_pods_request_and_of_min_resources_is_asked_for(
+    resources: Any, expected: dict[str, Amount]
+) -> None:
+    assert (
+        requests_of(ask(gang(2, resources=resources), [pod("a", cpu=1), pod("b", cpu=2, gpu=1)])) == expected
+    )
+
+
+@pytest.mark.parametrize("text", ["much", "", "1e30", "9223372036854775808", None, True, "1" * 100])
+def test_what_is_no_quantity_is_asked_for_never(text: Any) -> None:
+    found = ask(gang(2, resources={"cpu": text}), pods("w w"))
+    assert str(found) == 'minResources "cpu" is no quantity'
+    assert isinstance(found, NotAsked)
+    assert found.kind.never
+
+
+def test_what_pods_use_already_is_not_asked_for_again() -> None:
+    """Also by those that are going: they count until they are gone."""
+    members = [pod("a", PLACED, cpu=2), pod("b", LEAVING, cpu=2), pod("c", cpu=1), pod("d", cpu=1)]
+    assert requests_of(ask(gang(3, resources={"cpu": "8"}), members)) == {"cpu": 4, "pods": 2}
+    assert unused_resources(gang(3, resources={"cpu": "8"}), members) == (("cpu", 4),)
+    assert unused_resources(gang(3, resources={"cpu": "4"}), members) == ()
+
+
+def test_what_is_kept_for_a_gang_is_used_by_its_own_pods_first() -> None:
+    """A driver that keeps room for its executors: a group of one pod, as Spark makes it."""
+    driver = gang(1, resources={"cpu": "4", "pods": "3"})
+    assert requests_of(ask(driver, [pod("driver")])) == {"cpu": 4, "pods": 3}
+    members = [pod("driver", PLACED), *(pod(f"executor-{number}", cpu=2) for number in range(3))]
+    found = ask(driver, members)
+    assert isinstance(found, Asked)
+    assert [dict(each.requests) for each in found.others] == [
+        {"cpu": 0, "pods": 0},
+        {"cpu": 1, "pods": 0},
+        {"cpu": 2, "pods": 1},
+    ]
+
+
+CAPABILITY = [Limit("team", {"cpu": 4}), Limit("lab", {"cpu": 8, "pods": 6})]
+
+
+@pytest.mark.parametrize(
+    ("least", "resources", "members", "expected"),
+    [
+        (4, None, "w w w w", "whole: 00 01 02 03"),
+        (5, None, "w w w w w", "together they need more cpu than team may use"),
+        (5, None, "w", "1 of 5 pods exist"),
+        (7, None, "w", "together they need more pods than lab may use"),
+        (10**9, None, "", f"{10**9} pods are to start together, and {MAX_INTENTS} can at most"),
+        (2, {"cpu": "5"}, "", "together they need more cpu than team may use"),
+        (2, {"cpu": "9E"}, "w w", "together they need more cpu than team may use"),
+    ],
+)
+def test_a_gang_larger_than_a_capability_says_so_at_once(
+    least: int, resources: Any, members: str, expected: str
+) -> None:
+    found = ask(gang(least, resources=resources), pods(members), never=partial(never_lack, CAPABILITY))
+    assert outcome(found) == expected
+
+
+def test_which_limit_it_would_pass_is_known() -> None:
+    found = ask(gang(5), pods("w w w w w"), never=partial(never_lack, CAPABILITY))
+    assert isinstance(found, NotAsked)
+    assert found.lack == Lack("team", "cpu", 1, never=True)
+
+
+def test_a_gang_is_in_one_queue() -> None:
+    assert outcome(ask(gang(2), [pod("a"), pod("b", queue="other")])) == (
+        "1 of 2 pods are in the queue of their PodGroup"
+    )
+
+
+def test_a_pod_whose_claims_were_not_read_makes_the_claims_of_the_gang_unread() -> None:
+    read: dict[str, Any] = {CLAIMS: 1, COUNTED: 1, "resourceclaim/ns/a": 1}
+    both = requests_of(ask(gang(2), [pod("a", **read), pod("b", **read)]))
+    assert claimed_devices(tuple(both.items())).fault is None
+    unread: dict[str, Any] = {CLAIMS: 1}
+    one = requests_of(ask(gang(2), [pod("a", **read), pod("b", **unread)]))
+    assert claimed_devices(tuple(one.items())).fault is ClaimFault.UNREAD
+
+
+def test_as_many_may_start_together_as_a_book_has_room_for() -> None:
+    members = [pod(f"{number:04}") for number in range(MAX_INTENTS + 1)]
+    assert isinstance(ask(gang(MAX_INTENTS), members), Asked)
+    assert isinstance(ask(gang(MAX_INTENTS + 1), members), NotAsked)
+    members[0] = pod("0000", PLACED)
+    assert isinstance(ask(gang(MAX_INTENTS + 1), members), Asked)
+
+
+def test_the_task_is_that_of_the_annotation_else_of_the_label() -> None:
+    assert [task_of("ps", "worker"), task_of("", "worker"), task_of("", "")] == ["ps", "worker", ""]
+
+
+# For any gang
+
+states = st.sampled_from([WAITS, WAITS, WAITS, HELD, RELEASED, PLACED, LEAVING, SUCCEEDED])
+tasks = st.sampled_from(["", "a", "b"])
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Gang, list[GangPod]]:
+    amounts = st.dictionaries(st.sampled_from(["cpu", "gpu", "pods"]), st.integers(0, 9).map(str))
+    made = gang(
+        draw(st.integers(0, 5)),
+        draw(st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(0, 2), max_size=2)),
+        draw(st.none() | amounts),
+    )
+    drawn = draw(st.lists(st.tuples(states, tasks, st.integers(0, 2), st.integers(0, 2)), max_size=8))
+    return made, [
+        pod(f"p{at}", state, task=task, priority=rank, cpu=size, gpu=size % 2)
+        for at, (state, task, rank, size) in enumerate(drawn)
+    ]
+
+
+def is_complete(made: Gang, members: list[GangPod]) -> bool:
+    """The first invariant, of pods that are there or would be."""
+    of_task = {task: sum(member.task == task for member in members) for task, _ in made.tasks}
+    return len(members) >= made.least and all(of_task[task] >= least for task, least in made.tasks)
+
+
+@examples(150)
+@given(cases(), st.randoms(use_true_random=False))
+def test_the_minimum_completes_the_gang_with_no_pod_too_many(
+    case: tuple[Gang, list[GangPod]], shuffled: random.Random
+) -> None:
+    made, members = case
+    found = ask(made, members)
+    there = [member for member in members if member.state in {RELEASED, PLACED, SUCCEEDED}]
+    waiting = [member for member in members if member.state is WAITS]
+    if isinstance(found, NotAsked):
+        assert not is_complete(made, there + waiting)
+        assert found.have < found.least
+        exist = is_complete(made, there + waiting + [member for member in members if member.state is HELD])
+        assert exist or found.kind is NotAskedKind.TOO_FEW or found.task
+    elif found.minimum is not None:
+        assert not found.others
+        chosen = [member for member in waiting if member.pod.uid in found.minimum.pods]
+        assert len(chosen) == len(found.minimum.pods)
+        assert is_complete(made, there + chosen)
+        for left_out in chosen:
+            assert not is_complete(made, there + [member for member in chosen if member is not left_out])
+    else:
+        assert made.is_single or is_complete(made, there)
+        assert {each.uid for each in found.others} == {member.pod.uid for member in waiting}
+    again = list(members)
+    shuffled.shuffle(again)
+    assert ask(made, again) == found
+
+
+def growth(made: Gang, members: list[GangPod], released: set[str]) -> Requests:
+    """By how much the use of the queue grows with these, and what is kept for the gang."""
+
+    def use(released: set[str]) -> dict[str, Amount]:
+        now = [
+            GangPod(member.pod, RELEASED, member.task) if member.pod.uid in released else member
+            for member in members
+        ]
+        amounts = dict(unused_resources(made, now))
+        for member in now:
+            if member.state in {RELEASED, PLACED, LEAVING}:
+                for resource, amount in member.pod.requests:
+                    amounts[resource] = amounts.get(resource, 0) + amount
+        return amounts
+
+    before, after = use(set()), use(released)
+    return tuple((name, amount - before.get(name, 0)) for name, amount in after.items())
+
+
+@examples(100)
+@given(cases(), st.randoms(use_true_random=False))
+def test_as_much_is_asked_for_as_is_used_and_kept_afterwards(
+    case: tuple[Gang, list[GangPod]], chance: random.Random
+) -> None:
+    made, members = case
+    found = ask(made, members)
+    if not isinstance(found, Asked) or made.is_single:
+        return
+    if found.minimum is not None:
+        asked_together = dict(found.minimum.requests)
+        kept_before = dict(unused_resources(made, members))  # it counts from the release on
+        for resource, more in growth(made, members, set(found.minimum.pods)):
+            assert asked_together.get(resource, 0) == more + kept_before.get(resource, 0)
+    asked = {each.uid: dict(each.requests) for each in found.others}
+    some = {uid for uid in asked if chance.random() < 0.5}
+    for resource, more in growth(made, members, some):
+        assert more <= sum(asked[uid].get(resource, 0) for uid in some), "in whatever order"
+    for first in itertools.accumulate([each.uid] for each in found.others):
+        for resource, more in growth(made, members, set(first)):
+            assert more == sum(asked[uid].get(resource, 0) for uid in first), "and in their order just that"
