@@ -39,6 +39,7 @@ _LACKS = {
     LackKind.GUARANTEES: "what is left of {whose} is kept for what other queues are guaranteed",
     LackKind.CLAIM: "what is left of {whose} is claimed by a pod that has waited longer",
     LackKind.OVERCOMMIT: "as much waits for nodes already as plugin overcommit of its policy allows",
+    LackKind.TURN: "it was let go before, and no nodes took all of its gang; such gangs go one at a time",
     LackKind.DEVICES: "{whose} names devices of a class, and what this pod claims cannot be counted",
     LackKind.CLAIM_ABSENT: "{whose} names devices of a class, and a claim of this pod is not there",
     LackKind.CLAIMS_UNREAD: "{whose} names devices of a class, and no claims are known",
@@ -46,6 +47,7 @@ _LACKS = {
 _ENDS_OF_LACKS = {
     LackKind.CLAIM: "it goes after that one, or an admin of queues raises it",
     LackKind.OVERCOMMIT: "it goes when others end, or nodes are added",
+    LackKind.TURN: "it goes after the one that nodes are sought for",
     LackKind.DEVICES: "claim a number of devices, or have an admin limit the number of claims instead",
     LackKind.CLAIM_ABSENT: "it goes once the claim is there and has room",
     LackKind.CLAIMS_UNREAD: "condition QuotaEnforced of the queue says why",

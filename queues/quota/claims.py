@@ -20,7 +20,7 @@ three at once. They may use the rest.
 |                       | long as before for its next one                                                    |
 
 Invariants
-- What can never fit has no claim, nor has what waits for another claim.
+- What can never fit has no claim, nor has what waits for another claim, or for its turn.
 - The oldest claim waits for no other: claims do not block each other.
 - A claim takes nothing away, and costs a queue at most what its claimant requests.
 - Time is given: seconds of a clock that never goes back.
@@ -50,7 +50,9 @@ CLAIM_SECONDS = 300.0
 MAX_DOUBLINGS = 6
 
 #: Reasons of which no claim follows.
-_NOT_CLAIMED = frozenset({LackKind.CLAIM, LackKind.NO_QUEUE, LackKind.CLAIM_ABSENT, LackKind.CLAIMS_UNREAD})
+_NOT_CLAIMED = frozenset(
+    {LackKind.CLAIM, LackKind.TURN, LackKind.NO_QUEUE, LackKind.CLAIM_ABSENT, LackKind.CLAIMS_UNREAD}
+)
 
 
 class _Wait(msgspec.Struct):

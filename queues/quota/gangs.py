@@ -33,8 +33,9 @@ pod, once the minimum was released.
 Invariants
 - An entry of the minimum completes it: with what is there, it has `minMember` pods, and so many of each task.
 - Nothing of a gang is asked for while a part of its minimum is missing.
-- An entry requests what the use of the queue grows by: of the sum of its pods, and of what of `minResources`
-  the pods of the gang do not use yet, the greater. So what is kept for a gang is used by its own pods first.
+- Of the sum of its pods, and of what of `minResources` the pods of the gang do not use yet, the greater has
+  to be free for an entry of the minimum. From its release on so much counts, and is kept for the gang.
+- An entry requests what the use of the queue grows by: what is kept for a gang is used by its own pods first.
 - Pods beyond the minimum may be released in any order, and some of them: together they never take more than
   was asked for them.
 - The answer does not depend on the order in which pods are given.
@@ -228,9 +229,15 @@ NeverLack = Callable[[Requests], Lack | None]
 
 
 def ask(
-    gang: Gang, pods: Iterable[GangPod], *, never: NeverLack = lambda _requests: None
+    gang: Gang,
+    pods: Iterable[GangPod],
+    *,
+    keeps: bool = False,
+    never: NeverLack = lambda _requests: None,
 ) -> Asked | NotAsked:
-    """What of the gang may be asked for."""
+    """What of the gang may be asked for. `keeps`: whether what its pods do not use of `minResources` counts
+    already.
+    """
     members = list(pods)
     waiting = sorted(
         (member for member in members if member.state is PodState.WAITS), key=lambda member: member.pod.rank
@@ -249,9 +256,11 @@ def ask(
         refused = _never(gang, gang.least - len(there), unused, never=never)
         return refused or _not_yet(missing, may_go=(*there, *waiting), members=members)
     if not chosen:
-        return Asked(others=tuple(_one_by_one(waiting, unused)))
+        return Asked(others=tuple(_one_by_one(waiting, unused if keeps else {})))
     requests = _greater(_total(chosen), unused)
     refused = _never(gang, len(chosen), dict(requests), never=never)
+    if keeps:
+        requests = _less(requests, unused)
     return refused or Asked(minimum=_entry(gang, chosen, requests))
 
 
@@ -262,9 +271,7 @@ def _entry(gang: Gang, chosen: Sequence[GangPod], requests: Requests) -> Waiting
 
 
 def unused_resources(gang: Gang, pods: Iterable[GangPod]) -> Requests:
-    """What of `minResources` the pods of the gang do not use. It counts in its queue from the release of the
-    minimum on: it is kept for the gang.
-    """
+    """What of `minResources` the pods of the gang do not use."""
     if not gang.resources:
         return ()
     used = dict(_total([member for member in pods if member.state in _USING]))
@@ -324,19 +331,15 @@ def _not_yet(missing: tuple[str, int], *, may_go: Sequence[GangPod], members: Se
     return NotAsked(kind=NotAskedKind.TOO_FEW, have=have + held, least=least, task=task)
 
 
-def _one_by_one(waiting: Iterable[GangPod], unused: dict[str, Amount]) -> Iterable[WaitingPod]:
-    """Each asks for what is left to be asked for beside what is kept for the gang."""
+def _one_by_one(waiting: Iterable[GangPod], kept: dict[str, Amount]) -> Iterable[WaitingPod]:
+    """Each asks for what it requests beyond what is kept, and beyond what those before it leave of that."""
     for member in waiting:
-        if not unused:
-            yield member.pod
-            continue
-        more: list[tuple[str, Amount]] = []
-        for resource, amount in member.pod.requests:
-            kept = min(amount, unused.get(resource, 0))
-            if kept:
-                unused[resource] -= kept
-            more.append((resource, amount - kept))
-        yield msgspec.structs.replace(member.pod, requests=tuple(more))
+        requests = member.pod.requests
+        more = _less(requests, kept)
+        for resource, amount in requests:
+            if resource in kept:
+                kept[resource] = max(0, kept[resource] - amount)
+        yield member.pod if more is requests else msgspec.structs.replace(member.pod, requests=more)
 
 
 def _total(members: Sequence[GangPod]) -> Requests:
@@ -359,3 +362,10 @@ def _greater(requests: Requests, unused: Mapping[str, Amount]) -> Requests:
     for resource, amount in unused.items():
         amounts[resource] = max(amount, amounts.get(resource, 0))
     return tuple(sorted(amounts.items()))
+
+
+def _less(requests: Requests, kept: Mapping[str, Amount]) -> Requests:
+    if not any(kept.get(resource) for resource, _ in requests):
+        return requests
+    left = ((resource, amount - kept.get(resource, 0)) for resource, amount in requests)
+    return tuple((resource, amount) for resource, amount in left if amount > 0)

@@ -20,6 +20,8 @@ class LackKind(Enum):
     OVERCOMMIT = "overcommit"
     #: A pod that has waited longest has a claim on it.
     CLAIM = "claim"
+    #: It was released in vain before, and another one that was is being placed: they go one at a time.
+    TURN = "turn"
     #: The capability names devices of a class, and what the pod claims cannot be counted.
     DEVICES = "devices"
     #: The same, and a claim of the pod does not exist, or was not made yet.
@@ -33,7 +35,8 @@ class LackKind(Enum):
 class Lack(msgspec.Struct, frozen=True, gc=False):
     """`missing` of `resource` in `queue`: the pod's own, or the nearest of its ancestors that has no room.
 
-    `never`: it would not fit into an empty queue either. `resource` is "" where `kind` is `NO_QUEUE`.
+    `never`: it would not fit into an empty queue either. `resource` is "" where `kind` is `NO_QUEUE`, and
+    `usage.TURN` in `root` where it is `TURN`.
     `by_claims`: what is missing depends on more than on what is used, since others may share its claims.
     """
 

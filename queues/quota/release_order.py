@@ -22,6 +22,9 @@ Invariants
 - A release re-keys the queues of its own chain alone. So a pass takes as many steps as there are classes to
   be looked at and pods to be released, and for each as many as its queue is deep, each with the logarithm of
   a heap.
+- The minimum of a gang (`gangs`) stands like one pod that requests what all its pods request: it is yielded
+  whole or not at all. A pass ends before one that has more pods than are to be released in it: what is
+  written in one step is all of it, and those behind it do not pass it.
 - The order does not depend on the order in which pods are given.
 - A pass may end at any pod: what was not looked at is looked at by the next one. Of one queue no more than
   `CLASSES_PER_PASS` are looked at in vain: then the others have their turn.
@@ -32,6 +35,7 @@ Source of 2 and 3: the order of queues in Volcano's plugin `capacity`.
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -41,7 +45,7 @@ from queues.queue import ROOT
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import Line, PodClass, WaitingPod
 from queues.quota.shares import Key, Shares
-from queues.quota.usage import Usage
+from queues.quota.usage import Usage, asks_for_turn
 from queues.quota.waiting_index import CLASSES_PER_PASS, WaitingIndex
 from queues.tree import Tree
 
@@ -79,14 +83,16 @@ class ReleasePass:
         *,
         usage: Usage,
         now: float = 0.0,
+        most: int = sys.maxsize,
         goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`now`: monotonic seconds. `goes_on`: asked before each pod is looked at; the pass ends where it
-        says no.
+        """`now`: monotonic seconds. `most`: so many pods are released at most. `goes_on`: asked before each
+        pod is looked at; the pass ends where it says no.
         """
         self._index = index
         self._usage = usage
         self._now = now
+        self._left = most
         self._goes_on = goes_on
         self._shares = Shares(tree, usage, whole=_whole(usage, index), waiting=index.requested_by_queue)
         self._nodes: dict[str, _Node] = {ROOT: _Node(ROOT, None)}
@@ -100,7 +106,7 @@ class ReleasePass:
             heapq.heapify(node.children)
 
     def __iter__(self) -> Iterator[WaitingPod]:
-        """Yield the pods in the order of their release; each counts once it is yielded."""
+        """Yield the pods, and the gangs, in the order of their release; each counts once it is yielded."""
         root = self._nodes[ROOT]
         while (found := _first(root)) is not None and self._goes_on():
             node, pods = found
@@ -112,15 +118,22 @@ class ReleasePass:
             elif (claimed := self._claimed(pods)) is not None:
                 node.failures += 1
                 self._block(pods, msgspec.structs.replace(claimed, kind=LackKind.CLAIM), until=claimed)
+            elif len(pod.uids) > self._left:
+                return
             else:
-                self._index.claims.released(pods)
-                self._index.remove(pod.uid)
-                self._usage.add(pod.queue, pod.requests)
-                self._usage.unplaced += 1
+                self._release(pods, pod)
                 self._settle(node)
                 yield pod
                 continue
             self._settle(node)
+
+    def _release(self, pods: PodClass, pod: WaitingPod) -> None:
+        self._index.claims.released(pods)
+        self._index.remove(pod.uid)
+        self._usage.add(pod.queue, pod.requests)
+        self._usage.unplaced += len(pod.uids)
+        self._usage.turn_is_taken |= asks_for_turn(pod.requests)
+        self._left -= len(pod.uids)
 
     def _claimed(self, pods: PodClass) -> Lack | None:
         """What is left to those that have waited for longest."""

@@ -17,6 +17,7 @@ Invariants
   so many times what there is, of resources of which there is anything. One that was let go and has no node
   yet is let stand alone: else an autoscaler would see no reason to add a node. Where it is not known what
   there is, they go one by one.
+- Who requests the turn (`TURN`) has no room while it is taken. It is no amount that a queue uses.
 - A queue that does not exist, or whose chain is broken, has room for nothing: its limits are not known.
 """
 
@@ -50,6 +51,10 @@ from queues.tree import Chain, Tree
 #: The resource that counts pods, as in a ResourceQuota.
 PODS = "pods"
 
+#: What a gang requests that was released in vain before: such gangs go one at a time. It
+#: has two slashes, which no resource of a container has.
+TURN = "gang//turn"
+
 #: Amounts by resource, sorted: equal ones are one class (`release_order`).
 Requests = tuple[tuple[str, Amount], ...]
 
@@ -58,6 +63,10 @@ Requests = tuple[tuple[str, Amount], ...]
 def quota_requests(requests: Requests) -> Requests:
     """What a pod takes of a quota: its requests, and one pod."""
     return tuple(sorted((*((name, amount) for name, amount in requests if name != PODS), (PODS, 1))))
+
+
+def asks_for_turn(requests: Requests) -> bool:
+    return any(resource == TURN for resource, _ in requests)
 
 
 class Limit(msgspec.Struct, frozen=True, gc=False):
@@ -148,6 +157,8 @@ class Usage:
         self.deserved = Deserved(tree, self.guarantees, whole=self.whole)
         #: Pods that were released and have no node yet. The owner counts them, where a rule needs it.
         self.unplaced = 0
+        #: Whether one that was released in vain before is being placed. The owner knows.
+        self.turn_is_taken = False
         self._set_aside = SetAside(tree, self.guarantees)
         #: By queue: the amounts used by it and by all below it.
         self._used: dict[str, dict[str, Amount]] = {}
@@ -159,7 +170,7 @@ class Usage:
         """Count what pods of this queue take, for it and for its ancestors. Amounts below zero: what they
         took no longer counts.
         """
-        taken = tuple(requests)
+        taken = tuple(each for each in requests if each[0] != TURN)
         if self._names_devices:
             taken = self._add_claims(queue, taken)
         for name in self._chain(queue):
@@ -245,7 +256,10 @@ class Usage:
         if self._set_aside and (lack := self._guaranteed_to_others(queue, limits, requests)) is not None:
             return lack
         factor = self.rules.overcommit.get(queue)
-        return None if factor is None or not self.unplaced else self._overcommitted(requests, factor)
+        lack = None if factor is None or not self.unplaced else self._overcommitted(requests, factor)
+        if lack is None and self.turn_is_taken and asks_for_turn(requests):
+            return Lack(ROOT, TURN, 1, kind=LackKind.TURN)
+        return lack
 
     def _guaranteed_to_others(self, queue: str, limits: tuple[Limit, ...], requests: Requests) -> Lack | None:
         chain = self._chain(queue)
@@ -263,7 +277,7 @@ class Usage:
         used = self._used.get(ROOT, {})
         for resource, amount in requests:
             whole = self.whole.get(resource)
-            if resource == PODS or whole == 0 or (whole is None and self.rules.nodes is not None):
+            if resource in {PODS, TURN} or whole == 0 or (whole is None and self.rules.nodes is not None):
                 continue
             missing = used.get(resource, 0) + amount - factor * (whole or 0)
             if whole is None or missing > 0:

@@ -10,7 +10,8 @@ Pods of one queue with equal requests are a class. A class is
 |          |                                          | there is room                                     |
 
 A queue with `dequeueStrategy: fifo` is closed by the class that is blocked first: all its pods wait for what
-that one lacks. It is open again once that class is, or once another pod is its first.
+that one lacks. It is open again once that class is, or once another pod is its first. Who waits for its turn
+alone closes nothing.
 
 Invariants
 - A class that is blocked has no room: use only grows within a pass, and what falls between two passes is
@@ -36,7 +37,7 @@ from queues.quota.claims import Claims
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import Line, PodClass, WaitingPod
 from queues.quota.subscriptions import Subscriptions
-from queues.quota.usage import Requests, Usage
+from queues.quota.usage import TURN, Requests, Usage
 from queues.tree import Tree
 
 #: Classes of a queue that are looked at in one pass though they have no room, at most. A tenant may submit
@@ -180,7 +181,7 @@ class WaitingIndex:
         """
         line = pods.line
         pods.lack = lack
-        if line.is_fifo:
+        if line.is_fifo and lack.kind is not LackKind.TURN:
             line.closed_by = pods
         if lack.resource and not lack.never:
             self._subscriptions.add(pods, until or lack, used=used)
@@ -253,6 +254,8 @@ class WaitingIndex:
 
 def _add(amounts: dict[str, Amount], requests: Requests, *, times: int) -> None:
     for resource, amount in requests:
+        if resource == TURN:
+            continue
         total = amounts.get(resource, 0) + times * amount
         if total:
             amounts[resource] = total

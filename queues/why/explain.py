@@ -51,6 +51,7 @@ from queues.why.stop_causes import chain_members
 _LEADER_SAYS = {
     LackKind.CLAIM.value: "a pod that has waited longer has a claim on what is left",
     LackKind.OVERCOMMIT.value: "as much waits for nodes already as plugin overcommit of its policy allows",
+    LackKind.TURN.value: "gangs that were let go in vain go one at a time, and another one is on its way",
 }
 
 

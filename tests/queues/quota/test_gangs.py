@@ -215,13 +215,21 @@ def test_what_is_kept_for_a_gang_is_used_by_its_own_pods_first() -> None:
     driver = gang(1, resources={"cpu": "4", "pods": "3"})
     assert requests_of(ask(driver, [pod("driver")])) == {"cpu": 4, "pods": 3}
     members = [pod("driver", PLACED), *(pod(f"executor-{number}", cpu=2) for number in range(3))]
-    found = ask(driver, members)
-    assert isinstance(found, Asked)
-    assert [dict(each.requests) for each in found.others] == [
-        {"cpu": 0, "pods": 0},
-        {"cpu": 1, "pods": 0},
-        {"cpu": 2, "pods": 1},
-    ]
+
+    def asked(*, keeps: bool) -> list[dict[str, Amount]]:
+        found = ask(driver, members, keeps=keeps)
+        assert isinstance(found, Asked)
+        return [dict(each.requests) for each in found.others]
+
+    assert asked(keeps=True) == [{}, {"cpu": 1}, {"cpu": 2, "pods": 1}]
+    assert asked(keeps=False) == [{"cpu": 2, "pods": 1}] * 3, "once nothing is kept any more"
+
+
+def test_a_pod_that_comes_in_place_of_another_asks_for_no_more_than_is_kept() -> None:
+    members = [pod("a", PLACED, cpu=2), pod("b", cpu=3)]
+    made = gang(2, resources={"cpu": "4"})
+    assert requests_of(ask(made, members)) == {"cpu": 3, "pods": 1}
+    assert requests_of(ask(made, members, keeps=True)) == {"cpu": 1, "pods": 1}
 
 
 CAPABILITY = [Limit("team", {"cpu": 4}), Limit("lab", {"cpu": 8, "pods": 6})]
@@ -335,43 +343,45 @@ def test_the_minimum_completes_the_gang_with_no_pod_too_many(
     assert ask(made, again) == found
 
 
-def growth(made: Gang, members: list[GangPod], released: set[str]) -> Requests:
-    """By how much the use of the queue grows with these, and what is kept for the gang."""
+def growth(made: Gang, members: list[GangPod], released: set[str], *, keeps: bool) -> Requests:
+    """By how much the use of the queue grows with these. `keeps`: whether room was kept for it before."""
 
-    def use(released: set[str]) -> dict[str, Amount]:
+    def use(released: set[str], *, keeps: bool) -> dict[str, Amount]:
         now = [
             GangPod(member.pod, RELEASED, member.task) if member.pod.uid in released else member
             for member in members
         ]
-        amounts = dict(unused_resources(made, now))
+        amounts = dict(unused_resources(made, now)) if keeps else {}
         for member in now:
             if member.state in {RELEASED, PLACED, LEAVING}:
                 for resource, amount in member.pod.requests:
                     amounts[resource] = amounts.get(resource, 0) + amount
         return amounts
 
-    before, after = use(set()), use(released)
+    before, after = use(set(), keeps=keeps), use(released, keeps=True)
     return tuple((name, amount - before.get(name, 0)) for name, amount in after.items())
 
 
 @examples(100)
-@given(cases(), st.randoms(use_true_random=False))
+@given(cases(), st.booleans(), st.randoms(use_true_random=False))
 def test_as_much_is_asked_for_as_is_used_and_kept_afterwards(
-    case: tuple[Gang, list[GangPod]], chance: random.Random
+    case: tuple[Gang, list[GangPod]], keeps: bool, chance: random.Random
 ) -> None:
     made, members = case
-    found = ask(made, members)
+    found = ask(made, members, keeps=keeps)
     if not isinstance(found, Asked) or made.is_single:
         return
     if found.minimum is not None:
         asked_together = dict(found.minimum.requests)
-        kept_before = dict(unused_resources(made, members))  # it counts from the release on
-        for resource, more in growth(made, members, set(found.minimum.pods)):
-            assert asked_together.get(resource, 0) == more + kept_before.get(resource, 0)
+        for resource, more in growth(made, members, set(found.minimum.pods), keeps=keeps):
+            assert asked_together.get(resource, 0) == more
+        return
+    found = ask(made, members, keeps=True)
+    assert isinstance(found, Asked)
     asked = {each.uid: dict(each.requests) for each in found.others}
     some = {uid for uid in asked if chance.random() < 0.5}
-    for resource, more in growth(made, members, some):
+    for resource, more in growth(made, members, some, keeps=True):
         assert more <= sum(asked[uid].get(resource, 0) for uid in some), "in whatever order"
     for first in itertools.accumulate([each.uid] for each in found.others):
-        for resource, more in growth(made, members, set(first)):
+        for resource, more in growth(made, members, set(first), keeps=True):
             assert more == sum(asked[uid].get(resource, 0) for uid in first), "and in their order just that"
