@@ -221,6 +221,7 @@ class QuotaStatus(_Wire, frozen=True):
     used_text: str = ""
     limit_text: str = ""
     claim: QuotaClaim | None = None
+    force_deleted: dict[str, str | int | float] | None = None
 
 
 class QueueStatus(_Wire, frozen=True):

@@ -278,8 +278,12 @@ def status_patch(desired: dict[str, Any], present: dict[str, Any]) -> dict[str, 
             changed[key] = _without_gone(changed[key], present.get(key))
     if (quota := changed.get("quota")) is not None:
         stored = present.get("quota") or {}
-        used = _without_gone(quota["used"], stored.get("used"))
-        changed["quota"] = {**_without_gone(quota, stored), "used": used}
+        amounts = {
+            key: _without_gone(quota[key], stored.get(key))
+            for key in ("used", "forceDeleted")
+            if key in quota
+        }
+        changed["quota"] = {**_without_gone(quota, stored), **amounts}
     return changed
 
 

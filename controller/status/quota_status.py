@@ -27,25 +27,29 @@ from queues.tree import Tree
 
 class Use(NamedTuple):
     """What the pods of some queues take of quotas, `PODS` among it, and how many of them wait for room.
+    `force_deleted`: what of that is of pods that were deleted by force, and may still run.
 
     Of one queue, the claims that pods may share are resources of their own (`queues.quota.devices`).
     """
 
     used: dict[str, Amount]
     waiting: int
+    force_deleted: dict[str, Amount]
 
 
-NOTHING = Use({}, 0)
+NOTHING = Use({}, 0, {})
 
 
 def own_use(queue: str, store: Store) -> Use:
     """Pods of a queue that does not schedule wait for that."""
     counts, decision = store.members.counts(queue), store.snapshot.decision(queue)
     claims, used = counts.claims.copy().items(), store.quota_use(queue)
+    forced = store.force_deleted.used(queue)
     if decision.limits_devices:
         add_classes(used, tuple(used.items()), store.device_claims)
+        add_classes(forced, tuple(forced.items()), store.device_claims)
         add_claims(used, claims, store.device_claims)
-    return Use(used, counts.held if decision.schedules else 0)
+    return Use(used, counts.held if decision.schedules else 0, forced)
 
 
 class QuotaUse:
@@ -88,19 +92,35 @@ class QuotaUse:
         """With what shared claims count: each once, however many pods below share it."""
         if not any(map(is_of_claims, use.used)):
             return use
-        return Use(with_claims_counted(use.used, shared_counts(self._store.device_claims)), use.waiting)
+        used = with_claims_counted(use.used, shared_counts(self._store.device_claims))
+        return use._replace(used=used)
 
     def _count(self, queue: str, tree: Tree) -> None:
         before, after = self._own.get(queue, NOTHING), own_use(queue, self._store)
         self._own[queue] = after
         if after == before:
             return
-        resources = before.used.keys() | after.used.keys()
-        more = {name: after.used.get(name, 0) - before.used.get(name, 0) for name in resources}
+        more, more_forced = (
+            _differences(before.used, after.used),
+            _differences(before.force_deleted, after.force_deleted),
+        )
         for each in tree.chain(queue).queues:
-            used, waiting = self._below.get(each.name, NOTHING)
-            sums = {**used, **{name: used.get(name, 0) + amount for name, amount in more.items() if amount}}
-            self._below[each.name] = Use(sums, waiting + after.waiting - before.waiting)
+            below = self._below.get(each.name, NOTHING)
+            self._below[each.name] = Use(
+                _sums(below.used, more),
+                below.waiting + after.waiting - before.waiting,
+                _sums(below.force_deleted, more_forced),
+            )
+
+
+def _differences(before: dict[str, Amount], after: dict[str, Amount]) -> dict[str, Amount]:
+    resources = before.keys() | after.keys()
+    more = {name: after.get(name, 0) - before.get(name, 0) for name in resources}
+    return {name: amount for name, amount in more.items() if amount}
+
+
+def _sums(amounts: dict[str, Amount], more: dict[str, Amount]) -> dict[str, Amount]:
+    return {**amounts, **{name: amounts.get(name, 0) + amount for name, amount in more.items()}}
 
 
 def quota_fields(queue: str, store: Store, use: Use, *, claimant: Member | None = None) -> dict[str, Any]:
@@ -109,7 +129,10 @@ def quota_fields(queue: str, store: Store, use: Use, *, claimant: Member | None 
     """
     chain = store.snapshot.tree.chain(queue).queues
     claim = None if claimant is None else _claim(claimant)
-    fields = msgspec.to_builtins(quota_report(chain, used=use.used, waiting=use.waiting, claim=claim))
+    report = quota_report(
+        chain, used=use.used, waiting=use.waiting, claim=claim, force_deleted=use.force_deleted
+    )
+    fields = msgspec.to_builtins(report)
     return {key: value for key, value in fields.items() if value is not None}
 
 

@@ -69,6 +69,8 @@ VERBS = (
             "Show what queues use of their quotas, each with all queues below it, or one of them with those "
             "above that bound it too. LIMIT is the queue's own capability. LENT is what it does not use of "
             "what it deserves, BORROWED what it uses beyond that, and WAITING how many pods wait for room. "
+            "DELETED, where there is any, is what of USED is of pods that were deleted by force, and may "
+            "still run on their nodes. "
             "At a terminal it draws how full each is. For what one pod waits: kubectl queue why pod/NAME."
         ),
         examples=("kubectl queue usage", "kubectl queue usage research -w", "kubectl queue usage -o json"),

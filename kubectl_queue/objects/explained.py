@@ -210,4 +210,5 @@ def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
         waiting=quota.waiting if quota else None,
         not_enforced=not_enforced(item),
         claim=quota.claim if quota else None,
+        force_deleted=quota.force_deleted if quota else {},
     )

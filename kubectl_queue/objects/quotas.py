@@ -16,11 +16,14 @@ from queues.tree import Tree
 
 
 class QuotaUse(NamedTuple):
-    """Of the queue and all below it, at most a second old. `claim`: of whom others leave room."""
+    """Of the queue and all below it, at most a second old. `claim`: of whom others leave room.
+    `force_deleted`: what of `used` is of pods that were deleted by force and may still run.
+    """
 
     used: dict[str, Amount]
     waiting: int
     claim: QuotaClaim | None = None
+    force_deleted: Mapping[str, Amount] = {}
 
 
 def quota_use(item: Object) -> QuotaUse | None:
@@ -29,7 +32,10 @@ def quota_use(item: Object) -> QuotaUse | None:
     if not isinstance(quota, dict):
         return None
     return QuotaUse(
-        _amounts(quota.get("used")), int(quota.get("waiting") or 0), claim=_claim(quota.get("claim"))
+        _amounts(quota.get("used")),
+        int(quota.get("waiting") or 0),
+        claim=_claim(quota.get("claim")),
+        force_deleted=_amounts(quota.get("forceDeleted")),
     )
 
 

@@ -22,8 +22,9 @@ class Bars(NamedTuple):
 
 UNICODE, ASCII = Bars("█", "░"), Bars("#", ".")
 _FIXED = ("QUEUE", "RESOURCE", "USED", "LIMIT")
+_FORCE_DELETED = "DELETED"
 #: Those that a table has where a row shows something in them.
-_OPTIONAL = ("DESERVED", "GUARANTEE", "LENT", "BORROWED")
+_OPTIONAL = (_FORCE_DELETED, "DESERVED", "GUARANTEE", "LENT", "BORROWED")
 
 
 def usage_lines(rows: Sequence[UsageRow], *, bars: Bars | None, headings: bool = True) -> list[str]:
@@ -56,6 +57,7 @@ def _cells(standing: Standing) -> dict[str, str]:
     values = {
         "USED": standing.used,
         "LIMIT": standing.limit,
+        _FORCE_DELETED: standing.force_deleted or None,
         "DESERVED": standing.deserved,
         "GUARANTEE": standing.guarantee,
         "LENT": standing.lent or None,

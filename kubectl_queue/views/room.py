@@ -24,6 +24,8 @@ _KINDS = {
     LackKind.CLAIMS_UNREAD.value: "its capability names devices, and no claims could be read",
     LackKind.NO_QUEUE.value: "it does not exist, or its chain is broken",
 }
+#: Pods that are gone, and count for the grace period of their spec.
+FORCE_DELETED = "pods that were deleted by force and may still run"
 #: What the leader waits for, where nothing else lacks.
 _LEADER_LETS_GO = {
     LackKind.CLAIM.value: (
@@ -45,7 +47,7 @@ def room_texts(explanation: Explanation, *, now: datetime) -> Iterator[tuple[str
     if room is None or membership is None:
         return
     own = membership.queue or ""
-    yield "No room in", [_lack(room)] if room.queue else []
+    yield "No room in", [_lack(room), *_force_deleted(room)] if room.queue else []
     yield "Held by", [_holders(room, own)] if room.holders else []
     yield "Claimed by", [*(_claimant(each, now=now) for each in room.claimants), *_own_claims(room)]
     yield "In line", [_place(room, own)]
@@ -64,6 +66,11 @@ def _lack(room: Room) -> str:
         )
     used = f"{resource} {room.used} of {room.limit} is used"
     return f"{queue}: {used}, it requests {room.requested}, and {room.missing} of that is missing"
+
+
+def _force_deleted(room: Room) -> list[str]:
+    what = f"{room.force_deleted} of the {printable(room.resource)} that is used is of {FORCE_DELETED}"
+    return [what] if room.force_deleted else []
 
 
 def _holders(room: Room, own: str) -> str:
@@ -129,5 +136,7 @@ def _standing(resource: str, amounts: Mapping[str, str]) -> str:
     for key, words in (("deserved", "deserves"), ("guarantee", "is guaranteed")):
         if key in amounts:
             parts.append(f"{words} {amounts[key]}")
+    if "forceDeleted" in amounts:
+        parts.append(f"{amounts['forceDeleted']} of that by {FORCE_DELETED}")
     parts += [f"{key} {amounts[key]}" for key in ("lent", "borrowed") if amounts.get(key, "0") != "0"]
     return ", ".join(parts)

@@ -93,7 +93,12 @@ def _row(name: str, queues: QueueObjects, depths: dict[str, int], *, deserved: D
         parent=parent,
         depth=depths.get(parent, -1) + 1,
         waiting=use.waiting if use else None,
-        resources=standings(chain, used=use.used if use else {}, deserved=deserved.of(name)),
+        resources=standings(
+            chain,
+            used=use.used if use else {},
+            deserved=deserved.of(name),
+            force_deleted=use.force_deleted if use else {},
+        ),
         not_enforced=not_enforced(item),
     )
 

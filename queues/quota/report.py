@@ -29,6 +29,7 @@ MORE_RESOURCES = "sluice.dev/more-resources"
 NATIVE = ("cpu", "memory", "ephemeral-storage")
 #: Resources in a text, and the characters of the name of one.
 TEXT_RESOURCES, TEXT_NAME = 3, 40
+_NOTHING: Mapping[str, Amount] = {}
 
 
 class QuotaClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +44,8 @@ class QuotaClaim(msgspec.Struct, frozen=True, kw_only=True):
 class QuotaReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`used`: as quantities. `waiting`: pods that wait for room. `used_text`, `limit_text`: of the resources
     that its own capability names, for tables; of all that are reported where it has none. `claim`: of the pod
-    for which others leave room in it.
+    for which others leave room in it. `force_deleted`: what of `used` is of pods that were deleted by force
+    and may still run (`queues.quota.force_deletion`); None where there is none of that.
     """
 
     used: Mapping[str, str]
@@ -51,12 +53,18 @@ class QuotaReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     used_text: str
     limit_text: str
     claim: QuotaClaim | None = None
+    force_deleted: Mapping[str, str] | None = None
 
 
 def quota_report(
-    chain: Sequence[Queue], *, used: Mapping[str, Amount], waiting: int, claim: QuotaClaim | None = None
+    chain: Sequence[Queue],
+    *,
+    used: Mapping[str, Amount],
+    waiting: int,
+    claim: QuotaClaim | None = None,
+    force_deleted: Mapping[str, Amount] = _NOTHING,
 ) -> QuotaReport:
-    """`chain`: the queue, and those above it. `used`: by it and all below it."""
+    """`chain`: the queue, and those above it. `used`: by it and all below it; `force_deleted`: of that."""
     named = {resource for queue in chain for resource in _named(queue)} | {PODS}
     shown = nsmallest(RESOURCES, named, key=_rank)
     more = {MORE_RESOURCES: str(len(named) - len(shown))} if len(named) > len(shown) else {}
@@ -68,6 +76,12 @@ def quota_report(
         used_text=amounts_text({resource: used.get(resource, 0) for resource in own}),
         limit_text=amounts_text(capability),
         claim=claim,
+        force_deleted={
+            name: format_quantity(force_deleted[name], name)
+            for name in sorted(shown)
+            if force_deleted.get(name)
+        }
+        or None,
     )
 
 

@@ -14,12 +14,15 @@ from queues.queue import Queue
 from queues.quota.report import sorted_resources
 from queues.quota.usage import PODS
 
+_NOTHING: Mapping[str, Amount] = {}
+
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """Of one resource: what the queue and those below it use, and what its spec says of it.
 
     `deserved`: what it deserves in the end (`queues.quota.deserved`). `lent`: what of that it does not use,
     and others may, since it is not guaranteed; `borrowed`: what it uses beyond that.
+    `force_deleted`: what of `used` is of pods that were deleted by force and may still run; 0 where none is.
     """
 
     resource: str
@@ -27,6 +30,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     limit: Amount | None = None
     deserved: Amount | None = None
     guarantee: Amount | None = None
+    force_deleted: Amount = 0
 
     @property
     def lent(self) -> Amount | None:
@@ -54,6 +58,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
             "guarantee": self.guarantee,
             "lent": self.lent,
             "borrowed": self.borrowed,
+            "forceDeleted": self.force_deleted or None,
         }
         return {
             key: format_quantity(value, self.resource) for key, value in amounts.items() if value is not None
@@ -61,10 +66,14 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def standings(
-    chain: Sequence[Queue], *, used: Mapping[str, Amount], deserved: Mapping[str, Amount]
+    chain: Sequence[Queue],
+    *,
+    used: Mapping[str, Amount],
+    deserved: Mapping[str, Amount],
+    force_deleted: Mapping[str, Amount] = _NOTHING,
 ) -> tuple[Standing, ...]:
-    """`chain`: the queue, and those above it. `used`: what is known of it, by resource. `deserved`: what it
-    deserves in the end.
+    """`chain`: the queue, and those above it. `used`: what is known of it, by resource; `force_deleted`: the
+    part of that. `deserved`: what it deserves in the end.
 
     Of the resources that its own quota names, and of others that are used; `pods` only where a quota of the
     chain names it.
@@ -81,6 +90,7 @@ def standings(
             limit=limits.get(name),
             deserved=deserved.get(name),
             guarantee=guaranteed.get(name),
+            force_deleted=force_deleted.get(name, 0),
         )
         for name in sorted_resources(names)
     )

@@ -170,7 +170,7 @@ def _quota(case: Case) -> QueueQuota | None:
         return None
     chain = case.queues.tree.chain(case.verdict.queue).queues
     deserved = Usage(case.queues.tree).deserved.of(case.verdict.queue)
-    found = standings(chain, used=record.used, deserved=deserved)
+    found = standings(chain, used=record.used, deserved=deserved, force_deleted=record.force_deleted)
     return QueueQuota(
         waiting=record.waiting or 0,
         resources={each.resource: each.texts() for each in found},

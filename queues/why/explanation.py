@@ -105,7 +105,8 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     a workload, the pod that all this is said of, and how many of its pods wait for room. `claims`: the names
     of its claims of devices that are not there, or cannot be counted; "" for one that was not made yet.
     `claimants`: the pods for which others leave room in queues of its chain, nearest first; `claims_in`: the
-    queues in which they leave it to this pod.
+    queues in which they leave it to this pod. `force_deleted`: what of `used` is of pods that were deleted by
+    force and may still run; "" where nothing is.
     """
 
     pod: str = ""
@@ -126,6 +127,7 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     claims: tuple[str, ...] = ()
     claimants: tuple[Claimant, ...] = ()
     claims_in: tuple[str, ...] = ()
+    force_deleted: str = ""
 
 
 class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -177,6 +179,7 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     what it and those below it use of their quotas, and `waiting` how many pods of them wait for room; None
     where its status does not say. `not_enforced`: the message of its condition QuotaEnforced while that is
     False. `claim`: of the pod for which others leave room in it.
+    `force_deleted`: what of `used` is of pods that were deleted by force and may still run.
     """
 
     changes: tuple[Change, ...] = ()
@@ -193,6 +196,7 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     waiting: int | None = None
     not_enforced: str = ""
     claim: QuotaClaim | None = None
+    force_deleted: Mapping[str, Amount] = {}
 
 
 class ChainMember(_JsonStruct, frozen=True):
@@ -231,7 +235,7 @@ class Stop(_JsonStruct, frozen=True):
 class QueueQuota(_JsonStruct, frozen=True):
     """`resources`: amounts by resource, then by what they are (`queues.quota.standing`). `waiting`: pods that
     wait for room, in the queue and below it. `not_enforced`: why its capability does not hold yet, or more is
-    used; "" where it holds.
+    used; "" where it holds. Of what is used, `forceDeleted` is that of pods that were deleted by force.
     """
 
     waiting: int

@@ -106,6 +106,7 @@ def _with_lack(room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueue
         return msgspec.structs.replace(room, queue=lack.queue, kind=lack.kind.value)
     tree, resource = queues.tree, lack.resource
     used = _usage(pod.queue, queues).used(lack.queue).get(resource, 0)
+    forced = queues.record(lack.queue).force_deleted.get(resource, 0)
     limit = dict((tree.queues[lack.queue].capability if lack.queue in tree else None) or ()).get(resource)
 
     requested = dict(pod.requests).get(resource, 0)
@@ -125,6 +126,7 @@ def _with_lack(room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueue
         missing=text(lack.missing),
         used=text(used),
         limit=None if limit is None else text(limit),
+        force_deleted=text(forced) if forced and not lack.never else "",
         holders=tuple(
             Holder(queue=name, amount=text(amount))
             for name, amount in _holders(lack.queue, pod.queue, resource, queues=queues)

@@ -11,7 +11,7 @@ from controller.status.status_writer import COUNT_SECONDS
 from queues.quota.claims import CLAIM_SECONDS_AFTER
 from queues.well_known import GATE, QUOTA_GATE
 from tests.support.controller.controller_harness import VERSION, Boundary, ControllerHarness, Sent
-from tests.support.http.wire_objects import Wire, member, queue
+from tests.support.http.wire_objects import CREATED, Wire, member, queue
 
 
 class StatusBoundary(Boundary):
@@ -33,10 +33,19 @@ class StatusBoundary(Boundary):
         self.written.append(name)
         before = self.queues[name]
         version = str(int(before["metadata"]["resourceVersion"]) + 100)
-        status = {**before["status"], **body["status"]}
+        status = _merged(before["status"], body["status"])
         after = {**before, "metadata": {**before["metadata"], "resourceVersion": version}, "status": status}
         self.queues[name] = after
         return json.dumps(after).encode()
+
+
+def _merged(stored: Any, patch: Any) -> Any:
+    """As a merge patch (RFC 7396) leaves it."""
+    if not isinstance(patch, dict):
+        return patch
+    kept = stored if isinstance(stored, dict) else {}
+    after = {**kept, **{key: _merged(kept.get(key), value) for key, value in patch.items()}}
+    return {key: value for key, value in after.items() if value is not None}
 
 
 class Server:
@@ -132,7 +141,25 @@ def test_it_says_for_which_pod_others_leave_room_and_no_more_once_that_is_gone()
     assert server.step(seconds=COUNT_SECONDS) == []
     server.has(large, event="DELETED")
     server.settle()
-    assert server.quota("lab").get("claim") is None
+    assert "claim" not in server.quota("lab")
+
+
+def test_what_was_deleted_by_force_is_said_above_it_too_until_it_counts_no_longer() -> None:
+    server = lab()
+    gone = running("a", "vision", terminationGracePeriodSeconds=30)
+    server.has(gone, running("b", "lab"))
+    server.settle()
+    gone["metadata"]["deletionTimestamp"] = CREATED
+    server.has(gone, event="DELETED")
+    server.settle()
+    for name, used in (("lab", "2"), ("vision", "1")):
+        found = server.quota(name)
+        assert (found["used"]["cpu"], found["forceDeleted"]) == (used, {"cpu": "1", "pods": "1"})
+    server.harness.sync(rounds=1, seconds=30)
+    server.settle()
+    for name, used in (("lab", "1"), ("vision", "0")):
+        assert (server.quota(name)["used"]["cpu"], server.quota(name).get("forceDeleted")) == (used, None)
+    assert server.step(seconds=COUNT_SECONDS) == []
 
 
 def test_however_many_pods_come_it_is_written_once_a_second_and_in_the_end_is_right() -> None:
@@ -182,12 +209,17 @@ def test_sums_that_are_kept_are_those_that_are_counted_anew() -> None:
             server.has(queue("lab", version=version, generation=version, **spec), event="MODIFIED")
         anew = QuotaUse(store)
         for each in ("root", *names):
-            (used, waits), (expected, expected_waits) = kept.below(each), anew.below(each)
-            resources = used.keys() | expected.keys()
-            assert {one: used.get(one, 0) for one in resources} == {
-                one: expected.get(one, 0) for one in resources
-            }, (step, each)
-            assert waits == expected_waits, (step, each)
+            found, expected = kept.below(each), anew.below(each)
+            for amounts, counted in (
+                (found.used, expected.used),
+                (found.force_deleted, expected.force_deleted),
+            ):
+                assert _without_zeros(amounts) == _without_zeros(counted), (step, each)
+            assert found.waiting == expected.waiting, (step, each)
+
+
+def _without_zeros(amounts: dict[str, Any]) -> dict[str, Any]:
+    return {name: amount for name, amount in amounts.items() if amount}
 
 
 def test_that_guarantees_are_scaled_is_written_once_and_goes_with_it() -> None:

@@ -44,15 +44,23 @@ def test_two_of_five_pods_run_and_the_next_goes_when_one_ends(sandbox: Sandbox) 
 
 def test_a_pod_that_is_deleted_by_force_counts_on_for_its_grace_period(sandbox: Sandbox) -> None:
     queue = sandbox.queue(capability={"pods": "1"})
-    sandbox.pod("first", queue, terminationGracePeriodSeconds=2).must(201)
+    sandbox.pod("first", queue, terminationGracePeriodSeconds=4).must(201)
     until(lambda: running(sandbox, ["first"]), "the first pod to run")
     sandbox.pod("next", queue).must(201)
     sandbox.reason_on("next", "room for this pod")
     began = time.monotonic()
     sandbox.api.delete(f"{sandbox.pods_path}/first?gracePeriodSeconds=0").must(200)
     sandbox.api.get(f"{sandbox.pods_path}/first").must(404)
+    until(
+        lambda: sandbox.read_queue(queue)["status"]["quota"].get("forceDeleted") == {"pods": "1"},
+        "the status to say that it counts",
+    )
     until(lambda: running(sandbox, ["next"]), "the next pod to run")
-    assert time.monotonic() - began >= 2
+    assert time.monotonic() - began >= 4
+    until(
+        lambda: "forceDeleted" not in sandbox.read_queue(queue)["status"]["quota"],
+        "the status to say that it counts no longer",
+    )
 
 
 def test_a_raised_capability_lets_pods_go_and_one_that_is_gone_lets_all_go(sandbox: Sandbox) -> None:

@@ -62,6 +62,17 @@ def test_elsewhere_there_are_no_bars_and_each_line_names_its_queue() -> None:
     ]
 
 
+def test_what_was_deleted_by_force_has_a_column_while_there_is_any() -> None:
+    status = {"quota": {"used": {"cpu": "7"}, "waiting": 0, "forceDeleted": {"cpu": "2", "pods": "2"}}}
+    queues = StoredQueues(item("root"), item("lab", status=status, capability={"cpu": "8"}))
+    assert [line.split() for line in run_command(queues, "usage").out.splitlines()] == [
+        ["QUEUE", "RESOURCE", "USED", "LIMIT", "DELETED", "WAITING"],
+        ["lab", "cpu", "7", "8", "2", "0"],
+    ]
+    [told] = json.loads(run_command(queues, "usage", "-ojson").out)["queues"]
+    assert told["resources"]["cpu"] == {"used": "7", "limit": "8", "forceDeleted": "2"}
+
+
 def test_of_one_queue_those_above_that_bound_it_are_shown_and_its_siblings_are_not() -> None:
     done = run_command(StoredQueues(*ALL), "usage", "vision", "--no-headers")
     assert [line.split()[0] for line in done.out.splitlines()] == ["lab", "lab", "vision", "vision"]

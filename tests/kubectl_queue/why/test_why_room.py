@@ -179,6 +179,21 @@ def test_who_has_a_claim_is_named_as_far_as_queues_may_be_read() -> None:
     assert 'Claimed by:  it: those behind it leave it room in queue "lab"\n' in done.out
 
 
+def test_what_was_deleted_by_force_is_told_of_the_queue_and_of_a_pod_that_waits_for_it() -> None:
+    status: Object = {
+        "quota": {"used": {"cpu": "8"}, "waiting": 3, "forceDeleted": {"cpu": "3"}},
+        "observedGeneration": 1,
+    }
+    queues = (QUEUES[0], item("lab", status=status, capability={"cpu": "8"}), *QUEUES[2:])
+    done = run_command(StoredQueues(*queues), "why", "pod/work-3", "--namespace=team", client=objects())
+    assert (
+        "and 1 of that is missing\n"
+        "             3 of the cpu that is used is of pods that were deleted by force and may still run\n"
+    ) in done.out
+    done = run_command(StoredQueues(*queues), "why", "lab", client=objects())
+    assert "cpu 8 of 8 used, 3 of that by pods that were deleted by force and may still run\n" in done.out
+
+
 def test_pods_are_listed_only_for_one_that_waits_for_room() -> None:
     free = (item("root"), item("vision", status={"observedGeneration": 1}))
     client = objects(PODS, OURS)

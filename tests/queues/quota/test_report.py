@@ -23,6 +23,15 @@ def test_what_a_quota_of_the_chain_names_is_reported_used_or_not() -> None:
     )
 
 
+def test_what_was_deleted_by_force_is_shown_beside_what_is_used_only_while_it_counts() -> None:
+    chain = chain_of((("cpu", 4),))
+    forced = {"cpu": 2, "pods": 1, "memory": 9}
+    report = quota_report(chain, used={"cpu": 3, "pods": 2}, waiting=0, force_deleted=forced)
+    assert report.force_deleted == {"cpu": "2", "pods": "1"}
+    ended = quota_report(chain, used={"cpu": 1, "pods": 1}, waiting=0, force_deleted={"cpu": 0, "pods": 0})
+    assert ended.force_deleted is None
+
+
 def test_a_queue_without_a_capability_of_its_own_shows_all_that_is_reported() -> None:
     report = quota_report(chain_of(None, (("cpu", 4),)), used={"cpu": 1, "pods": 2}, waiting=0)
     assert (report.used_text, report.limit_text) == ("cpu 1, pods 2", "")

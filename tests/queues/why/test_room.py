@@ -77,6 +77,13 @@ def test_the_queue_that_lacks_room_is_named_with_what_lacks_and_who_holds_it() -
     )
 
 
+def test_it_is_told_what_of_that_is_of_pods_that_are_gone() -> None:
+    known, pod = seen(*LAB), waiting("p")
+    records = {**known.records, "lab": replace(known.records["lab"], force_deleted={"cpu": 3, "pods": 1})}
+    room = room_of(pod, line=line(pod), queues=replace(known, records=records))
+    assert (room.used, room.force_deleted) == ("8", "3")
+
+
 def test_a_pod_that_fits_has_room_and_its_own_queue_bounds_it_before_one_above() -> None:
     pod = waiting("p")
     spare = seen(*LAB, used={**USED, "lab": {"cpu": 7}})
