@@ -92,7 +92,8 @@ def is_denied_victims(sandbox: Sandbox, policies: Policies, fleet: Fleet) -> lis
         lambda: sandbox.pod("probe", dry=True, priorityClassName=high).status == 201,
         "the priority class to be known",
     )
-    own, team = sandbox.queue("own", schedulerPolicy="tried"), sandbox.queue("team")
+    own = sandbox.queue("own", schedulerPolicy="tried", deserved={"cpu": str(MOST)})
+    team = sandbox.queue("team")
     victims = sandbox.pods("victim", nodes, team, cpu=str(MOST))
     sandbox.all_bound(victims)
     assert sandbox.pod("important", own, cpu=str(MOST), priorityClassName=high).status == 201

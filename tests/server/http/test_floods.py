@@ -11,10 +11,11 @@ import pytest
 from tests.support.http.flood import KINDS, Flooder, flooder
 from tests.support.http.served_worker import Served, served
 from tests.support.http.worker_process import forget_most, memory, spent, worker_of
+from tests.support.pace import slowness
 
 CONNECTIONS, BYTES = 8, 2 * 1024 * 1024
-#: The CPU time of the loop's thread in which another client must be answered. The server promises a turn of
-#: 0.01 s.
+#: The CPU time of the loop's thread in which another client must be answered, on a machine as fast as most.
+#: The server promises a turn of 0.01 s.
 WAIT_SECONDS = 0.1
 #: How much more memory the worker may use: twice what is sent to it.
 MEMORY = 2 * CONNECTIONS * BYTES
@@ -62,8 +63,9 @@ def test_other_clients_are_answered_during_a_flood(
     flooded: Served, flooding: Flooder, kind: str, reading: bool
 ) -> None:
     waits: list[float] = []
+    most = WAIT_SECONDS * slowness()
     before = forget_most(worker_of(flooded))
-    while len(waits) < ROUNDS and min(waits, default=1.0) > WAIT_SECONDS:
+    while len(waits) < ROUNDS and min(waits, default=float("inf")) > most:
         waits.append(longest_wait(flooded, flooding, kind, reading=reading))
-    assert min(waits) <= WAIT_SECONDS, waits
+    assert min(waits) <= most, waits
     assert memory(worker_of(flooded)) - before <= MEMORY

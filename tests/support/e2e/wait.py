@@ -9,8 +9,9 @@ from typing import Literal, TypeVar
 
 T = TypeVar("T")
 
-#: Long, for machines that are busy with other things; a wait that comes true is not longer for it.
-PATIENCE = 60.0
+#: Long, for machines that are slow or busy with other things; a wait that comes true is not longer for it.
+#: Less than the five minutes after which kube-scheduler looks at each pod again by itself.
+PATIENCE = 150.0
 #: Between two looks; longer, the longer one has waited and the longer a look takes: others need the cores.
 PAUSE = 0.03
 SHARE = 0.08
