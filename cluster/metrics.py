@@ -110,7 +110,7 @@ class Metrics:
         )
         self.evictions = Counter(
             "sluice_evictions",
-            "Pods evicted and deleted, and work suspended, since their queue is drained",
+            "Pods evicted and deleted, and work suspended, since their queue is drained, or gives back",
             ["reason", "how"],
             registry=self.registry,
         )

@@ -38,6 +38,7 @@ _USED = "{whose} is used"
 _LACKS = {
     LackKind.GUARANTEES: "what is left of {whose} is kept for what other queues are guaranteed",
     LackKind.CLAIM: "what is left of {whose} is claimed by a pod that has waited longer",
+    LackKind.GIVEN_BACK: "pods are being evicted to give it what its queue deserves",
     LackKind.OVERCOMMIT: "as much waits for nodes already as plugin overcommit of its policy allows",
     LackKind.TURN: "it was let go before, and no nodes took all of its gang; such gangs go one at a time",
     LackKind.DEVICES: "{whose} names devices of a class, and what this pod claims cannot be counted",
@@ -46,6 +47,7 @@ _LACKS = {
 }
 _ENDS_OF_LACKS = {
     LackKind.CLAIM: "it goes after that one, or an admin of queues raises it",
+    LackKind.GIVEN_BACK: "it goes once they have ended",
     LackKind.OVERCOMMIT: "it goes when others end, or nodes are added",
     LackKind.TURN: "it goes after the one that nodes are sought for",
     LackKind.DEVICES: "claim a number of devices, or have an admin limit the number of claims instead",

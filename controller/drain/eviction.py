@@ -39,10 +39,11 @@ import re
 import zlib
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
+from cluster.api.client import Client
 from cluster.cache.changes import QueueChange
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused
 from cluster.object_reference import ObjectReference
@@ -97,6 +98,17 @@ class Answer(msgspec.Struct, frozen=True):
     retry_after: float = 0.0
 
 
+class NamedPod(Protocol):
+    """What names one pod, and no later one of that name."""
+
+    @property
+    def uid(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
 class DrainRequests:
     """Sends the requests of all drains, and records their results in `drains`."""
 
@@ -108,8 +120,8 @@ class DrainRequests:
         self, drain: str, unit: Unit, pod: RunningPod, *, grace: int | None, budget: BudgetKey | None = None
     ) -> None:
         """Evict one pod of the unit, or delete it past its budgets. `budget`: the one that selects it."""
-        is_eviction = unit.action is DrainAction.EVICT
-        request = self._eviction(pod, grace) if is_eviction else self._deletion(pod, grace)
+        is_eviction, client = unit.action is DrainAction.EVICT, self._context.client
+        request = partial(evict_pod if is_eviction else delete_pod, client, pod, grace=grace)
         unsent = RequestResult(drain=drain, unit=unit, pod=pod, grace=grace, outcome=Outcome.DROPPED)
         self.submit(request, unsent, budget=budget if is_eviction else None)
 
@@ -174,30 +186,37 @@ class DrainRequests:
             record_grant(self._context, result)
         self._context.work_queue.add_batched(result.drain, QueueChange.STATUS)
 
-    def _eviction(self, pod: RunningPod, grace: int | None) -> Callable[[], object]:
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": pod.name, "namespace": pod.namespace},
-            "deleteOptions": _options(pod, grace),
-        }
-        return lambda: self._context.client.create(f"{_path(pod)}/eviction", body)
-
-    def _deletion(self, pod: RunningPod, grace: int | None) -> Callable[[], object]:
-        return lambda: self._context.client.delete(_path(pod), _options(pod, grace))
-
 
 def lane_of(namespace: str, *, uid: str, budget: BudgetKey | None) -> Hashable:
     """The lane of a request: the same for all of one budget, else one of a few of its namespace."""
     return namespace, zlib.crc32((budget[1] if budget is not None else uid).encode()) % LANES_PER_NAMESPACE
 
 
-def _path(pod: RunningPod) -> str:
+def evict_pod(client: Client, pod: NamedPod, *, grace: int | None = None) -> None:
+    """Ask for the eviction of this very pod: its budgets are heeded. Raises `ClusterError`."""
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": pod.namespace},
+        "deleteOptions": _options(pod, grace=grace),
+    }
+    client.create(f"{_path(pod)}/eviction", body)
+
+
+def delete_pod(client: Client, pod: NamedPod, *, grace: int | None = None, version: int = 0) -> None:
+    """Delete this very pod, whatever its budgets say; `version`: at that version alone. Raises
+    `ClusterError`.
+    """
+    client.delete(_path(pod), _options(pod, grace=grace, version=version))
+
+
+def _path(pod: NamedPod) -> str:
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
-def _options(pod: RunningPod, grace: int | None) -> dict[str, Any]:
-    options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
+def _options(pod: NamedPod, *, grace: int | None, version: int = 0) -> dict[str, Any]:
+    preconditions = {"uid": pod.uid, **({"resourceVersion": str(version)} if version else {})}
+    options: dict[str, Any] = {"preconditions": preconditions}
     return options if grace is None else {**options, "gracePeriodSeconds": grace}
 
 

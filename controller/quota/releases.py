@@ -53,6 +53,7 @@ from cluster.objects import Metadata
 from controller.context import ControllerContext, pod_path, pod_subject
 from controller.pods.ungating import gate_removal
 from controller.quota.book_writes import BookWrites, StoredBook
+from controller.quota.give_backs import GiveBacks
 from controller.quota.voided import VoidedReleases
 from controller.quota.waiting_pods import WaitingPods, is_gated
 from controller.slices import Slices
@@ -98,6 +99,7 @@ class QuotaReleases:
         self._slices = Slices()
         self._voided = VoidedReleases()
         self._waiting = WaitingPods(context.store, is_postponed=self._is_postponed, pause=self._slices.pause)
+        self._give_backs = GiveBacks(context, self._waiting, told=blocked)
         self.forget()
 
     def forget(self) -> None:
@@ -114,6 +116,7 @@ class QuotaReleases:
         #: Not before this time: other work of this thread has its turn.
         self._next_pass_at = -math.inf
         self._waiting.forget()
+        self._give_backs.forget()
 
     @property
     def due(self) -> float:
@@ -124,9 +127,8 @@ class QuotaReleases:
             return self._retry_at
         if not self._is_ready or len(self._intents) >= MAX_INTENTS:
             return math.inf
-        if self._waiting.is_due(self._next_pass_at):
-            return self._next_pass_at
-        return min(self._waiting.due, self._voided.due)
+        others = min(self._waiting.due, self._voided.due, self._give_backs.due)
+        return min(self._next_pass_at, others) if self._waiting.is_due(self._next_pass_at) else others
 
     @property
     def is_book_ready(self) -> bool:
@@ -140,6 +142,7 @@ class QuotaReleases:
     def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
         """These changes are looked at with the next step, or when there is one."""
         self._waiting.record(changes)
+        self._give_backs.record(changes)
 
     def step(self) -> None:
         """Take the steps that can be taken now; each goes on when its answer, or the watch, comes."""
@@ -163,6 +166,7 @@ class QuotaReleases:
             self._release()
             ended = self._store.clock.monotonic()
             self._next_pass_at = ended + REST * (ended - began)
+        self._give_backs.step()
 
     # Opening
 
@@ -306,6 +310,9 @@ class QuotaReleases:
         except BaseException:
             self._waiting.forget()  # a pod that was chosen is in neither of the two
             raise
+        for member in chosen:
+            self._give_backs.released(member)
+        self._give_backs.passed()
         self._intents.update((member.uid, _Intent(member.uid, member.version)) for member in chosen)
         if chosen:
             self._write_book()

@@ -21,6 +21,7 @@ Invariants
   use that falls meanwhile is read by the next pass. Use that rises meanwhile is of pods that nobody released
   here (made with a node, or without a gate): the watch may always be that late.
 - A pod whose release was begun is in no index.
+- Room that is set aside counts in `_usage`, but while it is looked at who may have it.
 - A pod that pends without a gate of ours may have been let through before there was a quota. Such pods go
   first, and do not count for each other. For all others they count, but for those that have never room.
 
@@ -31,19 +32,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from cluster.cache.changes import NO_QUEUE, Change, PodChange, QueueChange
 from cluster.cache.members import Member
+from cluster.cache.queues import NO_LENDING
 from cluster.cache.store import Store
 from controller.quota.rules_in_force import rules_in_force
 from queues.apimachinery.quantities import Amount
 from queues.causes import StartReason
-from queues.queue import ROOT
+from queues.queue import ROOT, DequeueStrategy
 from queues.quota.devices import add_claims, add_classes, is_shared_claim, shared_counts, with_devices
-from queues.quota.lack import Lack
+from queues.quota.giving_back import Borrowed, GivingBack
+from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.release_order import ReleasePass
-from queues.quota.usage import Requests, Usage, quota_requests
+from queues.quota.release_order import ReleasePass, whole_of
+from queues.quota.reservations import Reservations
+from queues.quota.shares import Key, Shares
+from queues.quota.usage import Requests, Usage, negative, quota_requests
 from queues.quota.waiting_index import WaitingIndex
 from queues.snapshot import QueueSnapshot
 from queues.tree import Tree
@@ -77,6 +83,11 @@ class WaitingPods:
         self._ungated_changed = False
         self._held: dict[str, dict[str, Amount]] = {}
         self._usage = Usage(tree)
+        #: Room that is set aside for pods that wait; and whether there may be room for one of them.
+        self.reservations = Reservations()
+        self._reserved_due = False
+        #: Whether pods are to be told another reason, since no room is set aside for them any more.
+        self._tells_again = False
         #: Of which the tree and the rules are.
         self._snapshot: QueueSnapshot | None = None
         #: What is counted in `_usage`, by queue.
@@ -120,7 +131,8 @@ class WaitingPods:
         is_changed = (
             self._has_changes or self._ungated_changed or min(self._ends.values(), default=now + 1) <= now
         )
-        return is_changed or _is_due(self._ungated, now) or _is_due(self._gated, now)
+        is_told = self._reserved_due or self._tells_again
+        return is_changed or is_told or _is_due(self._ungated, now) or _is_due(self._gated, now)
 
     @property
     def due(self) -> float:
@@ -191,6 +203,8 @@ class WaitingPods:
             queues.update(self._store.members.queues())
         if is_other:
             self._usage = Usage(tree, rules=rules, claims=shared_counts(self._store.device_claims))
+            self.reservations.add_to(self._usage)
+            self._reserved_due = bool(self.reservations)
             self._gated.look_at_all(tree)
             self._ungated.look_at_all(tree)
         for queue in queues:
@@ -250,7 +264,7 @@ class WaitingPods:
         for uid in begun:
             member = members.by_uid(uid)
             if member is not None and member.queue in counted and not member.uses_quota:
-                _add(counted[member.queue], self._requests(member))
+                _add(counted[member.queue], self.requests(member))
         counts_all = self._usage.rules.needs_nodes
         for queue, amounts in counted.items():
             self._ends.pop(queue, None)
@@ -314,6 +328,7 @@ class WaitingPods:
         fallen = list(resources)
         for claim in filter(is_shared_claim, fallen):
             fallen += self._usage.devices_of(claim)
+        self._reserved_due = self._reserved_due or bool(fallen and self.reservations)
         for resource in fallen:
             for above in chain:
                 self._gated.fell(above.name, resource)
@@ -329,6 +344,8 @@ class WaitingPods:
         chosen, now = list[Member](), self._store.clock.monotonic()
         if self._ungated_changed or _is_due(self._ungated, now):
             chosen += self._choose_ungated(most, goes_on)
+        if len(chosen) < most and self._reserved_due:
+            chosen += self._choose_reserved(most - len(chosen), goes_on)
         if len(chosen) < most and _is_due(self._gated, now):
             chosen += self._choose_from(self._gated, most - len(chosen), goes_on)
         self._notify_of_claims()
@@ -347,7 +364,7 @@ class WaitingPods:
         self._ungated_changed = False
         before = self._held
         for queue, amounts in before.items():
-            self._usage.add(queue, [(name, -amount) for name, amount in amounts.items()])
+            self._usage.add(queue, negative(amounts.items()))
         chosen = self._choose_from(self._ungated, most, goes_on)
         self._ungated.take_untold()  # filter tells them
         self._held = self._ungated.requested_by_queue()
@@ -358,39 +375,131 @@ class WaitingPods:
             self._record_falls(queue, (name for name in amounts if after.get(name, 0) < amounts[name]))
         return chosen
 
+    def _choose_reserved(self, most: int, goes_on: Callable[[], bool]) -> list[Member]:
+        """Those for which room was set aside, and is there by now."""
+        self._reserved_due, is_over = False, False
+
+        def may_go_on() -> bool:
+            nonlocal is_over
+            is_over = is_over or not goes_on()
+            return not is_over
+
+        before = dict(self.reservations.numbers)
+        # All of them before any is looked at: until then what is set aside does not count.
+        pods = list(self.reservations.release(self._gated, self._usage, most=most, goes_on=may_go_on))
+        self._reserved_due = bool(self.reservations) and (is_over or len(pods) == most)
+        self._tell_again(before)
+        return [member for pod in pods if (member := self._taken(pod)) is not None]
+
+    def _tell_again(self, before: Mapping[tuple[str, Requests], int]) -> None:
+        """Those for which no room is set aside any more."""
+        for queue, requests in before.keys() - self.reservations.numbers.keys():
+            self._tells_again = True
+            self._gated.tell_again(queue, requests)
+
+    def _taken(self, pod: WaitingPod) -> Member | None:
+        """The member of a pod that was chosen. One that has changed since is not released, and read again."""
+        member = self._store.members.by_uid(pod.uid)
+        if member is None or not self._is_current(member, pod):
+            self._add_used(pod.queue, negative(pod.requests))
+            self.record_pod(pod.queue, pod.uid)
+            return None
+        _add(self._counted.setdefault(pod.queue, {}), pod.requests)
+        return member
+
     def _choose_from(self, index: WaitingIndex, most: int, goes_on: Callable[[], bool]) -> list[Member]:
         chosen: list[Member] = []
         if self._tree is None:
             return chosen
         now = self._store.clock.monotonic()
         for pod in ReleasePass(self._tree, index, usage=self._usage, now=now, goes_on=goes_on):
-            member = self._store.members.by_uid(pod.uid)
-            if member is None or not self._is_current(member, pod):
-                self._add_used(pod.queue, [(name, -amount) for name, amount in pod.requests])
-                self.record_pod(pod.queue, pod.uid)
-                continue
-            _add(self._counted.setdefault(pod.queue, {}), pod.requests)
-            chosen.append(member)
+            member = self._taken(pod)
+            if member is not None:
+                chosen.append(member)
             if len(chosen) == most:
                 break
         return chosen
 
     def _is_current(self, member: Member, pod: WaitingPod) -> bool:
         """Whether it waits as the index has it. Whether it may start is asked before its patch is sent."""
-        is_same = member.queue == pod.queue and self._requests(member) == pod.requests
+        is_same = member.queue == pod.queue and self.requests(member) == pod.requests
         return is_same and not member.leaving and self.waits(member)
 
     def take_reasons(self) -> Iterator[tuple[Member, Lack]]:
         """The pods that have no room, if they were not returned with this reason, or have changed since."""
+        self._tells_again = False
         for uid, lack in self._gated.take_untold().items():
             member = self._store.members.by_uid(uid)
             if member is not None:
-                yield member, lack
+                is_made_for = self.reservations.numbers.get((member.queue, self.requests(member)), 0)
+                yield member, Lack(lack.queue, kind=LackKind.GIVEN_BACK) if is_made_for else lack
             self._pause()
+
+    # Pods that ask for room of others
+
+    @contextmanager
+    def look(
+        self, *, pods: Callable[[str], Iterable[Borrowed]], allowed: Mapping[str, int]
+    ) -> Iterator[GivingBack]:
+        """A look at who asks. Meanwhile nothing that is set aside counts, and nothing else may be asked."""
+        tree, lending = self._tree or Tree({}), self._store.queue_cache.lending
+        self.reservations.take_from(self._usage)
+        look = GivingBack(
+            tree,
+            self._usage,
+            pods=pods,
+            queues=[queue for queue in self._store.members.queues() if queue in tree],
+            deserved=self._shares().deserved,
+            reclaimable=lambda name: lending.get(name, NO_LENDING).reclaimable,
+            allowed=allowed,
+        )
+        try:
+            yield look
+        finally:
+            look.close()
+            self.reservations.add_to(self._usage)
+
+    def _shares(self) -> Shares:
+        whole, waiting = whole_of(self._usage, self._gated), self._gated.requested_by_queue
+        return Shares(self._tree or Tree({}), self._usage, whole=whole, waiting=waiting)
+
+    def order_of_queues(self, *, first: Collection[str]) -> list[str]:
+        """Those with pods that wait: as their pods go, but for these, which are before all others."""
+        if self._tree is None:
+            return []
+        tree, shares = self._tree, self._shares()
+
+        def key(queue: str) -> tuple[bool, list[Key]]:
+            return queue not in first, [shares.key(each.name) for each in reversed(tree.chain(queue).queues)]
+
+        known = (name for name in self._gated.queues if name in tree and tree.chain(name).broken is None)
+        return sorted(known, key=key)
+
+    def blocked_in(self, queue: str, *, most: int) -> list[WaitingPod]:
+        """The first pods of a queue that lack room."""
+        return self._gated.blocked_in(queue, most=most)
+
+    def number_of(self, queue: str, requests: Requests) -> int:
+        """How many of its pods wait with these requests."""
+        return self._gated.number_of(queue, requests)
+
+    def is_fifo(self, queue: str) -> bool:
+        own = self._tree.get(queue) if self._tree is not None else None
+        return own is not None and own.dequeue is DequeueStrategy.FIFO
+
+    def set_aside(self, numbers: Mapping[tuple[str, Requests], int]) -> None:
+        """Set room aside for so many pods of each class, and for no others."""
+        if dict(self.reservations.numbers) == dict(numbers):
+            return
+        before = dict(self.reservations.numbers)
+        for queue, requests in self.reservations.replace(numbers, self._usage):
+            self._record_falls(queue, (name for name, _ in requests))
+        self._tell_again(before)
+        self._reserved_due = bool(self.reservations)
 
     # Pods as the rules take them
 
-    def _requests(self, member: Member) -> Requests:
+    def requests(self, member: Member) -> Requests:
         """What it takes of a quota; by its claims too, where a capability of its chain names devices."""
         requests = quota_requests(member.requests)
         if self._usage.counts_devices(member.queue):
@@ -401,7 +510,7 @@ class WaitingPods:
         return WaitingPod(
             uid=member.uid,
             queue=member.queue,
-            requests=self._requests(member),
+            requests=self.requests(member),
             priority=member.priority,
             since=member.created,
         )

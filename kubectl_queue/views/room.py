@@ -19,6 +19,7 @@ _KINDS = {
     LackKind.OVERCOMMIT.value: "as much as the scheduling policy lets wait on the nodes is let go",
     LackKind.CLAIM.value: "a pod that has waited longest has a claim on what is left",
     LackKind.TURN.value: "gangs that were let go in vain go one at a time, and another one is on its way",
+    LackKind.GIVEN_BACK.value: "pods are being evicted to give it what its queue deserves",
     LackKind.DEVICES.value: "its capability names devices, and what the pod claims cannot be counted",
     LackKind.CLAIM_ABSENT.value: "its capability names devices, and a claim of the pod is not there",
     LackKind.CLAIMS_UNREAD.value: "its capability names devices, and no claims could be read",
@@ -33,6 +34,7 @@ _LEADER_LETS_GO = {
         "after 5 minutes at most"
     ),
     LackKind.TURN.value: "the leader, once the other gang has nodes, or has given up",
+    LackKind.GIVEN_BACK.value: "the leader, once the pods that are being evicted for it have ended",
     LackKind.OVERCOMMIT.value: (
         "the leader, once the pods that were let go have nodes, others end, or nodes are added"
     ),

@@ -14,8 +14,9 @@ Source: `k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go`, `pkg/cont
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -176,6 +177,11 @@ class BudgetIndex:
             namespace: _matcher([budget.selector for budget in budgets_of_it], before.get(namespace))
             for namespace, budgets_of_it in self._budgets.items()
         }
+
+    @property
+    def budgets(self) -> Iterator[Budget]:
+        """All of them."""
+        return itertools.chain.from_iterable(self._budgets.values())
 
     def selecting(self, namespace: str, labels: Mapping[str, str]) -> tuple[Budget, ...]:
         """Those that select such a pod; none where that is unknown."""

@@ -31,7 +31,7 @@ import msgspec
 from queues.apimachinery.quantities import Amount
 from queues.quota.lack import LackKind
 from queues.quota.lending import Standing, asking_denial, exchange_denial, lending_denial
-from queues.quota.usage import Requests, Usage, limits_of
+from queues.quota.usage import Requests, Usage, limits_of, negative
 from queues.tree import Tree
 
 Amounts = Mapping[str, Amount]
@@ -100,7 +100,7 @@ class GivingBack:
         allowed: Mapping[str, int] | None = None,
     ) -> None:
         """`usage`: what queues use but for what is being deleted. `pods`: those of a queue that might go,
-        asked for once where its turn comes; `queues`: those with pods. `deserved`: what each queue deserves.
+        asked for once, where its turn comes. `queues`: those with pods. `deserved`: what each queue deserves.
         `allowed`: how many pods each disruption budget lets go.
         """
         self.tree = tree
@@ -117,7 +117,7 @@ class GivingBack:
         self._counted: list[tuple[str, Requests]] = []
 
     def ask(self, claimant: Claimant, asked: Asked) -> tuple[Borrowed, ...] | None:
-        """Those that are to go; none where it has room; None where no pods that may go would suffice."""
+        """Those that are to go; none where it has room by now; None where those that may do not suffice."""
         lack = self.usage.lack(claimant.queue, claimant.requests)
         if lack is None:
             self.count(claimant.queue, claimant.requests)
@@ -134,7 +134,7 @@ class GivingBack:
             search.give_back()
             return None
         for pod in found:
-            self._counted.append((pod.queue, _negative(pod.requests)))
+            self._counted.append((pod.queue, negative(pod.requests)))
             self.pods(pod.queue).remove(pod)
         self.count(claimant.queue, claimant.requests)
         return found
@@ -147,7 +147,7 @@ class GivingBack:
     def close(self) -> None:
         """The look is over: the use of queues is as it was."""
         for queue, requests in reversed(self._counted):
-            self.usage.add(queue, _negative(requests))
+            self.usage.add(queue, negative(requests))
         self._counted.clear()
 
     def pods(self, queue: str) -> list[Borrowed]:
@@ -253,7 +253,7 @@ class _Search:
 
     def _remove(self, pod: Borrowed) -> None:
         self._taken.append(pod)
-        self._usage.add(pod.queue, _negative(pod.requests))
+        self._usage.add(pod.queue, negative(pod.requests))
         for budget in pod.budgets:
             self._look.left[budget] -= 1
 
@@ -269,7 +269,7 @@ class _Search:
             if self._has_room():
                 self._taken.remove(pod)
             else:
-                self._usage.add(pod.queue, _negative(pod.requests))
+                self._usage.add(pod.queue, negative(pod.requests))
                 for budget in pod.budgets:
                     self._look.left[budget] -= 1
         return tuple(self._taken)
@@ -366,10 +366,6 @@ class _Search:
             for each in self._short
         ]
         return (-float(max(listed)) if listed else -float("inf")), -max(parts, default=0.0)
-
-
-def _negative(requests: Requests) -> Requests:
-    return tuple((resource, -amount) for resource, amount in requests)
 
 
 def _rank(pod: Borrowed) -> tuple[bool, int, float, str]:

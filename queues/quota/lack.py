@@ -22,6 +22,8 @@ class LackKind(Enum):
     CLAIM = "claim"
     #: It was released in vain before, and another one that was is being placed: they go one at a time.
     TURN = "turn"
+    #: Others are being evicted to make room for it, or for one like it.
+    GIVEN_BACK = "given-back"
     #: The capability names devices of a class, and what the pod claims cannot be counted.
     DEVICES = "devices"
     #: The same, and a claim of the pod does not exist, or was not made yet.

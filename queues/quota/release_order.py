@@ -94,7 +94,7 @@ class ReleasePass:
         self._now = now
         self._left = most
         self._goes_on = goes_on
-        self._shares = Shares(tree, usage, whole=_whole(usage, index), waiting=index.requested_by_queue)
+        self._shares = Shares(tree, usage, whole=whole_of(usage, index), waiting=index.requested_by_queue)
         self._nodes: dict[str, _Node] = {ROOT: _Node(ROOT, None)}
         for line in index.open_lines(usage, now=now):
             own = tree.get(line.queue)
@@ -193,8 +193,8 @@ def _first(node: _Node) -> tuple[_Node, PodClass] | None:
     return None if first is None else (node, first)
 
 
-def _whole(usage: Usage, index: WaitingIndex) -> dict[str, Amount]:
-    """What there is to share (see above)."""
+def whole_of(usage: Usage, index: WaitingIndex) -> dict[str, Amount]:
+    """What there is to share (see `release_order`)."""
     whole = dict(usage.used(ROOT))
     for resource, amount in index.requested.items():
         whole[resource] = whole.get(resource, 0) + amount

@@ -69,6 +69,11 @@ def asks_for_turn(requests: Requests) -> bool:
     return any(resource == TURN for resource, _ in requests)
 
 
+def negative(requests: Iterable[tuple[str, Amount]]) -> Requests:
+    """What is to be added where these requests count no longer."""
+    return tuple((resource, -amount) for resource, amount in requests)
+
+
 class Limit(msgspec.Struct, frozen=True, gc=False):
     """The capability of a queue. `devices`: a resource of it that is a class of devices; "" without one."""
 

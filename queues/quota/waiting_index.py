@@ -27,6 +27,7 @@ Invariants
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Mapping
 
 import msgspec
@@ -151,6 +152,52 @@ class WaitingIndex:
     def look_at(self, queue: str) -> None:
         """There may be room in the queue for another reason than that less is used."""
         self._subscriptions.look_at(queue)
+
+    # Pods that ask for room of others (`giving_back`)
+
+    @property
+    def queues(self) -> list[str]:
+        """The queues with pods that wait."""
+        return list(self._lines)
+
+    def blocked_in(self, queue: str, *, most: int) -> list[WaitingPod]:
+        """The first of its pods that lack room, in order. What can never fit, and what waits for a claim, is
+        left out.
+        """
+        line = self._lines.get(queue)
+        if line is None:
+            return []
+        blocked = (
+            pod
+            for pods in line.classes.values()
+            if (lack := line.lack_of(pods)) is not None and not lack.never and lack.kind is not LackKind.CLAIM
+            for pod in pods.pods.values()
+        )
+        return heapq.nsmallest(most, blocked, key=lambda pod: pod.rank)
+
+    def first_of(self, queue: str, requests: Requests) -> WaitingPod | None:
+        """The first pod of this class."""
+        line = self._lines.get(queue)
+        pods = line.classes.get(requests) if line is not None else None
+        return pods.head if pods is not None else None
+
+    def number_of(self, queue: str, requests: Requests) -> int:
+        """How many pods of this class wait."""
+        line = self._lines.get(queue)
+        pods = line.classes.get(requests) if line is not None else None
+        return len(pods.pods) if pods is not None else 0
+
+    def tell_again(self, queue: str, requests: Requests) -> None:
+        """The reason of this class is to be taken again."""
+        line = self._lines.get(queue)
+        pods = line.classes.get(requests) if line is not None else None
+        for uid in pods.pods if pods is not None else ():
+            self._tell(uid)
+
+    def release(self, pod: WaitingPod) -> None:
+        """It was released, out of the order of a pass."""
+        self.claims.released(self._class_of[pod.uid])
+        self.remove(pod.uid)
 
     # A pass
 

@@ -50,6 +50,7 @@ from queues.why.stop_causes import chain_members
 #: Where nothing of its chain lacks room for a pod, and it says that it waits for one of these.
 _LEADER_SAYS = {
     LackKind.CLAIM.value: "a pod that has waited longer has a claim on what is left",
+    LackKind.GIVEN_BACK.value: "pods are being evicted to give it what its queue deserves",
     LackKind.OVERCOMMIT.value: "as much waits for nodes already as plugin overcommit of its policy allows",
     LackKind.TURN.value: "gangs that were let go in vain go one at a time, and another one is on its way",
 }

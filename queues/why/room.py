@@ -40,7 +40,7 @@ from queues.why.explanation import Claimant, Holder, ObservedQueues, Room
 #: Pods that are named as going before.
 NAMED_BEFORE = 3
 #: Rules whose facts are not read here.
-KNOWN_BY_THE_LEADER = frozenset({LackKind.CLAIM, LackKind.OVERCOMMIT, LackKind.TURN})
+KNOWN_BY_THE_LEADER = frozenset({LackKind.CLAIM, LackKind.GIVEN_BACK, LackKind.OVERCOMMIT, LackKind.TURN})
 #: Queues that are named as holding what lacks.
 HOLDERS = 3
 

@@ -16,6 +16,7 @@ from cluster.objects import QueueObject
 from controller.drain.eviction import REASON, action_label
 from controller.events import DRAIN_EVENTS
 from controller.pods.pod_conditions import EVENT_REASONS
+from controller.quota.give_backs import PREEMPTED, RECLAIMED
 from queues import well_known
 from queues.causes import CauseKind
 from queues.drain.model import DrainAction
@@ -145,12 +146,12 @@ def test_each_event_of_a_drain_has_its_row() -> None:
 
 
 def test_evictions_are_counted_in_the_words_of_the_page() -> None:
-    """One word for each way to go, and the one reason there is."""
+    """One word for each way to go, and the reasons."""
     [said] = [row[2] for row in rows("Metrics") if row[0] == "sluice_evictions"]
     assert {action_label(how) for how in DrainAction} == {
         word for word in ("Evict", "Delete", "Suspend", "Scale", "CutGrace") if word in said
     }
-    assert said.endswith(f"reason: {REASON}")
+    assert said.endswith(f"reason: {REASON}, {RECLAIMED}, {PREEMPTED}")
 
 
 def test_each_metric_is_of_the_kind_that_is_told() -> None:

@@ -10,6 +10,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.layout import COMPONENTS
 from tests.support.e2e.drain_replicas import Replicas
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.policies import Policies
 from tests.support.e2e.sandbox import Sandbox
 
 
@@ -109,3 +110,11 @@ def restored_cluster(sandbox: Sandbox) -> Iterator[LocalCluster]:
     missing = [name for name in COMPONENTS if name not in sandbox.cluster.pids]
     if missing:
         sandbox.cluster.start_components(*missing)
+
+
+@pytest.fixture
+def policies(sandbox: Sandbox) -> Iterator[Policies]:
+    """The cluster's scheduling policies; there are none before and after."""
+    made = Policies(sandbox)
+    yield made
+    made.remove()
