@@ -25,6 +25,6 @@ Read in this order: `lack` (why a pod has no room), `rules` (what counts beside 
 from pass to pass) with `pod_classes` and `subscriptions`, `claims` (nobody starves), `force_deletion` (what
 may run on), `book` (what was promised, as text); `report` has what the status of a queue says.
 
-`gangs` (what of a PodGroup may be asked for, whole or not at all) is a rule by itself yet: pods of a PodGroup
-go one by one.
+`gangs` (what of a PodGroup may be asked for, whole or not at all) and `gang_placement` (who gives back, of
+those that hold each other's nodes) are rules by themselves yet: pods of a PodGroup go one by one.
 """

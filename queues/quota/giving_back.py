@@ -39,7 +39,10 @@ Amounts = Mapping[str, Amount]
 OWN = -1
 #: What no eviction mends.
 _NOT_MENDED = frozenset(
-    {LackKind.NO_QUEUE, LackKind.DEVICES, LackKind.CLAIM_ABSENT, LackKind.CLAIMS_UNREAD, LackKind.CLAIM}
+    {
+        *(LackKind.NO_QUEUE, LackKind.DEVICES, LackKind.CLAIM_ABSENT, LackKind.CLAIMS_UNREAD),
+        *(LackKind.CLAIM, LackKind.TURN),
+    }
 )
 
 

@@ -25,6 +25,9 @@ Invariants
 - The minimum of a gang (`gangs`) stands like one pod that requests what all its pods request: it is yielded
   whole or not at all. A pass ends before one that has more pods than are to be released in it: what is
   written in one step is all of it, and those behind it do not pass it.
+- Of gangs that ask for the turn (`usage.TURN`) and have room, the one that has waited longest is released at
+  the end of a pass, whatever its queue and its priority: else those that can never be placed, of a higher
+  priority or in a queue that uses less, would have it for ever.
 - The order does not depend on the order in which pods are given.
 - A pass may end at any pod: what was not looked at is looked at by the next one. Of one queue no more than
   `CLASSES_PER_PASS` are looked at in vain: then the others have their turn.
@@ -45,7 +48,7 @@ from queues.queue import ROOT
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import Line, PodClass, WaitingPod
 from queues.quota.shares import Key, Shares
-from queues.quota.usage import Usage, asks_for_turn
+from queues.quota.usage import NO_TURN, Usage, asks_for_turn
 from queues.quota.waiting_index import CLASSES_PER_PASS, WaitingIndex
 from queues.tree import Tree
 
@@ -93,6 +96,8 @@ class ReleasePass:
         self._usage = usage
         self._now = now
         self._left = most
+        #: The classes that have room, and ask for the turn.
+        self._for_turn: list[PodClass] = []
         self._goes_on = goes_on
         self._shares = Shares(tree, usage, whole=whole_of(usage, index), waiting=index.requested_by_queue)
         self._nodes: dict[str, _Node] = {ROOT: _Node(ROOT, None)}
@@ -107,6 +112,17 @@ class ReleasePass:
 
     def __iter__(self) -> Iterator[WaitingPod]:
         """Yield the pods, and the gangs, in the order of their release; each counts once it is yielded."""
+        try:
+            yield from self._in_order()
+            if (next_turn := self._next_turn()) is not None:
+                self._release(next_turn, pod := next_turn.head)
+                yield pod
+        finally:
+            if not self._usage.turn_is_taken:  # the pass has ended before
+                for pods in self._for_turn:
+                    self._index.reopen(pods.head.uid)
+
+    def _in_order(self) -> Iterator[WaitingPod]:
         root = self._nodes[ROOT]
         while (found := _first(root)) is not None and self._goes_on():
             node, pods = found
@@ -118,7 +134,11 @@ class ReleasePass:
             elif (claimed := self._claimed(pods)) is not None:
                 node.failures += 1
                 self._block(pods, msgspec.structs.replace(claimed, kind=LackKind.CLAIM), until=claimed)
+            elif asks_for_turn(pod.requests):
+                self._for_turn.append(pods)
+                self._block(pods, NO_TURN)
             elif len(pod.uids) > self._left:
+                self._left = 0
                 return
             else:
                 self._release(pods, pod)
@@ -126,6 +146,14 @@ class ReleasePass:
                 yield pod
                 continue
             self._settle(node)
+
+    def _next_turn(self) -> PodClass | None:
+        """Of those that ask for the turn, the first that has room still, if it may be released."""
+        for pods in sorted(self._for_turn, key=lambda pods: (pods.head.since, pods.head.uid)):
+            pod = pods.head
+            if self._usage.lack(pod.queue, pod.requests) is None and self._claimed(pods) is None:
+                return pods if len(pod.uids) <= self._left else None
+        return None
 
     def _release(self, pods: PodClass, pod: WaitingPod) -> None:
         self._index.claims.released(pods)

@@ -51,8 +51,8 @@ from queues.tree import Chain, Tree
 #: The resource that counts pods, as in a ResourceQuota.
 PODS = "pods"
 
-#: What a gang requests that was released in vain before: such gangs go one at a time. It
-#: has two slashes, which no resource of a container has.
+#: What a gang requests that was released in vain before: such gangs go one at a time (`gang_placement`). It
+#: has two slashes, which no resource of a container has. The amount has no meaning.
 TURN = "gang//turn"
 
 #: Amounts by resource, sorted: equal ones are one class (`release_order`).
@@ -63,6 +63,10 @@ Requests = tuple[tuple[str, Amount], ...]
 def quota_requests(requests: Requests) -> Requests:
     """What a pod takes of a quota: its requests, and one pod."""
     return tuple(sorted((*((name, amount) for name, amount in requests if name != PODS), (PODS, 1))))
+
+
+#: What lacks while another one has the turn.
+NO_TURN = Lack(ROOT, TURN, 1, kind=LackKind.TURN)
 
 
 def asks_for_turn(requests: Requests) -> bool:
@@ -263,7 +267,7 @@ class Usage:
         factor = self.rules.overcommit.get(queue)
         lack = None if factor is None or not self.unplaced else self._overcommitted(requests, factor)
         if lack is None and self.turn_is_taken and asks_for_turn(requests):
-            return Lack(ROOT, TURN, 1, kind=LackKind.TURN)
+            return NO_TURN
         return lack
 
     def _guaranteed_to_others(self, queue: str, limits: tuple[Limit, ...], requests: Requests) -> Lack | None:

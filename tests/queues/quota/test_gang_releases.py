@@ -384,14 +384,50 @@ def test_gangs_that_were_released_in_vain_go_one_at_a_time() -> None:
     kept.index.put(failed(a_gang("one", "team", 2, age=9, cpu=1)))
     kept.index.put(failed(a_gang("two", "other", 2, age=8, cpu=1)))
     kept.index.put(a_gang("fresh", "team", 2, age=7, cpu=1))
-    assert sorted(kept.released()) == ["fresh", "two"], "those that were not do not wait for them"
-    assert kept.index.lack_of("one") == Lack(ROOT, TURN, 1, kind=LackKind.TURN)
+    assert kept.released() == ["fresh", "one"], "those that were not do not wait for them"
+    assert kept.index.lack_of("two") == Lack(ROOT, TURN, 1, kind=LackKind.TURN)
     assert kept.usage.turn_is_taken
     assert TURN not in {**kept.usage.used("team"), **kept.usage.used(ROOT), **kept.index.requested}
     assert kept.released() == []
     kept.usage.turn_is_taken = False
     kept.index.fell(ROOT, TURN)
-    assert kept.released() == ["one"]
+    assert kept.released() == ["two"]
+    assert not kept.index.is_due
+
+
+def test_the_turn_goes_to_the_one_with_room_that_has_waited_longest() -> None:
+    """Whatever its priority, and whatever its queue uses."""
+    high = Queue(name="high", priority=9, capability=(("cpu", 8),))
+    kept = Kept(high, a_queue("low", cpu=8), a_queue("full", cpu=2))
+    kept.index.put(a_pod("runs", "full", age=99, cpu=1))
+    kept.index.put(failed(a_gang("large", "full", 2, age=30, cpu=1)))
+    kept.index.put(failed(a_gang("urgent", "high", 2, priority=9, age=10, cpu=1)))
+    kept.index.put(failed(a_gang("longest", "low", 2, age=20, cpu=1)))
+    assert kept.released() == ["runs", "longest"]
+    kept.end("runs")
+    assert kept.released() == [], "it has room now, and waits for its turn"
+    kept.usage.turn_is_taken = False
+    kept.index.fell(ROOT, TURN)
+    assert kept.released() == ["large"]
+
+
+@pytest.mark.parametrize("ends", ["at most one pod", "no time", "by its reader"])
+def test_who_asks_for_the_turn_is_looked_at_again_where_a_pass_ends_before(ends: str) -> None:
+    kept = Kept(a_queue("team", cpu=8))
+    kept.index.put(failed(a_gang("two", "team", 2, age=9, cpu=1)))
+    kept.index.put(a_pod("single", "team", cpu=1))
+    looks = iter([True, True, False])
+    goes_on = (lambda: next(looks)) if ends == "no time" else (lambda: True)
+    most = 2 if ends == "at most one pod" else 9
+    released = []
+    for pod in ReleasePass(kept.tree, kept.index, usage=kept.usage, most=most, goes_on=goes_on):
+        released.append(pod.uid)
+        if ends == "by its reader":
+            break
+    assert released == (["single", "two"] if ends == "no time" else ["single"])
+    if ends != "no time":
+        assert kept.index.is_due
+        assert kept.released() == ["two"]
 
 
 def test_who_waits_for_its_turn_closes_no_queue_and_claims_nothing() -> None:
