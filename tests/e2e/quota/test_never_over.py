@@ -16,9 +16,10 @@ from localcluster.cluster import LocalCluster
 from tests.support.e2e.api_requests import Api
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import on_a_node
+from tests.support.e2e.policies import Policies, policy
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
-from tests.support.quota.fault_tree import GPU, TREE, spec_of
+from tests.support.quota.fault_tree import GPU, POLICY, TREE, spec_of
 from tests.support.quota.fleet_faults import REPLICAS, FleetFaults, join
 from tests.support.quota.pod_life import PodLife
 from tests.support.quota.quota_judge import QuotaJudge, seen_pod
@@ -52,9 +53,10 @@ def own_sandbox(module_cluster: LocalCluster, fleet: Fleet) -> Iterator[Sandbox]
 
 def test_no_queue_is_over_its_capability_and_what_fits_goes(own_sandbox: Sandbox, fleet: Fleet) -> None:
     """Leaders die, sleep and leave; what replicas hear is late, held up or cut; the book is lost. Meanwhile
-    pods come, end, fail, are evicted and resized."""
+    pods come, end, fail, are evicted and resized, and queues take back what they deserve."""
     print(f"SEED={SEED}")
     give_nodes_devices(own_sandbox)
+    Policies(own_sandbox).write(**{POLICY: policy("allocate, backfill, reclaim, preempt")})
     make_tree(own_sandbox)
     prefix = own_sandbox.named("")
     pods = RecordedPods(own_sandbox.cluster, own_sandbox.pods_path, prefix=prefix)
@@ -90,7 +92,7 @@ def test_no_queue_is_over_its_capability_and_what_fits_goes(own_sandbox: Sandbox
     print(*figures(judge, life, faults), sep="\n")
     assert judge.faults == []
     assert life.wrong == []
-    assert life.made - judge.ran - life.given_up == set()
+    assert life.made - judge.ran - judge.gave_back - life.given_up == set()
 
 
 def give_nodes_devices(sandbox: Sandbox) -> None:
@@ -110,6 +112,8 @@ def figures(judge: QuotaJudge, life: PodLife, faults: FleetFaults) -> Iterator[s
     yield f"{len(life.made)} pods, {len(judge.ran)} ran, {judge.released} releases, {judge.books} books"
     yield f"faults: {dict(faults.done)}, of which {faults.leaders_killed} killed the leader"
     yield f"pods: {dict(life.done)}"
+    evicted = {reason: len(names) for reason, names in judge.evicted.items()}
+    yield f"evicted: {evicted}, and {len(judge.gave_back)} gone before they had a node"
     for queue, most in judge.most.items():
         limits = TREE[queue].capability
         yield f"{queue}: " + ", ".join(

@@ -12,6 +12,8 @@ import msgspec
 from tests.support.e2e.api_requests import Object
 
 GPU = "example.com/gpu"
+#: The scheduling policy of all of them, with the actions `reclaim` and `preempt`.
+POLICY = "gives-back"
 GI = 1024**3
 Amounts = Mapping[str, int]
 
@@ -22,6 +24,8 @@ class QueueLimits(msgspec.Struct, frozen=True, kw_only=True):
     parent: str
     capability: Amounts = {}
     guarantee: Amounts = {}
+    #: What it gets back from those that use more than they deserve.
+    deserved: Amounts = {}
     is_fifo: bool = False
     weight: int = 1
     priority: int = 0
@@ -33,21 +37,21 @@ TREE: Mapping[str, QueueLimits] = {
     "a": QueueLimits(parent="top", capability={"cpu": 14_000, "pods": 22}),
     "b": QueueLimits(parent="top", capability={"memory": 14 * GI, GPU: 3}, weight=3),
     "c": QueueLimits(parent="top", capability={"cpu": 12_000, "pods": 14}, priority=1),
-    "d": QueueLimits(parent="top"),
+    "d": QueueLimits(parent="top", deserved={"cpu": 10_000, "memory": 12 * GI}),
     "a0": QueueLimits(parent="a", capability={"cpu": 5_000}, guarantee={"cpu": 2_000}),
     "a1": QueueLimits(parent="a", capability={"pods": 4, "memory": 6 * GI}),
     "a2": QueueLimits(parent="a", is_fifo=True),
-    "a3": QueueLimits(parent="a", weight=4),
+    "a3": QueueLimits(parent="a", weight=4, deserved={"cpu": 4_000}),
     "b0": QueueLimits(parent="b", capability={GPU: 2}, guarantee={GPU: 1}),
     "b1": QueueLimits(parent="b", capability={"cpu": 6_000}, is_fifo=True),
-    "b2": QueueLimits(parent="b", priority=2),
+    "b2": QueueLimits(parent="b", priority=2, deserved={"memory": 6 * GI}),
     "b3": QueueLimits(parent="b", capability={"pods": 6}),
     "c0": QueueLimits(parent="c", capability={"cpu": 4_000, "memory": 4 * GI}),
     "c1": QueueLimits(parent="c", guarantee={"pods": 2}, capability={"pods": 8}),
     "c2": QueueLimits(parent="c", is_fifo=True, capability={"cpu": 5_000}),
-    "c3": QueueLimits(parent="c"),
+    "c3": QueueLimits(parent="c", deserved={"cpu": 5_000, "pods": 6}),
     "d0": QueueLimits(parent="d", capability={"cpu": 8_000, "pods": 12}),
-    "d1": QueueLimits(parent="d", capability={"memory": 10 * GI}),
+    "d1": QueueLimits(parent="d", capability={"memory": 10 * GI}, deserved={"cpu": 6_000}),
     "d2": QueueLimits(parent="d", is_fifo=True),
 }
 LEAVES = tuple(name for name in TREE if len(name) == 2)
@@ -72,6 +76,10 @@ def spec_of(queue: str, *, parent: str) -> Object:
         spec["capability"] = quantities(limits.capability)
     if limits.guarantee:
         spec["guarantee"] = {"resource": quantities(limits.guarantee)}
+    if limits.deserved:
+        spec["deserved"] = quantities(limits.deserved)
+    if queue == "top":
+        spec["schedulerPolicy"] = POLICY
     if limits.is_fifo:
         spec["dequeueStrategy"] = "fifo"
     return spec

@@ -20,7 +20,7 @@ import msgspec
 
 from queues.quota.book import MAX_INTENTS, BadBook, Book, parse
 from tests.support.e2e.api_requests import Object
-from tests.support.e2e.objects import gates, on_a_node, why
+from tests.support.e2e.objects import condition, gates, on_a_node, why
 from tests.support.quota.fault_tree import TREE, Amounts, amounts, chain, children
 
 QUEUE, RELEASED, QUOTA_GATE = "sluice.dev/queue", "sluice.dev/released", "sluice.dev/quota"
@@ -43,6 +43,8 @@ class SeenPod(msgspec.Struct, frozen=True):
     waits: bool = False
     says_claim: bool = False
     ran: bool = False
+    #: By which rule it was evicted for another pod; "" where it was not.
+    evicted: str = ""
 
 
 def seen_pod(pod: Object, *, prefix: str) -> SeenPod:
@@ -63,6 +65,7 @@ def seen_pod(pod: Object, *, prefix: str) -> SeenPod:
         waits=bool(ours) and not is_over and not ends,
         says_claim="claimed by a pod" in why(pod),
         ran=bound,
+        evicted=condition(pod, "DisruptionTarget").get("reason", ""),
     )
 
 
@@ -104,8 +107,12 @@ class QuotaJudge:
         self.released = 0
         #: The names of those that were ever on a node.
         self.ran: set[str] = set()
+        #: Those that were released, and gone before they had a node: they gave their room back.
+        self.gave_back: set[str] = set()
         #: The longest time that a pod had room and was not released, and which pod.
         self.longest: tuple[float, str] = (0.0, "")
+        #: Those that were evicted, by reason.
+        self.evicted: defaultdict[str, set[str]] = defaultdict(set)
         self.books = 0
         self._book: Book | None = None
         self._used: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -122,8 +129,12 @@ class QuotaJudge:
         before = self.pods.get(seen.uid)
         if seen.ran:
             self.ran.add(seen.name)
+        if seen.evicted:
+            self.evicted[seen.evicted].add(seen.name)
         if seen.is_released and not (before is not None and before.is_released):
             self._note_release(seen, before)
+        if gone and seen.is_released and seen.name not in self.ran:
+            self.gave_back.add(seen.name)
         if gone:
             self.pods.pop(seen.uid, None)
         else:
