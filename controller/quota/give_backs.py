@@ -1,8 +1,9 @@
 """Evicts pods of queues that borrow, so that pods that wait get what their queues deserve.
 
 kube-scheduler never sees a pod with our gate, so it evicts nothing for it: the leader does, where the policy
-of the pod that waits has action `reclaim` or `preempt`. Who may take what, and in which order, is decided by
-`queues.quota.giving_back`.
+of its queue has action `reclaim` or `preempt`, and so has that of the pod, where it names another. Users name
+the policy of a pod, and may not give themselves what an admin has not given the queue. Who may take what, and
+in which order, is decided by `queues.quota.giving_back`.
 
 A look follows each pass that leaves pods without room, and goes through these steps:
 
@@ -242,10 +243,16 @@ class GiveBacks:
                     break
 
     def _asked(self, member: Member) -> Asked | None:
-        """What its policy lets it take; None for nothing."""
-        policy = self._store.pod_policies.of_member(member, member.queue).policy
-        asked = asked_by(policy) if policy is not None else None
-        return asked if asked is not None and asked.is_any else None
+        """What its queue's policy and its own let it take; None for nothing."""
+        policies = self._store.pod_policies
+        of_queue, own = (
+            policies.of_queue(member.queue).policy,
+            policies.of_member(member, member.queue).policy,
+        )
+        if of_queue is None or own is None:
+            return None
+        asked = asked_by(of_queue) if own is of_queue else asked_by(of_queue).within(asked_by(own))
+        return asked if asked.is_any else None
 
     def _set_aside(self, numbers: Mapping[Key, int]) -> None:
         before = dict(self._waiting.reservations.numbers)

@@ -76,12 +76,24 @@ class Taking(msgspec.Struct, frozen=True, kw_only=True):
     spares_critical: bool = False
     lower_only: bool = False
 
+    def within(self, other: Taking) -> Taking:
+        """What both let it take."""
+        return Taking(
+            is_allowed=self.is_allowed and other.is_allowed,
+            spares_critical=self.spares_critical or other.spares_critical,
+            lower_only=self.lower_only or other.lower_only,
+        )
+
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What a policy lets a pod take: of its own queue, always of lower priority, and of others."""
 
     own: Taking = Taking()
     others: Taking = Taking()
+
+    def within(self, other: Asked) -> Asked:
+        """What both let it take."""
+        return Asked(own=self.own.within(other.own), others=self.others.within(other.others))
 
     @property
     def is_any(self) -> bool:

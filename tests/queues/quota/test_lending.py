@@ -280,6 +280,14 @@ def test_policies_spare_critical_pods_and_those_of_no_lower_priority() -> None:
     assert len(cluster.ask("a", 3, priority=0)) == 3
 
 
+def test_two_policies_let_take_what_both_do() -> None:
+    both = Asked(own=Taking(is_allowed=True), others=Taking(is_allowed=True, lower_only=True))
+    found = both.within(Asked(others=Taking(is_allowed=True, spares_critical=True)))
+    assert found == Asked(others=Taking(is_allowed=True, spares_critical=True, lower_only=True))
+    assert both.is_any
+    assert not both.within(Asked()).is_any
+
+
 def test_what_a_search_in_vain_took_may_be_taken_by_the_next() -> None:
     cluster = Cluster(queue("a", deserved=5), queue("b", deserved=7), whole=10)
     cluster.runs("b", *[1] * 10)
