@@ -144,7 +144,7 @@ class GiveBacks:
                 if isinstance(change, PodChange):
                     self._changed.add(change.uid)
                 elif change is QueueChange.RESYNC and queue != NO_QUEUE:
-                    self._changed.update(self._leaving)
+                    self._changed.update(self._leaving, self._requested)
 
     def passed(self) -> None:
         """A pass has ended: what lacks room may be other pods."""
@@ -205,7 +205,8 @@ class GiveBacks:
             for claimant, asked in self._claimants(look, before, kept=kept, denied=denied):
                 is_asked = True
                 if self._store.clock.monotonic() - now > LOOK_SECONDS:
-                    self._is_wanted = True
+                    self._is_wanted = True  # the next look goes on; who was not asked keeps what it has
+                    kept = {key: number for key, number in before.items() if key not in denied} | kept
                     break
                 key = claimant.queue, claimant.requests
                 found = look.ask(_as_asked(claimant), asked)
@@ -216,7 +217,7 @@ class GiveBacks:
                 elif self._may_evict(found, victims):
                     kept[key] = kept.get(key, 0) + 1
                     victims += self._victims(found, claimant)
-        self._set_aside(kept)
+        self._set_aside({key: number for key, number in kept.items() if number})
         return victims, is_asked or bool(before)
 
     def _claimants(
@@ -402,7 +403,7 @@ class GiveBacks:
             lane=lane_of(member.namespace, uid=member.uid, budget=victim.budget),
             batched=True,
         ):
-            self._receive(victim, Answer(Outcome.DROPPED))
+            self._receive(victim, Answer(Outcome.OVERLOADED))
 
     def _still_asks(self, claimant: WaitingPod) -> bool:
         member = self._store.members.by_uid(claimant.uid)
