@@ -6,6 +6,7 @@ Values only. Amounts are whole: millicores, bytes, and numbers of pods and devic
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 import msgspec
 
@@ -64,6 +65,7 @@ def chain(queue: str) -> Iterator[str]:
         queue = TREE[queue].parent
 
 
+@cache
 def children(queue: str) -> list[str]:
     return [name for name, limits in TREE.items() if limits.parent == queue]
 

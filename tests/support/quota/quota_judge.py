@@ -204,9 +204,15 @@ class QuotaJudge:
         """
         found = {}
         first = self._first_waiting()
+        alike: dict[tuple[str, tuple[tuple[str, int], ...]], bool] = {}
         for seen in self.pods.values():
             is_behind = TREE[seen.queue].is_fifo and first[seen.queue].uid != seen.uid if seen.waits else True
-            if not is_behind and not seen.says_claim and self.has_room(seen):
+            if is_behind or seen.says_claim:
+                continue
+            key = seen.queue, tuple(seen.takes.items())
+            if key not in alike:
+                alike[key] = self.has_room(seen)
+            if alike[key]:
                 found[seen.uid] = seen
         return found
 
