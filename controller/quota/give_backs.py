@@ -15,7 +15,9 @@ A look follows each pass that leaves pods without room, and goes through these s
 
 | the answer to an eviction | then                                                                      |
 |---------------------------|---------------------------------------------------------------------------|
-| granted, or gone already  | it counts as leaving until the watch shows that it is, or is gone         |
+| granted, or gone already  | it counts as leaving until the watch shows that it is, or is gone; for    |
+|                           | `LATE_SECONDS` at most                                                    |
+| it has changed            | it is looked at as it is now                                              |
 | refused by a budget,      | it is left alone for `REFUSED_SECONDS`; others are looked for             |
 | or by anything else       |                                                                           |
 | none; the API server is   | the same for `BUSY_SECONDS`                                               |
@@ -72,6 +74,8 @@ LOOK_SECONDS, REST = 0.05, 2.0
 #: Without anything new the next look follows after so long, and after twice as long each time.
 PAUSE, LONGEST_PAUSE = 0.5, 30.0
 REFUSED_SECONDS, BUSY_SECONDS = 10.0, 2.0
+#: So long the watch may take to show an eviction.
+LATE_SECONDS = 30.0
 #: So long a pod is left alone that was let in again after its workload gave back.
 SAFE_SECONDS = 60.0
 #: Workloads that gave back are remembered for so long, and so many of them.
@@ -122,8 +126,8 @@ class GiveBacks:
         #: Members that are being deleted; None until all were looked at. And those to be looked at again.
         self._leaving: dict[str, Member] | None = None
         self._changed: set[str] = set()
-        #: Victims with an eviction that was sent, and that the cache does not show as leaving yet.
-        self._requested: dict[str, Member] = {}
+        #: Victims with an eviction that was sent and is not shown by the cache yet, and since when.
+        self._requested: dict[str, tuple[Member, float]] = {}
         self._left_alone: dict[str, float] = {}
         #: When workloads gave back, and when pods of them were let in again.
         self._gave: dict[str, float] = {}
@@ -199,7 +203,8 @@ class GiveBacks:
         victims: list[_Victim] = []
         is_asked = False
         with self._waiting.look(pods=partial(self._candidates, now=now), allowed=self._allowed(now)) as look:
-            for member in (*(self._leaving or {}).values(), *self._requested.values()):
+            requested = (member for member, _ in self._requested.values())
+            for member in (*(self._leaving or {}).values(), *requested):
                 look.count(member.queue, negative(self._waiting.requests(member)))
             denied: set[Key] = set()
             for claimant, asked in self._claimants(look, before, kept=kept, denied=denied):
@@ -374,7 +379,7 @@ class GiveBacks:
 
     def _evict(self, victim: _Victim) -> None:
         member, client = victim.member, self._context.client
-        self._requested[member.uid] = member
+        self._requested[member.uid] = member, self._store.clock.monotonic()
         self._budgets.pop(member.namespace, None)  # it allows fewer now
 
         def send() -> Answer:
@@ -385,8 +390,10 @@ class GiveBacks:
                     evict_pod(client, member)
                 else:
                     delete_pod(client, member, version=member.version)
-            except (NotFound, Conflict) as exc:
+            except NotFound as exc:
                 return Answer(Outcome.ABSENT, exc.message)
+            except Conflict as exc:
+                return Answer(Outcome.DROPPED, exc.message)
             except ClusterError as exc:
                 return answer_of(exc)
             return Answer(Outcome.GRANTED)
@@ -491,6 +498,9 @@ class GiveBacks:
                 self._leaving.pop(uid, None)
 
     def _forget_old(self, now: float) -> None:
+        for uid, (_, at) in list(self._requested.items()):
+            if at + LATE_SECONDS <= now:
+                del self._requested[uid]
         for uid, until in list(self._left_alone.items()):
             if until <= now:
                 del self._left_alone[uid]
