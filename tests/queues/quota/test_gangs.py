@@ -314,7 +314,7 @@ def is_complete(made: Gang, members: list[GangPod]) -> bool:
     return len(members) >= made.least and all(of_task[task] >= least for task, least in made.tasks)
 
 
-@examples(150)
+@examples(60)
 @given(cases(), st.randoms(use_true_random=False))
 def test_the_minimum_completes_the_gang_with_no_pod_too_many(
     case: tuple[Gang, list[GangPod]], shuffled: random.Random
@@ -362,7 +362,7 @@ def growth(made: Gang, members: list[GangPod], released: set[str], *, keeps: boo
     return tuple((name, amount - before.get(name, 0)) for name, amount in after.items())
 
 
-@examples(100)
+@examples(50)
 @given(cases(), st.booleans(), st.randoms(use_true_random=False))
 def test_as_much_is_asked_for_as_is_used_and_kept_afterwards(
     case: tuple[Gang, list[GangPod]], keeps: bool, chance: random.Random
