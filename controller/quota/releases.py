@@ -28,6 +28,7 @@ Invariants
 - Where the book is new, the cache knows all pods as of the time when it was opened, and each pod that waits
   gets a version that no earlier book can have named, before one is released. The book says that it is new
   until that is done: whoever opens it meanwhile does the same.
+- Thousands of one queue hold up nobody else's: the patches of each queue have their turn.
 - A pod whose queue does not schedule is not released. One of a queue without a quota, which has the gate of
   quotas nevertheless, is released whatever is used.
 - Nothing is read or written while no queue has a quota, and no pod has its gate.
@@ -60,6 +61,7 @@ from controller.slices import Slices
 from queues import well_known
 from queues.quota.book import MAX_INTENTS
 from queues.quota.lack import Lack
+from queues.quota.turns import turns
 
 #: After a book that could not be opened or written.
 RETRY_SECONDS = 0.5
@@ -71,11 +73,13 @@ REST = 2.0
 
 class _Intent(msgspec.Struct):
     """A release that was begun. `version`: the pod's, in the book. `is_sent`: its patch is under way, or was
-    answered.
+    answered. `turn`: when it is sent (`queues.quota.turns`).
     """
 
     uid: str
     version: int
+    queue: str = ""
+    turn: int = 0
     is_written: bool = False
     is_sent: bool = False
 
@@ -287,13 +291,12 @@ class QuotaReleases:
             if not answered and self._intents.get(intent.uid) is intent:
                 intent.is_sent = False  # it may still happen
 
-        rank = (1, -member.priority, member.created, member.owner_uid)
         intent.is_sent = self._context.submit(
             self._context.writers,
             ("quota-release", member.uid),
             send,
             receive,
-            rank=rank,
+            rank=(1, intent.turn),
             queue=member.queue,
             subject=pod_subject(member),
         )
@@ -313,7 +316,9 @@ class QuotaReleases:
         for member in chosen:
             self._give_backs.released(member)
         self._give_backs.passed()
-        self._intents.update((member.uid, _Intent(member.uid, member.version)) for member in chosen)
+        pending = ((intent.queue, intent.turn) for intent in self._intents.values())
+        for member, turn in zip(chosen, turns(pending, [each.queue for each in chosen]), strict=True):
+            self._intents[member.uid] = _Intent(member.uid, member.version, member.queue, turn)
         if chosen:
             self._write_book()
 

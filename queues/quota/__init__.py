@@ -23,7 +23,8 @@ Read in this order: `lack` (why a pod has no room), `rules` (what counts beside 
 `set_aside` and `exceeded_guarantees` (what is kept free), `usage` (what is used, and what lacks room),
 `deserved` and `shares` (where queues stand), `release_order` (who goes next), `waiting_index` (who waits,
 from pass to pass) with `pod_classes` and `subscriptions`, `claims` (nobody starves), `force_deletion` (what
-may run on), `book` (what was promised, as text); `report` has what the status of a queue says.
+may run on), `book` (what was promised, as text), `turns` (when each release is sent); `report` has what the
+status of a queue says.
 
 `gangs` (what of a PodGroup may be asked for, whole or not at all) and `gang_placement` (who gives back, of
 those that hold each other's nodes) are rules by themselves yet: pods of a PodGroup go one by one.

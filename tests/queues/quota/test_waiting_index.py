@@ -250,3 +250,25 @@ def test_what_left_is_forgotten() -> None:
     assert kept.index._lines == {}
     assert kept.index._subscriptions._by_key == {}
     assert kept.index.take_untold() == {}
+
+
+def test_a_capability_of_root_below_what_a_hundred_thousand_use_frees_nothing_until_enough_has_ended() -> (
+    None
+):
+    """On a control plane it is shown with fewer: `tests/e2e/quota/test_many_pods.py`."""
+    queues = [a_queue(f"q{number}") for number in range(100)]
+    kept = Kept(*queues)
+    kept.running = {
+        f"r{number}": a_pod(f"r{number}", queues[number % 100].name, cpu=1) for number in range(100_000)
+    }
+    for number in range(100):
+        kept.index.put(a_pod(f"w{number}", queues[number].name, cpu=1))
+    kept.change(a_queue("root", "", cpu=99_990), *queues)
+    assert kept.released() == []
+    assert {kept.index.lack_of(f"w{number}") for number in range(100)} == {Lack("root", "cpu", 11)}
+    for number in range(10):
+        kept.end(f"r{number}")
+    assert kept.released() == []
+    for number in range(10, 13):
+        kept.end(f"r{number}")
+    assert len(kept.released()) == 3
