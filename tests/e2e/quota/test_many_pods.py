@@ -15,7 +15,7 @@ pytestmark = pytest.mark.long
 #: What a control plane takes in half a minute; WAITING=5000 takes two and a half.
 WAITING = int(os.environ.get("WAITING") or 1500)
 #: A hundred thousand are shown as a function: `tests/queues/quota/test_waiting_index.py`.
-RUNNING = 1000
+RUNNING = 999
 QUOTA_GATE = "sluice.dev/quota"
 
 
