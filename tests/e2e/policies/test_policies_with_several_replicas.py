@@ -83,7 +83,11 @@ def test_pods_that_filter_refused_go_once_the_policy_lets_them(
 
 
 def is_denied_victims(sandbox: Sandbox, policies: Policies, fleet: Fleet) -> list[str]:
-    """The pod `important` waits: its policy gives it none of the pods that fill the nodes. Returns those."""
+    """The pod `important` waits: its policy gives it none of the pods that fill the nodes. Returns those.
+
+    After half a second kube-scheduler would take those that nobody has denied.
+    """
+    sandbox.cluster.configure_scheduler(patient)
     write_to_all(sandbox, policies, fleet, tried=policy("allocate"))
     nodes = len(sandbox.api.get("/api/v1/nodes").must().body["items"])
     high = sandbox.named("high")

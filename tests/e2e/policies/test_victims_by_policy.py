@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from localcluster.cluster import LocalCluster
 from tests.support.e2e.objects import on_a_node, pod_body
-from tests.support.e2e.policies import Policies, policy
+from tests.support.e2e.policies import Policies, patient, policy
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import PATIENCE, settled, until
 
@@ -50,6 +51,14 @@ RULES = {
     "a queue that is not reclaimable": Rule(RECLAIM, lambda _nodes: {"reclaimable": False}),
     "more than its queue deserves": Rule(RECLAIM, lambda _nodes: {}, deserves=str(MOST - 1)),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patient_scheduler(cluster: LocalCluster) -> Iterator[None]:
+    """After half a second it would take the victims that nobody has denied."""
+    cluster.configure_scheduler(patient)
+    yield
+    cluster.configure_scheduler()
 
 
 @pytest.fixture

@@ -85,7 +85,8 @@ def test_what_is_idle_is_lent_and_goes_back_as_pods_end(sandbox: PluginSandbox) 
     sandbox.direct.all_bound(borrowing)
     late = sandbox.direct.pods("vision", 3, vision, cpu="1")
     more = sandbox.direct.pods("more", 1, speech, cpu="1")
-    quota_of(sandbox, lab, waiting=3)
+    for queue, waiting in ((lab, 3), (speech, 1), (vision, 2)):
+        quota_of(sandbox, queue, waiting=waiting)
     lines = [line.split() for line in sandbox.done("usage", lab, "--no-headers").splitlines()]
     assert lines == [
         [lab, "cpu", "4", "4", "3"],
