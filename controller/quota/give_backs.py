@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -217,11 +217,11 @@ class GiveBacks:
                 found = look.ask(_as_asked(claimant), asked)
                 if found is None:
                     denied.add(key)
-                elif not found:
-                    kept[key] = min(kept.get(key, 0) + 1, before.get(key, 0))
-                elif self._may_evict(found, victims):
+                elif found and self._may_evict(found, victims):
                     kept[key] = kept.get(key, 0) + 1
                     victims += self._victims(found, claimant)
+                else:  # it has room by now, or its victims go with a later look: it keeps what it has
+                    kept[key] = min(kept.get(key, 0) + 1, before.get(key, 0))
         self._set_aside({key: number for key, number in kept.items() if number})
         return victims, is_asked or bool(before)
 
@@ -328,9 +328,8 @@ class GiveBacks:
                 allowed[f"{budget.namespace}/{budget.name}"] = budget.allowed
         return allowed
 
-    def _may_evict(self, found: Iterable[Borrowed], victims: list[_Victim]) -> bool:
+    def _may_evict(self, found: Sequence[Borrowed], victims: Sequence[_Victim]) -> bool:
         """Whether all of them may be evicted now; the budgets that are not known are read."""
-        found = tuple(found)
         if len(self._requested) + len(victims) + len(found) > MOST_LEAVING:
             return False
         unknown = set()
@@ -421,7 +420,9 @@ class GiveBacks:
         member, now = victim.member, self._store.clock.monotonic()
         match answer.outcome:
             case Outcome.GRANTED:
-                self._gave[_workload_of(member)] = now
+                workload = _workload_of(member)
+                self._gave.pop(workload, None)  # they stand in the order in which they gave
+                self._gave[workload] = now
                 self._record(victim)
                 self._changed.add(member.uid)
                 return
@@ -508,7 +509,7 @@ class GiveBacks:
             self._gave = {key: at for key, at in self._gave.items() if at + SAFE_SECONDS > now}
         for key, at in list(self._gave.items()):
             if at + REMEMBERED_SECONDS > now:
-                break  # in the order in which they gave
+                break
             del self._gave[key]
         for uid, at in list(self._let_in.items()):
             if at + SAFE_SECONDS > now:
