@@ -254,6 +254,9 @@ class QueueObject(_Wire, frozen=True):
 class PodGroupSpec(_Wire, frozen=True):
     queue: str | None = None
     min_member: int = 0
+    # These are kept undecoded: no content of them may make a PodGroup unreadable.
+    min_task_member: Any = None
+    min_resources: Any = None
 
 
 class PodGroupStatus(_Wire, frozen=True):

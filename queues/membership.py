@@ -58,6 +58,8 @@ VOLCANO_ANNOTATION = "scheduling.volcano.sh/queue-name"
 VOLCANO_LABEL = "volcano.sh/queue-name"
 KUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+#: The annotation and the label that name the task of a pod in its PodGroup.
+TASK = "volcano.sh/task-spec"
 
 #: The keys by which users name a queue or a PodGroup.
 NAMING_ANNOTATIONS = (GROUP_ANNOTATION, VOLCANO_ANNOTATION, VOLCANO_LABEL)

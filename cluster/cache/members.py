@@ -26,9 +26,10 @@ from queues import well_known
 from queues.apimachinery.pod_requests import Requests
 from queues.apimachinery.quantities import Amount
 from queues.causes import StartReason
-from queues.membership import GROUP_ANNOTATION, Membership, fits_label
+from queues.membership import GROUP_ANNOTATION, TASK, Membership, fits_label
 from queues.messages import quoted_reason
 from queues.quota.devices import ClaimRef, claim_refs
+from queues.quota.gangs import task_of
 from queues.status.podgroup_phases import PodTally
 
 #: The number of groups without members that are remembered before those whose PodGroup is gone are dropped.
@@ -51,7 +52,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `leaves_at`: the end of its grace period, if it is being deleted; `deletion_grace`: the length of that
     period in seconds. `own_grace`: the grace period of its spec in seconds. `scheduler_policy`: the policy
     that it names itself. `says_gated`: it has no gate, and its condition still says so; no
-    scheduler that we know of will write another. `claims`: of devices (DRA).
+    scheduler that we know of will write another. `claims`: of devices (DRA). `task`: in its
+    PodGroup.
     """
 
     uid: str
@@ -88,6 +90,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     quota_gated: bool = False
     released: bool = False
     claims: tuple[ClaimRef, ...] = ()
+    task: str = ""
 
     @property
     def live(self) -> bool:
@@ -495,6 +498,7 @@ def _member(pod: Pod, membership: Membership, *, filtered: bool) -> Member:
         # Many pods share the few values of these.
         scheduler_policy=intern(meta.annotation(well_known.SCHEDULER_POLICY)),
         priority_class=intern(spec.priority_class_name or ""),
+        task=intern(task_of(meta.annotation(TASK), meta.label(TASK))[:NAME]),
         says_gated=not filtered and not gates and _says_gated(pod),
     )
 

@@ -4,6 +4,7 @@ Invariants
 - One writer: the PodGroup reflector's thread. Readers look up single entries, or get copies.
 - The counts of a queue always match its stored PodGroups.
 - A PodGroup older than the stored one is dropped.
+- What a PodGroup asks for as a gang is read once for each change of its spec.
 - A PodGroup is live unless it is Completed or all its pods are gone. The condition `Populated`, which the
   controller writes, tells "all pods gone" from "no pods yet".
 """
@@ -20,6 +21,7 @@ from cluster.inflight.admissions import admission_request
 from cluster.objects import Metadata, PodGroup
 from queues import well_known
 from queues.queue import DEFAULT
+from queues.quota.gangs import Gang, gang_of
 from queues.status.podgroup_phases import POPULATED, Phase
 
 
@@ -48,6 +50,19 @@ def phase_of(podgroup: PodGroup) -> Phase:
 def is_live(podgroup: PodGroup) -> bool:
     populated = podgroup.status.condition(POPULATED)
     return phase_of(podgroup) is not Phase.COMPLETED and (populated is None or populated.status != "False")
+
+
+def gang_of_podgroup(podgroup: PodGroup) -> Gang:
+    """What it asks for. Its PriorityClass is not read: the greatest priority of its pods counts."""
+    meta, spec = podgroup.metadata, podgroup.spec
+    return gang_of(
+        meta.uid,
+        queue_of(podgroup),
+        meta.created,
+        min_member=spec.min_member,
+        min_task_member=spec.min_task_member,
+        min_resources=spec.min_resources,
+    )
 
 
 class PodGroupCounts(msgspec.Struct, gc=False):
@@ -103,6 +118,8 @@ class PodGroups:
         self._by_key: dict[Key, PodGroup] = {}
         self._by_queue: dict[str, dict[Key, PodGroup]] = {}
         self._counts: dict[str, PodGroupCounts] = {}
+        #: Of the PodGroups whose pods do not go by themselves; the same object until the spec changes.
+        self._gangs: dict[Key, Gang] = {}
 
     def replace(self, objects: list[PodGroup]) -> None:
         present = {_key(obj.metadata) for obj in objects}
@@ -133,6 +150,7 @@ class PodGroups:
         # This order lets a reader see the old or the new state, never neither; counts are never too low.
         if after is not None:
             key, queue = _key(after.metadata), queue_of(after)
+            self._set_gang(key, before, after)
             self._by_key[key] = after
             self._by_queue.setdefault(queue, {})[key] = after
             self._counts.setdefault(queue, PodGroupCounts()).add(after, 1)
@@ -145,12 +163,23 @@ class PodGroups:
         if latest is not None and _policy_named_by(before) != _policy_named_by(after):
             self._on_policy_change(latest)
 
+    def _set_gang(self, key: Key, before: PodGroup | None, after: PodGroup) -> None:
+        if before is not None and before.spec == after.spec and before.metadata.uid == after.metadata.uid:
+            return
+        gang = gang_of_podgroup(after)
+        if gang.is_single:
+            self._gangs.pop(key, None)
+        elif gang != self._gangs.get(key):
+            self._gangs[key] = gang
+
     def _remove(self, before: PodGroup) -> None:
         key, queue = _key(before.metadata), queue_of(before)
         in_queue = self._by_queue[queue]
         for index in (self._by_key, in_queue):
             if index.get(key) is before:
                 del index[key]
+        if key not in self._by_key:
+            self._gangs.pop(key, None)
         self._counts[queue].add(before, -1)
         if not in_queue:  # users choose queue names: an index without PodGroups would stay for good
             del self._by_queue[queue]
@@ -167,6 +196,10 @@ class PodGroups:
     def queue_of(self, namespace: str, name: str) -> str | None:
         podgroup = self._by_key.get((namespace, name))
         return None if podgroup is None else queue_of(podgroup)
+
+    def gang(self, namespace: str, name: str) -> Gang | None:
+        """What the PodGroup asks for; None if its pods go by themselves, or it does not exist."""
+        return self._gangs.get((namespace, name))
 
     def all(self) -> list[PodGroup]:
         return list(self._by_key.values())

@@ -11,11 +11,14 @@ object comes near. What is dropped beyond that size has an effect on this object
 | a pod's resources  | 128, a node's own first          | `status.allocated` lacks the rest               |
 |                    | (`queues.apimachinery`)          |                                                 |
 | a PodGroup         | what the server itself reads     | long conditions of other components are cut     |
+| its tasks and      | one more of each than is allowed | none: with more than that it is no gang that    |
+| `minResources`     |                                  | can start (`queues.quota.gangs`)                |
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import TypeVar, cast
 
 from msgspec.structs import replace
@@ -26,13 +29,15 @@ from cluster.objects import (
     Metadata,
     Pod,
     PodGroup,
+    PodGroupSpec,
     ReplicatedJob,
     Template,
     TemplateHolder,
     WorkloadObject,
 )
 from queues import well_known
-from queues.membership import MIRROR_ANNOTATION, NAMING_ANNOTATIONS, NAMING_LABELS
+from queues.membership import MIRROR_ANNOTATION, NAMING_ANNOTATIONS, NAMING_LABELS, TASK
+from queues.quota.gangs import MAX_RESOURCES, MAX_TASKS
 from queues.status.podgroup_phases import POPULATED, SCHEDULED
 
 T = TypeVar("T")
@@ -48,7 +53,9 @@ CONDITIONS_BYTES = 32 * 1024
 CONDITIONS = 32
 MESSAGE = 1024
 #: The annotations that are read, and the labels that are read for other purposes than selection.
-_KNOWN_KEYS = frozenset({*NAMING_ANNOTATIONS, *NAMING_LABELS, MIRROR_ANNOTATION, well_known.SCHEDULER_POLICY})
+_KNOWN_KEYS = frozenset(
+    {*NAMING_ANNOTATIONS, *NAMING_LABELS, MIRROR_ANNOTATION, TASK, well_known.SCHEDULER_POLICY}
+)
 _OURS = "sluice.dev/"
 #: The types of conditions that rules read, of PodGroups and of workloads.
 _DECIDING = frozenset({POPULATED, SCHEDULED, "Complete", "Failed", "Suspended", "Completed"})
@@ -146,8 +153,30 @@ def trim_podgroup(podgroup: PodGroup) -> PodGroup:
             or None,
             finalizers=None,
         ),
+        spec=_podgroup_spec(podgroup.spec),
         status=replace(status, phase=status.phase[:NAME], conditions=_conditions(status.conditions)),
     )
+
+
+def _podgroup_spec(spec: PodGroupSpec) -> PodGroupSpec:
+    if spec.min_task_member is None and spec.min_resources is None:
+        return spec
+    return replace(
+        spec,
+        min_task_member=_first_entries(spec.min_task_member, MAX_TASKS + 1),
+        min_resources=_first_entries(spec.min_resources, MAX_RESOURCES + 1),
+    )
+
+
+def _first_entries(written: object, most: int) -> dict[str, str | int | float] | None:
+    """So many entries of a map, their texts cut; None if it is none. What is no text and no number is ""."""
+    if not isinstance(written, Mapping):
+        return None
+    return {str(key)[:NAME]: _cut_value(written[key]) for key in islice(written, most)}
+
+
+def _cut_value(value: object) -> str | int | float:
+    return value[:NAME] if isinstance(value, str) else value if isinstance(value, int | float) else ""
 
 
 def _known_entries(entries: Mapping[str, str] | None) -> dict[str, str] | None:

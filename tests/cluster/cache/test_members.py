@@ -349,3 +349,20 @@ def test_another_scheduler_may_never_write_over_what_a_gate_said(
     pod["spec"]["schedulerName"] = scheduler
     [one] = Held().has(pod).in_queue("research")
     assert one.says_gated is is_outdated
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "task"),
+    [
+        ({}, {}, ""),
+        ({"volcano.sh/task-spec": "ps"}, {}, "ps"),
+        ({}, {"volcano.sh/task-spec": "worker"}, "worker"),
+        ({"volcano.sh/task-spec": "ps"}, {"volcano.sh/task-spec": "worker"}, "ps"),
+        ({"volcano.sh/task-spec": "x" * 100_000}, {}, "x" * 320),
+    ],
+)
+def test_a_pod_says_its_task_by_annotation_or_label(annotations: Wire, labels: Wire, task: str) -> None:
+    members = Held().has(member("p", annotations=annotations, labels=labels))
+    found = members.get("team", "p")
+    assert found is not None
+    assert found.task == task

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -237,6 +238,40 @@ def test_of_a_queue_that_no_group_names_nothing_is_kept() -> None:
     assert list(vars(held.groups)["_by_queue"]) == ["q-49"]
     held.tell("remove", podgroup("gang", version=99))
     assert vars(held.groups)["_by_queue"] == {}
+
+
+def test_what_a_gang_asks_for_is_read_once_for_each_change_of_its_spec() -> None:
+    held = Held()
+    held.tell("upsert", podgroup("gang", minMember=2, minResources={"cpu": "1500m"}))
+    first = held.groups.gang("team", "gang")
+    assert first is not None
+    assert (first.least, first.resources) == (2, (("cpu", Fraction(3, 2)),))
+    held.tell("upsert", podgroup("gang", version=2, minMember=2, minResources={"cpu": "1500m"}, status={}))
+    assert held.groups.gang("team", "gang") is first
+    held.tell("upsert", podgroup("gang", version=3, minMember=2, minTaskMember={"ps": 3}))
+    second = held.groups.gang("team", "gang")
+    assert second is not None
+    assert (second.least, second.tasks) == (3, (("ps", 3),))
+
+
+def test_a_podgroup_whose_pods_go_by_themselves_is_no_gang() -> None:
+    held = Held()
+    for version, least in enumerate([1, 2, 0, -3], start=1):
+        held.tell("upsert", podgroup("gang", version=version, minMember=least))
+        assert (held.groups.gang("team", "gang") is None) is (least != 2)
+    held.tell("upsert", podgroup("gang", version=7, minMember=2))
+    held.tell("remove", podgroup("gang", version=8))
+    assert held.groups.gang("team", "gang") is None
+
+
+@pytest.mark.parametrize("value", [7, "x", [1], {"a": {"b": 1}}, {"a": None}, {"a": [True]}])
+def test_no_content_of_these_fields_makes_a_podgroup_unreadable(value: object) -> None:
+    held = Held()
+    held.tell("upsert", podgroup("gang", minMember=2, minTaskMember=value, minResources=value))
+    gang = held.groups.gang("team", "gang")
+    assert gang is not None
+    assert gang.least == 2
+    assert gang.fault == ('minResources "a" is no quantity' if isinstance(value, dict) else "")
 
 
 def test_what_was_given_out_never_changes() -> None:

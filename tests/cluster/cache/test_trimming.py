@@ -96,6 +96,20 @@ def test_of_a_podgroups_metadata_only_what_is_read_is_kept() -> None:
     assert meta.finalizers is None
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("minTaskMember", 1), ("minTaskMember", "x" * MEBI), ("minResources", "9" * MEBI)]
+)
+def test_of_what_a_gang_asks_for_no_more_is_kept_than_may_be_asked(field: str, value: object) -> None:
+    """It is still too much, or no number, so that the gang says so."""
+    huge = podgroup("g", minMember=2)
+    huge["spec"][field] = {f"{number:05}" + "x" * 1000: value for number in range(1000)}
+    server = Server().has(huge)
+    assert len(msgspec.json.encode(server.store.podgroups.get("team", "g"))) < 110_000
+    gang = server.store.podgroups.gang("team", "g")
+    assert gang is not None
+    assert gang.fault == f"{field} has more than 128 {'tasks' if 'Task' in field else 'resources'}"
+
+
 def test_the_store_holds_little_of_the_largest_objects() -> None:
     labels = {f"l{number:06}": "v" * 63 for number in range(18_000)}
     huge = podgroup("g", annotations={"x": "y" * MEBI}, labels=labels)

@@ -123,6 +123,7 @@ def podgroup(
     annotations: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
     status: Mapping[str, object] | None = None,
+    **spec: Any,
 ) -> Wire:
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
@@ -133,7 +134,7 @@ def podgroup(
             **_maps(annotations, labels),
             **({} if owner is None else {"ownerReferences": [owner]}),
         },
-        "spec": {} if queue is None else {"queue": queue},
+        "spec": {**({} if queue is None else {"queue": queue}), **spec},
         **({} if status is None else {"status": dict(status)}),
     }
 
