@@ -42,7 +42,14 @@ from controller.quota.rules_in_force import rules_in_force
 from queues.apimachinery.quantities import Amount
 from queues.causes import StartReason
 from queues.queue import ROOT, DequeueStrategy
-from queues.quota.devices import add_claims, add_classes, is_shared_claim, shared_counts, with_devices
+from queues.quota.devices import (
+    add_claims,
+    add_classes,
+    has_shared_claim,
+    is_shared_claim,
+    shared_counts,
+    with_devices,
+)
 from queues.quota.giving_back import Borrowed, GivingBack
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import WaitingPod
@@ -524,7 +531,7 @@ class WaitingPods:
             index.remove(uid)
         elif has_changed or pod != index.get(uid):
             index.put(pod)
-            if any(is_shared_claim(resource) for resource, _ in pod.requests):
+            if has_shared_claim(pod.requests):
                 index.reopen(uid)
 
 

@@ -253,6 +253,11 @@ def is_shared_claim(resource: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
+def has_shared_claim(requests: Requests) -> bool:
+    return any(is_shared_claim(resource) for resource, _ in requests)
+
+
+@lru_cache(maxsize=4096)
 def claimed_devices(requests: Requests) -> ClaimedDevices:
     """What these requests say of claims."""
     amounts = dict(requests)

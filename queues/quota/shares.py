@@ -45,16 +45,17 @@ class Shares:
     def key(self, name: str) -> Key:
         queue, used = self._tree.queues[name], self._usage.used(name)
         deserved = self.deserved(name)
-        share = max(
-            (_part(used.get(resource, 0), amount) for resource, amount in deserved.items()), default=1.0
-        )
+        share = 0.0 if deserved else 1.0
+        for resource, amount in deserved.items():
+            share = max(share, _part(used.get(resource, 0), amount))
         if share < 1:
             return -queue.priority, False, share, name
-        parts = (
-            _part(max(0, amount - deserved.get(resource, 0)), self._whole.get(resource, 0))
-            for resource, amount in used.items()
-        )
-        return -queue.priority, True, max(parts, default=0.0) / queue.weight, name
+        borrowed = 0.0
+        for resource, amount in used.items():
+            more = amount - deserved.get(resource, 0)
+            if more > 0:
+                borrowed = max(borrowed, _part(more, self._whole.get(resource, 0)))
+        return -queue.priority, True, borrowed / queue.weight, name
 
 
 def _part(amount: Amount, whole: Amount) -> float:

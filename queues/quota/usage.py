@@ -69,6 +69,7 @@ def quota_requests(requests: Requests) -> Requests:
 NO_TURN = Lack(ROOT, TURN, 1, kind=LackKind.TURN)
 
 
+@lru_cache(maxsize=4096)
 def asks_for_turn(requests: Requests) -> bool:
     return any(resource == TURN for resource, _ in requests)
 
@@ -174,28 +175,33 @@ class Usage:
         #: By queue: its ancestors and itself, and those of them that have a capability.
         self._chains: dict[str, tuple[str, ...]] = {}
         self._limits: dict[str, tuple[Limit, ...]] = {}
+        #: The same; None of a queue of which the limits are not known.
+        self._known_limits: dict[str, tuple[Limit, ...] | None] = {}
 
     def add(self, queue: str, requests: Iterable[tuple[str, Amount]]) -> None:
         """Count what pods of this queue take, for it and for its ancestors. Amounts below zero: what they
         took no longer counts.
         """
-        taken = tuple(each for each in requests if each[0] != TURN)
+        taken = [each for each in requests if each[0] != TURN]
         if self._names_devices:
             taken = self._add_claims(queue, taken)
-        for name in self._chain(queue):
-            used = self._used.setdefault(name, {})
+        chain = self._chain(queue)
+        for name in chain:
+            used = self._used.get(name)
+            if used is None:
+                used = self._used[name] = {}
             for resource, amount in taken:
                 used[resource] = used.get(resource, 0) + amount
         if self._set_aside:
-            self._set_aside.add(self._chain(queue), taken)
+            self._set_aside.add(chain, taken)
 
-    def _add_claims(self, queue: str, requests: Requests) -> Requests:
+    def _add_claims(self, queue: str, requests: Sequence[tuple[str, Amount]]) -> list[tuple[str, Amount]]:
         """Count the claims that may be shared; returns the other requests."""
         for resource, pods in requests:
             if is_shared_claim(resource):
                 for name in self._chain(queue):
                     self._add_claim(name, resource, pods)
-        return tuple(each for each in requests if not is_of_claims(each[0]))
+        return [each for each in requests if not is_of_claims(each[0])]
 
     def _add_claim(self, queue: str, claim: str, pods: Amount) -> None:
         of_queue = self._claim_pods.setdefault(queue, {})
@@ -237,7 +243,9 @@ class Usage:
 
     def counts_devices(self, queue: str) -> bool:
         """Whether a capability of the queue's chain names a class of devices."""
-        return queue in self._tree and any(limit.devices for limit in self._limits_of(queue))
+        if not self._names_devices or queue not in self._tree:
+            return False
+        return any(limit.devices for limit in self._limits_of(queue))
 
     def used(self, queue: str) -> Mapping[str, Amount]:
         """What the queue and those below it use."""
@@ -245,9 +253,9 @@ class Usage:
 
     def lack(self, queue: str, requests: Requests) -> Lack | None:
         """Why one more pod of the queue has no room; None where it has. The nearest queue is named first."""
-        if queue not in self._tree or self._tree.chain(queue).broken is not None:
+        limits = self._limits_if_known(queue)
+        if limits is None:
             return Lack(queue, kind=LackKind.NO_QUEUE)
-        limits = self._limits_of(queue)
         for limit in limits:
             used = self._used.get(limit.queue, {})
             asked: Iterable[tuple[str, Amount]] = requests
@@ -298,6 +306,15 @@ class Usage:
         if known is None:
             names = [each.name for each in self._tree.chain(queue).queues] if queue in self._tree else [queue]
             known = self._chains[queue] = tuple(names)
+        return known
+
+    def _limits_if_known(self, queue: str) -> tuple[Limit, ...] | None:
+        if queue in self._known_limits:
+            return self._known_limits[queue]
+        if queue not in self._tree:  # users choose queue names
+            return None
+        is_broken = self._tree.chain(queue).broken is not None
+        known = self._known_limits[queue] = None if is_broken else self._limits_of(queue)
         return known
 
     def _limits_of(self, queue: str) -> tuple[Limit, ...]:
