@@ -6,8 +6,19 @@ Each `Metrics` has its own registry, so that two servers in one process (tests) 
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from collections.abc import Iterator
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from cluster.renamed_metrics import FormerName, RenamedMetrics, Source
+
+# A series `_created` for each counter and bucket set: Prometheus' text format has no use for it.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+#: Label `how` of metric `sluice_workload_suspensions`; others are of pods.
+WORKLOAD_STOPS = frozenset({"Suspend", "Scale"})
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
 
@@ -19,17 +30,29 @@ class Metrics:
         self.requests = Counter(
             "sluice_requests", "Requests answered or refused", ["path", "code"], registry=self.registry
         )
-        self.seconds = Histogram(
-            "sluice_request_seconds",
+        self.request_duration = Histogram(
+            "sluice_request_duration_seconds",
             "Time inside a request handler",
             ["path"],
             registry=self.registry,
             buckets=_SECONDS,
         )
-        self.reflections = Counter(
-            "sluice_reflected",
-            "Lists, events, errors and unreadable objects by kind",
-            ["kind", "what"],
+        self.lists = Counter(
+            "sluice_reflector_lists", "Lists that were read whole, by kind", ["kind"], registry=self.registry
+        )
+        self.watch_events = Counter(
+            "sluice_reflector_events", "Events of watches by kind", ["kind"], registry=self.registry
+        )
+        self.reflector_errors = Counter(
+            "sluice_reflector_errors",
+            "Lists and watches that failed, by kind",
+            ["kind"],
+            registry=self.registry,
+        )
+        self.unreadable_reads = Counter(
+            "sluice_reflector_unreadable",
+            "Objects in lists and events that could not be read in full, by kind",
+            ["kind"],
             registry=self.registry,
         )
         self.writes = Counter(
@@ -59,7 +82,8 @@ class Metrics:
         )
         self.unmanaged = Gauge(
             "sluice_unmanaged_members",
-            "Live member pods in namespaces that setting managed_namespaces does not select, by queue",
+            "Live member pods in namespaces that setting managed_namespaces does not select, by queue;"
+            " of more than 200 queues those of the rest are of _other",
             ["queue"],
             registry=self.registry,
         )
@@ -108,19 +132,31 @@ class Metrics:
             "Statuses of queues that somebody else had written and that were put back",
             registry=self.registry,
         )
-        self.evictions = Counter(
-            "sluice_evictions",
-            "Pods evicted and deleted, and work suspended, since their queue is drained, or gives back",
+        self.pod_evictions = Counter(
+            "sluice_pod_evictions",
+            "Pods evicted and deleted, since their queue is drained, or gives back",
+            ["reason", "how"],
+            registry=self.registry,
+        )
+        self.workload_suspensions = Counter(
+            "sluice_workload_suspensions",
+            "Workloads suspended, or brought to zero replicas, since their queue is drained",
             ["reason", "how"],
             registry=self.registry,
         )
         self.given_back = Counter(
             "sluice_given_back", "Work that a drain had suspended, and resumed", registry=self.registry
         )
-        self.recreations = Counter(
-            "sluice_recreations",
-            "Pods parked by filter that were deleted, and Jobs suspended, since spec.parked is Recreate",
-            ["how", "outcome"],
+        self.pod_recreations = Counter(
+            "sluice_pod_recreations",
+            "Pods parked by filter that were deleted, since spec.parked is Recreate",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.job_recreations = Counter(
+            "sluice_job_recreations",
+            "Jobs suspended, so that their parked pods are created again, since spec.parked is Recreate",
+            ["outcome"],
             registry=self.registry,
         )
         self.certificate_expiry = Gauge(
@@ -129,15 +165,75 @@ class Metrics:
             ["certificate"],
             registry=self.registry,
         )
-        self.acknowledgement = Histogram(
-            "sluice_acknowledgement_seconds",
+        self.leader = Gauge("sluice_leader", "1 while this replica leads, else 0", registry=self.registry)
+        self.oldest_unacknowledged_stop = OptionalGauge(
+            "sluice_oldest_unacknowledged_stop_timestamp_seconds",
+            "Since when this replica knows the oldest stop that is not acknowledged; no series without one",
+        )
+        self.registry.register(self.oldest_unacknowledged_stop)
+        self.draining_queues = Gauge(
+            "sluice_draining_queues",
+            "Queues that are drained and not empty yet, by the reason of their condition Drained",
+            ["state"],
+            registry=self.registry,
+        )
+        self.acknowledgement_duration = Histogram(
+            "sluice_acknowledgement_duration_seconds",
             "From hearing of a stop to its acknowledgement",
             registry=self.registry,
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
         )
 
+        self._reads = {
+            "list": self.lists,
+            "event": self.watch_events,
+            "error": self.reflector_errors,
+            "unreadable": self.unreadable_reads,
+        }
+        self.registry.register(RenamedMetrics(self._former_names()))
+
     def failed(self, step: str) -> None:
         self.failures.labels(step).inc()
 
     def reflected(self, kind: str, what: str) -> None:
-        self.reflections.labels(kind, what).inc()
+        """`what`: list, event, error or unreadable."""
+        self._reads[what].labels(kind).inc()
+
+    def evicted(self, reason: str, how: str) -> None:
+        """Count a pod that was told to go, or a workload that was stopped (`how`: Suspend, Scale)."""
+        metric = self.workload_suspensions if how in WORKLOAD_STOPS else self.pod_evictions
+        metric.labels(reason, how).inc()
+
+    def _former_names(self) -> list[FormerName]:
+        return [
+            FormerName("sluice_request_seconds", [Source(self.request_duration, {})]),
+            FormerName("sluice_acknowledgement_seconds", [Source(self.acknowledgement_duration, {})]),
+            FormerName(
+                "sluice_reflected", [Source(metric, {"what": what}) for what, metric in self._reads.items()]
+            ),
+            FormerName(
+                "sluice_evictions", [Source(self.pod_evictions, {}), Source(self.workload_suspensions, {})]
+            ),
+            FormerName(
+                "sluice_recreations",
+                [
+                    Source(self.pod_recreations, {"how": "Delete"}),
+                    Source(self.job_recreations, {"how": "Suspend"}),
+                ],
+            ),
+        ]
+
+
+class OptionalGauge(Collector):
+    """A gauge that has no series while it has no value."""
+
+    def __init__(self, name: str, documentation: str) -> None:
+        self._name = name
+        self._documentation = documentation
+        self._value: float | None = None
+
+    def set(self, value: float | None) -> None:
+        self._value = value
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        yield GaugeMetricFamily(self._name, self._documentation, value=self._value)

@@ -61,6 +61,8 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     term: Callable[[], int]
     namespace: str
     metrics: Metrics
+    #: Whether schedulers call the extender: in all modes but `gate`.
+    schedulers_ask: bool = True
 
     def submit(  # noqa: PLR0913 - those of `WriteQueue.submit`, and the way back
         self,

@@ -70,6 +70,7 @@ from controller.status.queue_records import QueueRecords
 from controller.status.quota_enforcement import QuotaEnforcement
 from controller.stops.acknowledgement import StopAcknowledgement
 from controller.stops.bind_guard import BindGuards
+from controller.unacknowledged_stops import UnacknowledgedStops
 from controller.workqueue import Changes
 
 RESYNC_SECONDS = 30.0
@@ -111,6 +112,7 @@ class QueueController:
             bind_pass_retry=self._bind_pass_retry,
             member_labels=self._member_labels,
         )
+        self._unacknowledged_stops = UnacknowledgedStops()
         self._draining = DrainController(context)
         self._recreation = ParkedPodRecreation(
             context, is_acknowledged=self._is_acknowledged, suspend_job=self._draining.suspend_waiting
@@ -199,6 +201,7 @@ class QueueController:
     def _sync(self, changes: Changes) -> None:
         """Do everything that follows from the changes."""
         if not self._store.synced:
+            self._context.metrics.oldest_unacknowledged_stop.set(None)  # others know better
             self._work_queue.requeue(changes)
             self._work_queue.pause(UNSYNCED_SECONDS)
             self._work_queue.wake()
@@ -241,7 +244,12 @@ class QueueController:
             self._resync_at = now + RESYNC_SECONDS
             self._add_everything(changes)
             self._step("forget", self._forget_absent)
-            self._step("metrics", lambda: set_gauges(self._store, self._context.metrics))
+            self._step("metrics", self._set_gauges)
+
+    def _set_gauges(self) -> None:
+        metrics = self._context.metrics
+        set_gauges(self._store, metrics, schedulers_ask=self._context.schedulers_ask)
+        metrics.oldest_unacknowledged_stop.set(self._unacknowledged_stops.oldest(self._store))
 
     def _follow_leadership(self, changes: Changes) -> bool:
         """Whether this replica leads. When that begins, all queues are added."""

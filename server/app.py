@@ -191,7 +191,7 @@ def _record_metrics(app: Flask, metrics: Metrics) -> None:
         path = request.url_rule.rule if request.url_rule is not None else "unknown"
         metrics.requests.labels(path, response.status_code).inc()
         if "began" in g:
-            metrics.seconds.labels(path).observe(time.perf_counter() - g.began)
+            metrics.request_duration.labels(path).observe(time.perf_counter() - g.began)
         return response
 
 
@@ -247,7 +247,7 @@ class FastPath:
         self._app = app
         self._limit = limit
         self._routes = {
-            path: (handler, metrics.requests.labels(path, 200), metrics.seconds.labels(path))
+            path: (handler, metrics.requests.labels(path, 200), metrics.request_duration.labels(path))
             for path, handler in handlers.items()
         }
 

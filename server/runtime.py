@@ -46,6 +46,7 @@ from controller.controller import QueueController
 from controller.workqueue import WorkQueue
 from queues.apimachinery.timestamps import rfc3339
 from queues.managed_namespaces import staying_text
+from queues.mode import Mode
 from server.preflight import ClockWatch
 from server.settings import Settings
 
@@ -142,6 +143,7 @@ class Runtime:
             eligible=lambda: self.store.synced,
             sightings=self._lease_events.sightings,
         )
+        self.metrics.leader.set_function(lambda: float(self._elector.leading))
         self._controller = QueueController(self._controller_context(leases, identity))
         self._elector.add_listener(self._controller.elected)
         self._starting = BackgroundThread(self._start_informers, name="starting")
@@ -216,6 +218,7 @@ class Runtime:
                 request_seconds=settings.request_timeout,
             ),
             namespace=settings.namespace,
+            schedulers_ask=settings.mode != Mode.GATE,
             leading=lambda: self._elector.leading and self._presence.alive,
             term=lambda: self._elector.term,
         )

@@ -242,7 +242,7 @@ def answer_of(exc: ClusterError) -> Answer:
 
 def record_grant(context: ControllerContext, result: RequestResult) -> None:
     """Count a granted request, and record events on the pods and the workload with the reason."""
-    context.metrics.evictions.labels(REASON, action_label(result.action)).inc()
+    context.metrics.evicted(REASON, action_label(result.action))
     text = context.store.snapshot.decision(result.queue).text
     match result.action:
         case DrainAction.CUT_GRACE:
@@ -320,7 +320,7 @@ def _record_on_workload(
 
 
 def action_label(action: DrainAction) -> str:
-    """Label `how` of metric `sluice_evictions`."""
+    """Label `how` of metrics `sluice_pod_evictions` and `sluice_workload_suspensions`."""
     if action is DrainAction.SUSPEND_ANYWAY:
         return DrainAction.SUSPEND.value
     return action.value

@@ -278,8 +278,8 @@ class ParkedPodRecreation:
     def _receive(self, member: Member, job: Workload | None, done: bool | None) -> None:
         """`done`: whether it was written; None where the request was given up."""
         self._under_way.discard(member.uid if job is None else job.uid)
-        how = "Delete" if job is None else "Suspend"
-        self._context.metrics.recreations.labels(how, _OUTCOMES[done]).inc()
+        metrics = self._context.metrics
+        (metrics.pod_recreations if job is None else metrics.job_recreations).labels(_OUTCOMES[done]).inc()
         if job is not None:  # also where it was suspended: somebody else may resume it
             self._not_before[job.uid] = self._store.clock.monotonic() + IDLE_SECONDS
         elif done:

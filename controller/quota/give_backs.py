@@ -441,7 +441,7 @@ class GiveBacks:
     def _record(self, victim: _Victim) -> None:
         """Count it, and say on the pod who asked and by which rule."""
         member, how = victim.member, "Evict" if victim.member.node else "Delete"
-        self._context.metrics.evictions.labels(victim.reason, how).inc()
+        self._context.metrics.evicted(victim.reason, how)
         message = _reason_text(victim)
         self._context.recorder.record(
             pod_subject(member),

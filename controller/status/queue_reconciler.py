@@ -326,7 +326,7 @@ class QueueReconciler:
                 _report_obstacle(queue, stop, obstacle)
             return False
         self._records.acknowledge_stop(queue)
-        self._context.metrics.acknowledgement.observe(now - stop.at)
+        self._context.metrics.acknowledgement_duration.observe(now - stop.at)
         return True
 
     def _seconds_for_first_pods(self, queue: str, verdict: Verdict, specs: SpecsSeen) -> float:

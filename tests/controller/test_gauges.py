@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from cluster.metrics import Metrics
-from controller.gauges import set_gauges, set_policy_gauges
+from controller.gauges import largest, set_gauges, set_policy_gauges
 from queues.managed_namespaces import read_selector
 from queues.membership import MembershipSettings
 from queues.policies.policy_set import NO_POLICIES
 from queues.policies.policy_texts import read_policies
 from tests.support.http.asking import Server
-from tests.support.http.wire_objects import member, namespace, queue
+from tests.support.http.wire_objects import Wire, member, namespace, queue
 from tests.support.rules.cases import NOW
 
 
@@ -35,6 +35,32 @@ def test_waiting_members_without_the_marker_are_counted() -> None:
     server.has(member("a", "research", version=2, nodeName="node-1", status={"phase": "Running"}))
     set_gauges(server.store, metrics)
     assert gauge(metrics, "sluice_unmarked_members") == 0
+
+
+def test_in_mode_gate_no_member_lacks_the_marker() -> None:
+    """There no scheduler asks, and an alert would never end."""
+    server, metrics = Server().has(queue("research"), member("a", "research")), Metrics()
+    set_gauges(server.store, metrics, schedulers_ask=False)
+    assert gauge(metrics, "sluice_unmarked_members") == 0
+
+
+def test_of_many_queues_the_largest_have_a_series_and_the_rest_one_together() -> None:
+    by_queue = {"a": 1, "b": 5, "c": 2, "d": 2}
+    assert largest(by_queue, limit=2) == {"b": 5, "c": 2, "_other": 3}
+    assert largest(by_queue, limit=4) == by_queue
+
+
+def test_queues_that_are_drained_are_counted_by_what_their_condition_says() -> None:
+    def draining(name: str, reason: str) -> Wire:
+        condition = {"type": "Drained", "status": str(reason == "Drained"), "reason": reason}
+        return queue(name, status={"state": "Open", "conditions": [condition]})
+
+    server, metrics = Server(), Metrics()
+    server.has(draining("a", "Blocked"), draining("b", "Blocked"), draining("c", "Drained"), queue("d"))
+    set_gauges(server.store, metrics)
+    states = ("Draining", "Blocked", "DeadlinePassed", "Drained")
+    counted = [gauge(metrics, "sluice_draining_queues", state=state) for state in states]
+    assert counted == [0, 2, 0, None]
 
 
 def test_members_in_namespaces_that_are_not_managed_are_counted_by_queue() -> None:

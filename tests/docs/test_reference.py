@@ -11,7 +11,7 @@ import yaml
 from certs.rotation import REQUEST_ANNOTATION
 from certs.secret_store import PUBLISHED_ANNOTATION, SWITCHED_ANNOTATION
 from cluster.coordination import replicas as presence
-from cluster.metrics import Metrics
+from cluster.metrics import WORKLOAD_STOPS, Metrics
 from cluster.objects import QueueObject
 from controller.drain.eviction import REASON, action_label
 from controller.events import DRAIN_EVENTS
@@ -147,11 +147,14 @@ def test_each_event_of_a_drain_has_its_row() -> None:
 
 def test_evictions_are_counted_in_the_words_of_the_page() -> None:
     """One word for each way to go, and the reasons."""
-    [said] = [row[2] for row in rows("Metrics") if row[0] == "sluice_evictions"]
-    assert {action_label(how) for how in DrainAction} == {
-        word for word in ("Evict", "Delete", "Suspend", "Scale", "CutGrace") if word in said
+    said = {row[0]: row[2] for row in rows("Metrics")}
+    pods, workloads = said["sluice_pod_evictions"], said["sluice_workload_suspensions"]
+    ways = {action_label(how) for how in DrainAction}
+    assert ways - WORKLOAD_STOPS == {word for word in ("Evict", "Delete", "CutGrace") if word in pods}
+    assert ways & WORKLOAD_STOPS == {
+        word for word in ("Suspend", "Scale") if f"(how: {word}" in workloads or f"({word})" in workloads
     }
-    assert said.endswith(f"reason: {REASON}, {RECLAIMED}, {PREEMPTED}")
+    assert pods.endswith(f"reason: {REASON}, {RECLAIMED}, {PREEMPTED}")
 
 
 def test_each_metric_is_of_the_kind_that_is_told() -> None:

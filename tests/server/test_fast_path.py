@@ -84,5 +84,7 @@ def test_each_request_is_counted_once_by_its_code(content_type: str) -> None:
     for body in (BODIES["/mutate/pods"], BODIES["/mutate/pods"], 5):
         http.post("/mutate/pods", data=json.dumps(body), content_type=content_type)
     assert (counted(metrics, "200"), counted(metrics, "400")) == (2, 1)
-    seconds = metrics.registry.get_sample_value("sluice_request_seconds_count", {"path": "/mutate/pods"})
+    seconds = metrics.registry.get_sample_value(
+        "sluice_request_duration_seconds_count", {"path": "/mutate/pods"}
+    )
     assert seconds == 3

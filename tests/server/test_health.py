@@ -92,7 +92,7 @@ def test_the_metrics_are_in_prometheus_format() -> None:
     assert reply.status_code == 200
     assert reply.content_type.startswith("text/plain")
     names = {family.name for family in text_string_to_metric_families(reply.text)}
-    assert {"sluice_requests", "sluice_request_seconds", "sluice_members", "sluice_queues"} <= names
+    assert {"sluice_requests", "sluice_request_duration_seconds", "sluice_members", "sluice_queues"} <= names
 
 
 def test_pages_of_the_metrics_are_made_at_a_bounded_rate_on_the_port_of_the_probes() -> None:

@@ -132,9 +132,11 @@ class Recreated:
         self.acknowledge()
 
     def count(self, how: str, outcome: str) -> float | None:
-        """Metric `sluice_recreations`."""
-        labels = {"how": how, "outcome": outcome}
-        return self.metrics.registry.get_sample_value("sluice_recreations_total", labels)
+        """Of pods that were deleted (`how`: Delete), or of Jobs."""
+        kind = {"Delete": "pod", "Suspend": "job"}[how]
+        return self.metrics.registry.get_sample_value(
+            f"sluice_{kind}_recreations_total", {"outcome": outcome}
+        )
 
     def acknowledge(self) -> None:
         store = self.server.store

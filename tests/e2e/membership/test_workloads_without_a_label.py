@@ -138,7 +138,7 @@ def test_events_of_workloads_of_no_queue_are_not_sent_to_the_server(sandbox: San
     queue = sandbox.queue()
 
     def events() -> float:
-        return sandbox.counted(r'sluice_reflected_total{kind="statefulsets",what="event"}')
+        return sandbox.counted(r'sluice_reflector_events_total{kind="statefulsets"}')
 
     before = events()
     sandbox.make(STATEFUL_SET, work_body(STATEFUL_SET, "other", replicas=0)).must(201)

@@ -33,10 +33,10 @@ LATE = "server-late"
 #: More watches than the late replica begins while the test lasts.
 WATCHES = 1000
 #: How often a replica has read of policies, and has listed what it scores with.
-READINGS = r'sluice_reflected_total\{kind="policies",what="(?:list|event)"\}'
-LISTS_FOR_SCORES = r'sluice_reflected_total\{kind="(?:nodes|assigned-pods)",what="list"\}'
+READINGS = r'sluice_reflector_(?:lists|events)_total\{kind="policies"\}'
+LISTS_FOR_SCORES = r'sluice_reflector_lists_total\{kind="(?:nodes|assigned-pods)"\}'
 #: How many changes of assigned pods a replica has been shown.
-ASSIGNED_EVENTS = r'sluice_reflected_total\{kind="assigned-pods",what="event"\}'
+ASSIGNED_EVENTS = r'sluice_reflector_events_total\{kind="assigned-pods"\}'
 #: A pod that is bound and then runs.
 EVENTS_OF_A_POD = 2
 #: So often kube-scheduler asks for victims before the late replica sees the policy.

@@ -41,8 +41,8 @@ tiers:
       podaffinity.weight: 0, tainttoleration.weight: 0, imagelocality.weight: 0, podtopologyspread.weight: 0}
 """
 UNSCORED = "actions: allocate, backfill\ntiers: [{plugins: [{name: predicates}]}]"
-POLICY_EVENTS = r'sluice_reflected_total\{kind="policies",what="event"\}'
-NODE_LISTS = r'sluice_reflected_total\{kind="(?:nodes|assigned-pods)",what="list"\}'
+POLICY_EVENTS = r'sluice_reflector_events_total\{kind="policies"\}'
+NODE_LISTS = r'sluice_reflector_lists_total\{kind="(?:nodes|assigned-pods)"\}'
 
 
 @pytest.fixture(scope="module")

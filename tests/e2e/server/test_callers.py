@@ -74,7 +74,7 @@ def test_an_anonymous_call_opens_no_pass_and_learns_no_queue(sandbox: Sandbox) -
     (name,) = sandbox.pods("member", 1, queue, gated=True)
     pod = sandbox.read_pod(name)
     body = {"Pod": pod, "NodeNames": ["node-0"], "Nodes": None}
-    handled = r'sluice_request_seconds_count\{path="/extender/filter"\}'
+    handled = r'sluice_request_duration_seconds_count\{path="/extender/filter"\}'
     context = ssl.create_default_context(cafile=str(cluster.layout.server_ca))
 
     def is_not_handled() -> bool:

@@ -58,8 +58,9 @@ def all_gated(sandbox: Sandbox, *, replicas: int = REPLICAS) -> dict[str, Object
 
 
 def recreations(sandbox: Sandbox, *, how: str) -> float:
-    """Metric `sluice_recreations`: what was deleted or suspended, of all queues of the cluster."""
-    return sandbox.counted(rf'sluice_recreations_total{{how="{how}",outcome="done"}}')
+    """What was deleted or suspended, of all queues of the cluster."""
+    kind = {"Delete": "pod", "Suspend": "job"}[how]
+    return sandbox.counted(rf'sluice_{kind}_recreations_total{{outcome="done"}}')
 
 
 @pytest.mark.parametrize("kind", [DEPLOYMENT, STATEFUL_SET], ids=["Deployment", "StatefulSet"])

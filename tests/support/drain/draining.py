@@ -174,8 +174,8 @@ def remove_finalizers(sandbox: Sandbox, *names: str) -> None:
 
 
 def evicted_so_far(sandbox: Sandbox, how: str = '[^"]*') -> float:
-    """Metric `sluice_evictions`: evicted ("Evict") and deleted pods, suspended workloads."""
-    return sandbox.counted(rf'sluice_evictions_total{{how="{how}",[^}}]*}}')
+    """Metrics `sluice_pod_evictions` (`how`: Evict, Delete) and `sluice_workload_suspensions`."""
+    return sandbox.counted(rf'sluice_(?:pod_evictions|workload_suspensions)_total{{how="{how}",[^}}]*}}')
 
 
 def priorities(sandbox: Sandbox, **values: int) -> dict[str, str]:
