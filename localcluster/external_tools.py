@@ -1,5 +1,5 @@
-"""Programs of other projects that some tests run: Volcano's `vcctl`, `h2spec`, Helm, krew, kubeadm, and
-cert-manager's controllers.
+"""Programs of other projects that some tests run: Volcano's `vcctl`, `h2spec`, Helm, krew, kubeadm,
+Prometheus' `promtool`, and cert-manager's controllers.
 
     python -m localcluster.external_tools
 
@@ -37,9 +37,12 @@ PACKAGES: Mapping[str, str] = {
     "helm": "helm.sh/helm/v3/cmd/helm",
     "krew": "sigs.k8s.io/krew/cmd/krew",
     "kubeadm": "k8s.io/kubernetes/cmd/kubeadm",
+    "promtool": "github.com/prometheus/prometheus/cmd/promtool",
     "certmanager": ".",
 }
 USED_BY_MAKE_TEST = tuple(name for name in PACKAGES if name != "certmanager")
+#: Build tags. Without service discovery promtool needs no client of any cloud, which are most of its modules.
+TAGS: Mapping[str, str] = {"promtool": "remove_all_sd"}
 #: More flags for the linker. Without a cluster Helm takes this for the version of Kubernetes.
 LDFLAGS: Mapping[str, str] = {
     "helm": "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36"
@@ -76,6 +79,11 @@ def kubeadm(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
     return _ensure_built("kubeadm", say=say, env=env)
 
 
+def promtool(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
+    """Prometheus' checker of rules; builds it if it is not cached. Raises `BuildFailed`."""
+    return _ensure_built("promtool", say=say, env=env)
+
+
 def certmanager(*, say: Say, env: Mapping[str, str] = os.environ) -> tuple[Path, list[Path]]:
     """cert-manager's controllers, and the definitions of its kinds; builds and copies them if they are not
     cached.
@@ -99,7 +107,7 @@ def _ensure_built(name: str, *, say: Say, env: Mapping[str, str]) -> Path:
 
 def key(name: str) -> str:
     """A digest of everything that decides the result."""
-    digest = hashlib.sha256(LDFLAGS.get(name, "").encode())
+    digest = hashlib.sha256((LDFLAGS.get(name, "") + TAGS.get(name, "")).encode())
     for file in ("go.mod", "go.sum", *sorted(path.name for path in (HERE / name).glob("*.go"))):
         digest.update((HERE / name / file).read_bytes())
     return digest.hexdigest()[:12]
@@ -107,11 +115,12 @@ def key(name: str) -> str:
 
 def _build(name: str, target: Path, *, go: str, env: Mapping[str, str]) -> None:
     flags = f"-s -w {LDFLAGS.get(name, '')}".strip()
+    options = ["-trimpath", "-tags", TAGS.get(name, ""), "-ldflags", flags]
     temporary, log = target.with_name(f".{name}.building"), target.with_name(f"{name}.build.log")
     with log.open("wb") as output:
         try:
             done = subprocess.run(
-                [go, "build", "-trimpath", "-ldflags", flags, "-o", str(temporary), PACKAGES[name]],
+                [go, "build", *options, "-o", str(temporary), PACKAGES[name]],
                 cwd=HERE / name,
                 env={**env, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
                 stdout=output,

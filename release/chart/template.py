@@ -1,7 +1,7 @@
 """Writes a tree of `variants` as the text of a Helm template.
 
-Strings that YAML could take for something else are quoted as in JSON. A text with braces of Helm's own in a
-manifest is refused: nobody could tell whether they are meant.
+Strings that YAML could take for something else are quoted as in JSON. Braces in a manifest are another's
+(Prometheus', Grafana's): Helm is made to print them as they are.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from release.chart.variants import Block, Branch, Choice, Expression, Field, Fields, Items, Node
 
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9/._-]*( [A-Za-z0-9/._-]+)*")
+_BRACES = re.compile(r"\{\{|\}\}")
 _OTHER_TYPES = frozenset({"yes", "no", "on", "off", "true", "false", "null", "y", "n"})
 _Write = Callable[[Node, int], list[str]]
 
@@ -30,11 +31,14 @@ def scalar(node: Node, *, quote: bool = False) -> str:
     if isinstance(node, Expression):
         return f"{{{{ {node.text} }}}}"
     if isinstance(node, str):
-        if "{{" in node or "}}" in node:
-            raise ValueError(f"a manifest has braces that Helm would read: {node!r}")
         plain = _PLAIN.fullmatch(node) and node.lower() not in _OTHER_TYPES and not quote
-        return node if plain else json.dumps(node, ensure_ascii=False)
+        return node if plain else _BRACES.sub(_printed, json.dumps(node, ensure_ascii=False))
     return json.dumps(node)
+
+
+def _printed(braces: re.Match[str]) -> str:
+    """An expression that prints these braces."""
+    return f"{{{{ `{braces[0]}` }}}}"
 
 
 class _Writer:

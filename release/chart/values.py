@@ -378,9 +378,16 @@ VALUES: tuple[Value, ...] = (
     ),
     Value(
         name="monitoring.podMonitor",
-        help="Whether the Prometheus operator is to scrape every replica; needs its definitions.",
+        help="Whether the Prometheus operator is to scrape every replica; needs its definitions.\n"
+        "With it come alerts, and a board for Grafana's sidecar (manifests/monitoring).",
         schema={"type": "boolean"},
         default=False,
+    ),
+    Value(
+        name="monitoring.alerts",
+        help="Whether the alerts of docs/operating/alerts.md come with it.",
+        schema={"type": "boolean"},
+        default=True,
     ),
     Value(
         name="crds.install",
@@ -420,6 +427,7 @@ OPTIONS: tuple[Option, ...] = (
 #: Objects of these kinds are there only where the condition holds.
 KINDS: Mapping[str, str] = {
     "CustomResourceDefinition": ".Values.crds.install",
+    "PrometheusRule": ".Values.monitoring.alerts",
     "Namespace": "ne .Release.Namespace .Values.namespace",
 }
 

@@ -1,4 +1,4 @@
-"""The real Helm, krew and kubeadm, built from pinned modules, and the chart of this checkout."""
+"""The real Helm, krew, kubeadm and promtool, built from pinned modules, and the chart of this checkout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import yaml
 
 from localcluster import build
 from localcluster.exceptions import BuildFailed
-from localcluster.external_tools import helm, krew, kubeadm
+from localcluster.external_tools import helm, krew, kubeadm, promtool
 from release.chart.kustomize import Manifest, identity
 
 
@@ -30,6 +30,10 @@ def built_krew() -> Path:
 
 def built_kubeadm() -> Path:
     return _built(lambda: kubeadm(say=print))
+
+
+def built_promtool() -> Path:
+    return _built(lambda: promtool(say=print))
 
 
 def built_kubectl() -> Path:

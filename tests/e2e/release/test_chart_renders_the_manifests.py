@@ -266,6 +266,13 @@ def test_another_selector_of_managed_namespaces_is_the_servers_the_webhooks_and_
     ]
 
 
+def test_the_alerts_may_be_left_out(helm: Helm, chart: Path) -> None:
+    values = {"monitoring.podMonitor": True, "monitoring.alerts": False}
+    kinds = {kind for kind, _, _ in helm.rendered(chart, *flags(values))}
+    assert "PodMonitor" in kinds
+    assert "PrometheusRule" not in kinds
+
+
 def test_the_definitions_may_be_left_to_somebody_else(helm: Helm, chart: Path) -> None:
     kinds = {kind for kind, _, _ in helm.rendered(chart, *flags({"crds.install": False}))}
     assert "Deployment" in kinds

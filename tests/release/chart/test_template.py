@@ -39,9 +39,10 @@ def test_what_yaml_takes_for_something_else_is_quoted(text: str) -> None:
     assert scalar(text).startswith('"')
 
 
-def test_braces_of_helm_in_a_manifest_are_refused() -> None:
-    with pytest.raises(ValueError, match="braces that Helm would read"):
-        document(merge({"a": "{{ x }}"}, []), tokens={})
+def test_braces_in_a_manifest_are_printed_and_not_read_by_helm() -> None:
+    assert document(merge({"a": "{{ $x }} of space"}, []), tokens={"space": "{{ .Values.space }}"}) == (
+        'a: "{{ `{{` }} $x {{ `}}` }} of {{ .Values.space }}"\n'
+    )
 
 
 def test_conditions_and_values_stand_where_they_count() -> None:
