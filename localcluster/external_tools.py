@@ -1,5 +1,5 @@
-"""Programs of other projects that some tests run: Volcano's `vcctl`, `h2spec`, Helm, krew, kubeadm,
-Prometheus' `promtool`, and cert-manager's controllers.
+"""Programs of other projects that some tests run: Volcano's `vcctl` and controllers, `h2spec`, Helm, krew,
+kubeadm, Prometheus' `promtool`, and cert-manager's controllers.
 
     python -m localcluster.external_tools
 
@@ -33,6 +33,7 @@ HERE = Path(__file__).parent
 #: The Go package of each program, by the name of its folder here.
 PACKAGES: Mapping[str, str] = {
     "vcctl": "volcano.sh/volcano/cmd/cli",
+    "vccontrollers": "volcano.sh/volcano/cmd/controller-manager",
     "h2spec": "github.com/summerwind/h2spec/cmd/h2spec",
     "helm": "helm.sh/helm/v3/cmd/helm",
     "krew": "sigs.k8s.io/krew/cmd/krew",
@@ -43,6 +44,15 @@ PACKAGES: Mapping[str, str] = {
 USED_BY_MAKE_TEST = tuple(name for name in PACKAGES if name != "certmanager")
 #: Build tags. Without service discovery promtool needs no client of any cloud, which are most of its modules.
 TAGS: Mapping[str, str] = {"promtool": "remove_all_sd"}
+#: Definitions of kinds that are copied beside a program: the module, and where they are in it. Its archive
+#: may be gone when they are needed.
+DEFINITIONS: Mapping[str, tuple[str, str]] = {
+    "vccontrollers": (
+        "volcano.sh/volcano",
+        "installer/helm/chart/volcano/crd/bases/batch.volcano.sh_jobs.yaml",
+    ),
+    "certmanager": ("github.com/cert-manager/cert-manager", "deploy/crds/cert-manager.io_*.yaml"),
+}
 #: More flags for the linker. Without a cluster Helm takes this for the version of Kubernetes.
 LDFLAGS: Mapping[str, str] = {
     "helm": "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36"
@@ -57,6 +67,14 @@ BUILD_SECONDS = 1800.0
 def vcctl(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
     """Volcano's command line; builds it if it is not cached. Raises `BuildFailed`."""
     return _ensure_built("vcctl", say=say, env=env)
+
+
+def volcano_controllers(*, say: Say, env: Mapping[str, str] = os.environ) -> tuple[Path, list[Path]]:
+    """Volcano's controllers, and the definition of its Jobs; builds and copies them if they are not cached.
+
+    Raises `BuildFailed`.
+    """
+    return _with_definitions("vccontrollers", say=say, env=env)
 
 
 def h2spec(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
@@ -90,7 +108,11 @@ def certmanager(*, say: Say, env: Mapping[str, str] = os.environ) -> tuple[Path,
 
     Raises `BuildFailed`.
     """
-    binary = _ensure_built("certmanager", say=say, env=env)
+    return _with_definitions("certmanager", say=say, env=env)
+
+
+def _with_definitions(name: str, *, say: Say, env: Mapping[str, str] = os.environ) -> tuple[Path, list[Path]]:
+    binary = _ensure_built(name, say=say, env=env)
     return binary, sorted(binary.parent.glob("*.yaml"))
 
 
@@ -133,23 +155,22 @@ def _build(name: str, target: Path, *, go: str, env: Mapping[str, str]) -> None:
     if done.returncode:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
         raise BuildFailed(f"go build of {name} failed with code {done.returncode}, see {log}:\n{tail}")
-    if name == "certmanager":
-        _copy_definitions(target.parent, go=go, env=env)
+    if name in DEFINITIONS:
+        _copy_definitions(name, target.parent, go=go, env=env)
     temporary.replace(target)
 
 
-def _copy_definitions(folder: Path, *, go: str, env: Mapping[str, str]) -> None:
-    """Copy the definitions of the module that was built; its archive may be gone when they are needed."""
-    command = [go, "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager"]
-    module = subprocess.run(
-        command,
-        cwd=HERE / "certmanager",
+def _copy_definitions(name: str, folder: Path, *, go: str, env: Mapping[str, str]) -> None:
+    module, pattern = DEFINITIONS[name]
+    source = subprocess.run(
+        [go, "list", "-m", "-f", "{{.Dir}}", module],
+        cwd=HERE / name,
         env={**env, "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
         capture_output=True,
         text=True,
         check=True,
     ).stdout.strip()
-    for path in Path(module, "deploy", "crds").glob("cert-manager.io_*.yaml"):
+    for path in Path(source).glob(pattern):
         shutil.copyfile(path, folder / path.name)
 
 
