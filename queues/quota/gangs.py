@@ -9,13 +9,16 @@ pod, once the minimum was released.
 | `minMember`     | 2 or more                          | the minimum is so many pods                        |
 |                 | absent, 1, 0, negative             | 1: each pod goes by itself                         |
 |                 | more than a book has room for      | never: TOO_MANY                                    |
-| `minTaskMember` | so many of a task                  | the minimum has so many of it; it has at least as  |
-|                 |                                    | many pods as all tasks together                    |
+| `minTaskMember` | so many of a task                  | the minimum has so many of it                      |
+|                 | without `minMember`                | it has as many pods as all tasks together          |
+|                 | more together than `minMember`     | as if it were not there                            |
 |                 | 0, negative, no number             | as if it were not there                            |
 |                 | of a task of which no pod exists   | TOO_FEW: none of so many pods of this task exist   |
 |                 | more than `MAX_TASKS` tasks        | never: BAD_SPEC                                    |
 | `minResources`  | more than the pods request         | so much has to be free, and is kept for the gang   |
 |                 | less, 0, negative                  | what the pods request counts                       |
+|                 | of `requests.X`, `limits.X`,       | as if it were not there: it is of ResourceQuotas   |
+|                 | `count/X`                          |                                                    |
 |                 | no quantity, or beyond any         | never: BAD_SPEC                                    |
 |                 | beyond a capability of its chain   | never: TOO_LARGE                                   |
 
@@ -40,13 +43,16 @@ Invariants
   was asked for them.
 - The answer does not depend on the order in which pods are given.
 
-Volcano does not look at tasks where `minMember` is less than their sum. Here it does: who writes both means
-both. Parts of a group (`subGroupPolicy`) are not looked at.
-Sources: `pkg/scheduler/api/job_info.go` of Volcano (what is there, what is valid, whose task it is).
+Tasks are not looked at where `minMember` is less than their sum, as in Volcano: its Job controller writes all
+replicas of each task into `minTaskMember`, and then `minMember` alone says that fewer may start. It writes
+what a ResourceQuota would count into `minResources`, too. Parts of a group (`subGroupPolicy`) are not looked
+at. Sources: `pkg/scheduler/api/job_info.go` of Volcano (what is there, what is valid, whose task it is), and
+`pkg/controllers/job` (what is written).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum, unique
@@ -64,6 +70,8 @@ from queues.text import printable
 
 #: The tasks and resources of a PodGroup that are read.
 MAX_TASKS = MAX_RESOURCES = 128
+#: What ResourceQuotas count by these names, no pod requests.
+_OF_QUOTAS = ("requests.", "limits.", "count/")
 #: Characters of a name that a text shows.
 _SHOWN = 63
 
@@ -101,12 +109,15 @@ def gang_of(
 ) -> Gang:
     """The gang of a PodGroup, whatever its fields contain."""
     tasks, fault = _tasks(min_task_member)
+    together = sum(least for _, least in tasks)
+    if 0 < min_member < together:
+        tasks, fault = (), ""
     resources, bad = _resources(min_resources)
     return Gang(
         uid=uid,
         queue=queue,
         since=since,
-        least=max(1, min_member, sum(least for _, least in tasks)),
+        least=max(1, min_member, together) if tasks else max(1, min_member),
         tasks=tasks,
         resources=resources,
         priority=priority,
@@ -130,7 +141,7 @@ def _resources(written: object) -> tuple[Requests, str]:
         return (), f"minResources has more than {MAX_RESOURCES} resources"
     amounts: dict[str, Amount] = {}
     for resource, text in written.items():
-        if resource == CLAIMS or is_of_claims(resource):
+        if resource == CLAIMS or is_of_claims(resource) or str(resource).startswith(_OF_QUOTAS):
             continue
         try:
             amount = parse_quantity(text)
@@ -163,6 +174,12 @@ class GangPod(msgspec.Struct, frozen=True, gc=False):
     pod: WaitingPod
     state: PodState = PodState.WAITS
     task: str = ""
+
+
+def is_placed(gang: Gang, tasks: Iterable[str]) -> bool:
+    """Whether the minimum is on nodes. `tasks`: that of each pod that is on one, or has succeeded."""
+    placed = Counter(tasks)
+    return placed.total() >= gang.least and all(placed[task] >= least for task, least in gang.tasks)
 
 
 @unique

@@ -27,6 +27,7 @@ from queues.quota.gangs import (
     PodState,
     ask,
     gang_of,
+    is_placed,
     task_of,
     unused_resources,
 )
@@ -113,9 +114,12 @@ FEW: dict[str, int] = {"ps": 1, "worker": 2}
         (4, FEW, "w:worker w:worker w:ps w", "whole: 00 01 02 03"),
         (4, FEW, "p:worker p:worker p:worker p:worker w:ps", "whole: 04"),
         (3, FEW, "p:worker p:worker p:ps w:ps", "each: 03"),
-        # Volcano looks at no task here.
-        (1, FEW, "w:worker w:worker w:ps", "whole: 00 01 02"),
-        (2, FEW, "w:worker w:worker", "0 of 1 pods of task ps exist"),
+        # Fewer than all tasks together: no task is looked at, as in Volcano.
+        (1, FEW, "w:worker w:worker w:ps", "each: 00 01 02"),
+        (2, FEW, "w:worker w:worker", "whole: 00 01"),
+        # Tasks alone.
+        (0, FEW, "w:worker w:worker w:ps", "whole: 00 01 02"),
+        (0, FEW, "w:worker w:worker", "0 of 1 pods of task ps exist"),
         # Volcano's tests of action `allocate`: two of each task, one of each is the minimum.
         (2, {"master": 1, "worker": 1}, "w:master w:master w:worker w:worker", "whole: 00 02"),
         (2, {"master": 1, "worker": 1}, "w:master w:worker", "whole: 00 01"),
@@ -132,7 +136,7 @@ FEW: dict[str, int] = {"ps": 1, "worker": 2}
         # Never.
         (10**9, None, "w w", f"{10**9} pods are to start together, and {MAX_INTENTS} can at most"),
         (
-            1,
+            0,
             {"ps": 2**31 - 1},
             "w:ps",
             f"{2**31 - 1} pods are to start together, and {MAX_INTENTS} can at most",
@@ -230,6 +234,29 @@ def test_a_pod_that_comes_in_place_of_another_asks_for_no_more_than_is_kept() ->
     made = gang(2, resources={"cpu": "4"})
     assert requests_of(ask(made, members)) == {"cpu": 3, "pods": 1}
     assert requests_of(ask(made, members, keeps=True)) == {"cpu": 1, "pods": 1}
+
+
+def test_of_what_resource_quotas_count_nothing_is_asked_for() -> None:
+    """Volcano's Job controller writes all of this for two pods of one cpu."""
+    written = {"cpu": "2", "pods": "2", "requests.cpu": "2", "limits.cpu": "4", "count/pods": "2"}
+    assert gang(2, resources=written).resources == (("cpu", 2), ("pods", 2))
+
+
+@pytest.mark.parametrize(
+    ("least", "tasks", "placed", "found"),
+    [
+        (2, None, ["", ""], True),
+        (2, None, ["worker"], False),
+        (0, FEW, ["worker", "worker", "ps"], True),
+        (0, FEW, ["worker", "worker", "worker"], False),
+        (4, FEW, ["worker", "worker", "ps"], False),
+        (4, FEW, ["worker", "worker", "ps", "other"], True),
+    ],
+)
+def test_the_minimum_is_placed_once_so_many_of_each_task_are(
+    least: int, tasks: Any, placed: list[str], found: bool
+) -> None:
+    assert is_placed(gang(least, tasks), placed) is found
 
 
 CAPABILITY = [Limit("team", {"cpu": 4}), Limit("lab", {"cpu": 8, "pods": 6})]
