@@ -20,6 +20,7 @@ import binascii
 import re
 import zlib
 from collections.abc import Mapping
+from functools import lru_cache
 from uuid import UUID
 
 import msgspec
@@ -91,8 +92,9 @@ def _number(text: str, form: re.Pattern[str] = _VERSION) -> int:
     return int(text)
 
 
+@lru_cache(maxsize=2 * MAX_INTENTS)
 def _short(uid: str) -> str:
-    """A UUID in 22 characters."""
+    """A UUID in 22 characters. A book is written while most of it is as it was."""
     try:
         value = UUID(uid)
     except ValueError:
