@@ -78,8 +78,8 @@ def test_a_book_of_an_earlier_term_and_one_that_nobody_can_read_are_faults() -> 
 def test_a_pod_that_has_room_and_waits_is_left_and_its_time_is_measured() -> None:
     judge = QuotaJudge()
     for number in range(5):
-        judge.note_pod(msgspec.structs.replace(WAITS, version=5 + number), at=1.0 + number)
-    assert judge.longest == (4.0, "p")
+        judge.note_pod(msgspec.structs.replace(WAITS, version=5 + number, says="no room"), at=1.0 + number)
+    assert judge.longest == (4.0, f"p of {WAITS.queue}: no room")
 
 
 def test_what_a_queue_is_guaranteed_is_no_room_for_others() -> None:

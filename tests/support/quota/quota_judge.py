@@ -42,6 +42,8 @@ class SeenPod(msgspec.Struct, frozen=True):
     is_over: bool = False
     waits: bool = False
     says_claim: bool = False
+    #: Why it waits, by its condition.
+    says: str = ""
     ran: bool = False
     #: By which rule it was evicted for another pod; "" where it was not.
     evicted: str = ""
@@ -64,6 +66,7 @@ def seen_pod(pod: Object, *, prefix: str) -> SeenPod:
         is_over=is_over,
         waits=bool(ours) and not is_over and not ends,
         says_claim="claimed by a pod" in why(pod),
+        says=why(pod),
         ran=bound,
         evicted=condition(pod, "DisruptionTarget").get("reason", ""),
     )
@@ -109,7 +112,7 @@ class QuotaJudge:
         self.ran: set[str] = set()
         #: Those that were released, and gone before they had a node: they gave their room back.
         self.gave_back: set[str] = set()
-        #: The longest time that a pod had room and was not released, and which pod.
+        #: The longest time that a pod had room and was not released, which pod, and what it said then.
         self.longest: tuple[float, str] = (0.0, "")
         #: Those that were evicted, by reason.
         self.evicted: defaultdict[str, set[str]] = defaultdict(set)
@@ -255,4 +258,5 @@ class QuotaJudge:
         self._fits_since = {uid: self._fits_since.get(uid, at) for uid in left}
         for uid, since in self._fits_since.items():
             if at - since > self.longest[0]:
-                self.longest = at - since, left[uid].name
+                seen = left[uid]
+                self.longest = at - since, f"{seen.name} of {seen.queue}: {seen.says}"
