@@ -68,13 +68,16 @@ class StartReason(StrEnum):
 
 class NoRoom(msgspec.Struct, frozen=True, kw_only=True):
     """The quota of a pod's queue has no room for it. `by`: the queue of the chain whose capability is full,
-    or never has room for the pod (`never`); "" where only the leader knows which. `kind`: the rule.
+    or never has room for the pod (`never`); "" where only the leader knows which. `kind`: the rule; `why`,
+    `together`: as of a `Lack`.
     """
 
     queue: str
     by: str = ""
     never: bool = False
     kind: LackKind = LackKind.CAPABILITY
+    why: str = ""
+    together: int = 1
 
 
 class MissingAction(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,6 +31,7 @@ _RETRY_MARK = " (asked again)"
 #: What follows the queue's name in the texts of three reasons, and in no other text.
 _NOT_FOR_NAMESPACE, _NO_PODS = "is not for namespace ", "schedules no pods "
 _NO_ROOM, _NEVER_ROOM = "has no room for this pod now: ", "never has room for this pod: "
+_NOT_YET, _ALL_OF = "does not release this pod yet: ", "{number} pods of its PodGroup start together, and "
 _REQUEST_LESS = "request less, or have an admin of queues raise it"
 _WAIT_FOR_ROOM = "it goes when others end, or an admin of queues raises it"
 _USED = "{whose} is used"
@@ -173,11 +174,17 @@ def no_room_text(lack: NoRoom) -> str:
     """Why a pod waits for room, and what would let it go."""
     whose = "its capability" if lack.by == lack.queue else f"the capability of its ancestor {quoted(lack.by)}"
     whose = whose if lack.by else "a capability, its own or of an ancestor,"
+    if lack.kind is LackKind.GANG:
+        return f"{_queue(lack.queue)}{_NEVER_ROOM if lack.never else _NOT_YET}{lack.why}"
     if lack.never and lack.kind is LackKind.DEVICES:
         return f"{_queue(lack.queue)}{_NEVER_ROOM}{_LACKS[lack.kind].format(whose=whose)}; {way_out(lack)}"
     if lack.never:
         return f"{_queue(lack.queue)}{_NEVER_ROOM}it requests more than {whose}; {_REQUEST_LESS}"
     why = _LACKS.get(lack.kind, _USED).format(whose=whose)
+    if lack.together > 1:
+        why = _ALL_OF.format(number=lack.together) + (
+            f"{whose} has no room for all of them" if lack.kind is LackKind.CAPABILITY else why
+        )
     return f"{_queue(lack.queue)}{_NO_ROOM}{why}; {way_out(lack)}"
 
 
@@ -192,7 +199,7 @@ def quoted_reason(condition: str, *, queue: str, podgroup: str) -> StartReason |
         return StartReason.NO_PODGROUP if _podgroup(podgroup) in condition else None
     if rest.startswith(_NO_PODS):
         return StartReason.NO_ACTION
-    if rest.startswith((_NO_ROOM, _NEVER_ROOM)):
+    if rest.startswith((_NO_ROOM, _NEVER_ROOM, _NOT_YET)):
         return StartReason.NO_ROOM
     return StartReason.NOT_SELECTED if rest.startswith(_NOT_FOR_NAMESPACE) else StartReason.QUEUE
 
@@ -202,6 +209,8 @@ def quoted_lack(condition: str, *, queue: str) -> LackKind | None:
     by none, or in words of another version.
     """
     _, _, rest = condition.partition(_queue(queue))
+    if rest.startswith(_NOT_YET):
+        return LackKind.GANG
     if not rest.startswith(_NO_ROOM):
         return None
     ends = {kind: text.rpartition("{whose}")[2] for kind, text in _LACKS.items()}
@@ -319,6 +328,8 @@ def remedy_command(cause: Cause) -> str:
 def way_out(cause: Cause | MissingAction | NoRoom) -> str:
     """What ends the cause: a command, or in words."""
     if isinstance(cause, NoRoom):
+        if cause.kind is LackKind.GANG:
+            return cause.why.rpartition("; ")[2]
         usual = _REQUEST_LESS if cause.never else _WAIT_FOR_ROOM
         return _ENDS_OF_LACKS.get(cause.kind, usual)
     if isinstance(cause, MissingAction):

@@ -138,7 +138,14 @@ class PodConditions:
         """Write that the pod waits for room; on its topmost owner too, once for each reason."""
         decisions = self._context.store.decisions
         own = decisions.of_queue(member.queue, namespace=member.namespace)
-        cause = NoRoom(queue=member.queue, by=lack.queue, never=lack.never, kind=lack.kind)
+        cause = NoRoom(
+            queue=member.queue,
+            by=lack.queue,
+            never=lack.never,
+            kind=lack.kind,
+            why=lack.why,
+            together=lack.together,
+        )
         start = decisions.by_queue(own, lack=cause)
         self._write(member, start, with_event=True, still=lambda now: now.gated or now.quota_gated)
         work = self._context.store.workloads.top_of(member.owner_uid, namespace=member.namespace)

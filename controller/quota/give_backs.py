@@ -240,7 +240,7 @@ class GiveBacks:
                     for _ in range(kept[key]):
                         look.count(queue, key[1])
             for pod in blocked:
-                member = self._store.members.by_uid(pod.uid)
+                member = self._store.members.by_uid(pod.uids[0])
                 asked = self._asked(member) if member is not None else None
                 if asked is None or (queue, pod.requests) in denied:
                     continue
@@ -266,9 +266,10 @@ class GiveBacks:
         for key, number in numbers.items():
             if number > before.get(key, 0):
                 for pod in self._waiting.blocked_in(key[0], most=MOST_ASKING):
-                    member = self._store.members.by_uid(pod.uid)
-                    if member is not None and pod.requests == key[1]:
-                        self._told(member, Lack(key[0], kind=LackKind.GIVEN_BACK))
+                    lack = Lack(key[0], kind=LackKind.GIVEN_BACK, together=len(pod.uids))
+                    for member in map(self._store.members.by_uid, pod.uids if pod.requests == key[1] else ()):
+                        if member is not None:
+                            self._told(member, lack)
 
     # Who might go
 
@@ -412,8 +413,9 @@ class GiveBacks:
             self._receive(victim, Answer(Outcome.OVERLOADED))
 
     def _still_asks(self, claimant: WaitingPod) -> bool:
-        member = self._store.members.by_uid(claimant.uid)
-        return self._context.leading() and member is not None and self._waiting.waits(member)
+        members = list(map(self._store.members.by_uid, claimant.uids))
+        waits = all(member is not None and self._waiting.waits(member) for member in members)
+        return waits and self._context.leading()
 
     def _receive(self, victim: _Victim, answer: Answer) -> None:
         """On the controller's thread."""

@@ -62,6 +62,7 @@ from queues import well_known
 from queues.quota.book import MAX_INTENTS
 from queues.quota.lack import Lack
 from queues.quota.turns import turns
+from queues.quota.usage import Requests
 
 #: After a book that could not be opened or written.
 RETRY_SECONDS = 0.5
@@ -73,7 +74,8 @@ REST = 2.0
 
 class _Intent(msgspec.Struct):
     """A release that was begun. `version`: the pod's, in the book. `is_sent`: its patch is under way, or was
-    answered. `turn`: when it is sent (`queues.quota.turns`).
+    answered. `turn`: when it is sent (`queues.quota.turns`). `is_touched`: the pod is being changed, so that
+    it can happen no more. `of_gang`: what the pod requests, if it goes with a gang.
     """
 
     uid: str
@@ -82,6 +84,8 @@ class _Intent(msgspec.Struct):
     turn: int = 0
     is_written: bool = False
     is_sent: bool = False
+    is_touched: bool = False
+    of_gang: Requests | None = None
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -162,10 +166,13 @@ class QuotaReleases:
         if not self._is_ready and not self._make_ready(self._book.stored):
             return
         self._settle()
+        if self._renew():
+            return
         self._send()
         began = self._store.clock.monotonic()
         for queue, uid in self._voided.take_due(began):
             self._waiting.record_pod(queue, uid)
+        self._waiting.room = MAX_INTENTS - len(self._intents)
         if began >= self._next_pass_at and self._waiting.is_due(began):
             self._release()
             ended = self._store.clock.monotonic()
@@ -222,8 +229,10 @@ class QuotaReleases:
     def _is_cache_current(self, stored: StoredBook) -> bool:
         return self._store.watch_progress.demand("pods", stored.version)
 
-    def _touch(self, member: Member) -> None:
-        """Change the pod: what was begun at its present version can happen no more."""
+    def _touch(self, member: Member, intent: _Intent | None = None) -> bool:
+        """Change the pod: what was begun at its present version can happen no more. Returns whether that is
+        under way. `intent`: the one that is not to happen; else its new version is remembered.
+        """
         token, touched = secrets.token_hex(8), self._touched
         body = {"metadata": {"uid": member.uid, "annotations": {well_known.QUOTA_TERM: token}}}
 
@@ -235,10 +244,12 @@ class QuotaReleases:
             return decode_response(answer, _answer).metadata.version
 
         def receive(version: int | None) -> None:
-            if version is not None and version > member.version:
+            if intent is not None:
+                intent.is_touched = bool(version)
+            elif version is not None and version > member.version:
                 touched[member.uid] = version
 
-        self._context.submit(
+        return self._context.submit(
             self._context.writers, ("quota-touch", member.uid), send, receive, rank=(0,), queue=member.queue
         )
 
@@ -251,14 +262,55 @@ class QuotaReleases:
             if member is None or not (member.unreleased or is_gated(member)):
                 self._voided.forget(uid)
             elif member.version != intent.version:
-                self._voided.record(uid, queue=member.queue, now=self._store.clock.monotonic())
                 self._waiting.record_pod(member.queue, uid)
+                if intent.is_written and not intent.is_touched:
+                    self._voided.record(uid, queue=member.queue, now=self._store.clock.monotonic())
+                if self._goes_on_with_its_gang(member, intent):
+                    self._intents[uid] = _Intent(
+                        uid, member.version, member.queue, intent.turn, of_gang=intent.of_gang
+                    )
+                    continue
             else:
                 continue
             del self._intents[uid]
 
+    def _goes_on_with_its_gang(self, member: Member, intent: _Intent) -> bool:
+        """Whether it is released all the same, at its present version: its room is not left to others, since
+        the rest of its gang has gone.
+        """
+        return (
+            intent.of_gang == member.requests
+            and intent.queue == member.queue
+            and not member.leaving
+            and self._waiting.may_start(member)
+            and self._waiting.has_begun_with_gang(member, self._intents)
+        )
+
+    def _renew(self) -> bool:
+        """Write down the releases that go on at another version. Returns whether there are some."""
+        is_due = any(
+            not intent.is_written and not self._is_postponed(intent.uid) for intent in self._intents.values()
+        )
+        if is_due:
+            self._write_book()
+        return is_due
+
+    def _void_stopped(self) -> None:
+        """Of queues that were stopped since: else they would fill the book, and nobody else could go."""
+        for intent in self._intents.values():
+            member = self._store.members.by_uid(intent.uid)
+            if (
+                member is not None
+                and intent.is_written
+                and not intent.is_sent
+                and not intent.is_touched
+                and member.version == intent.version
+                and not self._waiting.may_start(member)
+            ):
+                intent.is_touched = self._touch(member, intent)
+
     def _send(self) -> None:
-        """Take off the gates of what is in the book. Of a queue that was stopped since, once it schedules."""
+        """Take off the gates of what is in the book."""
         for intent in self._intents.values():
             member = self._store.members.by_uid(intent.uid)
             if (
@@ -268,6 +320,7 @@ class QuotaReleases:
                 and self._waiting.may_start(member)
             ):
                 self._send_release(member, intent)
+        self._void_stopped()
 
     def _send_release(self, member: Member, intent: _Intent) -> None:
         metadata: dict[str, Any] = {"uid": member.uid, "resourceVersion": str(intent.version)}
@@ -318,7 +371,10 @@ class QuotaReleases:
         self._give_backs.passed()
         pending = ((intent.queue, intent.turn) for intent in self._intents.values())
         for member, turn in zip(chosen, turns(pending, [each.queue for each in chosen]), strict=True):
-            self._intents[member.uid] = _Intent(member.uid, member.version, member.queue, turn)
+            of_gang = member.requests if self._waiting.is_of_gang(member) else None
+            self._intents[member.uid] = _Intent(
+                member.uid, member.version, member.queue, turn, of_gang=of_gang
+            )
         if chosen:
             self._write_book()
 

@@ -5,6 +5,8 @@ What has changed is read again, and nothing else: a pod that ends costs its queu
 | what has changed                                    | what is read                                   |
 |-----------------------------------------------------|------------------------------------------------|
 | a pod                                               | that pod, and what its queue uses              |
+| a PodGroup, or a pod of it                          | what is asked for of it as a gang, from all    |
+|                                                     | its pods, and once however many have changed   |
 | a queue's spec, or one above it; what it selects    | the pods that wait in it, and what it uses     |
 | the tree                                            | what each queue uses; all classes are open     |
 | the scheduling policies                             | all pods that wait                             |
@@ -21,6 +23,9 @@ Invariants
   use that falls meanwhile is read by the next pass. Use that rises meanwhile is of pods that nobody released
   here (made with a node, or without a gate): the watch may always be that late.
 - A pod whose release was begun is in no index.
+- The minimum of a gang is chosen whole or not at all: where one of its pods has changed since it was asked
+  for, none of them is. Only pods of queues with a quota are asked for as gangs.
+- Pods that pend without a gate of ours go one by one, those of gangs too: they may have been let through.
 - Room that is set aside counts in `_usage`, but while it is looked at who may have it.
 - A pod that pends without a gate of ours may have been let through before there was a quota. Such pods go
   first, and do not count for each other. For all others they count, but for those that have never room.
@@ -33,15 +38,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
-from cluster.cache.changes import NO_QUEUE, Change, PodChange, QueueChange
+import msgspec
+
+from cluster.cache.changes import NO_QUEUE, Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.members import Member
+from cluster.cache.podgroups import PodGroupKey
 from cluster.cache.queues import NO_LENDING
 from cluster.cache.store import Store
 from controller.quota.rules_in_force import rules_in_force
+from controller.quota.waiting_gangs import GangState, WaitingGangs
 from queues.apimachinery.quantities import Amount
 from queues.causes import StartReason
 from queues.queue import ROOT, DequeueStrategy
+from queues.quota.book import MAX_INTENTS
 from queues.quota.devices import (
     add_claims,
     add_classes,
@@ -49,6 +60,17 @@ from queues.quota.devices import (
     is_shared_claim,
     shared_counts,
     with_devices,
+)
+from queues.quota.gangs import (
+    USING,
+    Asked,
+    Gang,
+    GangPod,
+    NotAsked,
+    NotAskedKind,
+    PodState,
+    ask,
+    unused_resources,
 )
 from queues.quota.giving_back import Borrowed, GivingBack
 from queues.quota.lack import Lack, LackKind
@@ -110,6 +132,10 @@ class WaitingPods:
         self._queues: set[str] = set()
         #: Whether members that are alike may start, while changes are read.
         self._may_start: dict[tuple[object, ...], bool] = {}
+        self._gangs = WaitingGangs()
+        #: How many pods may be chosen next; and how many the entry has for which that was too few.
+        self.room = MAX_INTENTS
+        self._awaits = 0
 
     # What is to be read
 
@@ -117,10 +143,12 @@ class WaitingPods:
         if self._tree is None:
             return  # everything is read
         for queue, of_queue in changes.items():
-            if queue == NO_QUEUE:
-                continue
             for change in of_queue:
-                if isinstance(change, PodChange):
+                if isinstance(change, PodGroupChange):
+                    self._gangs.record(change.key)
+                elif queue == NO_QUEUE:
+                    continue
+                elif isinstance(change, PodChange):
                     self.record_pod(queue, change.uid)
                 elif change in _OF_ALL:
                     self._queues.add(queue)
@@ -138,19 +166,25 @@ class WaitingPods:
         is_changed = (
             self._has_changes or self._ungated_changed or min(self._ends.values(), default=now + 1) <= now
         )
-        is_told = self._reserved_due or self._tells_again
-        return is_changed or is_told or _is_due(self._ungated, now) or _is_due(self._gated, now)
+        is_told = self._reserved_due or self._tells_again or self._gangs.tells_at <= now
+        return is_changed or is_told or _is_due(self._ungated, now) or self._is_gated_due(now)
+
+    def _is_gated_due(self, now: float) -> bool:
+        """Not while the first entry waits for more of the book than there is: no other one passes it."""
+        return self.room >= self._awaits and _is_due(self._gated, now)
 
     @property
     def due(self) -> float:
         """When there may be room though nothing changes."""
-        return min(self._gated.claims.ends_at, self._ungated.claims.ends_at, *self._ends.values())
+        ends = self._gated.claims.ends_at, self._ungated.claims.ends_at, self._gangs.tells_at
+        return min(*ends, *self._ends.values())
 
     @property
     def _has_changes(self) -> bool:
         return bool(
             self._pods
             or self._queues
+            or self._gangs.has_changed
             or self._snapshot is not self._store.snapshot
             or self._usage.rules.nodes != self._nodes
             or self._policies != self._store.policies.changes
@@ -199,7 +233,7 @@ class WaitingPods:
         if snapshot is not self._snapshot or rules.nodes != self._nodes:
             rules, self._snapshot = rules_in_force(self._store, snapshot), snapshot
         pods, queues = self._pods, self._queues
-        self._pods, self._queues = {}, set()
+        self._pods, self._queues, self._awaits = {}, set(), 0
         self._may_start.clear()
         if policies != self._policies or self._tree is None:
             self._policies = policies
@@ -215,18 +249,20 @@ class WaitingPods:
             self._gated.look_at_all(tree)
             self._ungated.look_at_all(tree)
         for queue in queues:
+            self._record_kept_gangs(queue)
             for uid in self._waiting_in(queue):
                 self._read_pod(uid, begun)
                 self._pause()
         for uids in pods.values():
             for uid in uids:
                 self._read_pod(uid, begun, has_changed=True)
+        of_gangs = self._read_gangs(begun)
         if is_other:
             self._tree = tree
             self._counted, self._held, self._ends = {}, {}, {}
             changed = {*self._store.members.queues(), *self._store.force_deleted.queues()}
         else:
-            changed = {*pods, *queues, *ended}
+            changed = {*pods, *queues, *ended, *of_gangs}
         self._count(changed, begun)
         if self._usage.rules.overcommit:
             self._count_unplaced(begun)
@@ -237,7 +273,9 @@ class WaitingPods:
         return waiting.union(self._gated.in_queue(queue), self._ungated.in_queue(queue))
 
     def _read_pod(self, uid: str, begun: Collection[str], *, has_changed: bool = False) -> None:
-        member = None if uid in begun else self._store.members.by_uid(uid)
+        stored = self._store.members.by_uid(uid)
+        is_of_gang = self._record_gang_of(uid, stored)
+        member = None if uid in begun else stored
         if member is not None and not self._may_be_released(member):
             member = None
         gated = member if member is not None and is_gated(member) else None
@@ -245,7 +283,8 @@ class WaitingPods:
         if ungated is not None or self._ungated.get(uid) is not None:
             self._ungated_changed = True
             self._put(self._ungated, uid, ungated, has_changed=has_changed)
-        self._put(self._gated, uid, None if self._is_postponed(uid) else gated, has_changed=has_changed)
+        if not is_of_gang:
+            self._put(self._gated, uid, None if self._is_postponed(uid) else gated, has_changed=has_changed)
 
     def _may_be_released(self, member: Member) -> bool:
         return (
@@ -263,6 +302,156 @@ class WaitingPods:
         if known is None:
             known = self._may_start[alike] = self.may_start(member)
         return known
+
+    # Gangs
+
+    def _record_gang_of(self, uid: str, member: Member | None) -> bool:
+        """Have its gang read, if it is asked for with one, or was. Returns whether it is not to be put into
+        the index by itself. `uid`: the pod's; or of the entry of a gang.
+        """
+        of_entry = self._gangs.key_of_entry(uid)
+        if of_entry is not None:
+            self._gangs.record(of_entry, uid)
+        if member is None or not member.podgroup:
+            return of_entry is not None
+        key = PodGroupKey(member.namespace, member.podgroup)
+        is_asked = self._is_asked_with_gang(member)
+        if is_asked or self._gangs.get(key) is not None:
+            self._gangs.record(key, uid)
+        return is_asked or of_entry is not None
+
+    def _record_kept_gangs(self, queue: str) -> None:
+        """Those for which something may be kept: they are read though no pod of them waits."""
+        for group in self._store.podgroups.in_queue(queue):
+            key = PodGroupKey(group.metadata.namespace, group.metadata.name)
+            gang = self._store.podgroups.gang(*key)
+            if gang is not None and gang.resources:
+                self._gangs.record(key)
+
+    def _is_asked_with_gang(self, member: Member) -> bool:
+        """Whether it goes by what is asked for of its PodGroup: that is a gang, or does not exist."""
+        if not member.podgroup or not self._has_quota(member.queue):
+            return False
+        key = member.namespace, member.podgroup
+        groups = self._store.podgroups
+        return groups.gang(*key) is not None or groups.get(*key) is None
+
+    def _has_quota(self, queue: str) -> bool:
+        return bool(queue) and self._store.snapshot.decision(queue).has_quota
+
+    def _read_gangs(self, begun: Collection[str]) -> set[str]:
+        """Read those that have changed. Returns the queues in which another amount is kept for them."""
+        now, queues = self._store.clock.monotonic(), set[str]()
+        for key, changed in self._gangs.take_changed().items():
+            before = self._gangs.get(key)
+            state = self._read_gang(key, before, begun)
+            if state is not None:
+                self._put_gang(before, state, changed=changed)
+                self._gangs.set(key, state, changed=changed, now=now)
+            elif before is not None:
+                self._gangs.pop(key)
+                for uid in before.entries:
+                    self._gated.remove(uid)
+            if state is None:  # those that wait go by themselves from now on
+                for uid in changed.union(before.waiting if before is not None else ()):
+                    self._read_pod(uid, begun)
+            kept = [each.kept if each is not None else () for each in (before, state)]
+            if kept[0] != kept[1]:
+                queues.update(each.queue for each in (before, state) if each is not None)
+            self._pause()
+        return queues - {""}
+
+    def _read_gang(
+        self, key: PodGroupKey, before: GangState | None, begun: Collection[str]
+    ) -> GangState | None:
+        """What is asked for of it now; None where its pods go by themselves, or nothing is to be asked."""
+        groups, members = self._store.podgroups, self._store.members.in_podgroup(*key)
+        gang = groups.gang(*key)
+        waiting = [each for each in members if self.waits(each) and self._is_asked_with_gang(each)]
+        if gang is None:
+            if groups.get(*key) is not None or not waiting:
+                return None
+            uids = frozenset(each.uid for each in waiting if is_gated(each))
+            return GangState(gang=None, waiting=uids, not_asked=NotAsked(kind=NotAskedKind.ABSENT))
+        if not waiting and not (gang.resources and self._has_quota(gang.queue)):
+            return None
+        pods = [pod for each in members if (pod := self._gang_pod(each, begun)) is not None]
+        kept = before.kept if before is not None else ()
+        found = self._ask(gang, pods, keeps=bool(kept))
+        is_started = isinstance(found, Asked) and found.minimum is None
+        uses = any(pod.state in USING for pod in pods)
+        now_kept = unused_resources(gang, pods) if uses and (is_started or kept) else ()
+        if bool(now_kept) != bool(kept):
+            found = self._ask(gang, pods, keeps=bool(now_kept))
+        entries = _entries(found)
+        if not waiting and not now_kept:
+            return None
+        of_entries = {uid for entry in entries.values() for uid in entry.uids}
+        return GangState(
+            gang=gang,
+            entries=entries,
+            requests={pod.pod.uid: pod.pod.requests for pod in pods if pod.pod.uid in of_entries},
+            waiting=frozenset(each.uid for each in waiting if is_gated(each) and each.uid not in begun),
+            not_asked=found if isinstance(found, NotAsked) else None,
+            is_started=is_started,
+            kept=now_kept,
+        )
+
+    def _ask(self, gang: Gang, pods: Collection[GangPod], *, keeps: bool) -> Asked | NotAsked:
+        return ask(gang, pods, keeps=keeps, never=partial(self._usage.never_lack, gang.queue))
+
+    def _gang_pod(self, member: Member, begun: Collection[str]) -> GangPod | None:
+        """None for one that counts for nothing, or whose queue is not known yet."""
+        state = self._pod_state(member, begun) if member.queue else None
+        return GangPod(self._waiting_pod(member), state, member.task) if state is not None else None
+
+    def _pod_state(self, member: Member, begun: Collection[str]) -> PodState | None:
+        if not member.live:
+            return PodState.SUCCEEDED if member.phase == "Succeeded" else None
+        if member.node:
+            return PodState.LEAVING if member.leaving else PodState.PLACED
+        if member.leaving:
+            return None
+        if member.uid in begun or not self.waits(member):
+            return PodState.RELEASED
+        may_go = is_gated(member) and self._may_be_released(member) and not self._is_postponed(member.uid)
+        return PodState.WAITS if may_go else PodState.HELD
+
+    def _put_gang(self, before: GangState | None, state: GangState, *, changed: set[str]) -> None:
+        """Put what is asked for of it into the index, and take out what was."""
+        former = before.entries if before is not None else {}
+        for uid in former.keys() - state.entries.keys():
+            self._gated.remove(uid)
+        for uid in state.waiting - state.entries.keys():  # it went by itself before
+            self._gated.remove(uid)
+        for uid, entry in state.entries.items():
+            if entry != self._gated.get(uid) or not changed.isdisjoint((uid, *entry.uids)):
+                self._gated.put(entry)
+                if has_shared_claim(entry.requests):
+                    self._gated.reopen(uid)
+
+    def is_of_gang(self, member: Member) -> bool:
+        """Whether it goes with a gang, as far as is known now."""
+        return self._store.podgroups.gang(member.namespace, member.podgroup) is not None
+
+    def has_begun_with_gang(self, member: Member, begun: Collection[str]) -> bool:
+        """Whether others of its gang were released, or are being released."""
+        if not self.is_of_gang(member):
+            return False
+        others = self._store.members.in_podgroup(member.namespace, member.podgroup)
+        return any(each.uid in begun or each.uses_quota for each in others if each.uid != member.uid)
+
+    def gang_state(self, namespace: str, name: str) -> GangState | None:
+        """What is asked for of a PodGroup, as it was read last; None where nothing of it waits, and nothing
+        is kept for it, or its pods go by themselves.
+        """
+        return self._gangs.get(PodGroupKey(namespace, name))
+
+    def lack_of(self, uid: str) -> Lack | None:
+        """What the pod lacks that waits by itself, or the gang whose PodGroup has this UID; None: nothing, or
+        it was not looked at yet.
+        """
+        return self._gated.lack_of(uid)
 
     def _count(self, queues: Iterable[str], begun: Collection[str]) -> None:
         """Count what these queues use, and may use by what was begun."""
@@ -286,6 +475,8 @@ class WaitingPods:
                     add_classes(amounts, used, self._store.device_claims)
                     add_claims(amounts, claims, self._store.device_claims)
                     self._recount(amounts)
+                for kept in self._gangs.kept_in(queue):
+                    _add(amounts, kept)
             self._set_counted(queue, amounts)
 
     def _ended(self, now: float) -> list[str]:
@@ -353,7 +544,7 @@ class WaitingPods:
             chosen += self._choose_ungated(most, goes_on)
         if len(chosen) < most and self._reserved_due:
             chosen += self._choose_reserved(most - len(chosen), goes_on)
-        if len(chosen) < most and _is_due(self._gated, now):
+        if len(chosen) < most and self._is_gated_due(now):
             chosen += self._choose_from(self._gated, most - len(chosen), goes_on)
         self._notify_of_claims()
         return chosen
@@ -361,7 +552,7 @@ class WaitingPods:
     def _notify_of_claims(self) -> None:
         """The statuses of queues say who has a claim in them."""
         before = self.claimants
-        self.claimants = {queue: pod.uid for queue, pod in self._gated.claims.claimants.items()}
+        self.claimants = {queue: pod.uids[0] for queue, pod in self._gated.claims.claimants.items()}
         for queue in before.keys() | self.claimants.keys():
             if before.get(queue) != self.claimants.get(queue):
                 self._store.notify(queue, QueueChange.STATUS)
@@ -396,7 +587,7 @@ class WaitingPods:
         pods = list(self.reservations.release(self._gated, self._usage, most=most, goes_on=may_go_on))
         self._reserved_due = bool(self.reservations) and (is_over or len(pods) == most)
         self._tell_again(before)
-        return [member for pod in pods if (member := self._taken(pod)) is not None]
+        return [member for pod in pods for member in self._taken(pod)]
 
     def _tell_again(self, before: Mapping[tuple[str, Requests], int]) -> None:
         """Those for which no room is set aside any more."""
@@ -404,42 +595,73 @@ class WaitingPods:
             self._tells_again = True
             self._gated.tell_again(queue, requests)
 
-    def _taken(self, pod: WaitingPod) -> Member | None:
-        """The member of a pod that was chosen. One that has changed since is not released, and read again."""
-        member = self._store.members.by_uid(pod.uid)
-        if member is None or not self._is_current(member, pod):
-            self._add_used(pod.queue, negative(pod.requests))
-            self.record_pod(pod.queue, pod.uid)
-            return None
-        _add(self._counted.setdefault(pod.queue, {}), pod.requests)
-        return member
+    def _taken(self, pod: WaitingPod) -> list[Member]:
+        """The members of what was chosen, all of them or none. Where one has changed since, none is released,
+        and they are read again.
+        """
+        key = self._gangs.key_of_entry(pod.uid)
+        if key is not None:
+            self._gangs.record(key)
+        members = self._current_members(pod, self._gangs.state_of_entry(pod.uid))
+        if members:
+            _add(self._counted.setdefault(pod.queue, {}), pod.requests)
+            for member in members if key is None else ():
+                self._record_gang_of(member.uid, member)
+            return members
+        self._add_used(pod.queue, negative(pod.requests))
+        for uid in pod.uids:
+            self.record_pod(pod.queue, uid)
+        return []
+
+    def _current_members(self, pod: WaitingPod, state: GangState | None) -> list[Member]:
+        """None where one of them does not wait as the index has it, or its gang is another one by now.
+        Whether they may start is asked before their patches are sent.
+        """
+        found: list[Member] = []
+        for uid in pod.uids:
+            member = self._store.members.by_uid(uid)
+            if member is None or member.leaving or member.queue != pod.queue or not self.waits(member):
+                return []
+            asked = state.requests.get(uid) if state is not None else pod.requests
+            if self.requests(member) != asked:
+                return []
+            found.append(member)
+        if state is not None:
+            gang = self._store.podgroups.gang(found[0].namespace, found[0].podgroup)
+            return found if gang is state.gang else []
+        return found
 
     def _choose_from(self, index: WaitingIndex, most: int, goes_on: Callable[[], bool]) -> list[Member]:
         chosen: list[Member] = []
         if self._tree is None:
             return chosen
         now = self._store.clock.monotonic()
-        for pod in ReleasePass(self._tree, index, usage=self._usage, now=now, goes_on=goes_on):
-            member = self._taken(pod)
-            if member is not None:
-                chosen.append(member)
+        release_pass = ReleasePass(self._tree, index, usage=self._usage, now=now, most=most, goes_on=goes_on)
+        for pod in release_pass:
+            chosen += self._taken(pod)
             if len(chosen) == most:
                 break
+        self._awaits = release_pass.awaits
         return chosen
-
-    def _is_current(self, member: Member, pod: WaitingPod) -> bool:
-        """Whether it waits as the index has it. Whether it may start is asked before its patch is sent."""
-        is_same = member.queue == pod.queue and self.requests(member) == pod.requests
-        return is_same and not member.leaving and self.waits(member)
 
     def take_reasons(self) -> Iterator[tuple[Member, Lack]]:
         """The pods that have no room, if they were not returned with this reason, or have changed since."""
         self._tells_again = False
-        for uid, lack in self._gated.take_untold().items():
-            member = self._store.members.by_uid(uid)
-            if member is not None:
-                is_made_for = self.reservations.numbers.get((member.queue, self.requests(member)), 0)
-                yield member, Lack(lack.queue, kind=LackKind.GIVEN_BACK) if is_made_for else lack
+        members = self._store.members
+        for uid, lack in self._gangs.take_reasons(self._store.clock.monotonic()):
+            member = members.by_uid(uid)
+            if member is not None and member.queue:
+                yield member, msgspec.structs.replace(lack, queue=member.queue)
+            self._pause()
+        for entry_uid, found in self._gated.take_untold().items():
+            pod = self._gated.get(entry_uid)
+            if pod is None:
+                continue
+            is_made_for = self.reservations.numbers.get((pod.queue, pod.requests), 0)
+            lack = Lack(found.queue, kind=LackKind.GIVEN_BACK) if is_made_for else found
+            for uid in pod.uids:
+                if (member := members.by_uid(uid)) is not None:
+                    yield member, msgspec.structs.replace(lack, together=len(pod.uids))
             self._pause()
 
     # Pods that ask for room of others
@@ -533,6 +755,13 @@ class WaitingPods:
             index.put(pod)
             if has_shared_claim(pod.requests):
                 index.reopen(uid)
+
+
+def _entries(found: Asked | NotAsked) -> dict[str, WaitingPod]:
+    """What is put into the index, by UID."""
+    if isinstance(found, NotAsked):
+        return {}
+    return {each.uid: each for each in (found.minimum, *found.others) if each is not None}
 
 
 def _is_due(index: WaitingIndex, now: float) -> bool:

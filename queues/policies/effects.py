@@ -54,7 +54,7 @@ PLUGINS: Mapping[str, Meaning] = {
     "priority": Meaning(Effect.APPLIED, "victims have a lower priority than the pod that evicts them"),
     "conformance": Meaning(Effect.APPLIED, "system-critical pods are no victims"),
     "predicates": Meaning(Effect.KUBE_SCHEDULER, "its filters say which nodes fit"),
-    "gang": Meaning(Effect.NOT_YET, "the pods of a PodGroup go one by one"),
+    "gang": Meaning(Effect.APPLIED, "in queues with a quota PodGroups are released whole, as without it"),
     "drf": Meaning(Effect.NOT_YET, "shares do not order queues or jobs"),
     "proportion": Meaning(
         Effect.APPLIED, "what the queues right below deserve is by weight; it orders them, and limits nothing"

@@ -29,7 +29,8 @@ pod, once the minimum was released.
 | was released, and has no node           | is there        | what it requests      |
 | is on a node                            | is there        | what it requests      |
 | is being deleted, and counts in a quota | is not there    | what it requests      |
-| has succeeded                           | is there        | nothing               |
+| has succeeded                           | is there        | of `minResources` its |
+|                                         |                 | part; else nothing    |
 | failed, or is being deleted without a   | is not there    | nothing               |
 | node                                    |                 |                       |
 
@@ -165,7 +166,10 @@ class PodState(Enum):
 
 
 _THERE = frozenset({PodState.RELEASED, PodState.PLACED, PodState.SUCCEEDED})
-_USING = frozenset({PodState.RELEASED, PodState.PLACED, PodState.LEAVING})
+#: What uses something.
+USING = frozenset({PodState.RELEASED, PodState.PLACED, PodState.LEAVING})
+#: Of what is kept for a gang they have had their part.
+_HAD_PART = USING | {PodState.SUCCEEDED}
 
 
 class GangPod(msgspec.Struct, frozen=True, gc=False):
@@ -192,6 +196,8 @@ class NotAskedKind(Enum):
     HELD = "held"
     #: Some are in another queue than the PodGroup.
     QUEUES = "queues"
+    #: The PodGroup does not exist.
+    ABSENT = "absent"
     TOO_MANY = "too-many"
     TOO_LARGE = "too-large"
     BAD_SPEC = "bad-spec"
@@ -216,22 +222,36 @@ class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
     lack: Lack | None = None
     fault: str = ""
 
+    @property
+    def reason(self) -> str:
+        """The same without what changes with each pod, and what lets them go: for the conditions of pods."""
+        texts = {
+            NotAskedKind.TOO_FEW: f"fewer than {self.least} pods{self._of_task} of its PodGroup exist",
+            NotAskedKind.HELD: f"pods{self._of_task} of its PodGroup may not be released now",
+            NotAskedKind.QUEUES: "pods of its PodGroup are in another queue than the PodGroup",
+            NotAskedKind.ABSENT: "its PodGroup does not exist",
+            NotAskedKind.TOO_MANY: f"with its PodGroup {self}; lower minMember",
+            NotAskedKind.TOO_LARGE: f"with its PodGroup: {self}; request less, or have an admin raise it",
+            NotAskedKind.BAD_SPEC: f"of its PodGroup {self}; mend that",
+        }
+        return texts[self.kind] + ("" if self.kind.never else "; its pods start together")
+
     def __str__(self) -> str:
-        of_task = f" of task {printable(self.task[:_SHOWN])}" if self.task else ""
-        match self.kind:
-            case NotAskedKind.TOO_FEW:
-                return f"{self.have} of {self.least} pods{of_task} exist"
-            case NotAskedKind.HELD:
-                return f"{self.have} of {self.least} pods{of_task} may be released now"
-            case NotAskedKind.QUEUES:
-                return f"{self.have} of {self.least} pods are in the queue of their PodGroup"
-            case NotAskedKind.TOO_MANY:
-                return f"{self.least} pods are to start together, and {MAX_INTENTS} can at most"
-            case NotAskedKind.TOO_LARGE:
-                lack = self.lack
-                return f"together they need more {lack.resource} than {lack.queue} may use" if lack else ""
-            case NotAskedKind.BAD_SPEC:
-                return self.fault
+        lack = self.lack or Lack("")
+        texts = {
+            NotAskedKind.TOO_FEW: f"{self.have} of {self.least} pods{self._of_task} exist",
+            NotAskedKind.HELD: f"{self.have} of {self.least} pods{self._of_task} may be released now",
+            NotAskedKind.QUEUES: f"{self.have} of {self.least} pods are in the queue of their PodGroup",
+            NotAskedKind.ABSENT: "their PodGroup does not exist",
+            NotAskedKind.TOO_MANY: f"{self.least} pods are to start together, and {MAX_INTENTS} can at most",
+            NotAskedKind.TOO_LARGE: f"together they need more {lack.resource} than {lack.queue} may use",
+            NotAskedKind.BAD_SPEC: self.fault,
+        }
+        return texts[self.kind]
+
+    @property
+    def _of_task(self) -> str:
+        return f" of task {printable(self.task[:_SHOWN])}" if self.task else ""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -288,10 +308,10 @@ def _entry(gang: Gang, chosen: Sequence[GangPod], requests: Requests) -> Waiting
 
 
 def unused_resources(gang: Gang, pods: Iterable[GangPod]) -> Requests:
-    """What of `minResources` the pods of the gang do not use."""
+    """What of `minResources` the pods of the gang do not use, nor used before they succeeded."""
     if not gang.resources:
         return ()
-    used = dict(_total([member for member in pods if member.state in _USING]))
+    used = dict(_total([member for member in pods if member.state in _HAD_PART]))
     left = ((resource, amount - used.get(resource, 0)) for resource, amount in gang.resources)
     return tuple((resource, amount) for resource, amount in left if amount > 0)
 

@@ -22,6 +22,8 @@ class LackKind(Enum):
     CLAIM = "claim"
     #: It was released in vain before, and another one that was is being placed: they go one at a time.
     TURN = "turn"
+    #: It starts together with other pods of its PodGroup, and these cannot all start yet, or never.
+    GANG = "gang"
     #: Others are being evicted to make room for it, or for one like it.
     GIVEN_BACK = "given-back"
     #: The capability names devices of a class, and what the pod claims cannot be counted.
@@ -39,6 +41,7 @@ class Lack(msgspec.Struct, frozen=True, gc=False):
 
     `never`: it would not fit into an empty queue either. `resource` is "" where `kind` is `NO_QUEUE`, and
     `usage.TURN` in `root` where it is `TURN`.
+    `why`: where it is `GANG`, in words, with what lets it go. `together`: so many pods start together.
     `by_claims`: what is missing depends on more than on what is used, since others may share its claims.
     """
 
@@ -48,3 +51,5 @@ class Lack(msgspec.Struct, frozen=True, gc=False):
     never: bool = False
     kind: LackKind = LackKind.CAPABILITY
     by_claims: bool = False
+    why: str = ""
+    together: int = 1

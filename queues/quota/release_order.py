@@ -96,6 +96,8 @@ class ReleasePass:
         self._usage = usage
         self._now = now
         self._left = most
+        #: The pods of the entry before which the pass has ended, since that has more than were left.
+        self.awaits = 0
         #: The classes that have room, and ask for the turn.
         self._for_turn: list[PodClass] = []
         self._goes_on = goes_on
@@ -138,6 +140,7 @@ class ReleasePass:
                 self._for_turn.append(pods)
                 self._block(pods, NO_TURN)
             elif len(pod.uids) > self._left:
+                self.awaits = len(pod.uids)
                 self._left = 0
                 return
             else:
@@ -152,7 +155,10 @@ class ReleasePass:
         for pods in sorted(self._for_turn, key=lambda pods: (pods.head.since, pods.head.uid)):
             pod = pods.head
             if self._usage.lack(pod.queue, pod.requests) is None and self._claimed(pods) is None:
-                return pods if len(pod.uids) <= self._left else None
+                if len(pod.uids) <= self._left:
+                    return pods
+                self.awaits = len(pod.uids)
+                return None
         return None
 
     def _release(self, pods: PodClass, pod: WaitingPod) -> None:

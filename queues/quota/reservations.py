@@ -66,20 +66,20 @@ class Reservations:
     def release(
         self, index: WaitingIndex, usage: Usage, *, most: int, goes_on: Callable[[], bool]
     ) -> Iterator[WaitingPod]:
-        """Yield those for which there is room by now, at most so many; each counts, and is in the index no
-        more. Nothing else may be done with `usage` before the last one.
+        """Yield those for which there is room by now, at most so many pods; each counts, and is in the index
+        no more. Nothing else may be done with `usage` before the last one.
         """
         self.take_from(usage)
         try:
             for queue, requests in tuple(self._numbers):
                 while most > 0 and self._numbers.get((queue, requests)) and goes_on():
                     pod = index.first_of(queue, requests)
-                    if pod is None or usage.lack(queue, requests) is not None:
+                    if pod is None or len(pod.uids) > most or usage.lack(queue, requests) is not None:
                         break
                     index.release(pod)
                     usage.add(queue, requests)
-                    usage.unplaced += 1
-                    most -= 1
+                    usage.unplaced += len(pod.uids)
+                    most -= len(pod.uids)
                     self._use(queue, requests)
                     yield pod
         finally:

@@ -278,6 +278,12 @@ class Usage:
             return NO_TURN
         return lack
 
+    def never_lack(self, queue: str, requests: Requests) -> Lack | None:
+        """The limit of its chain that these requests would pass even where nothing is used."""
+        if queue not in self._tree:
+            return None
+        return never_lack(self._limits_of(queue), requests, claims=self._claims)
+
     def _guaranteed_to_others(self, queue: str, limits: tuple[Limit, ...], requests: Requests) -> Lack | None:
         chain = self._chain(queue)
         for resource, amount in requests:

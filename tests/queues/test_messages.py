@@ -8,15 +8,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from queues.causes import Cause, CauseKind
+from queues.causes import Cause, CauseKind, NoRoom, StartReason
 from queues.messages import (
+    no_room_text,
     pod_text,
+    quoted_lack,
+    quoted_reason,
     refusal_text,
     stop_text,
     truncate_warning,
     waiting_warning,
+    way_out,
 )
 from queues.queue import Queue
+from queues.quota.gangs import NotAsked, NotAskedKind
+from queues.quota.lack import Lack, LackKind
 from queues.states import State, StopPolicy
 from queues.text import REASON_LIMIT
 from queues.tree import ChainBreak
@@ -466,3 +472,35 @@ def test_a_refusal_is_constant(state: State) -> None:
     """The same cause and state give the same bytes."""
     cause, again = (Cause(kind=CauseKind.CLOSED, queue="q", by="p", reason="r") for _ in "ab")
     assert refusal_text(cause, state=state) == refusal_text(again, state=state)
+
+
+def test_a_pod_says_that_it_waits_for_its_gang_in_words_that_do_not_change_with_each_pod() -> None:
+    for have in range(3):
+        why = NotAsked(kind=NotAskedKind.TOO_FEW, have=have, least=4).reason
+        text = no_room_text(NoRoom(queue="research", kind=LackKind.GANG, why=why))
+        assert text == (
+            'queue "research" does not release this pod yet: fewer than 4 pods of its PodGroup exist; '
+            "its pods start together"
+        )
+    assert quoted_reason(f"0/3 nodes: {text}", queue="research", podgroup="") is StartReason.NO_ROOM
+    assert quoted_lack(text, queue="research") is LackKind.GANG
+
+
+def test_a_gang_that_never_fits_says_what_would_help() -> None:
+    never = NotAsked(kind=NotAskedKind.TOO_LARGE, least=4, lack=Lack("lab", "cpu", 1, never=True))
+    cause = NoRoom(queue="research", by="lab", never=True, kind=LackKind.GANG, why=never.reason)
+    assert no_room_text(cause) == (
+        'queue "research" never has room for this pod: with its PodGroup: together they need more cpu than '
+        "lab may use; request less, or have an admin raise it"
+    )
+    assert way_out(cause) == "request less, or have an admin raise it"
+    assert quoted_lack(no_room_text(cause), queue="research") is None
+
+
+def test_a_gang_without_room_says_how_many_start_together() -> None:
+    text = no_room_text(NoRoom(queue="research", by="lab", together=4))
+    assert text == (
+        'queue "research" has no room for this pod now: 4 pods of its PodGroup start together, and '
+        'the capability of its ancestor "lab" has no room for all of them; '
+        "it goes when others end, or an admin of queues raises it"
+    )

@@ -199,8 +199,9 @@ class ForgetsWhatHadNoAnswer(QuotaReleases):
 
 
 class TouchesNothing(QuotaReleases):
-    def _touch(self, member: Any) -> None:
+    def _touch(self, member: Any, intent: Any = None) -> bool:
         self._touched[member.uid] = 0
+        return True
 
 
 class TrustsAnOldCache(QuotaReleases):

@@ -21,15 +21,16 @@ import msgspec
 from cluster.api.client import Client
 from cluster.cache.members import Member
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
-from cluster.objects import Pod
+from cluster.objects import Pod, PodGroup
 from cluster.write_queue import Key
 from controller.quota.book_writes import NAME
 from controller.quota.releases import QuotaReleases
 from extender.filtering import refusal
+from queues.quota.book import BadBook, parse
 from queues.quota.lack import Lack
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
-from tests.support.http.wire_objects import Wire, pod, queue
+from tests.support.http.wire_objects import GROUP, Wire, pod, podgroup, queue
 
 GATES = ["sluice.dev/quota"]
 BOOK_PATH = f"/api/v1/namespaces/sluice-system/configmaps/{NAME}"
@@ -39,6 +40,8 @@ QUEUES: Mapping[str, tuple[str, int | None]] = {
     "team": ("lab", 2),
     "other": ("lab", None),
 }
+#: The queues of the PodGroups.
+GANGS = {"gang0": "team", "gang1": "team", "gang2": "other"}
 #: How many things happen in a history before all faults end.
 STEPS = 80
 
@@ -103,6 +106,13 @@ class ApiServer:
         self._rates = rates
         self.version = 100
         self.pods: dict[str, Wire] = {}
+        self.groups: dict[str, Wire] = {}
+        #: The least minimum that each PodGroup ever had; of which one each pod is, by UID; and of these the
+        #: pods that were ever released, and those that were made with a gate.
+        self._least: dict[str, int] = {}
+        self._group_of: dict[str, str] = {}
+        self._ever_released: set[str] = set()
+        self._with_gate: set[str] = set()
         self.book: Wire | None = None
         #: Versions, with the pod as it was stored, or as it was deleted.
         self.events: list[tuple[int, str, Wire]] = []
@@ -112,21 +122,45 @@ class ApiServer:
 
     # What users, kubelets and kube-scheduler do
 
-    def create(self, name: str, of: str, cpu: int, *, gated: bool = True, priority: int = 0) -> None:
-        """`gated`: else it pends since before there was a quota."""
+    def create(
+        self, name: str, of: str, cpu: int, *, gated: bool = True, priority: int = 0, group: str = ""
+    ) -> None:
+        """`gated`: else it pends since before there was a quota. `group`: its PodGroup."""
         self.version += 1
+        grouped = {GROUP: group} if group else {}
         made = pod(
             name,
             uid=f"uid-{name}-{self.version}",
             version=self.version,
             labels={"sluice.dev/queue": of},
-            annotations={"sluice.dev/queue": of},
+            annotations={"sluice.dev/queue": of, **grouped},
             gates=GATES if gated else None,
             resources={"requests": {"cpu": str(cpu)}},
             priority=priority,
         )
         self.pods[name] = made
+        if group:
+            self._group_of[made["metadata"]["uid"]] = group
+            self._with_gate.update([made["metadata"]["uid"]] if gated else [])
         self._record("ADDED", made)
+
+    def set_group(self, name: str, of: str, least: int, **spec: Any) -> None:
+        """Make the PodGroup, or change it."""
+        self.version += 1
+        uid = self.groups[name]["metadata"]["uid"] if name in self.groups else f"uid-{name}-{self.version}"
+        made = podgroup(name, queue=of, version=self.version, minMember=least, **spec)
+        self._least[name] = min(least, self._least.get(name, least))
+        made["metadata"]["uid"] = uid
+        self._record("MODIFIED" if name in self.groups else "ADDED", made)
+        self.groups[name] = made
+
+    def delete_group(self, name: str) -> None:
+        self.version += 1
+        gone = self.groups.pop(name)
+        self._record(
+            "DELETED",
+            {**gone, "metadata": {**gone["metadata"], "resourceVersion": str(self.version)}},
+        )
 
     def change(self, name: str, edit: Callable[[Wire], None]) -> Wire:
         changed: Wire = json.loads(json.dumps(self.pods[name]))
@@ -186,10 +220,25 @@ class ApiServer:
         if self.book is None:
             raise NotFound(404, "NotFound", NAME)
         self._require(self.book, body["metadata"])
+        self._check_gangs(self.book["data"], body["data"])
         self.version += 1
         metadata = {**self.book["metadata"], "resourceVersion": str(self.version)}
         self.book = {"metadata": metadata, "data": {**self.book["data"], **body["data"]}}
         return self.book
+
+    def _check_gangs(self, before: Wire, after: Wire) -> None:
+        """Record a fault if a gang begins with a part of its minimum."""
+        try:
+            known = parse(before.get("book", "")).intents
+        except BadBook:
+            return
+        begun = parse(after["book"]).intents
+        for group, least in self._least.items():
+            of_group = {uid for uid, name in self._group_of.items() if name == group}
+            if of_group & self._with_gate & (begun.keys() - known.keys()):
+                there = of_group & (begun.keys() | known.keys() | self._ever_released)
+                if len(there) < least:
+                    self.faults.append(f"{group} begins with {len(there)} pods of {least}")
 
     def _apply(self, one: Wire, body: Wire) -> None:
         was_released = is_released(one)
@@ -198,6 +247,7 @@ class ApiServer:
         if "spec" in body:
             one["spec"].pop("schedulingGates", None)
         if is_released(one) and not was_released:
+            self._ever_released.add(one["metadata"]["uid"])
             self.check(one)
 
     def _require(self, found: Wire, wanted: Mapping[str, Any]) -> None:
@@ -332,6 +382,9 @@ class Replica:
             assert member is not None
             self.server.lacks(pod(member.name, uid=uid, version=self.api.version))
         self.server.has(*self.api.pods.values())
+        self.server.store.podgroups.replace(
+            [msgspec.convert(each, PodGroup) for each in self.api.groups.values()]
+        )
         self.seen, self.watched.applied = len(self.api.events), self.api.version
 
     def begin_term(self) -> None:
@@ -349,10 +402,17 @@ class Replica:
 
 
 class History:
-    """One random history. `make`: as in `Replica`. `loses_book`: somebody deletes or spoils it."""
+    """One random history. `make`: as in `Replica`. `loses_book`: somebody deletes or spoils it. `gangs`:
+    some pods are of PodGroups.
+    """
 
     def __init__(
-        self, seed: int, *, make: Callable[..., QuotaReleases] = QuotaReleases, loses_book: bool = True
+        self,
+        seed: int,
+        *,
+        make: Callable[..., QuotaReleases] = QuotaReleases,
+        loses_book: bool = True,
+        gangs: bool = False,
     ) -> None:
         self._chance = random.Random(seed)
         self._rates = RATES[seed % len(RATES)]
@@ -360,6 +420,7 @@ class History:
         self.replicas = [Replica(self.api, make) for _ in range(2)]
         self._leads = self.replicas[0]
         self._loses_book = loses_book
+        self._gangs = gangs
         self._made = 0
         #: The writes whose threads sleep.
         self._asleep: set[tuple[int, Key]] = set()
@@ -381,6 +442,8 @@ class History:
         yield 4, lambda: self._to_one(self._finish)
         yield 3, lambda: self._to_one(self.api.delete)
         yield self._rates.weigh_labels, lambda: self._to_one(self._label)
+        if self._gangs:
+            yield 0.5, self._delete_group
         yield 20, self._work
         yield self._rates.weigh_elections, self._elect
         yield 10, self._hear
@@ -394,11 +457,30 @@ class History:
         return self._chance.random() < rate
 
     def _create(self) -> None:
+        if self._gangs and self._is(0.4):
+            self._create_of_gang()
+            return
         self._made += 1
         of, cpu = self._chance.choice(list(QUEUES)), self._chance.randint(1, 2)
         gated = not self._is(self._rates.ungated)
         # A later one may go first: not always is it the same pod that has the room again.
         self.api.create(f"p{self._made}", of, cpu, gated=gated, priority=self._chance.randint(0, 9))
+
+    def _create_of_gang(self) -> None:
+        """A PodGroup, or a pod of one; its pods come one by one, before it or after it."""
+        self._made += 1
+        name = f"gang{self._chance.randint(0, 2)}"
+        of = GANGS[name]
+        if name not in self.api.groups or self._is(0.1):
+            self.api.set_group(name, of, self._chance.choice((1, 2, 2, 2, 3)))
+        if self._is(0.9):
+            gated = not self._is(self._rates.ungated)
+            priority = self._chance.randint(0, 9)
+            self.api.create(f"p{self._made}", of, 1, gated=gated, priority=priority, group=name)
+
+    def _delete_group(self) -> None:
+        if self.api.groups:
+            self.api.delete_group(self._chance.choice(list(self.api.groups)))
 
     def _to_one(self, act: Callable[[str], object]) -> None:
         if self.api.pods:
@@ -505,11 +587,35 @@ class History:
             is_gated = one["spec"].get("schedulingGates")
             counted = {queue: used[queue] + (assumed[queue] if is_gated else 0) for queue in QUEUES}
             limits = [(queue, QUEUES[queue][1]) for queue in chain_of(one)]
-            if all(most is None or counted[queue] + cpu_of(one) <= most for queue, most in limits):
+            asked = self._asked_with(one) if is_gated else [one]
+            cpu = sum(map(cpu_of, asked))
+            if asked and all(most is None or counted[queue] + cpu <= most for queue, most in limits):
                 left.append(f"{name} waits though it has room")
             elif is_gated and name not in self._leads.said:
                 left.append(f"{name} waits and nobody says why")
         return left
+
+    def _asked_with(self, one: Wire) -> list[Wire]:
+        """The pods with which it goes, itself among them or not; none while it may not go."""
+        name = one["metadata"]["annotations"].get(GROUP)
+        if name is None:
+            return [one]
+        group = self.api.groups.get(name)
+        if group is None:
+            return []
+        pods = [each for each in self.api.pods.values() if each["metadata"]["annotations"].get(GROUP) == name]
+        missing = group["spec"]["minMember"] - sum(map(is_there, pods))
+        if group["spec"]["minMember"] <= 1 or missing <= 0:
+            return [one]
+        waiting = [each for each in pods if may_wait(each) and each["spec"].get("schedulingGates")]
+        return waiting[:missing] if len(waiting) >= missing else []
+
+
+def is_there(one: Wire) -> bool:
+    """Whether it counts for the minimum of its gang."""
+    is_over = one["status"]["phase"] in ("Succeeded", "Failed")
+    is_placed = is_released(one) and "deletionTimestamp" not in one["metadata"]
+    return one["status"]["phase"] == "Succeeded" if is_over else is_placed
 
 
 def may_wait(one: Wire) -> bool:

@@ -1,0 +1,205 @@
+"""What is asked for of each gang, and why nothing is: what `WaitingPods` remembers of PodGroups.
+
+| of a gang                    | in the index                         | its pods are told             |
+|------------------------------|--------------------------------------|-------------------------------|
+| its minimum can start        | the minimum, as one entry            | what that lacks; those beyond |
+|                              |                                      | it that they go after it      |
+| its minimum was released     | the pods beyond it, one by one       | what each of them lacks       |
+| its minimum cannot start yet | nothing                              | why, after `TELL_SECONDS`     |
+| it can never start           | nothing                              | why, at once                  |
+| its PodGroup does not exist  | nothing                              | that, after `TELL_SECONDS`    |
+
+Invariants
+- What is in the index of a gang is what was asked for when it was read last: its former entries leave the
+  index as the new ones come.
+- A gang is read once for all that has changed of it since it was read last.
+- What is kept for gangs (`queues.quota.gangs.unused_resources`) counts as used by their queue for as long as
+  pods of the gang use something.
+- Pods are told a reason once, however many others come while it holds: its text has no number that changes.
+  It is told late: most gangs are complete a moment after their first pod, and a pod whose condition is
+  written while it is released has to be released anew.
+
+Owner: `WaitingPods`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from cluster.cache.podgroups import PodGroupKey
+from queues.quota.gangs import Gang, NotAsked
+from queues.quota.lack import Lack, LackKind
+from queues.quota.pod_classes import WaitingPod
+from queues.quota.usage import Requests
+
+#: A gang whose pods are still being made says nothing for so long.
+TELL_SECONDS = 1.0
+#: What pods beyond a minimum are told while that waits.
+BEYOND = "the minimum of its PodGroup goes first; it goes after that"
+
+
+class GangState(msgspec.Struct, kw_only=True):
+    """A gang as it was read last. `gang`: None where its PodGroup does not exist. `entries`: what is in the
+    index, by UID. `requests`: what each pod of them requested, by its UID. `waiting`: its pods with a gate of
+    ours. `not_asked`: why nothing is asked for. `is_started`: its minimum was released. `kept`: what is kept
+    for it. `reason`: what its pods are told, as of `since`; `untold`: those that were not told it yet.
+    """
+
+    gang: Gang | None
+    entries: Mapping[str, WaitingPod] = {}
+    requests: Mapping[str, Requests] = {}
+    waiting: frozenset[str] = frozenset()
+    not_asked: NotAsked | None = None
+    is_started: bool = False
+    kept: Requests = ()
+    reason: str = ""
+    untold: set[str] = msgspec.field(default_factory=set)
+
+    @property
+    def queue(self) -> str:
+        return self.gang.queue if self.gang is not None else ""
+
+    @property
+    def minimum(self) -> WaitingPod | None:
+        """The entry of its minimum, while that waits for room."""
+        return self.entries.get(self.gang.uid) if self.gang is not None else None
+
+    @property
+    def not_in_index(self) -> frozenset[str]:
+        """The pods that wait for others of their gang."""
+        if self.not_asked is not None:
+            return self.waiting
+        return self.waiting.difference(self.minimum.uids) if self.minimum is not None else frozenset()
+
+
+class WaitingGangs:
+    """For one thread. `now`: monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._states: dict[PodGroupKey, GangState] = {}
+        #: By the UID of an entry in the index.
+        self._key_of_entry: dict[str, PodGroupKey] = {}
+        #: What is to be read, and which of its pods have changed.
+        self._changed: dict[PodGroupKey, set[str]] = {}
+        #: When pods are told why they wait, the first one first.
+        self._told_at: dict[PodGroupKey, float] = {}
+        #: Those that are told at once.
+        self._told_now: dict[PodGroupKey, None] = {}
+        self._kept: dict[str, dict[PodGroupKey, Requests]] = {}
+
+    # What is to be read
+
+    def record(self, key: PodGroupKey, *uids: str) -> None:
+        """The PodGroup has changed, or these pods of it."""
+        self._changed.setdefault(key, set()).update(uids)
+
+    @property
+    def has_changed(self) -> bool:
+        return bool(self._changed)
+
+    def take_changed(self) -> dict[PodGroupKey, set[str]]:
+        changed, self._changed = self._changed, {}
+        return changed
+
+    # What was read
+
+    def get(self, key: PodGroupKey) -> GangState | None:
+        return self._states.get(key)
+
+    def key_of_entry(self, uid: str) -> PodGroupKey | None:
+        """Of which gang the entry of the index is: its minimum, or a pod beyond it."""
+        return self._key_of_entry.get(uid)
+
+    def state_of_entry(self, uid: str) -> GangState | None:
+        key = self._key_of_entry.get(uid)
+        return self._states.get(key) if key is not None else None
+
+    def pop(self, key: PodGroupKey) -> GangState | None:
+        """Forget it; what is in the index of it is to be taken out."""
+        state = self._states.pop(key, None)
+        if state is not None:
+            for uid in state.entries:
+                self._key_of_entry.pop(uid, None)
+            self._set_kept(key, state.queue, ())
+        self._told_at.pop(key, None)
+        self._told_now.pop(key, None)
+        return state
+
+    def set(self, key: PodGroupKey, state: GangState, *, changed: Iterable[str], now: float) -> None:
+        """It was read. `changed`: the pods that are to be told again why they wait."""
+        before = self._states.get(key)
+        if before is not None:
+            for uid in before.entries:
+                self._key_of_entry.pop(uid, None)
+            if before.queue != state.queue:
+                self._set_kept(key, before.queue, ())
+        self._states[key] = state
+        self._key_of_entry.update(dict.fromkeys(state.entries, key))
+        self._set_kept(key, state.queue, state.kept)
+        self._tell(key, before, state, changed=changed, now=now)
+
+    def _tell(
+        self,
+        key: PodGroupKey,
+        before: GangState | None,
+        state: GangState,
+        *,
+        changed: Iterable[str],
+        now: float,
+    ) -> None:
+        state.reason = state.not_asked.reason if state.not_asked is not None else BEYOND
+        told = state.not_in_index
+        if before is None or before.reason != state.reason:
+            state.untold = set(told)
+            self._told_at.pop(key, None)
+        else:
+            state.untold = (before.untold.union(changed) & told) | (told - before.not_in_index)
+        if not state.untold:
+            self._told_at.pop(key, None)
+            self._told_now.pop(key, None)
+            return
+        if state.not_asked is not None and state.not_asked.kind.never:
+            self._told_now[key] = None
+        else:
+            self._told_at.setdefault(key, now + TELL_SECONDS)
+
+    # What is kept
+
+    def kept_in(self, queue: str) -> Iterable[Requests]:
+        """What is kept in the queue for gangs."""
+        return self._kept.get(queue, {}).values()
+
+    def _set_kept(self, key: PodGroupKey, queue: str, kept: Requests) -> None:
+        if kept:
+            self._kept.setdefault(queue, {})[key] = kept
+        elif (of_queue := self._kept.get(queue)) is not None:
+            of_queue.pop(key, None)
+            if not of_queue:
+                del self._kept[queue]
+
+    # Reasons
+
+    @property
+    def tells_at(self) -> float:
+        """When pods are told next why nothing of their gang is asked for."""
+        return -math.inf if self._told_now else next(iter(self._told_at.values()), math.inf)
+
+    def take_reasons(self, now: float) -> Iterator[tuple[str, Lack]]:
+        """The pods that are told now, by UID. The queue of the reason is left open."""
+        due = list(self._told_now)
+        self._told_now.clear()
+        while self._told_at and (first := next(iter(self._told_at.items())))[1] <= now:
+            del self._told_at[first[0]]
+            due.append(first[0])
+        for key in due:
+            state = self._states.get(key)
+            if state is None:
+                continue
+            untold, state.untold = state.untold, set()
+            never = state.not_asked is not None and state.not_asked.kind.never
+            lack = Lack("", never=never, kind=LackKind.GANG, why=state.reason)
+            for uid in untold:
+                yield uid, lack

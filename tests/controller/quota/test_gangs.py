@@ -1,0 +1,420 @@
+"""Gangs below a control plane: whole or not at all, whatever comes in between, and each pod says why."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import pytest
+
+from cluster.cache.members import Member
+from controller.context import ControllerContext
+from controller.quota.releases import QuotaReleases
+from controller.quota.waiting_pods import WaitingPods
+from queues.quota.book import MAX_INTENTS, parse
+from queues.quota.gangs import PodState
+from queues.quota.lack import LackKind
+from tests.support.examples import scaled
+from tests.support.http.wire_objects import queue
+from tests.support.quota.histories import ApiServer, History, Replica, is_released
+
+HISTORIES = 200
+TOGETHER = "its pods start together"
+
+
+class Stage:
+    """A leader, and the queue "team" with a capability of its own."""
+
+    def __init__(self, cpu: int) -> None:
+        self.api = ApiServer(random.Random(0))
+        self.api.is_rough = False
+        self.leader = Replica(self.api, QuotaReleases)
+        self._version = 10
+        self.set_queue(cpu)
+
+    def set_queue(self, cpu: int, state: str = "Open", name: str = "team") -> None:
+        """No queue above it has a limit."""
+        self._version += 1
+        made = queue(
+            name,
+            parent="root",
+            capability={"cpu": str(cpu)},
+            state=state,
+            version=self._version,
+            generation=self._version,
+        )
+        self.leader.server.has(made)
+
+    def pods(self, group: str, names: Iterable[str], *, of: str = "team", cpu: int = 1) -> list[str]:
+        made = list(names)
+        for name in made:
+            self.api.create(name, of, cpu, group=group)
+        return made
+
+    def step(self) -> None:
+        self.leader.hear(999)
+        self.leader.step()
+
+    def settle(self, steps: int = 12) -> set[str]:
+        """The pods that are released, once it has had so much time; each step is a second."""
+        for _ in range(steps):
+            self.step()
+            self.leader.send_all()
+        return self.released
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Its writes are held from then on."""
+        for _ in range(30):
+            self.step()
+            if holds():
+                return
+            self.leader.send_all()
+        raise AssertionError("it never holds")
+
+    @property
+    def released(self) -> set[str]:
+        return {name for name, one in self.api.pods.items() if is_released(one)}
+
+    def said(self, name: str) -> str:
+        lack = self.leader.said.get(name)
+        return lack.why or lack.kind.value if lack is not None else ""
+
+    def held(self, kind: str) -> list[str]:
+        """The pods for which such a write is held."""
+        uids = {key[1] for key in self.leader.writes.held if key[0] == kind}
+        return [name for name, one in self.api.pods.items() if one["metadata"]["uid"] in uids]
+
+    @property
+    def in_book(self) -> int:
+        assert self.api.book is not None
+        return len(parse(self.api.book["data"]["book"]).intents)
+
+
+def letters(number: int, first: int = 0) -> list[str]:
+    return [f"g-{at:03}" for at in range(first, first + number)]
+
+
+# Whole or not at all
+
+
+def test_a_gang_waits_for_its_pods_then_for_room_then_goes_whole() -> None:
+    stage = Stage(3)
+    stage.api.set_group("gang", "team", 4)
+    names = stage.pods("gang", letters(3))
+    assert stage.settle() == set()
+    assert {stage.said(name) for name in names} == {f"fewer than 4 pods of its PodGroup exist; {TOGETHER}"}
+    names += stage.pods("gang", letters(1, first=3))
+    assert stage.settle() == set()
+    assert stage.said("g-003").startswith("with its PodGroup: together they need more cpu than team may use")
+    stage.pods("", ["other"], cpu=3)
+    assert stage.settle() == {"other"}
+    stage.set_queue(6)
+    assert stage.settle() == {"other"}
+    lack = stage.leader.said["g-000"]
+    assert (lack.kind, lack.together) == (LackKind.CAPABILITY, 4)
+    stage.api.delete("other")
+    assert stage.settle() == set(names)
+
+
+def test_all_of_a_gang_is_in_one_write_of_the_book() -> None:
+    stage = Stage(9)
+    stage.api.set_group("gang", "team", 4)
+    stage.pods("gang", letters(4))
+    stage.until(lambda: len(stage.held("quota-release")) > 0)
+    assert stage.in_book == 4
+    assert stage.held("quota-release") == letters(4)
+
+
+def test_what_is_beyond_the_minimum_goes_one_by_one() -> None:
+    stage = Stage(3)
+    stage.api.set_group("gang", "team", 2)
+    stage.pods("gang", letters(5))
+    assert stage.settle() == set(letters(3))
+    assert stage.said("g-004") == "capability"
+    assert stage.leader.said["g-004"].together == 1
+
+
+def test_a_gang_without_room_holds_up_nobody_else() -> None:
+    """Neither one that waits for pods, nor one that never fits, nor one that waits for room."""
+    stage = Stage(4)
+    for name, least in (("few", 3), ("large", 9), ("many", MAX_INTENTS + 1), ("waits", 4)):
+        stage.api.set_group(name, "team", least)
+        stage.pods(name, [f"{name}-{at}" for at in range(4)])
+    stage.api.delete("few-0")
+    stage.api.delete("few-1")
+    stage.pods("", ["a", "b", "c"])
+    assert stage.settle() in ({"a", "b", "c"}, {f"waits-{at}" for at in range(4)})
+    assert "513 pods are to start together" in stage.said("many-0")
+
+
+def test_what_min_resources_has_beyond_its_pods_is_kept_for_the_gang() -> None:
+    stage = Stage(6)
+    stage.api.set_group("gang", "team", 2, minResources={"cpu": "4"})
+    names = stage.pods("gang", letters(2))
+    assert stage.settle() == set(names)
+    stage.pods("", ["b", "c", "d"])
+    stage.settle()
+    assert stage.released == {*names, "b", "c"}, "4 of the 6 are the gang's"
+    stage.leader.begin_term()
+    assert stage.settle() == {*names, "b", "c"}, "a new leader counts it, too"
+    names += stage.pods("gang", letters(2, first=2))
+    assert stage.settle() == {*names, "b", "c"}, "more of its pods use it first"
+    for name in names:
+        stage.api.change(name, lambda one: one["spec"].update(nodeName="node"))
+        stage.api.change(name, lambda one: one["status"].update(phase="Succeeded"))
+    assert "d" in stage.settle(), "what is over keeps nothing"
+
+
+def set_task(stage: Stage, name: str, task: str) -> None:
+    stage.api.change(name, lambda one: one["metadata"]["labels"].update({"volcano.sh/task-spec": task}))
+
+
+def test_by_task() -> None:
+    stage = Stage(9)
+    stage.api.set_group("gang", "team", 3, minTaskMember={"ps": 1, "worker": 2})
+    for name in stage.pods("gang", ["w-0", "w-1", "w-2"]):
+        set_task(stage, name, "worker")
+    assert stage.settle() == set()
+    assert stage.said("w-0") == f"fewer than 1 pods of task ps of its PodGroup exist; {TOGETHER}"
+    stage.pods("gang", ["p-0"])
+    set_task(stage, "p-0", "ps")
+    assert stage.settle() == {"w-0", "w-1", "w-2", "p-0"}
+
+
+@pytest.mark.parametrize(
+    "spec", [{"minResources": {"cpu": "lots"}}, {"minTaskMember": {str(at): 1 for at in range(200)}}]
+)
+def test_what_cannot_be_read_is_said_at_once_and_holds_up_nobody(spec: dict[str, object]) -> None:
+    stage = Stage(9)
+    stage.api.set_group("gang", "team", 2, **spec)
+    stage.pods("gang", letters(2))
+    stage.pods("", ["other"])
+    assert stage.settle() == {"other"}
+    assert stage.said("g-000").startswith("of its PodGroup min")
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_no_history_leaves_a_gang_half_released_or_takes_a_queue_over_its_capability(part: int) -> None:
+    """Where the rest of its minimum is there, and has room."""
+    seeds = range(scaled(HISTORIES))[part::2]
+    found = {seed: faults for seed in seeds if (faults := History(seed, gangs=True).run())}
+    assert found == {}
+
+
+class GangsAreSingle(WaitingPods):
+    def _is_asked_with_gang(self, _member: Member) -> bool:
+        return False
+
+
+class CompletesNothing(WaitingPods):
+    """What was released of a gang does not count for its minimum."""
+
+    def _pod_state(self, member: Member, begun: Collection[str]) -> PodState | None:
+        state = super()._pod_state(member, begun)
+        return None if state in {PodState.RELEASED, PodState.PLACED} else state
+
+
+@pytest.mark.parametrize("waiting", [GangsAreSingle, CompletesNothing])
+def test_the_histories_find_each_rule_that_is_left_out(waiting: type[WaitingPods]) -> None:
+    class Faulty(QuotaReleases):
+        def __init__(self, context: ControllerContext, **more: Any) -> None:
+            super().__init__(context, **more)
+            self._waiting = waiting(context.store, is_postponed=self._is_postponed, pause=self._slices.pause)
+
+    assert any(History(seed, make=Faulty, gangs=True).run() for seed in range(HISTORIES))
+
+
+def test_where_a_pod_has_gone_since_it_was_asked_for_none_of_its_gang_is_chosen() -> None:
+    stage = Stage(9)
+    stage.api.set_group("gang", "team", 3)
+    stage.pods("gang", letters(3))
+    waiting = stage.leader.releases._waiting
+    read, chosen = waiting.read, list[int]()
+
+    def read_and_hear(begun: Collection[str]) -> None:
+        read(begun)
+        if waiting.gang_state("team", "gang") is not None and not chosen:
+            chosen.append(len(begun))
+            stage.api.delete("g-001")
+            stage.leader.hear(9)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waiting, "read", read_and_hear)
+        assert stage.settle() == set()
+    assert chosen == [0]
+    assert not stage.leader.releases._intents
+    assert stage.leader.releases._waiting._usage.used("team").get("cpu", 0) == 0
+
+
+# What changes
+
+
+def test_a_podgroup_that_comes_after_its_pods() -> None:
+    stage = Stage(9)
+    names = stage.pods("gang", letters(3))
+    assert stage.settle() == set()
+    assert stage.said("g-000") == f"its PodGroup does not exist; {TOGETHER}"
+    stage.api.set_group("gang", "team", 3)
+    assert stage.settle() == set(names)
+
+
+def test_one_that_comes_after_its_pods_and_is_no_gang_lets_each_go_by_itself() -> None:
+    stage = Stage(2)
+    stage.pods("gang", letters(3))
+    stage.settle()
+    stage.api.set_group("gang", "team", 1)
+    assert stage.settle() == set(letters(2))
+
+
+def test_a_minimum_that_changes_while_the_pods_wait() -> None:
+    stage = Stage(2)
+    stage.api.set_group("gang", "team", 1)
+    stage.pods("gang", letters(4))
+    assert stage.settle() == set(letters(2))
+    stage.api.set_group("gang", "team", 4)
+    stage.set_queue(3)
+    assert stage.settle() == set(letters(2)), "two are there, and two complete it"
+    stage.api.set_group("gang", "team", 3)
+    assert stage.settle() == set(letters(3))
+
+
+def test_a_minimum_that_is_lowered_to_one() -> None:
+    stage = Stage(2)
+    stage.api.set_group("gang", "team", 4)
+    stage.pods("gang", letters(4))
+    assert stage.settle() == set()
+    stage.api.set_group("gang", "team", 1)
+    assert stage.settle() == set(letters(2))
+
+
+def test_a_podgroup_that_is_deleted_holds_those_that_wait() -> None:
+    stage = Stage(2)
+    stage.api.set_group("gang", "team", 3)
+    stage.pods("gang", letters(3))
+    stage.settle()
+    stage.api.delete_group("gang")
+    stage.set_queue(9)
+    assert stage.settle() == set()
+    assert stage.said("g-000").startswith("its PodGroup does not exist")
+    stage.api.set_group("gang", "team", 3)
+    assert stage.settle() == set(letters(3))
+
+
+def test_pods_in_another_queue_than_the_podgroup() -> None:
+    stage = Stage(9)
+    stage.set_queue(9, name="else")
+    stage.api.set_group("gang", "team", 2)
+    stage.pods("gang", ["a", "b"])
+    stage.pods("gang", ["c"], of="else")
+    assert stage.settle() == set()
+    assert "in another queue" in stage.said("a")
+    stage.api.delete("c")
+    assert stage.settle() == {"a", "b"}
+
+
+def test_without_a_quota_nothing_waits_for_its_gang() -> None:
+    """The last capability goes while the pods wait: they are released, each by itself."""
+    stage = Stage(1)
+    stage.api.set_group("gang", "free", 3)
+    stage.set_queue(1, name="free")
+    stage.pods("gang", ["a", "b"], of="free")
+    assert stage.settle() == set()
+    stage.leader.server.has(queue("free", parent="root", version=99, generation=99))
+    assert stage.settle() == {"a", "b"}
+
+
+def test_pods_that_are_made_slowly_are_told_once_whatever_comes() -> None:
+    stage = Stage(99)
+    stage.api.set_group("gang", "team", 30)
+    told = list[str]()
+    stage.leader.releases._blocked = lambda member, _lack: told.append(member.name)
+    for at in range(20):
+        stage.pods("gang", letters(1, first=at))
+        stage.settle(2)
+    stage.settle()
+    assert sorted(told) == letters(20)
+
+
+# What comes in between
+
+
+def test_a_pod_that_changed_since_it_was_asked_for_leaves_none_of_its_gang_half_released() -> None:
+    """It goes at its present version, though another one would take its room."""
+    stage = Stage(3)
+    stage.api.set_group("gang", "team", 3)
+    names = stage.pods("gang", letters(3))
+    stage.until(lambda: len(stage.held("quota-release")) == 3)
+    stage.api.create("first", "team", 1, priority=9)
+    stage.api.change("g-001", lambda one: one["metadata"]["labels"].update(note="x"))
+    assert stage.settle() == set(names)
+
+
+def test_one_that_is_gone_is_completed_by_another_one() -> None:
+    stage = Stage(9)
+    stage.api.set_group("gang", "team", 3)
+    stage.pods("gang", letters(3))
+    stage.until(lambda: len(stage.held("quota-release")) == 3)
+    stage.api.delete("g-001")
+    stage.settle()
+    assert stage.released == {"g-000", "g-002"}
+    stage.pods("gang", ["g-003"])
+    assert stage.settle() == {"g-000", "g-002", "g-003"}
+
+
+def test_a_stop_between_releases_voids_the_rest_and_a_resume_lets_it_go() -> None:
+    stage = Stage(9)
+    stage.api.set_group("gang", "team", 3)
+    names = stage.pods("gang", letters(3))
+    stage.until(lambda: len(stage.held("quota-release")) == 3)
+    first = stage.api.pods["g-000"]["metadata"]["uid"]
+    stage.leader.writes.send(("quota-release", first), gives_up=True)
+    stage.set_queue(9, state="Suspended")
+    assert stage.settle() == {"g-000"}
+    assert stage.in_book <= 3
+    assert not stage.leader.releases._intents
+    stage.set_queue(9)
+    assert stage.settle() == set(names)
+
+
+def test_a_stopped_queue_with_a_full_book_holds_up_nobody() -> None:
+    stage = Stage(MAX_INTENTS)
+    stage.set_queue(9, name="else")
+    stage.pods("", letters(MAX_INTENTS))
+    stage.until(lambda: len(stage.held("quota-release")) > 0)
+    assert stage.in_book == MAX_INTENTS
+    stage.set_queue(MAX_INTENTS, state="Suspended")
+    stage.pods("", ["other"], of="else")
+    assert stage.settle() == {"other"}
+
+
+def test_a_resume_lets_a_gang_go_whole() -> None:
+    stage = Stage(9)
+    stage.set_queue(9, state="Suspended")
+    stage.api.set_group("gang", "team", 3)
+    names = stage.pods("gang", letters(3))
+    assert stage.settle() == set()
+    stage.set_queue(9)
+    assert stage.settle() == set(names)
+
+
+def test_a_gang_as_large_as_the_book_goes_though_others_come_all_the_time() -> None:
+    stage = Stage(2 * MAX_INTENTS)
+    stage.pods("", ["first"])
+    stage.api.set_group("gang", "team", MAX_INTENTS)
+    gang = stage.pods("gang", letters(MAX_INTENTS))
+    for at in range(12):
+        stage.pods("", [f"z-{at}"])
+        stage.settle(1)
+    assert stage.settle() >= set(gang)
+
+
+def test_a_leader_that_ends_between_two_patches_leaves_the_rest_to_the_next_one() -> None:
+    stage = Stage(3)
+    stage.api.set_group("gang", "team", 3)
+    names = stage.pods("gang", letters(3))
+    stage.until(lambda: len(stage.held("quota-release")) == 3)
+    stage.leader.writes.send(("quota-release", stage.api.pods["g-001"]["metadata"]["uid"]), gives_up=True)
+    stage.api.create("first", "team", 1, priority=9)
+    stage.leader.begin_term()
+    assert stage.settle() == set(names)

@@ -1,0 +1,43 @@
+"""Gangs on a control plane: a PodGroup's minimum starts whole or not at all, and says why it waits."""
+
+from __future__ import annotations
+
+from tests.support.e2e.objects import GROUPED_BY, gates, on_a_node
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import settled, until
+
+QUOTA_GATE = "sluice.dev/quota"
+
+
+def gang(sandbox: Sandbox, name: str, number: int, *, first: int = 0) -> list[str]:
+    """So many pods of a PodGroup, of 1 cpu each."""
+    names = [f"{name}-{at}" for at in range(first, first + number)]
+    for each in names:
+        sandbox.pod(each, annotations={GROUPED_BY: name}, cpu="1").must(201)
+    return names
+
+
+def running(sandbox: Sandbox, names: list[str]) -> list[str]:
+    return [name for name in names if on_a_node(sandbox.read_pod(name))]
+
+
+def test_a_gang_starts_whole_and_what_is_beyond_its_minimum_one_by_one(sandbox: Sandbox) -> None:
+    queue = sandbox.queue(capability={"cpu": "3"})
+    sandbox.podgroup("gang", queue, minMember=4)
+    names = gang(sandbox, "gang", 3)
+    text = (
+        f'queue "{queue}" does not release this pod yet: fewer than 4 pods of its PodGroup exist; '
+        "its pods start together"
+    )
+    for name in names:
+        assert gates(sandbox.reason_on(name, text)) == [QUOTA_GATE]
+    names += gang(sandbox, "gang", 1, first=3)
+    sandbox.reason_on("gang-3", f'queue "{queue}" never has room for this pod: with its PodGroup:')
+    assert settled(lambda: running(sandbox, names), "the pods") == []
+    sandbox.edit(queue, capability={"cpu": "4"})
+    until(lambda: len(running(sandbox, names)) == 4, "all of them to run")
+    more = gang(sandbox, "gang", 2, first=4)
+    sandbox.reason_on(more[0], f'queue "{queue}" has no room for this pod now: its capability is used')
+    sandbox.edit(queue, capability={"cpu": "5"})
+    until(lambda: len(running(sandbox, more)) == 1, "one more to run")
+    assert settled(lambda: len(running(sandbox, more)), "the pods") == 1
