@@ -14,6 +14,7 @@ Promises
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, timedelta
 
@@ -32,6 +33,9 @@ _RETRY_MARK = " (asked again)"
 _NOT_FOR_NAMESPACE, _NO_PODS = "is not for namespace ", "schedules no pods "
 _NO_ROOM, _NEVER_ROOM = "has no room for this pod now: ", "never has room for this pod: "
 _NOT_YET, _ALL_OF = "does not release this pod yet: ", "{number} pods of its PodGroup start together, and "
+#: How the words begin with which a gang says that it never starts.
+_OF_GANGS = ("with its PodGroup", "of its PodGroup")
+_TOGETHER = re.compile(f"{_NO_ROOM}{_ALL_OF}".replace("{number}", "([0-9]{1,9})"), re.ASCII)
 _REQUEST_LESS = "request less, or have an admin of queues raise it"
 _WAIT_FOR_ROOM = "it goes when others end, or an admin of queues raises it"
 _USED = "{whose} is used"
@@ -215,6 +219,27 @@ def quoted_lack(condition: str, *, queue: str) -> LackKind | None:
         return None
     ends = {kind: text.rpartition("{whose}")[2] for kind, text in _LACKS.items()}
     return next((kind for kind, text in ends.items() if f"{text};" in rest), None)
+
+
+def quoted_gang(condition: str, *, queue: str) -> str:
+    """Read why the gang of a pod of the queue does not start, as the message of its condition quotes it; ""
+    where it says something else.
+    """
+    _, _, rest = condition.partition(_queue(queue))
+    for start in (_NOT_YET, _NEVER_ROOM):
+        why = rest.removeprefix(start).partition(";")[0]
+        if rest.startswith(start) and (start is _NOT_YET or why.startswith(_OF_GANGS)):
+            return why
+    return ""
+
+
+def quoted_together(condition: str, *, queue: str) -> int:
+    """Read how many pods start together with a pod that has no room, as its condition quotes it; itself
+    included.
+    """
+    _, _, rest = condition.partition(_queue(queue))
+    found = _TOGETHER.match(rest)
+    return int(found[1]) if found else 1
 
 
 def _queue(name: str) -> str:

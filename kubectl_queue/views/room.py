@@ -48,6 +48,10 @@ def room_texts(explanation: Explanation, *, now: datetime) -> Iterator[tuple[str
     room, membership = explanation.room, explanation.membership
     if room is None or membership is None:
         return
+    if room.gang:
+        yield "Gang", [printable(room.gang)]
+        yield "Let go by", ["the leader, once all pods with which its PodGroup starts may go together"]
+        return
     own = membership.queue or ""
     yield "No room in", [_lack(room), *_force_deleted(room)] if room.queue else []
     yield "Held by", [_holders(room, own)] if room.holders else []
@@ -67,7 +71,8 @@ def _lack(room: Room) -> str:
             f"{queue}: it requests {resource} {room.requested} of a capability of {room.limit}: it never fits"
         )
     used = f"{resource} {room.used} of {room.limit} is used"
-    return f"{queue}: {used}, it requests {room.requested}, and {room.missing} of that is missing"
+    requests = f"the {room.together} pods that start together request" if room.together else "it requests"
+    return f"{queue}: {used}, {requests} {room.requested}, and {room.missing} of that is missing"
 
 
 def _force_deleted(room: Room) -> list[str]:

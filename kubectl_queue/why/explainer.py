@@ -50,7 +50,7 @@ from kubectl_queue.why.room import hindering_claims, read_line, waiting_pod, wai
 from kubectl_queue.why.targets import Target
 from queues import well_known
 from queues.membership import Source
-from queues.messages import quoted_lack
+from queues.messages import quoted_gang, quoted_lack, quoted_together
 from queues.similar_names import similar_names
 from queues.why.explain import explain
 from queues.why.explanation import (
@@ -62,7 +62,14 @@ from queues.why.explanation import (
     Outcome,
     Room,
 )
-from queues.why.room import is_bounded, limits_devices, room_of, with_claimants
+from queues.why.room import (
+    is_bounded,
+    limits_devices,
+    of_waiting_gang,
+    room_of,
+    with_claimants,
+    with_gang,
+)
 
 #: Owners above each other that are followed: a cycle of references ends.
 _MAX_OWNERS = 8
@@ -171,14 +178,19 @@ class Explainer:
 
     def _room(self, pod: Object, queue: str, chain: ObservedQueues) -> Room:
         """All queues say who holds what lacks; where they may not be listed, the chain says what lacks."""
+        message = str(condition_of(pod, "PodScheduled").get("message") or "")
+        if gang := quoted_gang(message, queue=queue):
+            return of_waiting_gang(gang)
         queues = chain
         with suppress(ForbiddenError):
             queues = observed_queues(QueueObjects(self._api.list().items, now=self._api.now))
         namespace = str(value_at(pod, "metadata.namespace") or "")
         devices = read_devices(self._client, namespace) if limits_devices(queue, chain.tree) else None
         line = read_line(self._client, queue, namespace=namespace, devices=devices)
-        said = quoted_lack(str(condition_of(pod, "PodScheduled").get("message") or ""), queue=queue)
-        room = room_of(waiting_pod(pod, queue, devices), line=line, queues=queues, devices=devices, said=said)
+        together = quoted_together(message, queue=queue)
+        asked = with_gang(waiting_pod(pod, queue, devices), line, together=together)
+        said = quoted_lack(message, queue=queue)
+        room = room_of(asked, line=line, queues=queues, devices=devices, said=said)
         room = with_claimants(room, f"{namespace}/{name_of(pod)}", queue, queues=queues)
         return room if devices is None else replace(room, claims=hindering_claims(pod, devices))
 

@@ -15,12 +15,20 @@ import msgspec
 
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.errors import ForbiddenError
-from kubectl_queue.objects.fields import Object, labels_of, name_of, spec_of, status_of, value_at
+from kubectl_queue.objects.fields import (
+    Object,
+    annotations_of,
+    labels_of,
+    name_of,
+    spec_of,
+    status_of,
+    value_at,
+)
 from kubectl_queue.why.devices import ObservedDevices
 from queues import well_known
 from queues.apimachinery.conversion import Converter
 from queues.apimachinery.pod_requests import pod_requests
-from queues.membership import label_value
+from queues.membership import GROUP_ANNOTATION, label_value
 from queues.quota.devices import ClaimRef, Devices, claim_refs, with_devices
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import quota_requests
@@ -132,9 +140,16 @@ def _line(
     return ObservedLine(
         pods=[waiting_pod(pod, queue, devices) for pod in waiting],
         names=names,
+        groups={str(value_at(pod, "metadata.uid")): group for pod in waiting if (group := _group(pod))},
         whole=whole,
         taken=frozenset(taken | devices.in_use) if devices is not None else frozenset(),
     )
+
+
+def _group(pod: Object) -> str:
+    """The PodGroup that it names, NAMESPACE/NAME; "" for none."""
+    name = annotations_of(pod).get(GROUP_ANNOTATION)
+    return f"{value_at(pod, 'metadata.namespace')}/{name}" if name else ""
 
 
 def _name(pod: Object) -> str:

@@ -134,6 +134,8 @@ def _pods_wait(room: Room) -> str:
 
 def _used(room: Room | None) -> str:
     """What is used up, or what else the pod waits for; "" where that is another rule, or not known."""
+    if room is not None and room.gang:
+        return f"its PodGroup starts as a whole; {printable(room.gang)}"
     if room is not None and room.has_room:
         return _LEADER_SAYS.get(room.kind, "")
     if room is None or room.limit is None or room.kind != LackKind.CAPABILITY.value:
@@ -141,7 +143,8 @@ def _used(room: Room | None) -> str:
     queue, resource = f"queue {quoted(room.queue)}", printable(room.resource)
     if room.never:
         return f"{queue} never has {resource} {room.requested}, its capability is {room.limit}"
-    return f"{queue} uses {resource} {room.used} of {room.limit}"
+    used = f"{queue} uses {resource} {room.used} of {room.limit}"
+    return f"{used}, and {room.together} pods start together" if room.together else used
 
 
 def _stop_of(case: Case) -> str:

@@ -106,7 +106,9 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     of its claims of devices that are not there, or cannot be counted; "" for one that was not made yet.
     `claimants`: the pods for which others leave room in queues of its chain, nearest first; `claims_in`: the
     queues in which they leave it to this pod. `force_deleted`: what of `used` is of pods that were deleted by
-    force and may still run; "" where nothing is.
+    force and may still run; "" where nothing is. `together`: so many pods of its PodGroup start together,
+    and `requested` is what they request; 0 where it goes by itself. `gang`: why its gang does not start yet,
+    where `kind` is that.
     """
 
     pod: str = ""
@@ -128,6 +130,8 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     claimants: tuple[Claimant, ...] = ()
     claims_in: tuple[str, ...] = ()
     force_deleted: str = ""
+    together: int = 0
+    gang: str = ""
 
 
 class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):

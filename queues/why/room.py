@@ -48,12 +48,37 @@ HOLDERS = 3
 class ObservedLine(msgspec.Struct, frozen=True, kw_only=True):
     """The pods that wait for room in one queue. `names`: of the pods, by UID. `whole`: all of the queue, not
     only those of one namespace. `taken`: claims of devices that pods were released with: they count already.
+    `groups`: the PodGroups that pods name, NAMESPACE/NAME, by UID.
     """
 
     pods: Sequence[WaitingPod]
     names: Mapping[str, str]
     whole: bool = True
     taken: Collection[ClaimRef] = ()
+    groups: Mapping[str, str] = {}
+
+
+def with_gang(pod: WaitingPod, line: ObservedLine | None, *, together: int) -> WaitingPod:
+    """The pod with the others of its PodGroup that go with it, so many in all, as one entry. Which of them go
+    is the leader's to say: as far as known here, the first ones.
+    """
+    group = line.groups.get(pod.uid) if line is not None else None
+    if line is None or not group or together <= 1:
+        return pod
+    others = [each for each in line.pods if each.uid != pod.uid and line.groups.get(each.uid) == group]
+    chosen = [pod, *sorted(others, key=lambda each: each.rank)[: together - 1]]
+    amounts: dict[str, Amount] = {}
+    for each in chosen:
+        for resource, amount in each.requests:
+            amounts[resource] = amounts.get(resource, 0) + amount
+    return WaitingPod(
+        uid=pod.uid,
+        queue=pod.queue,
+        requests=tuple(sorted(amounts.items())),
+        priority=max(each.priority for each in chosen),
+        since=min(each.since for each in chosen),
+        pods=tuple(each.uid for each in chosen),
+    )
 
 
 def room_of(
@@ -68,7 +93,7 @@ def room_of(
     where a capability of its chain names a class of devices. `said`: by which rule it has no room, as it says
     itself.
     """
-    others = [] if line is None else [each for each in line.pods if each.uid != pod.uid]
+    others = [] if line is None else [each for each in line.pods if each.uid not in pod.uids]
     before = sorted((each for each in others if each.rank < pod.rank), key=lambda each: each.rank)
     place, waiting = (len(before) + 1, len(others) + 1) if line is not None and line.whole else (None, None)
     names = line.names if line is not None else {}
@@ -80,8 +105,14 @@ def room_of(
         before=tuple(names.get(each.uid, "") for each in before[:NAMED_BEFORE]),
         has_room=lack is None,
         kind=said.value if lack is None and said in KNOWN_BY_THE_LEADER else "",
+        together=len(pod.uids) if len(pod.uids) > 1 else 0,
     )
     return room if lack is None else _with_lack(room, lack, pod, queues=queues)
+
+
+def of_waiting_gang(why: str) -> Room:
+    """Of a pod whose gang does not start yet. `why`: in words, as the pod says it."""
+    return Room(kind=LackKind.GANG.value, gang=why)
 
 
 def with_claimants(room: Room, name: str, queue: str, *, queues: ObservedQueues) -> Room:

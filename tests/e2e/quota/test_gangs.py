@@ -41,3 +41,20 @@ def test_a_gang_starts_whole_and_what_is_beyond_its_minimum_one_by_one(sandbox: 
     sandbox.edit(queue, capability={"cpu": "5"})
     until(lambda: len(running(sandbox, more)) == 1, "one more to run")
     assert settled(lambda: len(running(sandbox, more)), "the pods") == 1
+
+
+def test_one_that_comes_after_its_pods_and_one_of_a_queue_that_is_resumed_go_whole(sandbox: Sandbox) -> None:
+    queue = sandbox.queue(capability={"cpu": "5"})
+    names = gang(sandbox, "late", 3)
+    sandbox.reason_on(names[0], 'PodGroup "late" does not exist')
+    sandbox.podgroup("late", queue, minMember=3)
+    until(lambda: len(running(sandbox, names)) == 3, "all of the first to run")
+    sandbox.suspend(queue)
+    sandbox.podgroup("held", queue, minMember=2)
+    held = gang(sandbox, "held", 2)
+    assert settled(lambda: running(sandbox, held), "the pods") == []
+    sandbox.edit(queue, state="Open")
+    until(lambda: len(running(sandbox, held)) == 2, "both of the second to run")
+    sandbox.api.delete(f"{sandbox.pods_path}/{held[0]}").must(200)
+    gang(sandbox, "held", 1, first=2)
+    until(lambda: running(sandbox, ["held-2"]), "the one that completes it again")

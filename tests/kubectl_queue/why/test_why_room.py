@@ -272,3 +272,52 @@ def test_a_pod_with_claims_is_told_which_class_lacks_how_much_or_which_claim_hin
     assert why_devices([own], made="own-x7", forbidden=(CLAIMS,)) == no_room(
         "its capability names devices, and no claims could be read"
     )
+
+
+GANG = {"scheduling.k8s.io/group-name": "gang"}
+
+
+def why_gang(text: str) -> list[str]:
+    """What a pod of a PodGroup of four is told, whose condition says this."""
+    message = f'queue "vision" {text}'
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    pods = [pod(f"work-{at}", cpu="2", created=at) for at in range(1, 6)]
+    for each in pods:
+        each["metadata"]["annotations"].update(GANG)
+        each["status"]["conditions"] = [condition]
+    stored = {f"{OURS}/work-3": pods[2], PODS: {"items": pods}, "/api/v1/namespaces/team/events": {}}
+    done = run_command(
+        StoredQueues(*QUEUES), "why", "pod/work-3", "--namespace=team", client=StoredObjects(stored)
+    )
+    assert done.code == 0, done.err
+    return done.out.splitlines()
+
+
+def test_a_pod_of_a_gang_without_room_is_told_what_all_of_it_needs() -> None:
+    lines = why_gang(
+        "has no room for this pod now: 4 pods of its PodGroup start together, and its capability has no room "
+        "for all of them; it goes when others end, or an admin of queues raises it"
+    )
+    assert lines[0] == (
+        'Pod team/work-3 waits for room: queue "lab" uses cpu 8 of 8, and 4 pods start together'
+    )
+    assert (
+        'No room in:  queue "lab": cpu 8 of 8 is used, the 4 pods that start together request 8, '
+        "and 8 of that is missing"
+    ) in lines
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "does not release this pod yet: fewer than 4 pods of its PodGroup exist; its pods start together",
+        "never has room for this pod: with its PodGroup 600 pods are to start together, and 512 can at most; "
+        "lower minMember",
+    ],
+)
+def test_a_pod_whose_gang_does_not_start_is_told_why(text: str) -> None:
+    first, *lines = why_gang(text)
+    why_not = text.partition(": ")[2].partition(";")[0]
+    assert first == f"Pod team/work-3 waits for room: its PodGroup starts as a whole; {why_not}"
+    assert f"Gang:        {why_not}" in lines
+    assert not [line for line in lines if line.startswith(("No room in", "In line"))]

@@ -30,7 +30,7 @@ from queues.why.explanation import (
     QueueRecord,
     Room,
 )
-from queues.why.room import ObservedLine, room_of, with_claimants
+from queues.why.room import ObservedLine, of_waiting_gang, room_of, with_claimants, with_gang
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -236,3 +236,36 @@ def test_a_queue_says_how_it_stands_against_its_quota() -> None:
             "borrowed": "0",
         },
     }
+
+
+def grouped(*pods: WaitingPod, group: str = "team/gang") -> ObservedLine:
+    found = line(*pods)
+    return ObservedLine(pods=found.pods, names=found.names, groups={each.uid: group for each in pods})
+
+
+def test_of_a_gang_counts_what_all_that_start_together_request() -> None:
+    pods = [waiting(f"p-{at}", cpu=2, age=9 - at) for at in range(5)]
+    asked = with_gang(pods[2], grouped(*pods), together=4)
+    assert asked.pods == ("p-2", "p-0", "p-1", "p-3")
+    queues = seen(
+        Queue(name="lab", capability=(("cpu", 8),)),
+        Queue(name="vision", parent="lab"),
+        used={"lab": {"cpu": 3}, "vision": {"cpu": 3}},
+    )
+    room = room_of(asked, line=grouped(*pods), queues=queues)
+    assert (room.together, room.requested, room.missing, room.used) == (4, "8", "3", "3")
+    assert (room.place, room.waiting) == (1, 2)
+
+
+def test_a_pod_that_completes_its_gang_and_one_of_another_namespace_count_by_themselves() -> None:
+    pod = waiting("p")
+    assert with_gang(pod, grouped(pod), together=1) is pod
+    assert with_gang(pod, line(pod), together=4) is pod
+    assert with_gang(pod, None, together=4) is pod
+
+
+def test_a_gang_that_does_not_start_yet_says_why_and_no_amounts() -> None:
+    found = explained(of_waiting_gang("fewer than 4 pods of its PodGroup exist"))
+    assert found.summary == (
+        "Pod ns/p waits for room: its PodGroup starts as a whole; fewer than 4 pods of its PodGroup exist"
+    )
