@@ -77,7 +77,7 @@ def test_the_front_door_is_read_in_three_minutes() -> None:
     assert len(lines) <= 150
     assert [line for line in lines if len(line) > 100] == []
     first_screen = "\n".join(lines[:35])
-    assert "gangs are missing" in " ".join(first_screen.split())
+    assert "A gang goes whole where there is a quota" in " ".join(first_screen.split())
     assert "(docs/limits.md)" in first_screen
     for peer in ("Volcano", "Kueue", "ResourceQuota"):
         assert f"| {peer} |" in first_screen
