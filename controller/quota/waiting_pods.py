@@ -316,7 +316,7 @@ class WaitingPods:
             return of_entry is not None
         key = PodGroupKey(member.namespace, member.podgroup)
         is_asked = self._is_asked_with_gang(member)
-        if is_asked or self._gangs.get(key) is not None:
+        if (is_asked and self.waits(member)) or self._gangs.get(key) is not None:
             self._gangs.record(key, uid)
         return is_asked or of_entry is not None
 
@@ -353,13 +353,18 @@ class WaitingPods:
                 for uid in before.entries:
                     self._gated.remove(uid)
             if state is None:  # those that wait go by themselves from now on
-                for uid in changed.union(before.waiting if before is not None else ()):
-                    self._read_pod(uid, begun)
+                self._read_singly(changed.union(before.waiting if before is not None else ()), begun)
             kept = [each.kept if each is not None else () for each in (before, state)]
             if kept[0] != kept[1]:
                 queues.update(each.queue for each in (before, state) if each is not None)
             self._pause()
         return queues - {""}
+
+    def _read_singly(self, uids: Iterable[str], begun: Collection[str]) -> None:
+        for uid in uids:
+            member = self._store.members.by_uid(uid)
+            if member is not None and not self._is_asked_with_gang(member):
+                self._read_pod(uid, begun)
 
     def _read_gang(
         self, key: PodGroupKey, before: GangState | None, begun: Collection[str]

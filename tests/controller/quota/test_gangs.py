@@ -117,6 +117,21 @@ def test_a_gang_waits_for_its_pods_then_for_room_then_goes_whole() -> None:
     assert stage.settle() == set(names)
 
 
+def test_nothing_is_read_again_and_again_of_a_gang_that_runs_or_waits() -> None:
+    stage = Stage(4)
+    for name, least in (("runs", 2), ("waits", 3), ("few", 9)):
+        stage.api.set_group(name, "team", least)
+        stage.pods(name, [f"{name}-{at}" for at in range(3)])
+    stage.pods("absent", ["absent-0"])
+    stage.settle()
+    for name in stage.released:
+        stage.api.change(name, lambda one: one["spec"].update(nodeName="node"))
+    stage.settle()
+    now = stage.leader.server.clock.seconds
+    assert not stage.leader.releases._waiting.is_due(now)
+    assert stage.leader.releases.due > now
+
+
 def test_all_of_a_gang_is_in_one_write_of_the_book() -> None:
     stage = Stage(9)
     stage.api.set_group("gang", "team", 4)
