@@ -248,7 +248,7 @@ def test_what_a_gang_asks_for_is_read_once_for_each_change_of_its_spec() -> None
     assert (first.least, first.resources) == (2, (("cpu", Fraction(3, 2)),))
     held.tell("upsert", podgroup("gang", version=2, minMember=2, minResources={"cpu": "1500m"}, status={}))
     assert held.groups.gang("team", "gang") is first
-    held.tell("upsert", podgroup("gang", version=3, minMember=2, minTaskMember={"ps": 3}))
+    held.tell("upsert", podgroup("gang", version=3, minMember=3, minTaskMember={"ps": 3}))
     second = held.groups.gang("team", "gang")
     assert second is not None
     assert (second.least, second.tasks) == (3, (("ps", 3),))
