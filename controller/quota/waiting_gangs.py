@@ -12,7 +12,8 @@
 Invariants
 - What is in the index of a gang is what was asked for when it was read last: its former entries leave the
   index as the new ones come.
-- A gang is read once for all that has changed of it since it was read last.
+- A gang is read once for all that has changed of it since it was read last. That takes as long as it has
+  pods: one with more of them than can start together rests in between, so that it leaves time to others.
 - What is kept for gangs (`queues.quota.gangs.unused_resources`) counts as used by their queue for as long as
   pods of the gang use something.
 - Pods are told a reason once, however many others come while it holds: its text has no number that changes.
@@ -30,6 +31,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from cluster.cache.podgroups import PodGroupKey
+from queues.quota.book import MAX_INTENTS
 from queues.quota.gangs import Gang, NotAsked
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import WaitingPod
@@ -37,6 +39,8 @@ from queues.quota.usage import Requests
 
 #: A gang whose pods are still being made says nothing for so long.
 TELL_SECONDS = 1.0
+#: The rest of a gang that has more pods than can start together, for each of them.
+REST_SECONDS = 0.0002
 #: What pods beyond a minimum are told while that waits.
 BEYOND = "the minimum of its PodGroup goes first; it goes after that"
 
@@ -84,6 +88,8 @@ class WaitingGangs:
         self._key_of_entry: dict[str, PodGroupKey] = {}
         #: What is to be read, and which of its pods have changed.
         self._changed: dict[PodGroupKey, set[str]] = {}
+        #: Until when those with very many pods rest.
+        self._rests: dict[PodGroupKey, float] = {}
         #: When pods are told why they wait, the first one first.
         self._told_at: dict[PodGroupKey, float] = {}
         #: Those that are told at once.
@@ -96,13 +102,30 @@ class WaitingGangs:
         """The PodGroup has changed, or these pods of it."""
         self._changed.setdefault(key, set()).update(uids)
 
-    @property
-    def has_changed(self) -> bool:
-        return bool(self._changed)
+    def has_changed(self, now: float) -> bool:
+        """Whether there is one to be read now."""
+        return any(self._rests.get(key, now) <= now for key in self._changed)
 
-    def take_changed(self) -> dict[PodGroupKey, set[str]]:
+    @property
+    def rests_until(self) -> float:
+        """When one that rests is to be read."""
+        rests = (self._rests[key] for key in self._changed if key in self._rests)
+        return min(rests, default=math.inf) if self._rests else math.inf
+
+    def take_changed(self, now: float) -> dict[PodGroupKey, set[str]]:
+        """Those that are to be read now, with their pods that have changed."""
         changed, self._changed = self._changed, {}
+        for key in [key for key in self._rests if key in changed]:
+            if self._rests[key] > now:
+                self._changed[key] = changed.pop(key)
+            else:
+                del self._rests[key]
         return changed
+
+    def rest(self, key: PodGroupKey, *, pods: int, now: float) -> None:
+        """It was read, and has so many pods."""
+        if pods > MAX_INTENTS:
+            self._rests[key] = now + pods * REST_SECONDS
 
     # What was read
 
@@ -126,6 +149,7 @@ class WaitingGangs:
             self._set_kept(key, state.queue, ())
         self._told_at.pop(key, None)
         self._told_now.pop(key, None)
+        self._rests.pop(key, None)
         return state
 
     def set(self, key: PodGroupKey, state: GangState, *, changed: Iterable[str], now: float) -> None:

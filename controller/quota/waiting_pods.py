@@ -176,15 +176,15 @@ class WaitingPods:
     @property
     def due(self) -> float:
         """When there may be room though nothing changes."""
-        ends = self._gated.claims.ends_at, self._ungated.claims.ends_at, self._gangs.tells_at
-        return min(*ends, *self._ends.values())
+        ends = self._gated.claims.ends_at, self._ungated.claims.ends_at
+        return min(*ends, self._gangs.tells_at, self._gangs.rests_until, *self._ends.values())
 
     @property
     def _has_changes(self) -> bool:
         return bool(
             self._pods
             or self._queues
-            or self._gangs.has_changed
+            or self._gangs.has_changed(self._store.clock.monotonic())
             or self._snapshot is not self._store.snapshot
             or self._usage.rules.nodes != self._nodes
             or self._policies != self._store.policies.changes
@@ -342,12 +342,13 @@ class WaitingPods:
     def _read_gangs(self, begun: Collection[str]) -> set[str]:
         """Read those that have changed. Returns the queues in which another amount is kept for them."""
         now, queues = self._store.clock.monotonic(), set[str]()
-        for key, changed in self._gangs.take_changed().items():
+        for key, changed in self._gangs.take_changed(now).items():
             before = self._gangs.get(key)
             state = self._read_gang(key, before, begun)
             if state is not None:
                 self._put_gang(before, state, changed=changed)
                 self._gangs.set(key, state, changed=changed, now=now)
+                self._gangs.rest(key, pods=len(state.waiting), now=now)
             elif before is not None:
                 self._gangs.pop(key)
                 for uid in before.entries:

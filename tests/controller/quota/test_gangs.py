@@ -11,6 +11,7 @@ import pytest
 from cluster.cache.members import Member
 from controller.context import ControllerContext
 from controller.quota.releases import QuotaReleases
+from controller.quota.waiting_gangs import REST_SECONDS
 from controller.quota.waiting_pods import WaitingPods
 from queues.quota.book import MAX_INTENTS, parse
 from queues.quota.gangs import PodState
@@ -349,6 +350,27 @@ def test_pods_that_are_made_slowly_are_told_once_whatever_comes() -> None:
         stage.settle(2)
     stage.settle()
     assert sorted(told) == letters(20)
+
+
+def test_a_gang_of_very_many_pods_is_read_so_seldom_that_others_have_time() -> None:
+    """Its own pods wait for that, and nobody else's."""
+    stage = Stage(10_000)
+    number = 2 * MAX_INTENTS
+    stage.api.set_group("many", "team", 3 * MAX_INTENTS)
+    stage.pods("many", letters(number))
+    stage.settle()
+    clock, waiting = stage.leader.server.clock, stage.leader.releases._waiting
+    stage.api.set_group("many", "team", 2)
+    stage.step()
+    state = waiting.gang_state("team", "many")
+    clock.seconds -= 1.0  # no time has passed
+    stage.api.create("m", "team", 1, group="many")
+    stage.pods("", ["other"])
+    stage.step()
+    stage.leader.send_all()
+    assert waiting.gang_state("team", "many") is state
+    assert stage.leader.releases.due < clock.seconds + number * REST_SECONDS
+    assert {"other", "m"} <= stage.settle()
 
 
 # What comes in between
