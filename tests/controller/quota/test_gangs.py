@@ -20,7 +20,7 @@ from tests.support.examples import scaled
 from tests.support.http.wire_objects import queue
 from tests.support.quota.histories import ApiServer, History, Replica, is_released
 
-HISTORIES = 200
+HISTORIES = 100
 TOGETHER = "its pods start together"
 
 
