@@ -1,4 +1,4 @@
-"""The warnings for pods, and templates of pods, that request more than their queue ever allows.
+"""The warnings for pods, templates of pods and PodGroups that request more than their queue ever allows.
 
 | who submits                          | is told                                                         |
 |--------------------------------------|-----------------------------------------------------------------|
@@ -6,6 +6,7 @@
 | a workload                           | the same of the first of its templates that never fits          |
 | an edit of a template, or a move     | the same, unless the templates never fitted before for the same |
 |                                      | reason                                                          |
+| a PodGroup, or an edit of its spec   | why its pods never start together, as far as it says itself     |
 | a controller                         | nothing: it reads no warnings                                   |
 
 Without a quota nothing is decoded or counted. Of claims of devices count those that are named and exist: what
@@ -14,18 +15,22 @@ is made from a template is not there yet.
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import msgspec
 
+from cluster.cache.podgroups import gang_of_podgroup
 from cluster.cache.store import Store
 from cluster.cache.workloads import Keys, pod_templates
-from cluster.objects import Container, Pod, PodSpec, WorkloadObject
+from cluster.objects import Container, Pod, PodGroup, PodSpec, WorkloadObject
 from queues.admission.never_fits import never_fits_warning
 from queues.apimachinery.conversion import Converter
 from queues.apimachinery.pod_requests import pod_requests
+from queues.messages import truncate_warning
 from queues.quota.devices import claim_refs, shared_counts, with_devices
+from queues.quota.gangs import NotAsked, ask
+from queues.quota.usage import limits_of, never_lack
 from webhooks.review import Request, decode_object
 from webhooks.settings import AdmissionSettings
 
@@ -62,6 +67,21 @@ def workload_warnings(
         if warning == _first_warning(was, request, old_queue, store=store, where="oldObject"):
             return ()
     return (warning,) if warning else ()
+
+
+def podgroup_warnings(
+    podgroup: PodGroup, queue: str, request: Request, *, store: Store, settings: AdmissionSettings
+) -> tuple[str, ...]:
+    """For a PodGroup that is submitted to the queue, or whose spec is edited."""
+    decision, tree = store.snapshot.decision(queue), store.snapshot.tree
+    if not decision.has_quota or settings.is_controller(request.user_info.username):
+        return ()
+    limits = limits_of(tree.chain(queue)) if queue in tree else ()
+    gang = msgspec.structs.replace(gang_of_podgroup(podgroup), queue=queue)
+    found = ask(gang, (), never=partial(never_lack, limits))
+    if not isinstance(found, NotAsked) or not found.kind.never:
+        return ()
+    return (truncate_warning(f"the pods of this PodGroup never start: {found}"),)
 
 
 def _first_warning(

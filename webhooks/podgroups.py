@@ -3,6 +3,7 @@
 A call goes decode (`webhooks.review`), queue, acceptance (`webhooks.acceptance`), patch, encode.
 
 On CREATE a PodGroup without a queue, or in `default`, gets the queue that its namespace names, as in Volcano.
+One whose pods can never start together is admitted with a warning (`webhooks.never_fits`).
 An UPDATE of `spec.queue` is denied while pods name the PodGroup; otherwise the new queue must accept.
 """
 
@@ -22,6 +23,7 @@ from queues.queue import DEFAULT
 from queues.text import quoted
 from webhooks.acceptance import Submission, accept, deny_bad_name
 from webhooks.json_patch import PatchStep, join_patches, patch_map
+from webhooks.never_fits import podgroup_warnings
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
@@ -47,7 +49,10 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
         return ALLOWED
     queue = _queue(podgroup, before, request, store=store)
     if before is not None and queue == queue_of(before):
-        return Answer(patch=tuple(_set_label(podgroup, queue)))
+        warnings: tuple[str, ...] = ()
+        if podgroup.spec != before.spec:
+            warnings = podgroup_warnings(podgroup, queue, request, store=store, settings=settings)
+        return Answer(patch=tuple(_set_label(podgroup, queue)), warnings=warnings)
     if before is not None and store.members.in_podgroup(request.namespace, request.name):
         return _deny_move(request)
     return _submit(podgroup, queue, request, store=store, settings=settings)
@@ -82,7 +87,8 @@ def _submit(
             "/metadata/annotations", podgroup.metadata.annotations, {well_known.ADMISSION: accepted.admission}
         ),
     )
-    return Answer(patch=patch, warnings=accepted.warnings)
+    never = podgroup_warnings(podgroup, queue, request, store=store, settings=settings)
+    return Answer(patch=patch, warnings=(*accepted.warnings, *never))
 
 
 def _set_label(podgroup: PodGroup, queue: str) -> list[PatchStep]:

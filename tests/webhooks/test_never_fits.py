@@ -8,7 +8,16 @@ import pytest
 
 from tests.cluster.cache.test_device_claims import claim
 from tests.support.http.asking import Server
-from tests.support.http.wire_objects import NAMED, Wire, pod, queue, template, templates_of, workload
+from tests.support.http.wire_objects import (
+    NAMED,
+    Wire,
+    pod,
+    podgroup,
+    queue,
+    template,
+    templates_of,
+    workload,
+)
 from tests.support.webhooks.workload_requests import CONTROLLER, admitted, changed, updated
 from webhooks.settings import AdmissionSettings
 
@@ -119,3 +128,39 @@ def test_a_template_of_no_shape_is_left_to_the_api_server(server: Server, spec: 
         each["spec"] = spec
     answer = server.ask("/mutate/workloads", obj, resource="jobs.batch")
     assert answer.warnings == []
+
+
+NEVER = "the pods of this PodGroup never start: "
+
+
+def told_of_group(server: Server, group: Wire, **request: Any) -> list[str]:
+    answer = server.ask(
+        "/mutate/podgroups", group, resource="podgroups.scheduling.volcano.sh", name="gang", **request
+    )
+    assert answer.allowed, answer.message
+    return answer.warnings
+
+
+@pytest.mark.parametrize(
+    ("spec", "warnings"),
+    [
+        ({"minMember": 4}, []),
+        ({"minMember": 4, "minResources": {"cpu": "2"}}, []),
+        ({"minMember": 513}, [f"{NEVER}513 pods are to start together, and 512 can at most"]),
+        (
+            {"minMember": 2, "minResources": {"cpu": "3"}},
+            [f"{NEVER}together they need more cpu than lab may use"],
+        ),
+        ({"minResources": {"cpu": "lots"}}, [f'{NEVER}minResources "cpu" is no quantity']),
+    ],
+)
+def test_a_podgroup_that_can_never_start_is_admitted_with_a_warning(
+    server: Server, spec: dict[str, Any], warnings: list[str]
+) -> None:
+    group = podgroup("gang", queue="team", **spec)
+    assert told_of_group(server, group) == warnings
+    assert told_of_group(server, group, user=CONTROLLER) == []
+    assert told_of_group(server, podgroup("gang", queue="free", **spec)) == []
+    before = podgroup("gang", queue="team", minMember=1)
+    assert told_of_group(server, group, old=before, operation="UPDATE") == warnings
+    assert told_of_group(server, group, old=group, operation="UPDATE") == []
