@@ -1,24 +1,19 @@
 """Writes the phase, the counts and the conditions of PodGroups.
 
-| condition   | True                                  | False                                             |
-|-------------|---------------------------------------|---------------------------------------------------|
-| `Scheduled` | enough of its pods are on nodes       | not yet; its reason and message say why           |
-| `Populated` | it has pods                           | all that it had are gone: it is not live any more |
-
 Invariants
-- What is written follows from the PodGroup, its pods and the queue snapshot alone
-  (`queues.status.podgroup_phases`).
+- What is written follows from the PodGroup, its pods, the queue snapshot and how it stands as a gang
+  (`queues.status.podgroup_phases`, `queues.status.podgroup_conditions`).
 - A phase or a condition is written at once, counts alone at most once in `COUNT_SECONDS` for a PodGroup.
   Nothing is written where nothing differs.
 - While the store has an older PodGroup than the one that was written last, nothing is written.
-- Conditions of other types, which others write, stay as they are. Where one of them cannot be read, no
-  conditions are written.
+- Conditions of other types, which others write, stay as they are; so does an `Unschedulable` of others. Where
+  one of them cannot be read, no conditions are written.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -34,19 +29,21 @@ from cluster.cache.podgroups import (
     queue_of,
 )
 from cluster.object_reference import ObjectReference
-from cluster.objects import PodGroup
+from cluster.objects import Condition, PodGroup
 from controller.context import ControllerContext
 from controller.pods.pod_conditions import EVENT_REASONS
 from controller.status.conditions import updated_conditions, wire_conditions
 from queues.snapshot import QueueDecision
-from queues.status.conditions import DerivedCondition
-from queues.status.podgroup_phases import (
-    POPULATED,
-    SCHEDULED,
-    Phase,
-    PodTally,
-    derive_phase,
+from queues.status.podgroup_conditions import (
+    FREE,
+    UNSCHEDULABLE,
+    Standing,
+    is_unschedulable_of_ours,
+    populated_condition,
+    scheduled_condition,
+    unschedulable_condition,
 )
+from queues.status.podgroup_phases import POPULATED, Phase, PodTally, derive_phase
 
 COUNT_SECONDS = 1.0
 #: A write that is not taken, since a former one is under way, is tried again after so many seconds at least.
@@ -70,8 +67,12 @@ class PodGroupRecord(msgspec.Struct):
 class PodGroupStatuses:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(
+        self, context: ControllerContext, *, standing: Callable[[PodGroup], Standing] = lambda _: FREE
+    ) -> None:
+        """`standing`: how a PodGroup stands with the quotas."""
         self._context = context
+        self._standing = standing
         #: By UID.
         self._records: dict[str, PodGroupRecord] = {}
         #: When a PodGroup is reconciled again, in monotonic seconds.
@@ -119,6 +120,7 @@ class PodGroupStatuses:
             podgroup,
             tally_pods(store.members.in_podgroup(*key)),
             decision,
+            standing=self._standing(podgroup),
             had_pods=store.members.had_podgroup(*key, meta.uid) or _had_pods(podgroup),
             now=store.clock.now(),
         )
@@ -213,41 +215,48 @@ def _subject(podgroup: PodGroup) -> ObjectReference:
 
 
 def desired_status(
-    podgroup: PodGroup, pods: PodTally, decision: QueueDecision, *, had_pods: bool, now: datetime
+    podgroup: PodGroup,
+    pods: PodTally,
+    decision: QueueDecision,
+    *,
+    standing: Standing = FREE,
+    had_pods: bool,
+    now: datetime,
 ) -> dict[str, Any]:
     """Return our part of the status, in wire form. `had_pods`: whether the PodGroup ever had a pod."""
     phase = derive_phase(
-        pods=pods, least=podgroup.spec.min_member, schedules=decision.schedules, before=phase_of(podgroup)
+        pods=pods,
+        least=podgroup.spec.min_member,
+        schedules=decision.schedules,
+        before=phase_of(podgroup),
+        has_room=standing.has_room,
     )
-    derived = [_scheduled_condition(phase, decision)]
+    stop = (decision.stop.kind.value, decision.text) if decision.stop is not None else None
+    derived = [scheduled_condition(phase, standing, stop=stop)]
+    unschedulable = None if stop is not None else unschedulable_condition(phase, standing)
+    if unschedulable is not None:
+        derived.append(unschedulable)
     if had_pods:
-        derived.append(_populated_condition(pods))
+        derived.append(populated_condition(pods))
+    stored = list(podgroup.status.conditions or ())
+    if unschedulable is None:
+        stored = [each for each in stored if not _is_of_ours(each)]
     return {
         "phase": phase.value,
         "running": pods.running,
         "succeeded": pods.succeeded,
         "failed": pods.failed,
-        "conditions": wire_conditions(updated_conditions(podgroup.status.conditions or (), derived, now=now)),
+        "conditions": wire_conditions(updated_conditions(stored, derived, now=now)),
     }
+
+
+def _is_of_ours(condition: Condition) -> bool:
+    return condition.type == UNSCHEDULABLE and is_unschedulable_of_ours(condition.message)
 
 
 def _had_pods(podgroup: PodGroup) -> bool:
     status = podgroup.status
     return status.condition(POPULATED) is not None or bool(status.running + status.succeeded + status.failed)
-
-
-def _scheduled_condition(phase: Phase, decision: QueueDecision) -> DerivedCondition:
-    if phase in {Phase.RUNNING, Phase.COMPLETED}:
-        return DerivedCondition(SCHEDULED, True, phase.value, "enough of its pods are on nodes or done")
-    if decision.stop is not None:
-        return DerivedCondition(SCHEDULED, False, decision.stop.kind.value, decision.text)
-    return DerivedCondition(SCHEDULED, False, phase.value, "fewer of its pods than minMember are on nodes")
-
-
-def _populated_condition(pods: PodTally) -> DerivedCondition:
-    if pods.total:
-        return DerivedCondition(POPULATED, True, "HasPods", "it has pods")
-    return DerivedCondition(POPULATED, False, "PodsGone", "all pods that it had are gone")
 
 
 def status_difference(desired: dict[str, Any], podgroup: PodGroup) -> dict[str, Any]:

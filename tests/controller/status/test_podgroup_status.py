@@ -1,8 +1,9 @@
-"""The status of a PodGroup as it should be: its phase, its counts, and its two conditions."""
+"""The status of a PodGroup as it should be: its phase, its counts, and its conditions."""
 
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from cluster.objects import PodGroup
 from controller.status.podgroup_status import desired_status, status_difference
 from queues.snapshot import QueueDecision, QueueSnapshot
 from queues.states import StopPolicy
+from queues.status.podgroup_conditions import FREE, Lacking, Standing, released_until
 from queues.status.podgroup_phases import PodTally
 from tests.support.http.wire_objects import Wire, podgroup
 from tests.support.rules.cases import NOW, queue, tree
@@ -26,9 +28,14 @@ def group(**status: object) -> PodGroup:
 
 
 def status_of(
-    pods: PodTally, decision: QueueDecision = OPEN, *, stored: PodGroup | None = None, had_pods: bool = True
+    pods: PodTally,
+    decision: QueueDecision = OPEN,
+    *,
+    stored: PodGroup | None = None,
+    standing: Standing = FREE,
+    had_pods: bool = True,
 ) -> dict[str, Any]:
-    return desired_status(stored or group(), pods, decision, had_pods=had_pods, now=NOW)
+    return desired_status(stored or group(), pods, decision, standing=standing, had_pods=had_pods, now=NOW)
 
 
 def condition(status: dict[str, Any], kind: str) -> tuple[str, str]:
@@ -85,3 +92,58 @@ def test_a_status_that_is_stored_already_does_not_differ() -> None:
 def test_only_the_fields_that_differ_are_written() -> None:
     stored = group(**status_of(PodTally(running=2)))
     assert status_difference(status_of(PodTally(running=3), stored=stored), stored) == {"running": 3}
+
+
+@pytest.mark.parametrize(
+    ("pods", "decision", "standing", "phase", "unschedulable"),
+    [
+        (PodTally(waiting=1), OPEN, Standing(lacking=Lacking.PODS), "Inqueue", "NotEnoughTasks"),
+        (PodTally(waiting=2), OPEN, Standing(lacking=Lacking.PODS_OF_TASK), "Inqueue", "NotEnoughPodsOfTask"),
+        (PodTally(), OPEN, Standing(has_room=False, lacking=Lacking.ROOM), "Pending", "NotEnoughResources"),
+        (PodTally(waiting=2), OPEN, Standing(lacking=Lacking.NEVER), "Inqueue", "NotEnoughResources"),
+        (PodTally(waiting=2), HELD, Standing(lacking=Lacking.ROOM), "Pending", None),
+        (
+            PodTally(waiting=1, running=1),
+            OPEN,
+            Standing(lacking=Lacking.ROOM),
+            "Unknown",
+            "NotEnoughResources",
+        ),
+        (PodTally(running=2), OPEN, Standing(lacking=Lacking.ROOM), "Running", None),
+        (PodTally(waiting=2), OPEN, FREE, "Inqueue", None),
+    ],
+    ids=["pods", "of a task", "room", "never", "stopped", "some run", "enough run", "nothing lacks"],
+)
+def test_what_a_gang_lacks_is_said_in_the_words_of_volcano(
+    pods: PodTally, decision: QueueDecision, standing: Standing, phase: str, unschedulable: str | None
+) -> None:
+    status = status_of(pods, decision, standing=standing)
+    assert status["phase"] == phase
+    if unschedulable is None:
+        assert "Unschedulable" not in str(status["conditions"])
+    else:
+        assert condition(status, "Unschedulable") == ("True", unschedulable)
+
+
+def test_what_a_gang_lacks_is_written_once_and_taken_away() -> None:
+    """Whatever becomes of its pods meanwhile. One that is False would make events on Volcano's Job."""
+    lacks = Standing(lacking=Lacking.PODS)
+    stored = group(**status_of(PodTally(), standing=lacks))
+    later = desired_status(
+        stored, PodTally(), OPEN, standing=lacks, had_pods=True, now=NOW + timedelta(minutes=1)
+    )
+    assert status_difference(later, stored) == {}
+    assert "Unschedulable" not in str(status_of(PodTally(), stored=stored)["conditions"])
+    others = group(
+        conditions=[{"type": "Unschedulable", "status": "True", "reason": "Other", "message": "1/2"}]
+    )
+    assert condition(status_of(PodTally(waiting=2), stored=others), "Unschedulable")[0] == "True"
+
+
+def test_a_gang_that_was_released_says_by_when_it_is_to_be_on_nodes() -> None:
+    status = status_of(PodTally(waiting=2), standing=Standing(until=NOW))
+    [scheduled] = [one for one in status["conditions"] if one["type"] == "Scheduled"]
+    assert (scheduled["status"], scheduled["reason"]) == ("False", "Released")
+    assert released_until(scheduled["message"]) == NOW
+    assert released_until(scheduled["message"][:-9]) is None
+    assert released_until("fewer of its pods than minMember are on nodes") is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,9 @@ from queues.status.podgroup_phases import (
 FEW = range(4)
 
 
-def expected(states: list[str], *, least: int, schedules: bool, before: Phase) -> Phase:
+def expected(
+    states: list[str], *, least: int, schedules: bool, before: Phase, has_room: bool = True
+) -> Phase:
     """The table said anew, over the pods themselves: the first row whose every sentence is true."""
     on_nodes_or_done = [one for one in states if one != "waiting"]
     rows: list[tuple[Phase, list[bool]]] = [
@@ -28,25 +31,30 @@ def expected(states: list[str], *, least: int, schedules: bool, before: Phase) -
         ),
         (Phase.RUNNING, [bool(on_nodes_or_done), len(on_nodes_or_done) >= least]),
         (Phase.UNKNOWN, ["running" in states]),
-        (Phase.INQUEUE, [schedules]),
+        (Phase.INQUEUE, [schedules, has_room]),
         (Phase.PENDING, []),
     ]
     return next(found for found, sentences in rows if all(sentences))
 
 
 @pytest.mark.parametrize("before", Phase)
-@pytest.mark.parametrize("schedules", [True, False])
+@pytest.mark.parametrize(("schedules", "has_room"), [(True, True), (True, False), (False, True)])
 @pytest.mark.parametrize("least", range(-1, 6))
 def test_for_all_small_numbers_the_phase_is_that_of_the_table(
-    least: int, schedules: bool, before: Phase
+    least: int, schedules: bool, has_room: bool, before: Phase
 ) -> None:
     """`minMember` is 1 where it is less."""
     for waiting, running, succeeded, failed in product(FEW, repeat=4):
         pods = PodTally(waiting=waiting, running=running, succeeded=succeeded, failed=failed)
         states = ["waiting"] * waiting + ["running"] * running
         states += ["succeeded"] * succeeded + ["failed"] * failed
-        found = derive_phase(pods=pods, least=least, schedules=schedules, before=before)
-        assert found is expected(states, least=least, schedules=schedules, before=before), pods
+        given: dict[str, Any] = {
+            "least": least,
+            "schedules": schedules,
+            "before": before,
+            "has_room": has_room,
+        }
+        assert derive_phase(pods=pods, **given) is expected(states, **given), pods
         assert pods.total == len(states)
         assert pods.done == succeeded + failed
 
