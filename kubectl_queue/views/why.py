@@ -14,6 +14,7 @@ from kubectl_queue.objects.explained import observed_chain, subject
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.objects.types import QUEUE as QUEUE_TYPE
+from kubectl_queue.views.gang import gang_texts
 from kubectl_queue.views.room import quota_lines, room_texts
 from kubectl_queue.views.text import age, with_time_left
 from queues.states import Desired, State, StopPolicy
@@ -103,6 +104,7 @@ def _texts(
     yield "PodGroup", [str(explanation.group).removeprefix("PodGroup ")] if explanation.group else []
     yield "Queue", _membership(explanation.membership) if explanation.membership and not is_queue else []
     yield CHAIN, ()
+    yield from gang_texts(explanation, now=now)
     yield from room_texts(explanation, now=now)
     yield "Quota", quota_lines(explanation.quota) if explanation.quota else []
     yield "Stopped by", [line for stop in explanation.stops for line in _who(stop, now=now)]

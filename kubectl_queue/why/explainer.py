@@ -44,6 +44,7 @@ from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type, t
 from kubectl_queue.views.why import Answer, Event, explain_queue
 from kubectl_queue.why.devices import read_devices
 from kubectl_queue.why.events import creation_failure, latest_events, read_events
+from kubectl_queue.why.gang import read_group
 from kubectl_queue.why.managed import unmanaged_reason
 from kubectl_queue.why.membership import Owners, membership_of, queue_of_namespace
 from kubectl_queue.why.room import hindering_claims, read_line, waiting_pod, waits_for_room
@@ -51,6 +52,7 @@ from kubectl_queue.why.targets import Target
 from queues import well_known
 from queues.membership import Source
 from queues.messages import quoted_gang, quoted_lack, quoted_together
+from queues.quota.pod_classes import WaitingPod
 from queues.similar_names import similar_names
 from queues.why.explain import explain
 from queues.why.explanation import (
@@ -124,6 +126,9 @@ class Explainer:
         if queue and queues is not None and (says_so or is_bounded(queue, queues.tree)):
             explained = replace(explained, room=self._room_of(target.type, item, explanation, queues))
             explanation = explain(explained, membership, queues=queues)
+        if target.type is PODGROUP and queue and queues is not None:
+            explained = self._with_gang(item, explained, queue, queues)
+            explanation = explain(explained, membership, queues=queues)
         if queue and queues is not None and queue not in queues.tree:
             explained = replace(explained, similar=self._similar_queues(queue))
             explanation = explain(explained, membership, queues=queues)
@@ -193,6 +198,30 @@ class Explainer:
         room = room_of(asked, line=line, queues=queues, devices=devices, said=said)
         room = with_claimants(room, f"{namespace}/{name_of(pod)}", queue, queues=queues)
         return room if devices is None else replace(room, claims=hindering_claims(pod, devices))
+
+    def _room_of_entry(self, entry: WaitingPod, group: Object, chain: ObservedQueues) -> Room:
+        """Why the minimum of a PodGroup has no room."""
+        queues = chain
+        with suppress(ForbiddenError):
+            queues = observed_queues(QueueObjects(self._api.list().items, now=self._api.now))
+        namespace = str(value_at(group, "metadata.namespace") or "")
+        line = read_line(self._client, entry.queue, namespace=namespace)
+        room = room_of(entry, line=line, queues=queues)
+        return with_claimants(room, f"{namespace}/{name_of(group)}", entry.queue, queues=queues)
+
+    def _with_gang(
+        self, item: Object, explained: ObservedObject, queue: str, chain: ObservedQueues
+    ) -> ObservedObject:
+        """A PodGroup with how its pods stand, and why its minimum has no room; as it was where its pods may
+        not be listed.
+        """
+        group = read_group(self._client, item, queue, tree=chain.tree)
+        if group is None:
+            return explained
+        room = None
+        if group.entry is not None and is_bounded(queue, chain.tree):
+            room = self._room_of_entry(group.entry, item, chain)
+        return replace(explained, gang=group.report, room=room)
 
     def _similar_queues(self, queue: str) -> tuple[str, ...]:
         """None where queues may not be listed."""

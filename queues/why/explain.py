@@ -43,6 +43,7 @@ from queues.why.explanation import (
     QueueQuota,
     Room,
 )
+from queues.why.gang import gang_text
 from queues.why.notes import MESSAGE_LIMIT, notes
 from queues.why.outages import outage_text
 from queues.why.stop_causes import chain_members
@@ -75,6 +76,7 @@ def explain(
         closing=_closing(case),
         notes=tuple(notes(case, outcome)),
         room=subject.room if outcome in {Outcome.WAITS_FOR_OTHER, Outcome.FREE} else None,
+        gang=subject.gang if outcome is not Outcome.FINISHED else None,
         quota=_quota(case),
     )
 
@@ -110,8 +112,12 @@ def _summary(case: Case, outcome: Outcome) -> str:
     elif case.quoted_reason is StartReason.NO_ACTION:
         waits = f"waits: its scheduling policy has no action for it; {case.queue} is not stopped"
     free = f"is held back by no queue: {case.queue} schedules its pods"
-    if case.subject.room is not None:
+    if case.subject.gang is not None:
+        used = _used(case.subject.room)
+        free = f"is not stopped, and {gang_text(case.subject.gang)}{f': {used}' if used else ''}"
+    elif case.subject.room is not None:
         free = f"is not stopped, and {_pods_wait(case.subject.room)}"
+    is_waiting = case.subject.room is not None or case.subject.gang is not None
     words = {
         Outcome.FINISHED: "has finished" + (f" ({printable(phase)})" if phase else ""),
         Outcome.NOT_MEMBER: "is of no queue: none holds it back",
@@ -120,7 +126,7 @@ def _summary(case: Case, outcome: Outcome) -> str:
         Outcome.UNREAD: f"is of {case.queue}, which you may not read",
         Outcome.WAITS_FOR_OTHER: waits,
         Outcome.TAKES_NOTHING_NEW: _takes_nothing_new(case),
-        Outcome.FREE: free + (" and takes new work" if case.new_work and case.subject.room is None else ""),
+        Outcome.FREE: free + (" and takes new work" if case.new_work and not is_waiting else ""),
     }
     return f"{thing} {words[outcome]}"
 

@@ -134,6 +134,32 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     gang: str = ""
 
 
+class Said(_JsonStruct, frozen=True):
+    """What kube-scheduler says of so many pods."""
+
+    pods: int
+    text: str
+
+
+class GangReport(_JsonStruct, frozen=True):
+    """How the pods of a PodGroup stand (`queues.why.gang`). `least`: of its minimum. `pods`: those that
+    exist, of which so many are `released`, and of these `placed`. `isComplete`: its minimum is on nodes.
+    `lacks`: why nothing is asked for, and whether that can `never` change by itself. `givesBackAt`: when what
+    it has is given back, unless its minimum is on nodes by then (RFC 3339); "" where that is not to come.
+    """
+
+    phase: str
+    least: int
+    pods: int
+    released: int
+    placed: int
+    is_complete: bool = False
+    lacks: str = ""
+    never: bool = False
+    gives_back_at: str = ""
+    said: tuple[Said, ...] = ()
+
+
 class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The object that is asked about, as it is stored.
 
@@ -147,7 +173,8 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is created in its namespace is in a queue; empty where that may be. `said`: what Sluice itself has written
     on it, or on a pod of it, of why that waits now. `failure`: of a workload, why its latest pod was not
     created. `similar`: queues with a name near that of its queue, where that does not exist. `room`: why a
-    pod has no room in a quota; None where it does not wait for that, or that was not looked for.
+    pod has no room in a quota; None where it does not wait for that, or that was not looked for. `gang`: of a
+    PodGroup, how its pods stand; None where they may not be listed.
     """
 
     ref: ObjectRef
@@ -173,6 +200,7 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     failure: str = ""
     similar: tuple[str, ...] = ()
     room: Room | None = None
+    gang: GangReport | None = None
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -250,8 +278,8 @@ class QueueQuota(_JsonStruct, frozen=True):
 class Explanation(_JsonStruct, frozen=True):
     """The answer. `refusal`: why its queue accepts nothing new. `closing`: what keeps that from Closed.
 
-    `room`: why a pod has no room in a quota. `quota`: how a queue stands against its quota, as `kubectl queue
-    usage -o json` has it.
+    `room`: why a pod, or the minimum of a PodGroup, has no room in a quota. `gang`: how the pods of a
+    PodGroup stand. `quota`: how a queue stands against its quota, as `kubectl queue usage -o json` has it.
     """
 
     object: ObjectRef
@@ -266,6 +294,7 @@ class Explanation(_JsonStruct, frozen=True):
     closing: str = ""
     notes: tuple[str, ...] = ()
     room: Room | None = None
+    gang: GangReport | None = None
     quota: QueueQuota | None = None
 
 

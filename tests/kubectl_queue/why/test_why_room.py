@@ -321,3 +321,79 @@ def test_a_pod_whose_gang_does_not_start_is_told_why(text: str) -> None:
     assert first == f"Pod team/work-3 waits for room: its PodGroup starts as a whole; {why_not}"
     assert f"Gang:        {why_not}" in lines
     assert not [line for line in lines if line.startswith(("No room in", "In line"))]
+
+
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/gang"
+SCHEDULED = (
+    "released; what it has is given back unless enough of its pods are on nodes by 2030-01-01T12:03:00Z"
+)
+
+
+GROUP: Object = {
+    "metadata": {"name": "gang", "namespace": "team", "uid": "gang"},
+    "spec": {"queue": "vision", "minMember": 3},
+}
+
+
+def of_gang(name: str, *, released: bool, **more: Any) -> Object:
+    made = pod(name, labels={"sluice.dev/released": name} if released else {}, **more)
+    made["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "gang"
+    if released:
+        made["spec"]["schedulingGates"] = []
+        condition = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
+        made["status"]["conditions"] = [condition]
+    return made
+
+
+def gang(*pods: Object, least: int = 3, **status: object) -> StoredObjects:
+    group = {
+        **GROUP,
+        "spec": {"queue": "vision", "minMember": least},
+        "status": {"phase": "Inqueue", **status},
+    }
+    listed = {"items": [*LISTED, *pods]}
+    return StoredObjects({GROUPS: group, PODS: listed, OURS: listed})
+
+
+def test_a_podgroup_is_told_how_its_pods_stand_and_what_its_minimum_lacks() -> None:
+    pods = [of_gang(f"gang-{number}", released=False) for number in range(3)]
+    shown = why("podgroup/gang", client=gang(*pods)).splitlines()
+    assert shown[0] == (
+        'PodGroup team/gang is not stopped, and waits for room for its minimum: queue "lab" uses cpu 8 of 8, and 3 pods start together'
+    )
+    assert "Phase:       Inqueue" in shown
+    assert (
+        "Pods:        at least 3 pods start together: 3 exist, 0 of these are released, 0 are on nodes"
+        in shown
+    )
+    assert (
+        'No room in:  queue "lab": cpu 8 of 8 is used, the 3 pods that start together request 3, '
+        "and 3 of that is missing"
+    ) in shown
+
+
+def test_a_podgroup_whose_pods_find_no_nodes_is_told_what_kube_scheduler_says_and_for_how_long() -> None:
+    pods = [of_gang("gang-0", released=True, nodeName="node-0"), of_gang("gang-1", released=True)]
+    pods.append(of_gang("gang-2", released=True))
+    conditions = [{"type": "Scheduled", "status": "False", "reason": "Released", "message": SCHEDULED}]
+    shown = why("podgroup/gang", client=gang(*pods, conditions=conditions)).splitlines()
+    assert shown[0].endswith("waits for nodes: 1 of at least 3 pods are on nodes")
+    assert "Scheduler:   of 2 pods: 0/3 nodes are available" in shown
+    assert (
+        "Gives back:  2030-01-01T12:03:00Z (in 3m), unless enough of its pods are on nodes by then" in shown
+    )
+
+
+def test_a_podgroup_that_can_never_start_says_so_at_once() -> None:
+    text = why("podgroup/gang", client=gang(of_gang("gang-0", released=False), least=9))
+    assert "can never start: 9" not in text
+    assert "waits: 1 of 9 pods exist" in text
+    text = why("podgroup/gang", client=gang(least=10**9))
+    assert "can never start: 1000000000 pods are to start together" in text
+    assert json.loads(why("podgroup/gang", "-ojson", client=gang()))["gang"]["least"] == 3
+
+
+def test_who_may_not_list_pods_is_told_of_the_podgroup_what_the_queues_say() -> None:
+    assert "is held back by no queue" in why(
+        "podgroup/gang", client=StoredObjects({GROUPS: GROUP}, forbidden=(OURS,))
+    )

@@ -1,0 +1,72 @@
+"""How the pods of a PodGroup stand, and what it waits for: `kubectl queue why podgroup/x`. Pure.
+
+Promises
+- What is asked for, and why nothing is, is what `queues.quota.gangs` says of the pods that were read.
+- What kube-scheduler says is told once for all pods of which it says the same; those of most pods first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from queues.apimachinery.timestamps import rfc3339
+from queues.quota.gangs import Gang, GangPod, NeverLack, NotAsked, PodState, ask, is_placed
+from queues.quota.pod_classes import WaitingPod
+from queues.text import printable
+from queues.why.explanation import GangReport, Said
+
+#: Different texts of kube-scheduler that are shown, and characters of each.
+MOST_SAID, TEXT = 5, 1000
+
+
+def gang_report(
+    gang: Gang,
+    pods: Sequence[GangPod],
+    *,
+    phase: str,
+    said: Iterable[str] = (),
+    until: datetime | None = None,
+    never: NeverLack = lambda _requests: None,
+) -> tuple[GangReport, WaitingPod | None]:
+    """And the entry that waits for room, where its pods are all there. `said`: by kube-scheduler, of each pod
+    that was released and has no node. `until`: when it gives back.
+    """
+    number = Counter(pod.state for pod in pods)
+    placed = number[PodState.PLACED] + number[PodState.SUCCEEDED]
+    on_nodes = [pod.task for pod in pods if pod.state in {PodState.PLACED, PodState.SUCCEEDED}]
+    is_complete = is_placed(gang, on_nodes)
+    asked = ask(gang, pods, never=never)
+    report = GangReport(
+        phase=phase,
+        least=gang.least,
+        pods=placed + number[PodState.WAITS] + number[PodState.RELEASED],
+        released=placed + number[PodState.RELEASED],
+        placed=placed,
+        is_complete=is_complete,
+        lacks="" if is_complete or not isinstance(asked, NotAsked) else str(asked),
+        never=isinstance(asked, NotAsked) and asked.kind.never,
+        gives_back_at=rfc3339(until) if until is not None and not is_complete else "",
+        said=tuple(_most_said(said)),
+    )
+    return report, None if isinstance(asked, NotAsked) else asked.minimum
+
+
+def _most_said(texts: Iterable[str]) -> Iterable[Said]:
+    counted = Counter(printable(text, limit=TEXT) for text in texts if text)
+    most = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
+    return (Said(pods=number, text=text) for text, number in most[:MOST_SAID])
+
+
+def gang_text(report: GangReport) -> str:
+    """What it waits for, after "is not stopped, and"."""
+    if report.is_complete:
+        return f"its minimum is on nodes: {report.placed} of at least {report.least} pods"
+    if report.lacks:
+        return f"{'can never start' if report.never else 'waits'}: {report.lacks}"
+    if not report.pods:
+        return "has no pods yet"
+    if report.released >= report.least:
+        return f"waits for nodes: {report.placed} of at least {report.least} pods are on nodes"
+    return "waits for room for its minimum"

@@ -1,0 +1,68 @@
+"""How the pods of a PodGroup stand, and what it waits for: a table."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import pytest
+
+from queues.quota.gangs import GangPod, PodState, gang_of
+from queues.quota.pod_classes import WaitingPod
+from queues.quota.usage import Limit, never_lack, quota_requests
+from queues.why.explanation import Said
+from queues.why.gang import gang_report, gang_text
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+LIMITS = [Limit("team", {"cpu": 4})]
+STATES = {"w": PodState.WAITS, "r": PodState.RELEASED, "p": PodState.PLACED, "l": PodState.LEAVING}
+
+
+def pods(written: str) -> list[GangPod]:
+    """Each of one cpu: `w` waits, `r` was released, `p` is on a node, `l` leaves one."""
+    requests = quota_requests((("cpu", 1),))
+    return [
+        GangPod(WaitingPod(str(at), "team", requests, 0, NOW), STATES[letter])
+        for at, letter in enumerate(written.split())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("least", "written", "counts", "text"),
+    [
+        (4, "w w", (2, 0, 0), "waits: 2 of 4 pods exist"),
+        (2, "w w w", (3, 0, 0), "waits for room for its minimum"),
+        (2, "r p w", (3, 2, 1), "waits for nodes: 1 of at least 2 pods are on nodes"),
+        (2, "p p w", (3, 2, 2), "its minimum is on nodes: 2 of at least 2 pods"),
+        (2, "l p w", (2, 1, 1), "waits for room for its minimum"),
+        (5, "w w w w w", (5, 0, 0), "can never start: together they need more cpu than team may use"),
+        (1, "w w", (2, 0, 0), "waits for room for its minimum"),
+        (1, "", (0, 0, 0), "has no pods yet"),
+    ],
+)
+def test_what_a_gang_waits_for(least: int, written: str, counts: tuple[int, int, int], text: str) -> None:
+    report, entry = gang_report(
+        gang_of("gang", "team", NOW, min_member=least),
+        pods(written),
+        phase="Inqueue",
+        until=NOW,
+        never=partial(never_lack, LIMITS),
+    )
+    assert (report.pods, report.released, report.placed) == counts
+    assert gang_text(report) == text
+    assert (entry is not None) is ("room" in text and least > 1)
+    assert bool(report.gives_back_at) is not report.is_complete
+
+
+def test_what_kube_scheduler_says_is_told_once_for_all_pods_of_which_it_says_that() -> None:
+    texts = ["0/3 nodes fit", "none", "0/3 nodes fit", "", "1", "2", "3", "4"]
+    report, _ = gang_report(
+        gang_of("gang", "team", NOW, min_member=9),
+        pods("r"),
+        phase="Inqueue",
+        said=texts,
+        until=NOW + timedelta(minutes=1),
+    )
+    assert report.said[:2] == (Said(pods=2, text="0/3 nodes fit"), Said(pods=1, text="1"))
+    assert len(report.said) == 5
+    assert report.gives_back_at == "2030-01-01T12:01:00Z"
