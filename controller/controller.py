@@ -136,7 +136,8 @@ class QueueController:
         )
         self._commands = CommandHandler(context)
         self._ungating = Ungating(context, events=self._retry_events)
-        self._podgroup_statuses = PodGroupStatuses(context)
+        self._podgroup_statuses = PodGroupStatuses(context, standing=self._releases.standing)
+        self._draining.hold(self._releases.is_held)
         self._parent_cycles = ParentCycleEvents(context)
         self._nominations = Nominations(context)
         self._unreadable = UnreadableEvents(context)
@@ -220,6 +221,7 @@ class QueueController:
         self._releases.record(changes)
         self._reconciler.record(changes)
         self._step("quota", self._releases.step)
+        self._step("podgroups", self._follow_quotas)
         # Status comes before members: a user who stopped a queue waits for it, and it may have many members.
         # The status of a queue that drains comes after the step of its drain.
         queues = self._to_reconcile({*changes, *self._queue_records.outdated_stops(self._store.snapshot)})
@@ -234,6 +236,10 @@ class QueueController:
         self._step("closing", self._reconciler.send_questions)
         self._step("unreadable", self._unreadable.report)
         self._step("failures", self._report_failures)
+
+    def _follow_quotas(self) -> None:
+        """The statuses of PodGroups say how they stand with the quotas."""
+        self._podgroup_statuses.reconcile(self._releases.take_changed_groups())
 
     def _resync_if_due(self, changes: Changes) -> None:
         """Add all queues when the resync is due, or when an expired snapshot was replaced."""

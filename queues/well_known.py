@@ -17,6 +17,7 @@ in their spec, and get the label alone). Templates are those workloads' pod temp
 | `sluice.dev/member`         | pods       | webhook    | requested resource: kube-scheduler calls us    |
 | `sluice.dev/woken`          | pods       | controller | annotation: retried since this revision        |
 | `sluice.dev/suspended`      | workloads  | controller | annotation: we suspended it, or scaled it to 0 |
+| `sluice.dev/place-within`   | PodGroups  | users      | annotation: its time to be on nodes            |
 | `sluice.dev/guard`          | namespaces | controller | label: binds here meet the guard               |
 | `sluice.dev/member-namespace` | namespaces | webhook  | label: the namespace names a queue             |
 | `sluice.dev/binding`        | namespaces | users      | annotation: whether its queue binds it         |
@@ -47,6 +48,7 @@ SCORED = "sluice.dev/scored"
 SCHEDULER_POLICY = "volcano.sh/scheduler-policy"
 RETRIED_FOR = "sluice.dev/woken"
 SUSPENDED = "sluice.dev/suspended"
+PLACE_WITHIN = "sluice.dev/place-within"
 GUARD = "sluice.dev/guard"
 MEMBER_NAMESPACE = "sluice.dev/member-namespace"
 BINDING = "sluice.dev/binding"

@@ -9,9 +9,13 @@ import gc
 import time
 import tracemalloc
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
 
 from cluster.cache.store import Clock, Store
 from cluster.objects import Pod, QueueObject
+from controller.context import ControllerContext
+from controller.quota.gang_placements import GangsInPlacement
 from controller.quota.waiting_pods import WaitingPods
 from queues.apimachinery.conversion import Converter
 from queues.membership import MembershipSettings
@@ -34,7 +38,13 @@ class Waiting:
         self._room = room
         self.store = Store(membership_settings=MembershipSettings(), clock=Clock())
         self.store.queue_cache.replace([self._queue(number) for number in range(QUEUES)])
-        self.waiting = WaitingPods(self.store, is_postponed=lambda _uid: False, pause=lambda: None)
+        context = cast(ControllerContext, SimpleNamespace(store=self.store))  # nothing is sent
+        self.waiting = WaitingPods(
+            self.store,
+            is_postponed=lambda _uid: False,
+            pause=lambda: None,
+            placements=GangsInPlacement(context, changed=lambda _key: None),
+        )
         self.store.add_listener(lambda queue, change: self.waiting.record({queue: [change]}))
         self.uids = [self.add(number) for number in range(count)]
         for number in range(runs):

@@ -208,6 +208,10 @@ class PodGroups:
         groups = self._by_queue.get(queue)
         return list(groups.values()) if groups else []
 
+    def queues(self) -> list[str]:
+        """The names of the queues that PodGroups name; a queue may not exist."""
+        return list(self._by_queue)
+
     def live(self, queues: Iterable[str]) -> int:
         return sum(self.counts(queue).live for queue in queues)
 

@@ -90,6 +90,10 @@ class DrainController:
         #: The snapshot of the queues that the drains were made for.
         self._snapshot: QueueSnapshot | None = None
 
+    def hold(self, is_held: Callable[[str], bool]) -> None:
+        """`is_held`: whether a workload is not to be resumed yet, by its UID."""
+        self._suspension.is_held = is_held
+
     def queue_changed(self, queue: str) -> None:
         """The queue, or one of its pods, has changed."""
         drain = self._drains.of_queue(queue)

@@ -103,6 +103,8 @@ class JobSuspension:
         #: By queue and UID. Without this the requests would be sent again until the watch shows the first
         #: ones.
         self._resumptions: dict[str, dict[str, _Resumption]] = {}
+        #: Whether a workload is not to be resumed yet, though its queue schedules.
+        self.is_held: Callable[[str], bool] = lambda _uid: False
 
     def send(self, drain: str, unit: Unit) -> None:
         """Suspend the unit's workload, or bring it to zero replicas."""
@@ -177,6 +179,8 @@ class JobSuspension:
         return True
 
     def _is_due(self, workload: Workload) -> bool:
+        if self.is_held(workload.uid):
+            return False
         before = self._resumptions.get(workload.queue, {}).get(workload.uid)
         return before is None or before.version != workload.version or before.again_at <= self._now()
 

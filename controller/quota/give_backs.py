@@ -240,21 +240,23 @@ class GiveBacks:
                     for _ in range(kept[key]):
                         look.count(queue, key[1])
             for pod in blocked:
-                member = self._store.members.by_uid(pod.uids[0])
-                asked = self._asked(member) if member is not None else None
+                asked = self._asked(pod)
                 if asked is None or (queue, pod.requests) in denied:
                     continue
                 yield pod, asked
                 if (queue, pod.requests) in denied and self._waiting.is_fifo(queue):
                     break
 
-    def _asked(self, member: Member) -> Asked | None:
-        """What its queue's policy and its own let it take; None for nothing."""
-        policies = self._store.pod_policies
-        of_queue, own = (
-            policies.of_queue(member.queue).policy,
-            policies.of_member(member, member.queue).policy,
-        )
+    def _asked(self, pod: WaitingPod) -> Asked | None:
+        """What its queue's policy and its own let it take; None for nothing. A PodGroup whose pods do not
+        exist yet has that of its queue.
+        """
+        policies, member = self._store.pod_policies, self._store.members.by_uid(pod.uids[0])
+        of_queue = own = policies.of_queue(pod.queue).policy
+        if member is not None:
+            own = policies.of_member(member, member.queue).policy
+        elif not self._waiting.is_reservation(pod.uid):
+            return None
         if of_queue is None or own is None:
             return None
         asked = asked_by(of_queue) if own is of_queue else asked_by(of_queue).within(asked_by(own))
@@ -413,6 +415,8 @@ class GiveBacks:
             self._receive(victim, Answer(Outcome.OVERLOADED))
 
     def _still_asks(self, claimant: WaitingPod) -> bool:
+        if self._waiting.is_reservation(claimant.uid):
+            return self._context.leading()
         members = list(map(self._store.members.by_uid, claimant.uids))
         waits = all(member is not None and self._waiting.waits(member) for member in members)
         return waits and self._context.leading()

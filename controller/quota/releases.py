@@ -49,11 +49,13 @@ import msgspec
 from cluster.api.client import MERGE_PATCH, decode_response
 from cluster.cache.changes import Change
 from cluster.cache.members import Member
+from cluster.cache.podgroups import PodGroupKey
 from cluster.exceptions import Conflict, NotFound
-from cluster.objects import Metadata
+from cluster.objects import Metadata, PodGroup
 from controller.context import ControllerContext, pod_path, pod_subject
 from controller.pods.ungating import gate_removal
 from controller.quota.book_writes import BookWrites, StoredBook
+from controller.quota.gang_placements import GangsInPlacement
 from controller.quota.give_backs import GiveBacks
 from controller.quota.voided import VoidedReleases
 from controller.quota.waiting_pods import WaitingPods, is_gated
@@ -63,6 +65,7 @@ from queues.quota.book import MAX_INTENTS
 from queues.quota.lack import Lack
 from queues.quota.turns import turns
 from queues.quota.usage import Requests
+from queues.status.podgroup_conditions import Standing
 
 #: After a book that could not be opened or written.
 RETRY_SECONDS = 0.5
@@ -106,7 +109,13 @@ class QuotaReleases:
         self._book = BookWrites(context)
         self._slices = Slices()
         self._voided = VoidedReleases()
-        self._waiting = WaitingPods(context.store, is_postponed=self._is_postponed, pause=self._slices.pause)
+        self._placements = GangsInPlacement(context, changed=self._record_gang)
+        self._waiting = WaitingPods(
+            context.store,
+            is_postponed=self._is_postponed,
+            pause=self._slices.pause,
+            placements=self._placements,
+        )
         self._give_backs = GiveBacks(context, self._waiting, told=blocked)
         self.forget()
 
@@ -123,6 +132,7 @@ class QuotaReleases:
         self._retry_at = -math.inf
         #: Not before this time: other work of this thread has its turn.
         self._next_pass_at = -math.inf
+        self._placements.forget()
         self._waiting.forget()
         self._give_backs.forget()
 
@@ -135,7 +145,7 @@ class QuotaReleases:
             return self._retry_at
         if not self._is_ready or len(self._intents) >= MAX_INTENTS:
             return math.inf
-        others = min(self._waiting.due, self._voided.due, self._give_backs.due)
+        others = min(self._waiting.due, self._voided.due, self._give_backs.due, self._placements.due)
         return min(self._next_pass_at, others) if self._waiting.is_due(self._next_pass_at) else others
 
     @property
@@ -147,16 +157,33 @@ class QuotaReleases:
         """The pod for which others leave room in the queue (`queues.quota.claims`)."""
         return self._store.members.by_uid(self._waiting.claimants.get(queue, ""))
 
+    def standing(self, podgroup: PodGroup) -> Standing | None:
+        """How a PodGroup stands with the quotas; None if it was not looked at yet."""
+        return self._waiting.standing(podgroup)
+
+    def take_changed_groups(self) -> set[PodGroupKey]:
+        """The PodGroups that may stand otherwise than when they were taken last."""
+        return self._waiting.take_changed_groups()
+
+    def _record_gang(self, key: PodGroupKey) -> None:
+        self._waiting.record_gang(key)
+
+    def is_held(self, workload: str) -> bool:
+        """Whether the workload of this UID is suspended until its pods are gone: its gang gives back."""
+        return self._placements.is_held(workload)
+
     def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
         """These changes are looked at with the next step, or when there is one."""
         self._waiting.record(changes)
         self._give_backs.record(changes)
+        self._placements.record(changes)
 
     def step(self) -> None:
         """Take the steps that can be taken now; each goes on when its answer, or the watch, comes."""
         if not self._is_needed():
             if self._waiting.has_begun:
                 self._waiting.forget()
+                self._placements.forget()
             return
         if self._book.is_under_way:
             return
@@ -178,6 +205,7 @@ class QuotaReleases:
             ended = self._store.clock.monotonic()
             self._next_pass_at = ended + REST * (ended - began)
         self._give_backs.step()
+        self._placements.step()
 
     # Opening
 

@@ -5,7 +5,9 @@
 | its minimum can start        | the minimum, as one entry            | what that lacks; those beyond |
 |                              |                                      | it that they go after it      |
 | its minimum was released     | the pods beyond it, one by one       | what each of them lacks       |
-| its minimum cannot start yet | nothing                              | why, after `TELL_SECONDS`     |
+| its minimum cannot start yet | nothing; or what of `minResources`   | why, after `TELL_SECONDS`     |
+|                              | is to be kept for it, if its pods    |                               |
+|                              | do not exist                         |                               |
 | it can never start           | nothing                              | why, at once                  |
 | its PodGroup does not exist  | nothing                              | that, after `TELL_SECONDS`    |
 
@@ -47,13 +49,15 @@ BEYOND = "the minimum of its PodGroup goes first; it goes after that"
 
 class GangState(msgspec.Struct, kw_only=True):
     """A gang as it was read last. `gang`: None where its PodGroup does not exist. `entries`: what is in the
-    index, by UID. `requests`: what each pod of them requested, by its UID. `waiting`: its pods with a gate of
-    ours. `not_asked`: why nothing is asked for. `is_started`: its minimum was released. `kept`: what is kept
-    for it. `reason`: what its pods are told, as of `since`; `untold`: those that were not told it yet.
+    index, by UID. `reservation`: of these, what it asks for before its pods exist. `requests`: what each pod
+    of them requested, by its UID. `waiting`: its pods with a gate of ours. `not_asked`: why nothing is asked
+    for. `is_started`: its minimum was released. `kept`: what is kept for it. `reason`: what its pods are
+    told, as of `since`; `untold`: those that were not told it yet.
     """
 
     gang: Gang | None
     entries: Mapping[str, WaitingPod] = {}
+    reservation: WaitingPod | None = None
     requests: Mapping[str, Requests] = {}
     waiting: frozenset[str] = frozenset()
     not_asked: NotAsked | None = None
@@ -69,7 +73,9 @@ class GangState(msgspec.Struct, kw_only=True):
     @property
     def minimum(self) -> WaitingPod | None:
         """The entry of its minimum, while that waits for room."""
-        return self.entries.get(self.gang.uid) if self.gang is not None else None
+        if self.gang is None or self.reservation is not None:
+            return None
+        return self.entries.get(self.gang.uid)
 
     @property
     def not_in_index(self) -> frozenset[str]:
@@ -105,6 +111,10 @@ class WaitingGangs:
     def has_changed(self, now: float) -> bool:
         """Whether there is one to be read now."""
         return any(self._rests.get(key, now) <= now for key in self._changed)
+
+    def is_unread(self, key: PodGroupKey) -> bool:
+        """Whether it has changed since it was read last."""
+        return key in self._changed
 
     @property
     def rests_until(self) -> float:

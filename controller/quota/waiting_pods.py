@@ -44,9 +44,11 @@ import msgspec
 
 from cluster.cache.changes import NO_QUEUE, Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.members import Member
-from cluster.cache.podgroups import PodGroupKey
+from cluster.cache.podgroups import PodGroupKey, is_live, phase_of
 from cluster.cache.queues import NO_LENDING
 from cluster.cache.store import Store
+from cluster.objects import PodGroup
+from controller.quota.gang_placements import GangsInPlacement
 from controller.quota.rules_in_force import rules_in_force
 from controller.quota.waiting_gangs import GangState, WaitingGangs
 from queues.apimachinery.quantities import Amount
@@ -78,9 +80,12 @@ from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass, whole_of
 from queues.quota.reservations import Reservations
 from queues.quota.shares import Key, Shares
-from queues.quota.usage import Requests, Usage, negative, quota_requests
+from queues.quota.usage import TURN, Requests, Usage, asks_for_turn, negative, quota_requests
 from queues.quota.waiting_index import WaitingIndex
 from queues.snapshot import QueueSnapshot
+from queues.status.gang_standing import standing_of
+from queues.status.podgroup_conditions import FREE, Standing
+from queues.status.podgroup_phases import Phase
 from queues.tree import Tree
 
 #: The changes after which all pods that wait in a queue are read.
@@ -91,12 +96,18 @@ class WaitingPods:
     """Owner: `QuotaReleases`."""
 
     def __init__(
-        self, store: Store, *, is_postponed: Callable[[str], bool], pause: Callable[[], object]
+        self,
+        store: Store,
+        *,
+        is_postponed: Callable[[str], bool],
+        pause: Callable[[], object],
+        placements: GangsInPlacement,
     ) -> None:
         """`is_postponed`: whether the pod of this UID is not to be released now. `pause`: called between two
-        steps of a long computation.
+        steps of a long computation. `placements`: the gangs that were released, and are not on nodes.
         """
         self._store = store
+        self._placements = placements
         self._is_postponed = is_postponed
         self._pause = pause
         self.forget()
@@ -136,6 +147,8 @@ class WaitingPods:
         #: How many pods may be chosen next; and how many the entry has for which that was too few.
         self.room = MAX_INTENTS
         self._awaits = 0
+        #: The PodGroups of which the status may be another.
+        self._changed_groups: set[PodGroupKey] = set()
 
     # What is to be read
 
@@ -167,6 +180,7 @@ class WaitingPods:
             self._has_changes or self._ungated_changed or min(self._ends.values(), default=now + 1) <= now
         )
         is_told = self._reserved_due or self._tells_again or self._gangs.tells_at <= now
+        is_changed = is_changed or self._usage.turn_is_taken is not self._placements.turn_is_taken()
         return is_changed or is_told or _is_due(self._ungated, now) or self._is_gated_due(now)
 
     def _is_gated_due(self, now: float) -> bool:
@@ -248,7 +262,7 @@ class WaitingPods:
             self._reserved_due = bool(self.reservations)
             self._gated.look_at_all(tree)
             self._ungated.look_at_all(tree)
-        for queue in queues:
+        for queue in queues.union(self._store.podgroups.queues() if self._tree is None else ()):
             self._record_kept_gangs(queue)
             for uid in self._waiting_in(queue):
                 self._read_pod(uid, begun)
@@ -325,7 +339,7 @@ class WaitingPods:
         for group in self._store.podgroups.in_queue(queue):
             key = PodGroupKey(group.metadata.namespace, group.metadata.name)
             gang = self._store.podgroups.gang(*key)
-            if gang is not None and gang.resources:
+            if gang is not None and gang.asks_before:
                 self._gangs.record(key)
 
     def _is_asked_with_gang(self, member: Member) -> bool:
@@ -345,6 +359,7 @@ class WaitingPods:
         for key, changed in self._gangs.take_changed(now).items():
             before = self._gangs.get(key)
             state = self._read_gang(key, before, begun)
+            self._changed_groups.add(key)
             if state is not None:
                 self._put_gang(before, state, changed=changed)
                 self._gangs.set(key, state, changed=changed, now=now)
@@ -379,29 +394,60 @@ class WaitingPods:
                 return None
             uids = frozenset(each.uid for each in waiting if is_gated(each))
             return GangState(gang=None, waiting=uids, not_asked=NotAsked(kind=NotAskedKind.ABSENT))
-        if not waiting and not (gang.resources and self._has_quota(gang.queue)):
+        if not waiting and not (gang.asks_before and self._has_quota(gang.queue)):
             return None
         pods = [pod for each in members if (pod := self._gang_pod(each, begun)) is not None]
+        uses = any(pod.state in USING for pod in pods)
+        may_reserve = not uses and self._may_reserve(key, gang)
+        is_reserved = self._placements.is_reserved(gang.uid)
+        if is_reserved and not may_reserve:
+            self._placements.cancel(gang.uid)
         kept = before.kept if before is not None else ()
         found = self._ask(gang, pods, keeps=bool(kept))
         is_started = isinstance(found, Asked) and found.minimum is None
-        uses = any(pod.state in USING for pod in pods)
-        now_kept = unused_resources(gang, pods) if uses and (is_started or kept) else ()
+        keeps = (is_reserved and may_reserve) or (uses and (is_started or bool(kept)))
+        now_kept = unused_resources(gang, pods) if keeps else ()
         if bool(now_kept) != bool(kept):
             found = self._ask(gang, pods, keeps=bool(now_kept))
-        entries = _entries(found)
-        if not waiting and not now_kept:
+        reservation = None
+        if self._placements.is_paused(gang.uid) and not is_started:
+            found = NotAsked(kind=NotAskedKind.PAUSED, least=gang.least)
+        elif may_reserve and not keeps and isinstance(found, NotAsked) and found.kind is NotAskedKind.TOO_FEW:
+            reservation = self._placements.asked_again(
+                WaitingPod(gang.uid, gang.queue, gang.resources, gang.priority or 0, gang.since)
+            )
+        entries = self._entries(found, reservation)
+        is_said = isinstance(found, NotAsked) and (found.kind.never or found.kind is NotAskedKind.PAUSED)
+        if not (waiting or now_kept or reservation is not None or is_said):
             return None
         of_entries = {uid for entry in entries.values() for uid in entry.uids}
         return GangState(
             gang=gang,
             entries=entries,
+            reservation=reservation,
             requests={pod.pod.uid: pod.pod.requests for pod in pods if pod.pod.uid in of_entries},
             waiting=frozenset(each.uid for each in waiting if is_gated(each) and each.uid not in begun),
             not_asked=found if isinstance(found, NotAsked) else None,
             is_started=is_started,
             kept=now_kept,
         )
+
+    def _may_reserve(self, key: PodGroupKey, gang: Gang) -> bool:
+        """Whether it may ask for `minResources` before its pods exist: who makes them may wait for that."""
+        podgroup = self._store.podgroups.get(*key)
+        if podgroup is None or not gang.resources or not is_live(podgroup):
+            return False
+        decision = self._store.decisions.of_queue(gang.queue, namespace=key.namespace)
+        return decision.schedules and self._has_quota(gang.queue)
+
+    def _entries(self, found: Asked | NotAsked, reservation: WaitingPod | None) -> dict[str, WaitingPod]:
+        """What is put into the index, by UID."""
+        if reservation is not None:
+            return {reservation.uid: reservation}
+        if isinstance(found, NotAsked):
+            return {}
+        minimum = None if found.minimum is None else self._placements.asked_again(found.minimum)
+        return {each.uid: each for each in (minimum, *found.others) if each is not None}
 
     def _ask(self, gang: Gang, pods: Collection[GangPod], *, keeps: bool) -> Asked | NotAsked:
         return ask(gang, pods, keeps=keeps, never=partial(self._usage.never_lack, gang.queue))
@@ -452,6 +498,40 @@ class WaitingPods:
         is kept for it, or its pods go by themselves.
         """
         return self._gangs.get(PodGroupKey(namespace, name))
+
+    def record_gang(self, key: PodGroupKey) -> None:
+        """What may be asked for of it is another than before, though neither it nor its pods have changed."""
+        self._gangs.record(key)
+
+    def take_changed_groups(self) -> set[PodGroupKey]:
+        """The PodGroups that may stand otherwise than when they were taken last."""
+        changed, self._changed_groups = self._changed_groups, set()
+        return changed
+
+    def standing(self, podgroup: PodGroup) -> Standing | None:
+        """How it stands with the quotas, for its status. None: that is to be said once it was looked at."""
+        key = PodGroupKey(podgroup.metadata.namespace, podgroup.metadata.name)
+        gang, state = self._store.podgroups.gang(*key), self._gangs.get(key)
+        if gang is None or not self._has_quota(gang.queue):
+            return FREE
+        until = self._placements.until(gang.uid)
+        if not self.has_begun or self._gangs.is_unread(key):
+            if not podgroup.status.phase:
+                return None
+            return Standing(has_room=phase_of(podgroup) is not Phase.PENDING, until=until)
+        return standing_of(
+            gang,
+            not_asked=state.not_asked if state is not None else None,
+            asks=state is not None and gang.uid in state.entries,
+            lacks_room=self._gated.lack_of(gang.uid) is not None,
+            is_reserved=self._placements.is_reserved(gang.uid),
+            until=until,
+        )
+
+    def is_reservation(self, uid: str) -> bool:
+        """Whether the entry is of a PodGroup whose pods do not exist yet, and waits."""
+        state = self._gangs.state_of_entry(uid)
+        return state is not None and state.reservation is not None and self._gated.get(uid) is not None
 
     def lack_of(self, uid: str) -> Lack | None:
         """What the pod lacks that waits by itself, or the gang whose PodGroup has this UID; None: nothing, or
@@ -546,6 +626,7 @@ class WaitingPods:
         `goes_on`: asked before each pod is looked at; the pass ends where it says no.
         """
         chosen, now = list[Member](), self._store.clock.monotonic()
+        self._follow_turn()
         if self._ungated_changed or _is_due(self._ungated, now):
             chosen += self._choose_ungated(most, goes_on)
         if len(chosen) < most and self._reserved_due:
@@ -554,6 +635,11 @@ class WaitingPods:
             chosen += self._choose_from(self._gated, most - len(chosen), goes_on)
         self._notify_of_claims()
         return chosen
+
+    def _follow_turn(self) -> None:
+        was_taken, self._usage.turn_is_taken = self._usage.turn_is_taken, self._placements.turn_is_taken()
+        if was_taken and not self._usage.turn_is_taken:
+            self._gated.fell(ROOT, TURN)
 
     def _notify_of_claims(self) -> None:
         """The statuses of queues say who has a claim in them."""
@@ -608,9 +694,16 @@ class WaitingPods:
         key = self._gangs.key_of_entry(pod.uid)
         if key is not None:
             self._gangs.record(key)
-        members = self._current_members(pod, self._gangs.state_of_entry(pod.uid))
+        state = self._gangs.state_of_entry(pod.uid)
+        if key is not None and state is not None and state.reservation is not None:
+            _add(self._counted.setdefault(pod.queue, {}), pod.requests)
+            self._begin_placement(key, pod, is_reserved=True)
+            return []
+        members = self._current_members(pod, state)
         if members:
             _add(self._counted.setdefault(pod.queue, {}), pod.requests)
+            if key is not None and pod.pods:
+                self._begin_placement(key, pod)
             for member in members if key is None else ():
                 self._record_gang_of(member.uid, member)
             return members
@@ -618,6 +711,12 @@ class WaitingPods:
         for uid in pod.uids:
             self.record_pod(pod.queue, uid)
         return []
+
+    def _begin_placement(self, key: PodGroupKey, entry: WaitingPod, *, is_reserved: bool = False) -> None:
+        self._placements.begin(key, is_reserved=is_reserved)
+        self._changed_groups.add(key)
+        if asks_for_turn(entry.requests):
+            self._usage.turn_is_taken = self._placements.turn_is_taken()
 
     def _current_members(self, pod: WaitingPod, state: GangState | None) -> list[Member]:
         """None where one of them does not wait as the index has it, or its gang is another one by now.
@@ -663,6 +762,8 @@ class WaitingPods:
             pod = self._gated.get(entry_uid)
             if pod is None:
                 continue
+            if (key := self._gangs.key_of_entry(entry_uid)) is not None:
+                self._changed_groups.add(key)
             is_made_for = self.reservations.numbers.get((pod.queue, pod.requests), 0)
             lack = Lack(found.queue, kind=LackKind.GIVEN_BACK) if is_made_for else found
             for uid in pod.uids:
@@ -761,13 +862,6 @@ class WaitingPods:
             index.put(pod)
             if has_shared_claim(pod.requests):
                 index.reopen(uid)
-
-
-def _entries(found: Asked | NotAsked) -> dict[str, WaitingPod]:
-    """What is put into the index, by UID."""
-    if isinstance(found, NotAsked):
-        return {}
-    return {each.uid: each for each in (found.minimum, *found.others) if each is not None}
 
 
 def _is_due(index: WaitingIndex, now: float) -> bool:

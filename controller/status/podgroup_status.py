@@ -68,9 +68,9 @@ class PodGroupStatuses:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
     def __init__(
-        self, context: ControllerContext, *, standing: Callable[[PodGroup], Standing] = lambda _: FREE
+        self, context: ControllerContext, *, standing: Callable[[PodGroup], Standing | None] = lambda _: FREE
     ) -> None:
-        """`standing`: how a PodGroup stands with the quotas."""
+        """`standing`: how a PodGroup stands with the quotas; None: not to be written before it is known."""
         self._context = context
         self._standing = standing
         #: By UID.
@@ -115,12 +115,15 @@ class PodGroupStatuses:
         record = self._records.setdefault(meta.uid, PodGroupRecord())
         if meta.deletion_timestamp is not None or meta.version < record.written_version:
             return
+        standing = self._standing(podgroup)
+        if standing is None:
+            return
         decision = store.decisions.of_queue(queue_of(podgroup), namespace=meta.namespace)
         desired = desired_status(
             podgroup,
             tally_pods(store.members.in_podgroup(*key)),
             decision,
-            standing=self._standing(podgroup),
+            standing=standing,
             had_pods=store.members.had_podgroup(*key, meta.uid) or _had_pods(podgroup),
             now=store.clock.now(),
         )

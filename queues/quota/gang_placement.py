@@ -206,7 +206,8 @@ class GangPlacements:
         is_able: bool = True,
     ) -> None:
         """Its minimum was released, or what was missing of that."""
-        if uid not in self._placing:
+        before = self._placing.get(uid)
+        if before is None or before.began is None:
             self._placing[uid] = Placing(
                 uid,
                 ticket,
@@ -240,6 +241,10 @@ class GangPlacements:
             self._settled = now + SETTLE_SECONDS
         times = self.failures(uid) + 1
         self._failed[uid] = _Failed(times, now + pause_seconds(times, chance), next(self._numbers))
+
+    def cancel(self, uid: str) -> None:
+        """It is not to be placed any more. That is no failure of it."""
+        self._placing.pop(uid, None)
 
     def forget(self, uid: str) -> None:
         """It is gone, or has no failures any more."""
@@ -275,7 +280,7 @@ class GangPlacements:
         return -math.inf if failed is None else failed.until
 
     def turn_is_taken(self, now: float) -> bool:
-        return any(gang.has_turn(now) for gang in self._placing.values())
+        return bool(self._failed) and any(gang.has_turn(now) for gang in self._placing.values())
 
     def due(self, now: float) -> float:
         """When one of the answers may be another, though nothing happens."""

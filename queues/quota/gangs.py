@@ -97,6 +97,11 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
         """Whether its pods go by themselves."""
         return self.least <= 1 and not self.resources and not self.fault
 
+    @property
+    def asks_before(self) -> bool:
+        """Whether it asks for something before its pods exist, or says so in words that cannot be read."""
+        return bool(self.resources or self.fault)
+
 
 def gang_of(
     uid: str,
@@ -198,6 +203,8 @@ class NotAskedKind(Enum):
     QUEUES = "queues"
     #: The PodGroup does not exist.
     ABSENT = "absent"
+    #: It has given back, and waits for another try.
+    PAUSED = "paused"
     TOO_MANY = "too-many"
     TOO_LARGE = "too-large"
     BAD_SPEC = "bad-spec"
@@ -230,6 +237,7 @@ class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
             NotAskedKind.HELD: f"pods{self._of_task} of its PodGroup may not be released now",
             NotAskedKind.QUEUES: "pods of its PodGroup are in another queue than the PodGroup",
             NotAskedKind.ABSENT: "its PodGroup does not exist",
+            NotAskedKind.PAUSED: "its PodGroup was released, got too few nodes in its time, and has a pause",
             NotAskedKind.TOO_MANY: f"with its PodGroup {self}; lower minMember",
             NotAskedKind.TOO_LARGE: f"with its PodGroup: {self}; request less, or have an admin raise it",
             NotAskedKind.BAD_SPEC: f"of its PodGroup {self}; mend that",
@@ -243,6 +251,7 @@ class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
             NotAskedKind.HELD: f"{self.have} of {self.least} pods{self._of_task} may be released now",
             NotAskedKind.QUEUES: f"{self.have} of {self.least} pods are in the queue of their PodGroup",
             NotAskedKind.ABSENT: "their PodGroup does not exist",
+            NotAskedKind.PAUSED: "they were released, got too few nodes in their time, and have a pause",
             NotAskedKind.TOO_MANY: f"{self.least} pods are to start together, and {MAX_INTENTS} can at most",
             NotAskedKind.TOO_LARGE: f"together they need more {lack.resource} than {lack.queue} may use",
             NotAskedKind.BAD_SPEC: self.fault,

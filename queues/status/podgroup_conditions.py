@@ -8,8 +8,7 @@
 |                 | False       | the phase           | otherwise                                       |
 | `Unschedulable` | True        | NotEnoughTasks      | fewer pods than its minimum exist               |
 |                 | True        | NotEnoughPodsOfTask | the same of a task                              |
-|                 | True        | NotEnoughResources  | what it asks for has no room, can never have    |
-|                 |             |                     | any, or got no nodes in its time                |
+|                 | True        | NotEnoughResources  | no room, never any room, or no nodes in time    |
 |                 | not there   |                     | otherwise                                       |
 | `Populated`     | True, False | HasPods, PodsGone   | it has pods; all that it had are gone           |
 

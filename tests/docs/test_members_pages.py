@@ -10,13 +10,14 @@ from typing import Any
 
 import msgspec
 
-import controller.status.podgroup_status
+import queues.status.podgroup_conditions
 from cluster.cache.workloads import is_live, pod_templates
 from cluster.objects import WorkloadObject
 from queues import workload_kinds as kinds_module
 from queues.admission import accepted_work as accepting
 from queues.admission.accepted_work import Owner, is_accepted_work
 from queues.membership import Membership, MembershipSettings, PodFacts, submitted_pod_membership
+from queues.status.podgroup_conditions import UNSCHEDULABLE
 from queues.status.podgroup_phases import (
     POPULATED,
     SCHEDULED,
@@ -185,16 +186,18 @@ def test_accepted_work_is_what_the_code_takes() -> None:
             assert yes(taken) == answer.partition(":")[0], what
 
 
-PHASES: dict[str, Callable[[PodTally, int, bool], bool]] = {
-    "none of its pods is left to run, at least `minMember` of them are done": lambda pods, least, _: (
+PHASES: dict[str, Callable[[PodTally, int, bool, bool], bool]] = {
+    "none of its pods is left to run, at least `minMember` of them are done": lambda pods, least, *_: (
         not pods.waiting and not pods.running and pods.done >= least
     ),
-    "at least `minMember` of its pods run or are done": lambda pods, least, _: (
+    "at least `minMember` of its pods run or are done": lambda pods, least, *_: (
         pods.running + pods.done >= least
     ),
-    "some run, but fewer": lambda pods, least, _: pods.running > 0,
-    "its queue schedules": lambda pods, least, schedules: schedules,
-    "otherwise": lambda pods, least, schedules: True,
+    "some run, but fewer": lambda pods, *_: pods.running > 0,
+    "its queue schedules, and what it asks for has room in the quotas": lambda _, __, schedules, room: (
+        schedules and room
+    ),
+    "otherwise": lambda *_: True,
 }
 
 
@@ -203,16 +206,17 @@ def test_each_phase_of_a_podgroup_has_its_row() -> None:
     rows = tables("Phases of PodGroups")[0]
     assert [row[0] for row in rows] == list(PHASES)
     assert {row[1] for row in rows} == {one.value for one in Phase}
-    for waiting, running, succeeded, failed, least, schedules in product(
-        range(3), range(3), range(3), range(3), range(1, 4), (False, True)
+    for waiting, running, succeeded, failed, least, schedules, room in product(
+        range(3), range(3), range(3), range(3), range(1, 4), (False, True), (False, True)
     ):
         pods = PodTally(waiting=waiting, running=running, succeeded=succeeded, failed=failed)
-        told = next(row[1] for row in rows if PHASES[row[0]](pods, least, schedules))
-        assert told == derive_phase(pods=pods, least=least, schedules=schedules, before=Phase.PENDING)
+        told = next(row[1] for row in rows if PHASES[row[0]](pods, least, schedules, room))
+        found = derive_phase(pods=pods, least=least, schedules=schedules, before=Phase.PENDING, has_room=room)
+        assert told == found
 
 
 def test_the_conditions_of_podgroups_are_the_controllers() -> None:
     """In the words of the code's own table."""
     rows = tables("Phases of PodGroups")[1]
-    assert rows == read(controller.status.podgroup_status.__doc__ or "")[0]
-    assert {row[0] for row in rows} == {SCHEDULED, POPULATED}
+    assert rows == read(queues.status.podgroup_conditions.__doc__ or "")[0]
+    assert {row[0] for row in rows} == {SCHEDULED, UNSCHEDULABLE, POPULATED, ""}

@@ -236,7 +236,12 @@ def test_the_histories_find_each_rule_that_is_left_out(waiting: type[WaitingPods
     class Faulty(QuotaReleases):
         def __init__(self, context: ControllerContext, **more: Any) -> None:
             super().__init__(context, **more)
-            self._waiting = waiting(context.store, is_postponed=self._is_postponed, pause=self._slices.pause)
+            self._waiting = waiting(
+                context.store,
+                is_postponed=self._is_postponed,
+                pause=self._slices.pause,
+                placements=self._placements,
+            )
 
     assert any(History(seed, make=Faulty, gangs=True).run() for seed in range(HISTORIES))
 

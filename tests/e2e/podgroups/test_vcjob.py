@@ -16,7 +16,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.exceptions import BuildFailed
 from tests.support.drain.draining import wait_for_drain, wait_for_running
 from tests.support.e2e.api_requests import Api, Object
-from tests.support.e2e.objects import COMPLETES
+from tests.support.e2e.objects import COMPLETES, condition, on_a_node
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 from tests.support.e2e.workloads import WorkloadKind, template_body
@@ -107,7 +107,6 @@ def test_it_goes_from_submission_to_completed_under_a_quota(own_sandbox: Sandbox
     queue = own_sandbox.queue("own", capability={"cpu": "3"})
     submit(own_sandbox, queue)
     in_phase(own_sandbox, "Completed")
-    assert group(own_sandbox)["status"]["phase"] == "Completed"
     assert len(own_sandbox.read_pods()) == 3
 
 
@@ -118,6 +117,24 @@ def test_it_makes_no_pod_while_its_queue_is_suspended(own_sandbox: Sandbox) -> N
     assert group(own_sandbox)["status"]["phase"] == "Pending"
     assert settled(lambda: len(own_sandbox.read_pods()), "the pods", seconds=1.0) == 0
     own_sandbox.edit(queue, state="Open")
+    in_phase(own_sandbox, "Completed")
+
+
+def test_it_makes_no_pod_before_what_it_asks_for_has_room(own_sandbox: Sandbox) -> None:
+    """Whatever somebody writes on its PodGroup: who makes pods by that gets no room."""
+    queue = own_sandbox.queue("own", capability={"cpu": "3"})
+    own_sandbox.pod("before", queue, cpu="1").must(201)
+    own_sandbox.all_bound(["before"])
+    submit(own_sandbox, queue)
+    waits = group(own_sandbox)
+    assert (waits["status"]["phase"], phase(own_sandbox)) == ("Pending", "Pending")
+    lacks = condition(waits, "Unschedulable")
+    assert (lacks["status"], lacks["reason"]) == ("True", "NotEnoughResources")
+    path = f"{own_sandbox.podgroups_path}/{waits['metadata']['name']}"
+    own_sandbox.api.patch(path, {"status": {"phase": "Inqueue"}}).must()
+    until(lambda: group(own_sandbox)["status"]["phase"] == "Pending", "the PodGroup to be Pending again")
+    assert not any(on_a_node(pod) for name, pod in own_sandbox.read_pods().items() if name != "before")
+    own_sandbox.api.delete(f"{own_sandbox.pods_path}/before").must()
     in_phase(own_sandbox, "Completed")
 
 

@@ -359,7 +359,8 @@ def test_a_podgroup_is_told_how_its_pods_stand_and_what_its_minimum_lacks() -> N
     pods = [of_gang(f"gang-{number}", released=False) for number in range(3)]
     shown = why("podgroup/gang", client=gang(*pods)).splitlines()
     assert shown[0] == (
-        'PodGroup team/gang is not stopped, and waits for room for its minimum: queue "lab" uses cpu 8 of 8, and 3 pods start together'
+        "PodGroup team/gang is not stopped, and waits for room for its minimum: "
+        'queue "lab" uses cpu 8 of 8, and 3 pods start together'
     )
     assert "Phase:       Inqueue" in shown
     assert (

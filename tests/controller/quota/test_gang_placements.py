@@ -1,0 +1,338 @@
+"""Gangs that are released and get no nodes, and PodGroups that ask for room before their pods exist."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from cluster.api.client import Client
+from cluster.exceptions import Conflict, NotFound
+from cluster.metrics import Metrics
+from cluster.objects import PodGroup
+from controller.quota.releases import QuotaReleases
+from queues.status.podgroup_conditions import Lacking, Standing
+from tests.controller.quota.test_gangs import Stage
+from tests.support.http.wire_objects import Wire, owner, workload
+from tests.support.quota.histories import ApiServer, Replica
+
+JOB = "/apis/batch/v1/namespaces/team/jobs/train"
+MARK = "/metadata/annotations/sluice.dev~1suspended"
+
+
+class Api(ApiServer):
+    """Grants evictions and deletions of the pods that are named, if they are as the preconditions say."""
+
+    def __init__(self) -> None:
+        super().__init__(random.Random(0))
+        self.is_rough = False
+        self.gone: list[tuple[str, str]] = []
+        self.job = workload("jobs.batch", annotations={"sluice.dev/queue": "team"})
+
+    def client(self) -> Client:
+        asked = {"get": self._get, "patch": self._patch, "create": self._create, "delete": self._delete}
+        return cast(Client, SimpleNamespace(**asked))
+
+    def _get(self, path: str) -> bytes:
+        return json.dumps(self.job).encode() if path == JOB else super()._get(path)
+
+    def _patch(self, path: str, body: Any, **more: object) -> bytes:
+        if path != JOB:
+            return super()._patch(path, body, **more)
+        assert [each["path"] for each in body if each["op"] == "add"] == [MARK, "/spec/suspend"]
+        self.gone.append(("job", "suspended"))
+        return b"{}"
+
+    def _create(self, path: str, body: Wire) -> bytes:
+        if not path.endswith("/eviction"):
+            return self._create_book(path, body)
+        self._end(path.split("/")[-2], "evicted", body["deleteOptions"])
+        return b"{}"
+
+    def _delete(self, path: str, body: Wire) -> bytes:
+        self._end(path.rpartition("/")[2], "deleted", body)
+        return b"{}"
+
+    def _end(self, name: str, how: str, options: Wire) -> None:
+        if name not in self.pods:
+            raise NotFound(404, "NotFound", name)
+        meta = self.pods[name]["metadata"]
+        for key, value in options["preconditions"].items():
+            if meta[key] != value:
+                raise Conflict(409, "Conflict", key)
+        self.gone.append((name, how))
+        self.delete(name)
+        if name in self.pods:  # its kubelet ends it
+            self.delete(name)
+
+
+class Placing(Stage):
+    """A leader that may evict; the pods of gangs are of a ReplicaSet, unless they are `bare`."""
+
+    def __init__(self, cpu: int) -> None:
+        self.calls = self.api = Api()
+        self.leader = Replica(self.api, QuotaReleases)
+        self.events: list[tuple[str, str]] = []
+        context = msgspec.structs.replace(
+            self.leader.context,
+            drain_writers=self.leader.writes,
+            leading=lambda: True,
+            recorder=cast(Any, SimpleNamespace(record=self._record)),
+            metrics=Metrics(),
+        )
+        self.leader.context = context
+        self.leader.releases = QuotaReleases(context, blocked=self.leader._say)
+        self._version = 10
+        self.set_queue(cpu)
+
+    def step(self) -> None:
+        super().step()
+        self.leader.server.clock.at += timedelta(seconds=1)
+
+    def _record(self, subject: Any, *, reason: str, message: str, **_: object) -> None:
+        self.events.append((subject.name, reason))
+
+    def gang(self, name: str, least: int, *, bare: bool = False, within: str = "", **spec: Any) -> list[str]:
+        """The PodGroup, and so many pods."""
+        self.api.set_group(name, "team", least, **spec)
+        if within:
+            self.annotate(name, within)
+        names = self.pods(name, [f"{name}-{number}" for number in range(least)])
+        for each in names if not bare else ():
+            self.own(each)
+        return names
+
+    def own(self, pod: str) -> None:
+        owner = {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "name": "set",
+            "uid": "set",
+            "controller": True,
+        }
+        self.api.change(pod, lambda one: one["metadata"].update(ownerReferences=[owner]))
+
+    def annotate(self, group: str, within: str) -> None:
+        self.api.version += 1
+        made = json.loads(json.dumps(self.api.groups[group]))
+        made["metadata"]["annotations"] = {"sluice.dev/place-within": within}
+        made["metadata"]["resourceVersion"] = str(self.api.version)
+        self.api.groups[group] = made
+        self.api._record("MODIFIED", made)
+
+    def place(self, *names: str) -> None:
+        for name in names:
+            self.api.change(name, lambda one: one["spec"].update(nodeName="node"))
+
+    def stands(self, name: str) -> Standing | None:
+        return self.leader.releases.standing(msgspec.convert(self.api.groups[name], PodGroup))
+
+    def lacks(self, name: str) -> Lacking | None:
+        stands = self.stands(name)
+        return stands.lacking if stands is not None else None
+
+    def has_room(self, name: str) -> bool:
+        stands = self.stands(name)
+        return stands is not None and stands.has_room
+
+    def is_kept(self, name: str) -> bool:
+        """Whether something is kept for it."""
+        state = self.leader.releases._waiting.gang_state("team", name)
+        return state is not None and bool(state.kept)
+
+
+# Room before there are pods
+
+
+def test_a_podgroup_gets_room_for_what_it_asks_before_its_pods_exist() -> None:
+    stage = Placing(4)
+    stage.api.set_group("gang", "team", 2, minResources={"cpu": "3"})
+    stage.settle()
+    assert stage.has_room("gang")
+    stage.pods("", ["b", "c"])
+    assert stage.settle() == {"b"}, "3 of the 4 are kept"
+    names = stage.pods("gang", ["g-0", "g-1"])
+    assert stage.settle() == {"b", *names}, "its own pods use what is kept"
+
+
+def test_it_waits_while_there_is_none_whatever_it_says_itself() -> None:
+    stage = Placing(4)
+    stage.pods("", ["b", "c"])
+    stage.settle()
+    stage.api.set_group("gang", "team", 2, minResources={"cpu": "3"})
+    stage.api.groups["gang"]["status"] = {"phase": "Inqueue"}
+    stage.settle()
+    assert stage.stands("gang") == Standing(has_room=False, lacking=Lacking.ROOM)
+    stage.place("b")
+    stage.api.delete("c")
+    stage.api.change("b", lambda one: one["status"].update(phase="Succeeded"))
+    stage.settle()
+    assert stage.has_room("gang")
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"minResources": {"cpu": "9"}}, "together they need more cpu than team may use"),
+        ({"minResources": {"cpu": "lots"}}, 'minResources "cpu" is no quantity'),
+    ],
+)
+def test_what_can_never_have_room_says_so_at_once(spec: dict[str, object], text: str) -> None:
+    stage = Placing(4)
+    stage.api.set_group("gang", "team", 2, **spec)
+    stage.pods("", ["b"])
+    assert stage.settle() == {"b"}
+    assert stage.stands("gang") == Standing(has_room=False, lacking=Lacking.NEVER, never=text)
+
+
+def test_a_stop_cancels_what_is_kept_and_a_resume_asks_again() -> None:
+    stage = Placing(4)
+    stage.api.set_group("gang", "team", 2, minResources={"cpu": "3"})
+    stage.settle()
+    assert stage.is_kept("gang")
+    stage.set_queue(4, state="Suspended")
+    stage.settle()
+    assert not stage.is_kept("gang")
+    stage.set_queue(4)
+    stage.settle()
+    assert stage.is_kept("gang")
+
+
+def test_time_cancels_it_and_it_waits_behind_others() -> None:
+    stage = Placing(4)
+    stage.api.set_group("gang", "team", 2, minResources={"cpu": "3"})
+    stage.annotate("gang", "20s")
+    stage.settle(5)
+    stage.pods("", ["b", "c"])
+    assert stage.settle(5) == {"b"}
+    assert stage.settle(20) == {"b", "c"}
+    assert stage.lacks("gang") is Lacking.NODES
+    stage.settle(15)
+    assert stage.stands("gang") == Standing(has_room=False, lacking=Lacking.ROOM)
+
+
+def test_a_group_that_is_over_asks_for_nothing() -> None:
+    stage = Placing(4)
+    stage.api.set_group("gang", "team", 2, minResources={"cpu": "3"})
+    stage.api.groups["gang"]["status"] = {"phase": "Completed"}
+    stage.settle()
+    assert stage.stands("gang") == Standing()
+    assert not stage.is_kept("gang")
+
+
+# Giving back
+
+
+def test_a_gang_that_is_not_placed_in_time_gives_back_all_it_has() -> None:
+    stage = Placing(4)
+    names = stage.gang("gang", 3, within="20s")
+    assert stage.settle(6) == set(names)
+    uid = stage.api.groups["gang"]["metadata"]["uid"]
+    assert stage.leader.releases._placements.until(uid) is not None
+    stage.place("gang-0")
+    stage.settle(10)
+    assert stage.calls.gone == []
+    stage.settle(50)
+    assert sorted(stage.calls.gone) == [("gang-0", "evicted"), ("gang-1", "deleted"), ("gang-2", "deleted")]
+    assert ("gang", "GangGaveBack") in stage.events
+
+
+def test_it_has_a_pause_and_is_asked_for_again_behind_its_equals() -> None:
+    stage = Placing(3)
+    stage.gang("gang", 3, within="20s")
+    stage.settle(30)
+    assert [how for _, how in stage.calls.gone] == ["deleted"] * 3
+    again = stage.pods("gang", [f"again-{number}" for number in range(3)])
+    for name in again:
+        stage.own(name)
+    assert stage.settle(4) == set()
+    assert stage.lacks("gang") is Lacking.NODES
+    assert "has a pause" in stage.said("again-0")
+    later = stage.pods("", ["later"])
+    assert stage.settle(20) == set(later), "it came while the gang had its pause"
+    stage.place("later")
+    stage.api.change("later", lambda one: one["status"].update(phase="Succeeded"))
+    assert stage.settle(20) == {"later", *again}
+    stage.place(*again)
+    stage.settle(3)
+    assert stage.leader.releases._placements.due == float("inf"), "it costs nothing any more"
+
+
+def test_a_job_is_suspended_and_held_until_its_pods_are_gone() -> None:
+    """Its pods would count as failed otherwise. Who resumes it are the drains, by the mark."""
+    stage = Placing(3)
+    stage.leader.server.has(stage.calls.job)
+    uid = stage.calls.job["metadata"]["uid"]
+    names = stage.gang("gang", 3, bare=True, within="20s")
+    for name in names:
+        stage.api.change(name, lambda one: one["metadata"].update(ownerReferences=[owner(stage.calls.job)]))
+    stage.settle(6)
+    stage.place("gang-0")
+    stage.settle(25)
+    assert stage.calls.gone == [("job", "suspended")]
+    suspended = {**stage.calls.job, "spec": {**stage.calls.job["spec"], "suspend": True}}
+    suspended["metadata"] = {**suspended["metadata"], "resourceVersion": "999"}
+    stage.leader.server.has(suspended)
+    stage.settle(3)
+    assert stage.leader.releases.is_held(uid)
+    for name in (*names, "gang-0"):
+        stage.api.delete(name)
+    stage.settle(3)
+    assert not stage.leader.releases.is_held(uid)
+    assert ("gang", "GangGaveBack") in stage.events
+
+
+def test_a_gang_that_is_placed_in_time_is_left_alone() -> None:
+    stage = Placing(3)
+    names = stage.gang("gang", 3, within="20s")
+    stage.settle(6)
+    stage.place(*names)
+    stage.settle(60)
+    assert stage.calls.gone == []
+
+
+def test_bare_pods_keep_what_they_have_and_say_so() -> None:
+    stage = Placing(3)
+    stage.gang("gang", 3, bare=True, within="20s")
+    stage.settle(60)
+    assert stage.calls.gone == []
+    assert stage.events == [("gang", "GangKeepsQuota")]
+
+
+def test_of_two_gangs_that_hold_each_others_nodes_the_later_one_gives_back() -> None:
+    stage = Placing(6)
+    for name in ("first", "second"):
+        stage.gang(name, 3, within="20s")
+    stage.settle(6)
+    stage.place("first-0", "first-1", "second-0")
+    stage.settle(25)
+    assert {name.partition("-")[0] for name, _ in stage.calls.gone} == {"second"}
+    stage.place("first-2")
+    stage.settle(5)
+    assert not any(name.startswith("first") for name, _ in stage.calls.gone)
+
+
+def test_a_new_leader_begins_the_time_anew() -> None:
+    stage = Placing(3)
+    stage.gang("gang", 3, within="20s")
+    stage.settle(15)
+    stage.leader.begin_term()
+    stage.settle(10)
+    assert stage.calls.gone == []
+    stage.settle(20)
+    assert len(stage.calls.gone) == 3
+
+
+def test_a_podgroup_that_is_deleted_meanwhile_is_forgotten() -> None:
+    stage = Placing(3)
+    stage.gang("gang", 3, within="20s")
+    stage.settle(6)
+    stage.api.delete_group("gang")
+    stage.settle(60)
+    assert stage.calls.gone == []
+    assert stage.leader.releases._placements.due == float("inf")
