@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
+
+import pytest
 
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import GROUPED_BY, OWN_GATE, on_a_node
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
-from tests.support.e2e.workloads import REPLICA_SET, work_body
+from tests.support.e2e.workloads import JOB, REPLICA_SET, WorkloadKind, work_body
 
+#: It waits for the times that gangs have.
+pytestmark = pytest.mark.long
 #: The CPUs of a pod: two fit on each of the three nodes.
 CPU = "30"
 WITHIN = "sluice.dev/place-within"
 
 
-def gang(sandbox: Sandbox, name: str, queue: str, count: int) -> None:
-    """A ReplicaSet whose pods start together, each with the test's own gate."""
-    body = {**work_body(REPLICA_SET, name, queue, cpu=CPU, replicas=count, annotations={GROUPED_BY: name})}
+def gang(sandbox: Sandbox, name: str, queue: str, made: WorkloadKind, **spec: Any) -> None:
+    """A workload whose four pods start together, each with the test's own gate."""
+    body = work_body(made, name, queue, cpu=CPU, annotations={GROUPED_BY: name}, **spec)
     body["spec"]["template"]["spec"]["schedulingGates"] = [{"name": OWN_GATE}]
-    sandbox.podgroup(name, queue, minMember=count)
+    sandbox.podgroup(name, queue, minMember=4)
     sandbox.api.patch(
         f"{sandbox.podgroups_path}/{name}", {"metadata": {"annotations": {WITHIN: "10s"}}}
     ).must()
-    sandbox.make(REPLICA_SET, body).must(201)
+    sandbox.make(made, body).must(201)
 
 
 def pods(sandbox: Sandbox, name: str) -> dict[str, Object]:
@@ -56,10 +61,12 @@ def is_released(sandbox: Sandbox, name: str) -> bool:
 
 
 def test_two_gangs_that_hold_half_of_the_nodes_each_both_complete(sandbox: Sandbox) -> None:
+    """A ReplicaSet and a Job. The Job is suspended for a moment: no pod of it counts as failed."""
     queue = sandbox.queue(capability={"cpu": "1000"})
-    for name in ("first", "second"):
-        gang(sandbox, name, queue, 4)
-        until(partial(is_released, sandbox, name), f"the minimum of {name} to be released")
+    gang(sandbox, "first", queue, REPLICA_SET, replicas=4)
+    until(partial(is_released, sandbox, "first"), "the minimum of the first to be released")
+    gang(sandbox, "second", queue, JOB, parallelism=4, completions=4)
+    until(partial(is_released, sandbox, "second"), "the minimum of the second to be released")
     for name in ("first", "second"):
         ungate(sandbox, name, 3)
         until(lambda: placed(sandbox, "first") + placed(sandbox, "second") in {3, 6}, "pods to be placed")
@@ -72,3 +79,5 @@ def test_two_gangs_that_hold_half_of_the_nodes_each_both_complete(sandbox: Sandb
     assert "of at least 4 pods got nodes in its time" in sandbox.event("second", "GangGaveBack")
     sandbox.api.delete(f"{REPLICA_SET.path(sandbox.namespace)}/first?propagationPolicy=Background").must()
     until(partial(is_placed, "second"), "the second gang to be placed")
+    job = sandbox.api.get(f"{JOB.path(sandbox.namespace)}/second").must().body
+    assert (job["status"].get("failed", 0), job["spec"]["suspend"]) == (0, False)
