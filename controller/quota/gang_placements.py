@@ -199,7 +199,9 @@ class GangsInPlacement:
             is_reserved=is_reserved,
         )
         self._by_key[key] = gang.uid
-        self._changed.add(key)
+        self._due = min(self._due, now + PAUSE)
+        if any(member.node for member in members):  # else there is nothing to be seen yet
+            self._changed.add(key)
 
     def cancel(self, uid: str) -> None:
         """No room is kept for it any more: its queue was stopped, or it is over."""
@@ -485,7 +487,8 @@ def _is_made_again(member: Member) -> bool:
 
 def _resources(gang: Gang, members: Iterable[Member]) -> set[str]:
     """What the pods request that have no node; of a gang without pods, what it does."""
-    found = {name for member in members for name, _ in member.requests}
+    requests = {id(member.requests): member.requests for member in members}  # many have the same
+    found = {name for each in requests.values() for name, _ in each}
     return found or {name for name, _ in gang.resources if name != PODS} or {PODS}
 
 
