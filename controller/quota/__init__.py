@@ -2,6 +2,7 @@
 
 - `book_writes`: opens the book, and writes it.
 - `waiting_pods`: the pods that wait and what queues use, in step with the cache; chooses who is next.
+- `waiting_gangs`: what is asked for of each gang, or why nothing is.
 - `voided`: pods that keep changing are tried less often.
 - `releases`: whom to release, and what became of each release.
 """

@@ -29,6 +29,10 @@ Invariants
   gets a version that no earlier book can have named, before one is released. The book says that it is new
   until that is done: whoever opens it meanwhile does the same.
 - Thousands of one queue hold up nobody else's: the patches of each queue have their turn.
+- All pods of a gang's minimum are in one write of the book. One of them that changes meanwhile is released at
+  its new version, once that is in the book, and counts in between.
+- What was begun in a queue that does not schedule any more is voided: the pod is changed. Else it would take
+  up the book.
 - A pod whose queue does not schedule is not released. One of a queue without a quota, which has the gate of
   quotas nevertheless, is released whatever is used.
 - Nothing is read or written while no queue has a quota, and no pod has its gate.

@@ -13,6 +13,7 @@ Invariants
 |---------------------------------------------------|-------------------------------------------------------|
 | waits with one of our gates, not in the book      | nothing                                               |
 | is in the book, whatever the watch shows          | what it requests, and one of the resource `pods`      |
+| its gang keeps more than its pods use (`gangs`)   | that, for as long as one of them uses something       |
 | was released, or is on a node, and not finished   | the same; also while it is being deleted on a node    |
 | waits without a gate of ours, not in the book     | the same, but for the release of others like it       |
 | is being deleted and never had a node             | nothing: the API server refuses its bind              |
@@ -26,6 +27,6 @@ from pass to pass) with `pod_classes` and `subscriptions`, `claims` (nobody star
 may run on), `book` (what was promised, as text), `turns` (when each release is sent); `report` has what the
 status of a queue says.
 
-`gangs` (what of a PodGroup may be asked for, whole or not at all) and `gang_placement` (who gives back, of
-those that hold each other's nodes) are rules by themselves yet: pods of a PodGroup go one by one.
+`gangs` has what of a PodGroup may be asked for, whole or not at all. `gang_placement` (who gives back, of
+those that hold each other's nodes) is a rule by itself yet.
 """
