@@ -47,7 +47,6 @@ UNUSED = frozenset(
         *("propcache", "yarl"),
         *("annotated-types", "pydantic", "pydantic-core", "python-dateutil", "typing-inspection"),
         *("durationpy", "websocket-client"),
-        "tzdata",  # python-dateutil's, with time zones; the base has its own
         "pycparser",  # for cffi's compiler, which goes too
     }
 )

@@ -1,0 +1,15 @@
+"""Change windows: when a queue is held by the calendar. Pure; read `rules` first.
+
+| module       | what it has                                                       |
+|--------------|-------------------------------------------------------------------|
+| `window`     | a window and an override, as values, and their fields             |
+| `rules`      | the table of cases: when a window is on, and what is next         |
+| `recurrence` | when a schedule begins in its time zone                           |
+| `schedule`   | five fields as in Debian's cron                                   |
+| `zones`      | time zones by name, and wall clocks as moments                    |
+| `times`      | durations, and moments as people write them                       |
+| `reader`     | windows from the fields of a Queue, and what is refused           |
+| `refusals`   | what is wrong with a field, and where it stands                   |
+| `in_window`  | what is written at each edge                                      |
+| `texts`      | what users are told                                               |
+"""

@@ -1,0 +1,132 @@
+"""What is written into `spec.inWindow` at each edge. The verdict reads that, and no clock.
+
+An acknowledgement rests on versions that every replica has seen. A stop that began because a clock went by
+could never be acknowledged, so both edges are writes: the leader applies `in_window` at each, the webhook at
+every edit.
+
+| the window, at this moment               | was written | so                                         |
+|------------------------------------------|-------------|--------------------------------------------|
+| is on, for `SHORTEST_LEFT` or longer     | no          | STARTED: it is written                     |
+| is on, and ends sooner                   | no          | MISSED: who comes so late stops nothing    |
+| is on, and has been since it was written | yes         | it stays, with the end that it has now     |
+| is on anew, and nobody wrote the end     | yes         | ENDED and STARTED, or MISSED               |
+| is off                                   | yes         | ENDED, at its end or with an edit          |
+| begins in less than `CLOCKS`             | yes         | it stays: a clock went back, or two differ |
+| is in the spec no more                   | yes         | ENDED, with that edit                      |
+
+Promises
+- It follows from its arguments alone, so a restart changes nothing. Applied twice it changes nothing.
+- Without a leader at the end of a window it stays stopped: `overdue` says so, and an alert with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from queues.apimachinery.timestamps import EARLIEST, parse_timestamp, rfc3339
+from queues.windows.reader import WINDOWS
+from queues.windows.rules import On, window_on
+from queues.windows.window import Windows
+
+#: What is left of a window that is begun late.
+SHORTEST_LEFT = timedelta(seconds=60)
+#: By how much clocks may differ, or go back.
+CLOCKS = timedelta(minutes=5)
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A window that is on, as it is written."""
+
+    name: str
+    start: datetime
+    until: datetime
+
+
+class Happened(StrEnum):
+    """The reasons of events."""
+
+    STARTED = "WindowStarted"
+    ENDED = "WindowEnded"
+    MISSED = "WindowMissed"
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to a window."""
+
+    window: str
+    what: Happened
+
+
+class InWindow(msgspec.Struct, frozen=True):
+    """What is to be written, in the order of the spec, and what changes by it."""
+
+    entries: tuple[Entry, ...]
+    changes: tuple[Change, ...]
+
+
+def in_window(given: Windows, written: Sequence[Entry], now: datetime) -> InWindow:
+    """The table of the module."""
+    before = {entry.name: entry for entry in written}
+    entries: list[Entry] = []
+    changes: list[Change] = []
+    for window in given.windows:
+        name, old = window.name, before.pop(window.name, None)
+        on = window_on(window, given.overrides, now)
+        if on is None and old is not None and timedelta() < old.start - now < CLOCKS:
+            on = window_on(window, given.overrides, old.start)
+        entry = _entry(on, old, now)
+        if old is not None and (entry is None or entry.start != old.start):
+            changes.append(Change(window=name, what=Happened.ENDED))
+        if entry is not None:
+            entries.append(entry)
+            if old is None or entry.start != old.start:
+                changes.append(Change(window=name, what=Happened.STARTED))
+        elif on is not None:
+            changes.append(Change(window=name, what=Happened.MISSED))
+    changes += (Change(window=name, what=Happened.ENDED) for name in before)
+    return InWindow(tuple(entries), tuple(changes))
+
+
+def _entry(on: On | None, old: Entry | None, now: datetime) -> Entry | None:
+    """What is written of a window that is on; None if nothing is."""
+    if on is None:
+        return None
+    if old is not None and old.until >= on.since:
+        return Entry(name=old.name, start=old.start, until=on.until)
+    if on.until - now < SHORTEST_LEFT:
+        return None
+    return Entry(name=on.window.name, start=on.since, until=on.until)
+
+
+def overdue(given: Windows, written: Sequence[Entry], now: datetime) -> int:
+    """How many windows should have been begun or ended by now, and were not."""
+    return len(
+        {change.window for change in in_window(given, written, now).changes if change.what != Happened.MISSED}
+    )
+
+
+def to_wire(entries: Sequence[Entry]) -> list[dict[str, str]]:
+    return [
+        {"name": each.name, "start": rfc3339(each.start), "until": rfc3339(each.until)} for each in entries
+    ]
+
+
+def read_entries(given: object) -> tuple[Entry, ...]:
+    """`spec.inWindow` in wire form. What cannot be read is left out: it is written anew."""
+    if not isinstance(given, list):
+        return ()
+    entries = (_read_entry(each) for each in given[:WINDOWS] if isinstance(each, Mapping))
+    return tuple(entry for entry in entries if entry is not None)
+
+
+def _read_entry(given: Mapping[str, Any]) -> Entry | None:
+    name, start, until = (given.get(field) for field in ("name", "start", "until"))
+    if not (isinstance(name, str) and isinstance(start, str) and isinstance(until, str)):
+        return None
+    entry = Entry(name=name, start=parse_timestamp(start), until=parse_timestamp(until))
+    return entry if EARLIEST not in (entry.start, entry.until) else None
