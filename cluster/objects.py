@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from queues.quota.given_back import GivenBack
 from queues.status.changes import Change
 from queues.status.closing import ClosingStatus
 
@@ -222,6 +223,7 @@ class QuotaStatus(_Wire, frozen=True):
     limit_text: str = ""
     claim: QuotaClaim | None = None
     force_deleted: dict[str, str | int | float] | None = None
+    given_back: list[GivenBack] | None = None
 
 
 class QueueStatus(_Wire, frozen=True):

@@ -133,6 +133,7 @@ class QueueController:
             policy_changes=self._policy_changes,
             enforcement=self._enforcement,
             claimant_of=self._releases.claimant_of,
+            given_back=self._releases.given_back,
         )
         self._commands = CommandHandler(context)
         self._ungating = Ungating(context, events=self._retry_events)

@@ -12,6 +12,7 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from contextlib import suppress
 from datetime import datetime
 from sys import intern
 from typing import Protocol, TypeVar
@@ -53,7 +54,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     period in seconds. `own_grace`: the grace period of its spec in seconds. `scheduler_policy`: the policy
     that it names itself. `says_gated`: it has no gate, and its condition still says so; no
     scheduler that we know of will write another. `claims`: of devices (DRA). `task`: in its
-    PodGroup.
+    PodGroup. `bound`: when it got its node, if the API server has written that.
     """
 
     uid: str
@@ -91,6 +92,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     released: bool = False
     claims: tuple[ClaimRef, ...] = ()
     task: str = ""
+    bound: datetime | None = None
 
     @property
     def live(self) -> bool:
@@ -500,6 +502,7 @@ def _member(pod: Pod, membership: Membership, *, filtered: bool) -> Member:
         priority_class=intern(spec.priority_class_name or ""),
         task=intern(task_of(meta.annotation(TASK), meta.label(TASK))[:NAME]),
         says_gated=not filtered and not gates and _says_gated(pod),
+        bound=_bound(pod) if spec.node_name else None,
     )
 
 
@@ -565,6 +568,16 @@ def _is_ready(pod: Pod) -> bool:
     return any(
         condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions or ()
     )
+
+
+def _bound(pod: Pod) -> datetime | None:
+    """Since when its condition PodScheduled is True."""
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
+            with suppress(ValueError):
+                at = datetime.fromisoformat(condition.last_transition_time)
+                return at if at.tzinfo is not None else None
+    return None
 
 
 def _scheduling_message(pod: Pod) -> str:

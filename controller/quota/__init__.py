@@ -5,4 +5,5 @@
 - `waiting_gangs`: what is asked for of each gang, or why nothing is.
 - `voided`: pods that keep changing are tried less often.
 - `releases`: whom to release, and what became of each release.
+- `give_backs`: evicts pods of queues that borrow for those that wait for what their queues deserve.
 """

@@ -7,7 +7,7 @@ in which order, is decided by `queues.quota.giving_back`.
 
 A look follows each pass that leaves pods without room, and goes through these steps:
 
-1. room is counted as if what is being deleted were gone;
+1. room is counted as if what is being deleted were gone, or what was deleted by force and may still run;
 2. each pod that waits asks in turn: first those for which room is set aside, then queue by queue in the order
    of their shares;
 3. the disruption budgets of the victims' namespaces are read, if they were not: then the next look goes on;
@@ -27,8 +27,10 @@ Invariants
 - Nothing is released by this: who gets the room goes once the watch shows that it is there.
 - Room is set aside only while somebody gives it, and for those that asked: where nobody does any more, the
   next look gives it up.
-- A pod whose workload gave back, and that was let in again, is not taken within `SAFE_SECONDS`. Who leads
-  since less than that does not know them, and leaves alone all pods of workloads that are younger.
+- A pod whose workload gave back, and that was let in again, is not taken within `SAFE_SECONDS`. A new leader
+  leaves alone those that may be such pods (`queues.quota.let_in_again`).
+- What is being deleted as a term begins, or soon after and not by this leader, makes room for those that
+  might have it evicted: for them room is set aside, as the former leader has done.
 - The UID is a precondition: another pod of that name is left alone. A pod without a node is deleted at the
   version that has none.
 - Before each eviction it is asked again whether this replica leads, and whether the pod that is to get the
@@ -41,7 +43,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -55,12 +57,14 @@ from controller.context import ControllerContext, pod_path, pod_subject
 from controller.drain.budget_reader import list_budgets
 from controller.drain.eviction import Answer, answer_of, delete_pod, evict_pod, lane_of
 from controller.drain.request_states import Outcome
+from controller.quota.given_back_lines import GivenBackLines
 from controller.quota.waiting_pods import WaitingPods
 from queues.drain.disruption_budgets import BudgetIndex, BudgetKey
 from queues.policies.policy_set import PolicySet
-from queues.policies.victims import asked_by, is_critical
+from queues.policies.victims import PREEMPT, RECLAIM, asked_by, is_critical
 from queues.quota.giving_back import Asked, Borrowed, Claimant, GivingBack
 from queues.quota.lack import Lack, LackKind
+from queues.quota.let_in_again import LATE_SECONDS, SAFE_SECONDS, ReadPod
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.report import amounts_text
 from queues.quota.reservations import Key
@@ -74,10 +78,6 @@ LOOK_SECONDS, REST = 0.05, 2.0
 #: Without anything new the next look follows after so long, and after twice as long each time.
 PAUSE, LONGEST_PAUSE = 0.5, 30.0
 REFUSED_SECONDS, BUSY_SECONDS = 10.0, 2.0
-#: So long the watch may take to show an eviction.
-LATE_SECONDS = 30.0
-#: So long a pod is left alone that was let in again after its workload gave back.
-SAFE_SECONDS = 60.0
 #: Workloads that gave back are remembered for so long, and so many of them.
 REMEMBERED_SECONDS, MOST_REMEMBERED = 3600.0, 10_000
 #: Budgets of one namespace are good for so long; so many of them are read.
@@ -100,6 +100,11 @@ class _Victim(msgspec.Struct, frozen=True):
     def reason(self) -> str:
         return PREEMPTED if self.member.queue == self.claimant.queue else RECLAIMED
 
+    @property
+    def action(self) -> str:
+        """Of the policy."""
+        return PREEMPT if self.reason == PREEMPTED else RECLAIM
+
 
 class _Budgets(msgspec.Struct, frozen=True):
     index: BudgetIndex
@@ -118,6 +123,7 @@ class GiveBacks:
         self._waiting = waiting
         self._told = told
         self._askers: tuple[PolicySet, bool] | None = None
+        self.lines = GivenBackLines(context.store)
         self.forget()
 
     def forget(self) -> None:
@@ -126,6 +132,8 @@ class GiveBacks:
         #: Members that are being deleted; None until all were looked at. And those to be looked at again.
         self._leaving: dict[str, Member] | None = None
         self._changed: set[str] = set()
+        #: Of these, what a former leader may have evicted, until its room is set aside.
+        self._inherited: dict[str, Member] = {}
         #: Victims with an eviction that was sent and is not shown by the cache yet, and since when.
         self._requested: dict[str, tuple[Member, float]] = {}
         self._left_alone: dict[str, float] = {}
@@ -134,6 +142,7 @@ class GiveBacks:
         self._let_in: dict[str, float] = {}
         self._budgets: dict[str, _Budgets] = {}
         self._reading: set[str] = set()
+        self.lines.forget()
         self._is_wanted = False
         self._next_at, self._pause = math.inf, PAUSE
         self._rests_until = -math.inf
@@ -157,7 +166,9 @@ class GiveBacks:
 
     def released(self, member: Member) -> None:
         """It was let in."""
-        if self._gave and _workload_of(member) in self._gave:
+        if not self._is_asked:
+            return
+        if _workload_of(member) in self._gave or self._as_read(member).is_of_former(self._term_began):
             self._let_in[member.uid] = self._store.clock.monotonic()
 
     @property
@@ -199,13 +210,12 @@ class GiveBacks:
     def _look(self, now: float) -> tuple[list[_Victim], bool]:
         """The victims, and whether anybody has asked. Room is set aside anew."""
         before = dict(self._waiting.reservations.numbers)
+        self._take_over(before, now)
         kept: dict[Key, int] = {}
         victims: list[_Victim] = []
         is_asked = False
         with self._waiting.look(pods=partial(self._candidates, now=now), allowed=self._allowed(now)) as look:
-            requested = (member for member, _ in self._requested.values())
-            for member in (*(self._leaving or {}).values(), *requested):
-                look.count(member.queue, negative(self._waiting.requests(member)))
+            self._count_leaving(look)
             denied: set[Key] = set()
             for claimant, asked in self._claimants(look, before, kept=kept, denied=denied):
                 is_asked = True
@@ -224,6 +234,42 @@ class GiveBacks:
                     kept[key] = min(kept.get(key, 0) + 1, before.get(key, 0))
         self._set_aside({key: number for key, number in kept.items() if number})
         return victims, is_asked or bool(before)
+
+    def _count_leaving(self, look: GivingBack, *, but: Collection[str] = ()) -> None:
+        """What is being deleted counts no longer, nor does what is asked to go; but for these."""
+        requested = (member for member, _ in self._requested.values())
+        for member in (*(self._leaving or {}).values(), *requested):
+            if member.uid not in but:
+                look.count(member.queue, negative(self._waiting.requests(member)))
+        for queue in self._store.force_deleted.queues():
+            look.count(queue, negative(self._store.force_deleted.used(queue).items()))
+
+    def _take_over(self, before: dict[Key, int], now: float) -> None:
+        """Add to `before` those for which what a former leader may have evicted would go now."""
+        self._inherited = {
+            uid: member for uid, member in self._inherited.items() if uid in (self._leaving or {})
+        }
+        if not self._inherited:
+            return
+
+        def leaving_in(queue: str) -> Iterator[Borrowed]:
+            of_queue = (member for member in self._inherited.values() if member.queue == queue)
+            return map(self._borrowed, of_queue)
+
+        with self._waiting.look(pods=leaving_in, allowed={}) as look:
+            self._count_leaving(look, but=set(self._inherited))
+            denied: set[Key] = set()
+            for claimant, asked in self._claimants(look, before, kept={}, denied=denied):
+                if self._store.clock.monotonic() - now > LOOK_SECONDS:
+                    break
+                key = claimant.queue, claimant.requests
+                found = look.ask(_as_asked(claimant), asked)
+                if found is None:
+                    denied.add(key)
+                elif found:
+                    before[key] = before.get(key, 0) + 1
+                    for pod in found:
+                        del self._inherited[pod.uid]
 
     def _claimants(
         self, look: GivingBack, before: Mapping[Key, int], *, kept: dict[Key, int], denied: set[Key]
@@ -281,23 +327,38 @@ class GiveBacks:
                 continue
             if member.uid in self._left_alone or self._is_safe(member, now) or self._is_daemon(member):
                 continue
-            yield Borrowed(
-                uid=member.uid,
-                queue=queue,
-                requests=self._waiting.requests(member),
-                priority=member.priority,
-                since=member.created,
-                is_placed=bool(member.node),
-                is_critical=is_critical(member.namespace, member.priority_class, member.priority),
-                budgets=self._budgets_of(member),
-            )
+            yield self._borrowed(member, budgets=self._budgets_of(member))
+
+    def _borrowed(self, member: Member, budgets: tuple[str, ...] = ()) -> Borrowed:
+        return Borrowed(
+            uid=member.uid,
+            queue=member.queue,
+            requests=self._waiting.requests(member),
+            priority=member.priority,
+            since=member.created,
+            is_placed=bool(member.node),
+            is_critical=is_critical(member.namespace, member.priority_class, member.priority),
+            budgets=budgets,
+        )
 
     def _is_safe(self, member: Member, now: float) -> bool:
         let_in = self._let_in.get(member.uid)
         if let_in is not None and now < let_in + SAFE_SECONDS:
             return True
-        since = self._store.clock.now() - timedelta(seconds=SAFE_SECONDS)
-        return bool(member.owner_uid) and self._term_began > since and member.created > since
+        wall = self._store.clock.now()
+        if wall >= self._term_began + timedelta(seconds=SAFE_SECONDS):
+            return False
+        return self._as_read(member).is_safe_in(self._term_began, now=wall)
+
+    def _as_read(self, member: Member) -> ReadPod:
+        owner = self._store.workloads.by_uid(member.owner_uid) if member.owner_uid else None
+        return ReadPod(
+            created=member.created,
+            bound=member.bound,
+            is_placed=bool(member.node),
+            is_made_again=bool(member.owner_uid),
+            workload=owner.created if owner is not None and owner.namespace == member.namespace else None,
+        )
 
     def _is_daemon(self, member: Member) -> bool:
         """It would be made again on its node, whatever a queue says; a mirror of a static pod runs anyway."""
@@ -418,8 +479,10 @@ class GiveBacks:
         if self._waiting.is_reservation(claimant.uid):
             return self._context.leading()
         members = list(map(self._store.members.by_uid, claimant.uids))
-        waits = all(member is not None and self._waiting.waits(member) for member in members)
-        return waits and self._context.leading()
+        return self._context.leading() and all(
+            member is not None and self._waiting.waits(member) and self._waiting.may_start(member)
+            for member in members
+        )
 
     def _receive(self, victim: _Victim, answer: Answer) -> None:
         """On the controller's thread."""
@@ -448,6 +511,7 @@ class GiveBacks:
         """Count it, and say on the pod who asked and by which rule."""
         member, how = victim.member, "Evict" if victim.member.node else "Delete"
         self._context.metrics.evicted(victim.reason, how)
+        self.lines.record(from_=member.queue, to=victim.claimant.queue, action=victim.action)
         message = _reason_text(victim)
         self._context.recorder.record(
             pod_subject(member),
@@ -493,13 +557,17 @@ class GiveBacks:
                 for member in members.in_queue(queue)
                 if member.leaving and member.uses_quota
             }
+            self._inherited = dict(self._leaving)
             return
         changed, self._changed = self._changed, set()
+        is_new = self._store.clock.now() < self._term_began + timedelta(seconds=LATE_SECONDS)
         for uid in changed:
-            member = members.by_uid(uid)
+            member, is_requested = members.by_uid(uid), uid in self._requested
             if member is None or member.leaving or not member.uses_quota:
                 self._requested.pop(uid, None)
             if member is not None and member.leaving and member.uses_quota:
+                if is_new and not is_requested and uid not in self._leaving:
+                    self._inherited[uid] = member
                 self._leaving[uid] = member
             else:
                 self._leaving.pop(uid, None)

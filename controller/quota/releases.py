@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -66,6 +66,7 @@ from controller.quota.waiting_pods import WaitingPods, is_gated
 from controller.slices import Slices
 from queues import well_known
 from queues.quota.book import MAX_INTENTS
+from queues.quota.given_back import GivenBack
 from queues.quota.lack import Lack
 from queues.quota.turns import turns
 from queues.quota.usage import Requests
@@ -175,6 +176,10 @@ class QuotaReleases:
     def is_held(self, workload: str) -> bool:
         """Whether the workload of this UID is suspended until its pods are gone: its gang gives back."""
         return self._placements.is_held(workload)
+
+    def given_back(self, queue: str) -> Sequence[GivenBack]:
+        """What the status of the queue says was given back by it, or to it."""
+        return self._give_backs.lines.of(queue)
 
     def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
         """These changes are looked at with the next step, or when there is one."""

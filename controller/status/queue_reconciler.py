@@ -21,7 +21,7 @@ Invariants
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from cluster.cache.members import Member
 from cluster.objects import ChainLink, QueueObject, StopStatus
@@ -61,6 +61,7 @@ from controller.stops.adopted_close import adopt_close
 from controller.stops.resume_at import resume_if_due
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.progress import drain_status, drained_condition
+from queues.quota.given_back import GivenBack
 from queues.states import State
 from queues.status.acknowledgement import Obstacle
 from queues.status.conditions import ACTIVE
@@ -98,8 +99,11 @@ class QueueReconciler:
         policy_changes: PolicyChanges,
         enforcement: QuotaEnforcement,
         claimant_of: Callable[[str], Member | None],
+        given_back: Callable[[str], Sequence[GivenBack]],
     ) -> None:
-        """`claimant_of`: the pod for which others leave room in a queue."""
+        """`claimant_of`: the pod for which others leave room in a queue. `given_back`: what the status of a
+        queue says was given back.
+        """
         self._context = context
         self._store = context.store
         self._records = records
@@ -110,6 +114,7 @@ class QueueReconciler:
         self._policy_changes = policy_changes
         self._enforcement = enforcement
         self._claimant_of = claimant_of
+        self._given_back = given_back
         self._quota_use = QuotaUse(context.store)
         self._guarantees = ExceededGuarantees(context.store)
         self._conflicts = StatusConflicts(context)
@@ -226,7 +231,8 @@ class QueueReconciler:
         if record.quota_scope == scope and (left := record.quota_at + COUNT_SECONDS - now) > 0:
             return left
         use = self._quota_use.below(queue)
-        record.quota = quota_fields(queue, self._store, use, claimant=self._claimant_of(queue))
+        claimant, given_back = self._claimant_of(queue), self._given_back(queue)
+        record.quota = quota_fields(queue, self._store, use, claimant=claimant, given_back=given_back)
         record.quota_at, record.quota_scope = now, scope
         found = (self._enforcement.condition(queue, used=use.used), self._guarantees.condition(queue))
         record.quota_conditions = tuple(each for each in found if each is not None)

@@ -5,7 +5,7 @@ It is what the watch shows: a release whose patch the watch has not shown yet is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,6 +21,7 @@ from queues.quota.devices import (
     shared_counts,
     with_claims_counted,
 )
+from queues.quota.given_back import GivenBack
 from queues.quota.report import QuotaClaim, quota_report
 from queues.tree import Tree
 
@@ -123,9 +124,16 @@ def _sums(amounts: dict[str, Amount], more: dict[str, Amount]) -> dict[str, Amou
     return {**amounts, **{name: amounts.get(name, 0) + amount for name, amount in more.items()}}
 
 
-def quota_fields(queue: str, store: Store, use: Use, *, claimant: Member | None = None) -> dict[str, Any]:
+def quota_fields(
+    queue: str,
+    store: Store,
+    use: Use,
+    *,
+    claimant: Member | None = None,
+    given_back: Sequence[GivenBack] = (),
+) -> dict[str, Any]:
     """`status.quota` in wire form, of a queue with a quota. `use`: its own and that of all below it.
-    `claimant`: the pod for which others leave room in it.
+    `claimant`: the pod for which others leave room in it. `given_back`: by it, or to it.
     """
     chain = store.snapshot.tree.chain(queue).queues
     claim = None if claimant is None else _claim(claimant)
@@ -133,6 +141,8 @@ def quota_fields(queue: str, store: Store, use: Use, *, claimant: Member | None 
         chain, used=use.used, waiting=use.waiting, claim=claim, force_deleted=use.force_deleted
     )
     fields = msgspec.to_builtins(report)
+    if given_back:
+        fields["givenBack"] = msgspec.to_builtins(given_back)
     return {key: value for key, value in fields.items() if value is not None}
 
 

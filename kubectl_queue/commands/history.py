@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -17,17 +17,20 @@ from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import UsageError
 from kubectl_queue.objects.fields import value_at
-from kubectl_queue.objects.queues import changes_of
+from kubectl_queue.objects.queues import changes_of, given_back_of
 from kubectl_queue.output.formats import DOCUMENTS, dump
 from kubectl_queue.output.tables import Layout, short_names
 from kubectl_queue.session import Session
-from kubectl_queue.views.text import age
+from kubectl_queue.views.text import age, plural
+from queues.quota.given_back import GivenBack
 from queues.status.changes import Change
 from queues.text import printable
 
 _COMMAND = "kubectl queue history"
 _HEADINGS = ("WHEN", "WHO", "WHAT", "FROM", "TO", "UNTIL", "REASON")
 _NONE = "<none>"
+#: Of lines that say what was given back.
+_SERVER, _PODS = "sluice", "pods"
 #: Characters of a reason in a table that is not wide.
 _REASON = 60
 
@@ -38,16 +41,18 @@ def run_history(session: Session, flags: Flags) -> int:
         raise UsageError(f"exactly one NAME is required, got {len(chosen)}", see=_COMMAND)
     with with_suggestions(session.api, chosen[0]):
         item = session.api.get(chosen[0])
-    changes = changes_of(item)
+    changes, given_back = changes_of(item), given_back_of(item)
     if session.output in DOCUMENTS:
         document = {"queue": chosen[0], "changes": [msgspec.to_builtins(change) for change in changes]}
+        if given_back:
+            document["givenBack"] = [msgspec.to_builtins(line) for line in given_back]
         session.console.say(dump(document, output=session.output))
-    elif not changes:
+    elif not (changes or given_back):
         created = value_at(item, "metadata.creationTimestamp")
         session.console.note(f'queue "{chosen[0]}" is as it was made, {created}: nothing of it was changed')
     else:
         lines = table(
-            changes,
+            with_given_back(changes, given_back),
             now=session.client.now,
             wide=session.output is Output.WIDE,
             headings=not flags.on("no-headers"),
@@ -56,9 +61,27 @@ def run_history(session: Session, flags: Flags) -> int:
     return 0
 
 
+def with_given_back(changes: Sequence[Change], given_back: Iterable[GivenBack]) -> list[Change]:
+    """With a line for what was given back, in the order of time: WHAT is `pods`, FROM and TO are queues."""
+    lines = [
+        Change(
+            by=_SERVER,
+            field=_PODS,
+            from_=line.from_,
+            to=line.to,
+            reason=f"{plural(line.pods, 'pod')} evicted by action {line.action}"
+            + (f", the last at {line.until}" if line.until != line.at else ""),
+            at=line.at,
+        )
+        for line in given_back
+    ]
+    return sorted([*changes, *lines], key=lambda line: line.at)
+
+
 def table(changes: Sequence[Change], *, now: datetime, wide: bool, headings: bool) -> list[str]:
     """Long names of queues are cut, but with `wide`, and without headings, which is for programs."""
-    names = {name for change in changes if change.field == "parent" for name in (change.from_, change.to)}
+    of_queues = (change for change in changes if change.field in ("parent", _PODS))
+    names = {name for change in of_queues for name in (change.from_, change.to)}
     shown = short_names(names) if headings and not wide else {}
     rows = [
         (
@@ -82,7 +105,8 @@ VERBS = (
         long=(
             "Show who changed the state, stopPolicy, parked, resumeAt, parent or namespaceSelector of a "
             "queue, from what to what and why; the last 50 changes, newest last. UNTIL is when a stop that "
-            "begins with the change ends by itself."
+            "begins with the change ends by itself. Lines of WHAT pods say how many pods of queue FROM were "
+            "evicted for pods of queue TO, and by which action of its policy: the last 20, one for a minute."
         ),
         examples=("kubectl queue history research", "kubectl queue history research -o wide"),
         flags=(formats(Output.TABLE, Output.WIDE, Output.JSON, Output.YAML), NO_HEADERS),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from queues import well_known
 from queues.apimachinery.conversion import Converter
 from queues.fields.reading import READ, read_queue
 from queues.queue import ROOT, Queue
+from queues.quota.given_back import GivenBack
 from queues.snapshot import QueueSnapshot
 from queues.states import Desired, State, own_state
 from queues.status.changes import Change
@@ -121,6 +123,17 @@ def _readable(line: Any) -> tuple[Change, ...]:
         return (_change(line),)
     except msgspec.ValidationError:
         return ()
+
+
+def given_back_of(item: Object) -> tuple[GivenBack, ...]:
+    """What its pods gave back, or got, oldest line first; a line that cannot be read is left out."""
+    quota = status_of(item).get("quota")
+    stored = quota.get("givenBack") if isinstance(quota, dict) else None
+    read = []
+    for line in stored if isinstance(stored, list) else ():
+        with suppress(msgspec.ValidationError):
+            read.append(msgspec.convert(line, GivenBack))
+    return tuple(read)
 
 
 class QueueObjects:

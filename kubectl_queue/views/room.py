@@ -57,6 +57,7 @@ def room_texts(explanation: Explanation, *, now: datetime) -> Iterator[tuple[str
     yield "Held by", [_holders(room, own)] if room.holders else []
     yield "Claimed by", [*(_claimant(each, now=now) for each in room.claimants), *_own_claims(room)]
     yield "In line", [_place(room, own)]
+    yield "Since", [f"{printable(room.since)} ({age(room.since, now=now)} ago)"] if room.since else []
     yield "Let go by", [_way_out(room)]
 
 

@@ -25,7 +25,8 @@ Read in this order: `lack` (why a pod has no room), `rules` (what counts beside 
 `deserved` and `shares` (where queues stand), `release_order` (who goes next), `waiting_index` (who waits,
 from pass to pass) with `pod_classes` and `subscriptions`, `claims` (nobody starves), `force_deletion` (what
 may run on), `book` (what was promised, as text), `turns` (when each release is sent); `report` has what the
-status of a queue says.
+status of a queue says. Then what is given back: `lending` (what queues may ask of each other), `giving_back`
+(which pods go), `reservations` (who gets the room), `let_in_again` (who is left alone).
 
 `gangs` has what of a PodGroup may be asked for, whole or not at all. `gang_placement` (who gives back, of
 those that hold each other's nodes) is a rule by itself yet.

@@ -108,7 +108,7 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     queues in which they leave it to this pod. `force_deleted`: what of `used` is of pods that were deleted by
     force and may still run; "" where nothing is. `together`: so many pods of its PodGroup start together,
     and `requested` is what they request; 0 where it goes by itself. `gang`: why its gang does not start yet,
-    where `kind` is that.
+    where `kind` is that. `since`: when the pod was created.
     """
 
     pod: str = ""
@@ -132,6 +132,7 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     force_deleted: str = ""
     together: int = 0
     gang: str = ""
+    since: str = ""
 
 
 class Said(_JsonStruct, frozen=True):

@@ -19,6 +19,7 @@ from itertools import takewhile
 import msgspec
 
 from queues.apimachinery.quantities import Amount, format_quantity
+from queues.apimachinery.timestamps import rfc3339
 from queues.quota.devices import (
     ClaimRef,
     Devices,
@@ -106,6 +107,7 @@ def room_of(
         has_room=lack is None,
         kind=said.value if lack is None and said in KNOWN_BY_THE_LEADER else "",
         together=len(pod.uids) if len(pod.uids) > 1 else 0,
+        since=rfc3339(pod.since),
     )
     return room if lack is None else _with_lack(room, lack, pod, queues=queues)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.support.drain.draining import BUDGETS, priorities
@@ -31,6 +33,11 @@ def leaving(pod: Object) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 
+def told_given_back(sandbox: Sandbox, queue: str) -> int:
+    lines = json.loads(sandbox.done("history", queue, "-ojson")).get("givenBack", [])
+    return sum(line["pods"] for line in lines if line["action"] == "reclaim")
+
+
 def test_a_queue_gets_back_what_it_deserves_and_no_more(sandbox: Sandbox, lab: str) -> None:
     own = sandbox.queue("own", parent=lab, deserved={"cpu": "2"})
     other = sandbox.queue("other", parent=lab, deserved={"cpu": "2"})
@@ -44,6 +51,8 @@ def test_a_queue_gets_back_what_it_deserves_and_no_more(sandbox: Sandbox, lab: s
     assert own in sandbox.event(gone, "Reclaimed", "gives back", "cpu 1", "action reclaim")
     left = next(name for name in wanted if name not in running(sandbox, wanted))
     sandbox.reason_on(left, f'the capability of its ancestor "{lab}" is used')
+    until(lambda: told_given_back(sandbox, own) == 2, "its history to say that it got two pods")
+    until(lambda: told_given_back(sandbox, other) == 2, "that of the other queue to say that it gave two")
 
 
 def test_what_is_freed_waits_for_who_asked_and_says_so(sandbox: Sandbox, lab: str) -> None:

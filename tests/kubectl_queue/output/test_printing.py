@@ -10,10 +10,12 @@ import struct
 import termios
 from typing import Any
 
+import msgspec
 import pytest
 
 from kubectl_queue.cli.options import Output
 from kubectl_queue.commands.history import table as history_table
+from kubectl_queue.commands.history import with_given_back
 from kubectl_queue.commands.tree import ASCII, draw
 from kubectl_queue.commands.why import lines
 from kubectl_queue.objects.fields import Object
@@ -21,6 +23,7 @@ from kubectl_queue.output.console import Console
 from kubectl_queue.output.formats import dump_objects
 from kubectl_queue.output.tables import Table, short_names
 from kubectl_queue.views.queue_tree import as_structure, tree_rows
+from queues.quota.given_back import GivenBack
 from queues.states import Desired, State, StopPolicy
 from queues.status.changes import Change
 from queues.why.explanation import ChainMember, Explanation, ObjectRef, Outcome
@@ -330,6 +333,25 @@ def test_the_tree_cuts_long_names_too() -> None:
     lines = draw(tree_rows(snapshot(item(name), item("below", parent=name, state="Suspended"))), glyphs=ASCII)
     assert not any(name in line for line in lines)
     assert any(name in line for line in draw(tree_rows(snapshot(item(name))), glyphs=ASCII, headings=False))
+
+
+def test_the_history_has_a_line_for_what_was_given_back() -> None:
+    edit = Change(by="ann", field="state", from_="Open", to="Suspended", at="2030-01-01T10:00:00Z")
+    changes = [edit, msgspec.structs.replace(edit, at="2030-01-01T10:05:00Z")]
+    line = GivenBack(
+        from_="speech",
+        to="vision",
+        action="reclaim",
+        pods=3,
+        at="2030-01-01T10:02:00Z",
+        until="2030-01-01T10:02:40Z",
+    )
+    lines = history_table(with_given_back(changes, [line]), now=NOW, wide=False, headings=False)
+    assert [each.split()[0] for each in lines] == sorted(each.split()[0] for each in lines)
+    assert lines[1].split(maxsplit=6) == [
+        *("2030-01-01T10:02:00Z", "sluice", "pods", "speech", "vision", "<none>"),
+        "3 pods evicted by action reclaim, the last at 2030-01-01T10:0...",
+    ]
 
 
 @pytest.mark.parametrize(("wide", "headings"), [(True, True), (False, False)])

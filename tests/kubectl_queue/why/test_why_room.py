@@ -91,8 +91,9 @@ def test_a_pod_is_told_its_place_what_lacks_who_holds_it_and_who_can_change_it()
         'No room in:  queue "lab": cpu 8 of 8 is used, it requests 1, and 1 of that is missing',
         'Held by:     queue "speech" cpu 6, queue "vision" (its own) cpu 2',
     ]
-    assert why("pod/work-3").splitlines()[7:9] == [
+    assert why("pod/work-3").splitlines()[7:10] == [
         'In line:     3 of 4 in queue "vision"; before it: other/work-1, team/work-2',
+        "Since:       2030-01-01T11:00:03Z (59m ago)",
         "Let go by:   itself, once others end; an admin of queues may raise the capability: "
         "kubectl edit queue lab",
     ]
@@ -112,6 +113,7 @@ def test_the_structure_has_the_same() -> None:
         "used": "8",
         "limit": "8",
         "holders": [{"queue": "speech", "amount": "6"}, {"queue": "vision", "amount": "2"}],
+        "since": "2030-01-01T11:00:03Z",
     }
 
 

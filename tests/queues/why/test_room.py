@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from queues.apimachinery.quantities import Amount
+from queues.apimachinery.timestamps import rfc3339
 from queues.queue import DequeueStrategy, Queue, StoppedGuarantee
 from queues.quota.lack import LackKind
 from queues.quota.pod_classes import WaitingPod
@@ -74,6 +75,7 @@ def test_the_queue_that_lacks_room_is_named_with_what_lacks_and_who_holds_it() -
         used="8",
         limit="8",
         holders=(Holder(queue="speech", amount="6"), Holder(queue="vision", amount="2")),
+        since=rfc3339(pod.since),
     )
 
 

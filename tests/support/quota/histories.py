@@ -335,7 +335,8 @@ class HeldWrites:
 class Replica:
     """One that may lead. `make`: its `QuotaReleases`, which a test may change."""
 
-    def __init__(self, api: ApiServer, make: Callable[..., QuotaReleases]) -> None:
+    def __init__(self, api: ApiServer, make: Callable[..., QuotaReleases], **parts: Any) -> None:
+        """`parts`: more of its context."""
         self.api = api
         self.server = Server()
         self.seen = 0
@@ -354,7 +355,9 @@ class Replica:
             client=api.client(),
             writers=self.writes,
             status_writers=self.writes,
+            drain_writers=self.writes,
             namespace="sluice-system",
+            **parts,
         )
         self.server.store.add_listener(self.context.work_queue.add_change)
         self.said: dict[str, Lack] = {}
