@@ -66,13 +66,14 @@ from queues.quota.giving_back import Asked, Borrowed, Claimant, GivingBack
 from queues.quota.lack import Lack, LackKind
 from queues.quota.let_in_again import LATE_SECONDS, SAFE_SECONDS, ReadPod
 from queues.quota.pod_classes import WaitingPod
+from queues.quota.reclaim_preview import MOST_ASKING
 from queues.quota.report import amounts_text
 from queues.quota.reservations import Key
 from queues.quota.usage import PODS, Requests, negative
 from queues.text import quoted
 
-#: Pods of one queue that ask in one look, and evictions that are under way at a time.
-MOST_ASKING, MOST_LEAVING = 100, 500
+#: Evictions that are under way at a time.
+MOST_LEAVING = 500
 #: A look ends after so long; the next one follows after so many times what it took.
 LOOK_SECONDS, REST = 0.05, 2.0
 #: Without anything new the next look follows after so long, and after twice as long each time.

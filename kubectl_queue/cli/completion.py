@@ -41,7 +41,7 @@ FILES, NO_FILES, NO_SPACE = ":0", ":4", ":6"
 #: For the API server: the user waits for the shell.
 _TIMEOUT = "--request-timeout=2s"
 #: Verbs that show queues: any of them, or none, may be named.
-_SHOWING = frozenset({"get", "tree", "usage", "why", "history"})
+_SHOWING = frozenset({"get", "tree", "usage", "reclaim", "why", "history"})
 #: The words after `policy`.
 _POLICY = {
     "list": "Show all scheduling policies.",

@@ -44,6 +44,7 @@ TABLE: Mapping[str, Row] = {
     "get": Row("Show some queues, or all.", "get"),
     "tree": Row("Draw the hierarchy, with states and their causes.", "tree"),
     "usage": Row("Show what queues use of their quotas, and how many pods wait for room.", "usage"),
+    "reclaim": Row("Say which pods would be evicted for a queue that waits for what it deserves.", "reclaim"),
     "why": Row("Say what stops a pod, a workload or a queue, who did that, and the way out.", "why"),
     "history": Row("Show who changed a queue, when and why.", "history"),
     "create": Row("Make a queue.", "create"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.support.drain.draining import BUDGETS, priorities
@@ -34,8 +32,8 @@ def leaving(pod: Object) -> bool:
 
 
 def told_given_back(sandbox: Sandbox, queue: str) -> int:
-    lines = json.loads(sandbox.done("history", queue, "-ojson")).get("givenBack", [])
-    return sum(line["pods"] for line in lines if line["action"] == "reclaim")
+    quota = sandbox.read_queue(queue).get("status", {}).get("quota") or {}
+    return sum(line["pods"] for line in quota.get("givenBack", []) if line["action"] == "reclaim")
 
 
 def test_a_queue_gets_back_what_it_deserves_and_no_more(sandbox: Sandbox, lab: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from localcluster.cluster import LocalCluster
 from queues.quota.claims import CLAIM_AFTER_OTHERS
 from tests.support.e2e.objects import on_a_node, why
+from tests.support.e2e.policies import GLOBAL_KEY, policy
 from tests.support.e2e.wait import until
 from tests.support.plugin.sandbox import PluginSandbox, pod_of, workload
 
@@ -93,10 +94,21 @@ def test_what_is_idle_is_lent_and_goes_back_as_pods_end(sandbox: PluginSandbox) 
         [speech, "cpu", "3", "2", "1", "1"],
         [vision, "cpu", "1", "2", "1", "2"],
     ]
+    assert would_go(sandbox, vision) <= set(borrowing)
     sandbox.direct.api.delete(f"{sandbox.direct.pods_path}/{borrowing[0]}").must(200)
     until(lambda: len(sandbox.direct.bound(late)) == 2, "one more of those below what they deserve to go")
     quota_of(sandbox, vision, waiting=1)
     assert sandbox.direct.bound(more) == set()
+
+
+def would_go(sandbox: PluginSandbox, queue: str) -> set[str]:
+    """By a policy that the plugin reads, and the server does not: one pod goes."""
+    namespace = sandbox.direct.namespace
+    body = {"metadata": {"name": "mine"}, "data": {GLOBAL_KEY: policy("allocate, reclaim")}}
+    sandbox.direct.api.create(f"/api/v1/namespaces/{namespace}/configmaps", body).must(201)
+    place = ("--policies-namespace", namespace, "--policies-name", "mine")
+    [line] = sandbox.done("reclaim", queue, "--dry-run", "--no-headers", *place).splitlines()
+    return {line.split()[1]}
 
 
 @pytest.mark.long

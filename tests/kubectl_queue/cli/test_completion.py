@@ -71,7 +71,7 @@ def test_a_queue_is_shown_with_its_state_and_reason_and_nothing_that_steers_a_te
 
 def test_the_verbs_come_first_and_flags_where_one_is_begun() -> None:
     assert offered("") == ([*verbs.TABLE], ":4")
-    assert offered("re") == (["resume"], ":4")
+    assert offered("re") == (["reclaim", "resume"], ":4")
     assert offered("--context", "x", "res") == (["resume"], ":4")
     assert offered("suspend", "--re") == (["--reason=", "--request-timeout="], ":4")
     assert offered("suspend", "--reas") == (["--reason="], ":6")  # the value follows without a space

@@ -1,0 +1,88 @@
+"""Who would be evicted now for the pods of one queue, by the rule by which the leader decides
+(`queues.quota.giving_back`), of what could be read.
+
+Promises
+- Each pod that waits asks in its turn, at most `MOST_ASKING` of them, as in one look of the leader.
+- Who would go for one, goes for no other.
+- Nothing is known here of what a leader remembers: who was let in again, and which eviction a budget refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from queues.queue import DequeueStrategy
+from queues.quota.giving_back import Asked, Borrowed, Claimant, GivingBack
+from queues.quota.pod_classes import WaitingPod
+from queues.quota.usage import Requests, Usage
+from queues.tree import Tree
+
+#: Pods of one queue that ask in one look.
+MOST_ASKING = 100
+
+
+class Going(msgspec.Struct, frozen=True):
+    """A pod that would go, and for whom."""
+
+    pod: Borrowed
+    claimant: WaitingPod
+
+
+class ReclaimPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """`with_room`: pods that wait and have room once what is being deleted is gone. `without`: those that
+    would get none.
+    """
+
+    going: tuple[Going, ...] = ()
+    with_room: int = 0
+    without: int = 0
+
+
+def who_would_go(
+    queue: str,
+    *,
+    tree: Tree,
+    usage: Usage,
+    waiting: Iterable[WaitingPod],
+    pods: Iterable[Borrowed],
+    asked: Asked,
+    reclaimable: Callable[[str], bool],
+    allowed: Mapping[str, int],
+) -> ReclaimPreview:
+    """`usage`: of all queues, without what is being deleted. `waiting`: pods of the queue. `pods`: those of
+    all queues that might go.
+    """
+    by_queue: dict[str, list[Borrowed]] = {}
+    for pod in pods:
+        by_queue.setdefault(pod.queue, []).append(pod)
+    look = GivingBack(
+        tree,
+        usage,
+        pods=lambda name: by_queue.get(name, ()),
+        queues=tuple(name for name in by_queue if name in tree),
+        deserved=usage.deserved.of,
+        reclaimable=reclaimable,
+        allowed=allowed,
+    )
+    own = tree.get(queue)
+    is_fifo = own is not None and own.dequeue is DequeueStrategy.FIFO
+    line = sorted(waiting, key=lambda each: each.rank)
+    going: list[Going] = []
+    denied: set[Requests] = set()
+    with_room = served = 0
+    for claimant in line[:MOST_ASKING]:
+        if claimant.requests in denied:
+            continue
+        found = look.ask(Claimant(queue=queue, requests=claimant.requests, priority=claimant.priority), asked)
+        if found is None:
+            denied.add(claimant.requests)
+            if is_fifo:
+                break
+            continue
+        with_room += not found
+        served += 1
+        going += [Going(pod, claimant) for pod in found]
+    look.close()
+    return ReclaimPreview(going=tuple(going), with_room=with_room, without=len(line) - served)
