@@ -44,7 +44,9 @@ def read_budgets_of_all(client: ApiClient, *, warn: Callable[[str], None]) -> tu
 def read_pods(client: ApiClient, tree: Tree, budgets: BudgetIndex) -> ReadPods:
     """Raises ForbiddenError where the pods of all namespaces may not be listed."""
     query = {"labelSelector": well_known.QUEUE, "fieldSelector": _UNFINISHED}
-    read = ReadPods(Usage(tree), waiting := {}, running := [], names := {})
+    usage, names = Usage(tree), dict[str, str]()
+    waiting: dict[str, list[WaitingPod]] = {}
+    running: list[Borrowed] = []
     for pod in client.list("/api/v1/pods", query=query, kind="pods").items:
         queue = labels_of(pod).get(well_known.QUEUE, "")
         if queue not in tree or value_at(pod, "metadata.deletionTimestamp"):
@@ -55,10 +57,10 @@ def read_pods(client: ApiClient, tree: Tree, budgets: BudgetIndex) -> ReadPods:
         if waits_for_room(pod):
             waiting.setdefault(queue, []).append(as_waiting)
             continue
-        read.usage.add(queue, as_waiting.requests)
+        usage.add(queue, as_waiting.requests)
         if controller_of(pod).get("kind") not in _OF_NODES:
             running.append(_borrowed(pod, as_waiting, namespace, budgets))
-    return read
+    return ReadPods(usage, waiting, running, names)
 
 
 def _borrowed(pod: Object, counted: WaitingPod, namespace: str, budgets: BudgetIndex) -> Borrowed:

@@ -90,7 +90,7 @@ def test_nobody_goes_where_the_policy_has_no_such_action() -> None:
 
 
 def test_what_is_protected_stays() -> None:
-    daemon = {"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}]}
+    daemon: Object = {"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}]}
     of_nodes = [pod(f"s{number}", "speech", created=number, **daemon) for number in range(4)]
     assert evicted([*of_nodes, *WAIT]) == []
     kept = {
