@@ -332,7 +332,7 @@ def test_whatever_is_asked_there_is_no_see_saw(cluster: Cluster, asked: list[tup
         _check_each_is_needed(cluster, claimant, gone)
         (taken,) = cluster.runs(of, cpu, memory=memory, priority=1)
         for victim in gone:
-            own, other = _branches(cluster, of, victim.queue)
+            own, other = branches(cluster, of, victim.queue)
             if other in (each.name for each in cluster.tree.chain(of).queues):
                 continue  # pods beside the queues below theirs deserve nothing by themselves
             for resource in short & dict(victim.requests).keys() & before[other].keys() & before[own].keys():
@@ -371,7 +371,7 @@ def _shares(cluster: Cluster, name: str) -> dict[str, Amount]:
     }
 
 
-def _branches(cluster: Cluster, of: str, other: str) -> tuple[str, str]:
+def branches(cluster: Cluster, of: str, other: str) -> tuple[str, str]:
     """The queues right below the nearest one that is above both."""
     one, two = ([each.name for each in cluster.tree.chain(name).queues] for name in (of, other))
     common = next(name for name in one if name in two)
