@@ -173,6 +173,6 @@ class LendingReplica(Replica):
 
     def counted(self, reason: str) -> float:
         found = self.metrics.registry.get_sample_value(
-            "sluice_evictions_total", {"reason": reason, "how": "Evict"}
+            "sluice_pod_evictions_total", {"reason": reason, "how": "Evict"}
         )
         return found or 0.0
