@@ -62,7 +62,7 @@ from controller.quota.waiting_pods import WaitingPods
 from queues.drain.disruption_budgets import BudgetIndex, BudgetKey
 from queues.policies.policy_set import PolicySet
 from queues.policies.victims import PREEMPT, RECLAIM, asked_by, is_critical
-from queues.quota.giving_back import Asked, Borrowed, Claimant, GivingBack
+from queues.quota.giving_back import Asked, Borrowed, GivingBack
 from queues.quota.lack import Lack, LackKind
 from queues.quota.let_in_again import LATE_SECONDS, SAFE_SECONDS, ReadPod
 from queues.quota.pod_classes import WaitingPod
@@ -225,7 +225,7 @@ class GiveBacks:
                     kept = {key: number for key, number in before.items() if key not in denied} | kept
                     break
                 key = claimant.queue, claimant.requests
-                found = look.ask(_as_asked(claimant), asked)
+                found = look.ask(claimant, asked)
                 if found is None:
                     denied.add(key)
                 elif found and self._may_evict(found, victims):
@@ -264,7 +264,7 @@ class GiveBacks:
                 if self._store.clock.monotonic() - now > LOOK_SECONDS:
                     break
                 key = claimant.queue, claimant.requests
-                found = look.ask(_as_asked(claimant), asked)
+                found = look.ask(claimant, asked)
                 if found is None:
                     denied.add(key)
                 elif found:
@@ -347,7 +347,7 @@ class GiveBacks:
         if let_in is not None and now < let_in + SAFE_SECONDS:
             return True
         wall = self._store.clock.now()
-        if wall >= self._term_began + timedelta(seconds=SAFE_SECONDS):
+        if wall >= self._term_began + timedelta(seconds=LATE_SECONDS + SAFE_SECONDS):
             return False
         return self._as_read(member).is_safe_in(self._term_began, now=wall)
 
@@ -590,10 +590,6 @@ class GiveBacks:
             if at + SAFE_SECONDS > now:
                 break
             del self._let_in[uid]
-
-
-def _as_asked(pod: WaitingPod) -> Claimant:
-    return Claimant(queue=pod.queue, requests=pod.requests, priority=pod.priority)
 
 
 def _workload_of(member: Member) -> str:

@@ -31,6 +31,7 @@ import msgspec
 from queues.apimachinery.quantities import Amount
 from queues.quota.lack import LackKind
 from queues.quota.lending import Standing, asking_denial, exchange_denial, lending_denial
+from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import Requests, Usage, limits_of, negative
 from queues.tree import Tree
 
@@ -44,14 +45,6 @@ _NOT_MENDED = frozenset(
         *(LackKind.CLAIM, LackKind.TURN),
     }
 )
-
-
-class Claimant(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that waits for room. `requests`: as a quota counts them."""
-
-    queue: str
-    requests: Requests
-    priority: int = 0
 
 
 class Borrowed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -131,7 +124,7 @@ class GivingBack:
         self._tiers: dict[str, dict[int, list[str]]] = {}
         self._counted: list[tuple[str, Requests]] = []
 
-    def ask(self, claimant: Claimant, asked: Asked) -> tuple[Borrowed, ...] | None:
+    def ask(self, claimant: WaitingPod, asked: Asked) -> tuple[Borrowed, ...] | None:
         """Those that are to go; none where it has room by now; None where those that may do not suffice."""
         lack = self.usage.lack(claimant.queue, claimant.requests)
         if lack is None:
@@ -197,7 +190,7 @@ class GivingBack:
         return Standing(name, self.usage.used(name), self.deserved(name))
 
 
-def shortages(claimant: Claimant, *, tree: Tree, usage: Usage) -> Iterator[tuple[str, str]]:
+def shortages(claimant: WaitingPod, *, tree: Tree, usage: Usage) -> Iterator[tuple[str, str]]:
     """The queues and resources that lack room for it, some of them twice; of what is set aside for others the
     nearest queue.
     """
@@ -215,7 +208,7 @@ def shortages(claimant: Claimant, *, tree: Tree, usage: Usage) -> Iterator[tuple
 class _Search:
     """The search for one that asks. While it goes on, what was taken does not count."""
 
-    def __init__(self, look: GivingBack, claimant: Claimant, asked: Asked) -> None:
+    def __init__(self, look: GivingBack, claimant: WaitingPod, asked: Asked) -> None:
         self._look = look
         self._claimant = claimant
         self._asked = asked

@@ -10,12 +10,13 @@ reads off the pods:
 | after it was made                                       |                                                 |
 | came later; or when its workload was made is not known  | yes                                             |
 
-| what may be let in again         | is left alone                                                           |
-|----------------------------------|-------------------------------------------------------------------------|
-| as the term began, on a node     | for `SAFE_SECONDS` of the term, if it is on its node for less than that |
-| as the term began, without one   | for `SAFE_SECONDS` of the term                                          |
-| let in by this leader, and older | for `SAFE_SECONDS` from then on                                         |
-| than its term                    |                                                                         |
+| what may be let in again                   | is left alone                               |
+|--------------------------------------------|---------------------------------------------|
+| on a node, before the term or soon after   | until it is there for `SAFE_SECONDS`        |
+| it began (`LATE_SECONDS`)                  |                                             |
+| on none                                    | for the first `SAFE_SECONDS` of the term    |
+| let in by this leader, and made before its | for `SAFE_SECONDS` from then on             |
+| term, or soon after it began               |                                             |
 
 Users write none of this: the API server writes when an object was made, and when a pod was bound.
 """
@@ -54,10 +55,12 @@ class ReadPod(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_safe_in(self, term: datetime, *, now: datetime) -> bool:
         """Whether a leader since `term` leaves it alone, if it has not let it in itself."""
-        safe = timedelta(seconds=SAFE_SECONDS)
-        if now >= term + safe or not self.may_be_another:
+        safe, late = timedelta(seconds=SAFE_SECONDS), timedelta(seconds=LATE_SECONDS)
+        if not self.may_be_another:
             return False
-        return not self.is_placed or (self.bound is not None and now < self.bound + safe)
+        if not self.is_placed:
+            return now < term + safe
+        return self.bound is not None and self.bound < term + late and now < self.bound + safe
 
     def is_of_former(self, term: datetime) -> bool:
         """Whether it may have come for one that a former leader evicted."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from queues.queue import DequeueStrategy
-from queues.quota.giving_back import Asked, Borrowed, Claimant, GivingBack
+from queues.quota.giving_back import Asked, Borrowed, GivingBack
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import Requests, Usage
 from queues.tree import Tree
@@ -75,7 +75,7 @@ def who_would_go(
     for claimant in line[:MOST_ASKING]:
         if claimant.requests in denied:
             continue
-        found = look.ask(Claimant(queue=queue, requests=claimant.requests, priority=claimant.priority), asked)
+        found = look.ask(claimant, asked)
         if found is None:
             denied.add(claimant.requests)
             if is_fifo:

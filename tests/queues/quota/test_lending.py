@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from queues.apimachinery.quantities import Amount
 from queues.queue import Queue
-from queues.quota.giving_back import Asked, Borrowed, Claimant, GivingBack, Taking, shortages
+from queues.quota.giving_back import Asked, Borrowed, GivingBack, Taking, shortages
+from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import Requests, Usage
 from queues.tree import Tree
 
@@ -24,6 +25,10 @@ PREEMPT = Asked(own=Taking(is_allowed=True))
 
 def amounts(cpu: int | None = None, memory: int | None = None) -> Requests:
     return tuple((name, value) for name, value in (("cpu", cpu), ("memory", memory)) if value is not None)
+
+
+def asking(of: str, requests: Requests, priority: int = 0) -> WaitingPod:
+    return WaitingPod(uid="asks", queue=of, requests=requests, priority=priority, since=NOW)
 
 
 def queue(name: str, parent: str | None = "root", **spec: Any) -> Queue:
@@ -59,9 +64,9 @@ class Cluster:
     def ask(
         self, of: str, cpu: int, *, memory: int | None = None, asked: Asked = RECLAIM, priority: int = 0
     ) -> list[str]:
-        return self.ask_for(Claimant(queue=of, requests=amounts(cpu, memory), priority=priority), asked)
+        return self.ask_for(asking(of, amounts(cpu, memory), priority), asked)
 
-    def ask_for(self, claimant: Claimant, asked: Asked = RECLAIM) -> list[str]:
+    def ask_for(self, claimant: WaitingPod, asked: Asked = RECLAIM) -> list[str]:
         before = self.used()
         look = self.look()
         found = look.ask(claimant, asked) or ()
@@ -240,7 +245,7 @@ def test_volcano_capacity_6() -> None:
 def test_one_look_asks_for_many_and_takes_nobody_twice() -> None:
     cluster = two()
     borrowed = cluster.runs("b", *[1] * 10)
-    look, claimant = cluster.look(), Claimant(queue="a", requests=amounts(2))
+    look, claimant = cluster.look(), asking("a", amounts(2))
     found = [look.ask(claimant, RECLAIM) for _ in range(3)]
     look.close()
     assert [[pod.uid for pod in pods or ()] for pods in found] == [borrowed[:-3:-1], borrowed[-3:-5:-1], []]
@@ -250,7 +255,7 @@ def test_one_look_asks_for_many_and_takes_nobody_twice() -> None:
 def test_who_has_room_by_now_takes_nobody_and_counts() -> None:
     cluster = two()
     cluster.runs("b", *[1] * 8)
-    look, claimant = cluster.look(), Claimant(queue="a", requests=amounts(2))
+    look, claimant = cluster.look(), asking("a", amounts(2))
     assert look.ask(claimant, RECLAIM) == ()
     assert len(look.ask(claimant, RECLAIM) or ()) == 2
     look.close()
@@ -260,11 +265,11 @@ def test_no_more_pods_of_a_budget_than_it_allows() -> None:
     cluster = two()
     held, free = cluster.runs("b", *[1] * 5, budgets=("web",), priority=-1), cluster.runs("b", *[1] * 5)
     look = cluster.look({"web": 1})
-    found = [look.ask(Claimant(queue="a", requests=amounts(1)), RECLAIM) or () for _ in range(3)]
+    found = [look.ask(asking("a", amounts(1)), RECLAIM) or () for _ in range(3)]
     look.close()
     assert [pod.uid for pods in found for pod in pods] == [held[-1], free[-1], free[-2]]
     look = cluster.look({"web": 0})
-    assert look.ask(Claimant(queue="a", requests=amounts(5)), RECLAIM) is not None
+    assert look.ask(asking("a", amounts(5)), RECLAIM) is not None
     assert look.left == {"web": 0}
     look.close()
 
@@ -292,8 +297,8 @@ def test_what_a_search_in_vain_took_may_be_taken_by_the_next() -> None:
     cluster = Cluster(queue("a", deserved=5), queue("b", deserved=7), whole=10)
     cluster.runs("b", *[1] * 10)
     look = cluster.look()
-    assert look.ask(Claimant(queue="a", requests=amounts(4)), RECLAIM) is None, "b deserves most of it"
-    assert len(look.ask(Claimant(queue="a", requests=amounts(1)), RECLAIM) or ()) == 1
+    assert look.ask(asking("a", amounts(4)), RECLAIM) is None, "b deserves most of it"
+    assert len(look.ask(asking("a", amounts(1)), RECLAIM) or ()) == 1
     look.close()
 
 
@@ -322,7 +327,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
 )
 def test_whatever_is_asked_there_is_no_see_saw(cluster: Cluster, asked: list[tuple[str, int, int]]) -> None:
     for of, cpu, memory in asked:
-        claimant = Claimant(queue=of, requests=amounts(cpu, memory), priority=1)
+        claimant = asking(of, amounts(cpu, memory), 1)
         short = {name for _, name in shortages(claimant, tree=cluster.tree, usage=cluster.usage)}
         before = {name: _shares(cluster, name) for name in cluster.tree}
         gone = [cluster.end(uid) for uid in cluster.ask_for(claimant)]
@@ -338,12 +343,12 @@ def test_whatever_is_asked_there_is_no_see_saw(cluster: Cluster, asked: list[tup
             for resource in short & dict(victim.requests).keys() & before[other].keys() & before[own].keys():
                 if dict(victim.requests)[resource]:
                     assert _shares(cluster, own)[resource] <= max(before[other][resource], 1)
-            again = Claimant(queue=victim.queue, requests=victim.requests, priority=victim.priority)
+            again = asking(victim.queue, victim.requests, victim.priority)
             assert taken not in cluster.ask_for(again)
         _check_guarantees(cluster, of, gone)
 
 
-def _check_each_is_needed(cluster: Cluster, claimant: Claimant, gone: Iterable[Borrowed]) -> None:
+def _check_each_is_needed(cluster: Cluster, claimant: WaitingPod, gone: Iterable[Borrowed]) -> None:
     for left_out in gone:
         cluster.usage.add(left_out.queue, left_out.requests)
         assert cluster.usage.lack(claimant.queue, claimant.requests) is not None

@@ -14,8 +14,8 @@ import pytest
 
 from queues.apimachinery.quantities import Amount
 from queues.quota import giving_back
-from queues.quota.giving_back import Borrowed, Claimant, shortages
-from tests.queues.quota.test_lending import Cluster, amounts, branches, queue
+from queues.quota.giving_back import Borrowed, shortages
+from tests.queues.quota.test_lending import Cluster, amounts, asking, branches, queue
 from tests.support.examples import scaled
 
 HISTORIES = 160
@@ -54,7 +54,7 @@ def risen(seed: int) -> list[str]:
     cluster, found = random_cluster(chance), list[str]()
     for _ in range(STEPS):
         of, cpu, memory = chance.choice(NAMES), chance.randint(0, 3), chance.randint(0, 3)
-        claimant = Claimant(queue=of, requests=amounts(cpu, memory))
+        claimant = asking(of, amounts(cpu, memory))
         short = {name for _, name in shortages(claimant, tree=cluster.tree, usage=cluster.usage)}
         before = {(name, each): share(cluster, name, each) for name in cluster.tree for each in short}
         gone = [cluster.end(uid) for uid in cluster.ask_for(claimant)]
