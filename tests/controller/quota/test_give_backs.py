@@ -218,6 +218,25 @@ def test_so_it_has_where_the_watch_shows_the_eviction_only_later() -> None:
     assert leader.said["wanted"].kind is LackKind.GIVEN_BACK
 
 
+def test_a_new_leader_goes_on_with_the_lines_that_the_statuses_have() -> None:
+    line = {
+        "from": "other",
+        "to": "team",
+        "action": "reclaim",
+        "pods": 7,
+        "at": rfc3339(NOW),
+        "until": rfc3339(NOW),
+    }
+    api, leader = lab("a-1", "a-2", "a-3")
+    told = {"quota": {"used": {}, "givenBack": [line]}}
+    leader.server.has(queue("team", version=3, generation=2, status=told, **TEAM))
+    assert [each.pods for each in leader.releases.given_back("team")] == [7]
+    leader.go_on()
+    assert api.asked == ["a-3"]
+    assert [each.pods for each in leader.releases.given_back("team")] == [8]
+    assert [each.pods for each in leader.releases.given_back("other")] == [1]
+
+
 def test_what_ends_by_itself_is_nobodys_who_might_not_have_had_it_evicted() -> None:
     """`team` uses all that it deserves: the room goes by the order of shares."""
     api = LendingApi()
