@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.drain.draining import BUDGETS, priorities
 from tests.support.e2e.api_requests import Object
-from tests.support.e2e.objects import condition, on_a_node
+from tests.support.e2e.objects import GROUPED_BY, condition, on_a_node
 from tests.support.e2e.policies import Policies, policy
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
@@ -72,6 +72,17 @@ def test_what_is_freed_waits_for_who_asked_and_says_so(sandbox: Sandbox, lab: st
     assert running(sandbox, small) == []
     for name in running(sandbox, names):
         sandbox.patch_pod(name, {"metadata": {"finalizers": None}}).must()
+
+
+def test_a_gang_gets_back_what_all_of_it_needs(sandbox: Sandbox, lab: str) -> None:
+    own = sandbox.queue("own", parent=lab, deserved={"cpu": "2"})
+    other = sandbox.queue("other", parent=lab, deserved={"cpu": "2"})
+    borrowed = sandbox.pods("borrowed", 4, other, cpu="1")
+    until(lambda: len(running(sandbox, borrowed)) == 4, "four pods to run")
+    sandbox.podgroup("gang", own, minMember=2)
+    gang = sandbox.pods("gang", 2, annotations={GROUPED_BY: "gang"}, cpu="1")
+    until(lambda: len(running(sandbox, gang)) == 2, "both of the gang to run")
+    assert len(running(sandbox, borrowed)) == 2
 
 
 def test_budgets_hold_and_other_pods_go_instead(sandbox: Sandbox, lab: str) -> None:
