@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -68,14 +68,14 @@ def test_no_queue_is_over_its_capability_and_what_fits_goes(own_sandbox: Sandbox
             until(lambda: len(life.made) == int(RATE * SECONDS), "all to come", seconds=2 * SECONDS + 60)
         faults.end()
 
-    def left() -> list[str]:
-        """The pods that have room by what is stored at this moment."""
+    def look() -> Left:
+        """At what is stored at this moment."""
         judge = QuotaJudge()
         for pod in own_sandbox.read_pods().values():
             judge.note_pod(seen_pod(pod, prefix=prefix))
-        return [each.name for each in judge.left().values()]
+        return Left(judge, claims=read_claims(own_sandbox, prefix=prefix))
 
-    until(lambda: left() == [], "each pod that has room to be released")
+    until(look, "each pod that has room to be released")
 
     def nothing_waits() -> bool:
         """What runs ends, and what has waited runs."""
@@ -105,6 +105,31 @@ def make_tree(sandbox: Sandbox) -> None:
     for name, limits in TREE.items():
         parent = "root" if limits.parent == "root" else sandbox.named(limits.parent)
         sandbox.queue(name, **spec_of(name, parent=parent))
+
+
+class Left:
+    """Which pods have room and wait. True where none does, for who waits for that."""
+
+    def __init__(self, judge: QuotaJudge, *, claims: Mapping[str, str]) -> None:
+        self._claims = claims
+        self._pods = [f"{each.name} of {each.queue}: {each.says}" for each in judge.left(claims).values()]
+
+    def __bool__(self) -> bool:
+        return not self._pods
+
+    def __repr__(self) -> str:
+        return f"{len(self._pods)} pods with claims {dict(self._claims)}: {self._pods[:20]}"
+
+
+def read_claims(sandbox: Sandbox, *, prefix: str) -> dict[str, str]:
+    """The names of the pods for which others leave room, by the short names of the queues."""
+    queues = sandbox.api.get("/apis/scheduling.volcano.sh/v1beta1/queues").must().body["items"]
+    found = {}
+    for queue in queues:
+        claim = queue.get("status", {}).get("quota", {}).get("claim")
+        if claim:
+            found[queue["metadata"]["name"].removeprefix(prefix)] = claim["pod"]
+    return found
 
 
 def figures(judge: QuotaJudge, life: PodLife, faults: FleetFaults) -> Iterator[str]:

@@ -82,6 +82,14 @@ def test_a_pod_that_has_room_and_waits_is_left_and_its_time_is_measured() -> Non
     assert judge.longest == (4.0, f"p of {WAITS.queue}: no room")
 
 
+def test_who_has_room_and_leaves_it_to_the_claim_of_another_is_not_left() -> None:
+    judge, first, second = two()
+    smaller = msgspec.structs.replace(WAITS, uid="2", name="r", takes={"pods": 1, "cpu": 1_000})
+    judge.note_pod(smaller)
+    assert {pod.name for pod in judge.left({"c": "q"}).values()} == {"q", "r"}
+    assert {pod.name for pod in judge.left({"a": "q"}).values()} == {first.name, second.name, smaller.name}
+
+
 def test_what_a_queue_is_guaranteed_is_no_room_for_others() -> None:
     """b0 is guaranteed one of the three devices of b."""
     judge, gpu = QuotaJudge(), "example.com/gpu"

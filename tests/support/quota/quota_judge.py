@@ -24,6 +24,7 @@ from tests.support.e2e.objects import condition, gates, on_a_node, why
 from tests.support.quota.fault_tree import TREE, Amounts, amounts, chain, children
 
 QUEUE, RELEASED, QUOTA_GATE = "sluice.dev/queue", "sluice.dev/released", "sluice.dev/quota"
+NO_CLAIMS: Mapping[str, str] = {}
 #: Seconds between two looks at which pods have room.
 LOOK = 0.25
 
@@ -201,9 +202,10 @@ class QuotaJudge:
 
     # Who waits
 
-    def left(self) -> dict[str, SeenPod]:
+    def left(self, claims: Mapping[str, str] = NO_CLAIMS) -> dict[str, SeenPod]:
         """The pods that wait though they have room, by UID, but for those that others keep waiting by the
-        rules: in a `fifo` queue those before it, and a claim.
+        rules: in a `fifo` queue those before it, and a claim. `claims`: which pod has one, by queue; of those
+        that are not given, what a pod says counts.
         """
         found = {}
         first = self._first_waiting()
@@ -215,31 +217,39 @@ class QuotaJudge:
             key = seen.queue, tuple(seen.takes.items())
             if key not in alike:
                 alike[key] = self.has_room(seen)
-            if alike[key]:
+            if alike[key] and not self._waits_for_claim(seen, claims):
                 found[seen.uid] = seen
         return found
+
+    def _waits_for_claim(self, seen: SeenPod, claims: Mapping[str, str]) -> bool:
+        """Whether it has no room beside what others have a claim on, in the queues of its chain."""
+        names = {claims[name] for name in chain(seen.queue) if name in claims}
+        claimants = [each for each in self.pods.values() if each.name in names and each.uid != seen.uid]
+        return any(not self.has_room(seen, beside=each) for each in claimants)
 
     def waiting(self) -> Iterator[SeenPod]:
         return (seen for seen in self.pods.values() if seen.waits)
 
-    def has_room(self, seen: SeenPod) -> bool:
-        """Whether one more such pod keeps each capability of its chain, with what others are guaranteed."""
+    def has_room(self, seen: SeenPod, *, beside: SeenPod | None = None) -> bool:
+        """Whether one more such pod keeps each capability of its chain, with what others are guaranteed, as
+        if the one beside it were released.
+        """
         for resource, amount in seen.takes.items():
-            limited = [name for name in chain(seen.queue) if resource in TREE[name].capability]
-            for name in limited:
-                kept = self._kept(name, resource, queue=seen.queue, more=amount)
-                if kept > max(TREE[name].capability[resource], self._kept(name, resource)):
+            used = {} if beside is None else {beside.queue: beside.takes.get(resource, 0)}
+            with_it = {**used, seen.queue: used.get(seen.queue, 0) + amount}
+            for name in chain(seen.queue):
+                limit = TREE[name].capability.get(resource)
+                if limit is None:
+                    continue
+                if self._kept(name, resource, with_it) > max(limit, self._kept(name, resource, used)):
                     return False
         return True
 
-    def _kept(self, name: str, resource: str, *, queue: str = "", more: int = 0) -> int:
-        """What the queue and those below it use, or are guaranteed where that is more. `more`: used by that
-        queue.
-        """
+    def _kept(self, name: str, resource: str, more: Amounts) -> int:
+        """What the queue and those below it use, or are guaranteed where that is more. `more`: by queue."""
         below = children(name)
         own = self._used[name][resource] - sum(self._used[each][resource] for each in below)
-        own += more if name == queue else 0
-        total = own + sum(self._kept(each, resource, queue=queue, more=more) for each in below)
+        total = own + more.get(name, 0) + sum(self._kept(each, resource, more) for each in below)
         return max(TREE[name].guarantee.get(resource, 0), total)
 
     def _first_waiting(self) -> Mapping[str, SeenPod]:
