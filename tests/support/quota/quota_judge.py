@@ -26,7 +26,9 @@ from tests.support.quota.fault_tree import TREE, Amounts, amounts, chain, childr
 QUEUE, RELEASED, QUOTA_GATE = "sluice.dev/queue", "sluice.dev/released", "sluice.dev/quota"
 NO_CLAIMS: Mapping[str, str] = {}
 #: Seconds between two looks at which pods have room.
-LOOK = 0.25
+LOOK = 0.5
+#: The resources of which some queue is guaranteed some.
+GUARANTEED = frozenset(name for limits in TREE.values() for name in limits.guarantee)
 
 
 class SeenPod(msgspec.Struct, frozen=True):
@@ -241,12 +243,15 @@ class QuotaJudge:
                 limit = TREE[name].capability.get(resource)
                 if limit is None:
                     continue
-                if self._kept(name, resource, with_it) > max(limit, self._kept(name, resource, used)):
+                kept = self._kept(name, resource, with_it)
+                if kept > limit and kept > self._kept(name, resource, used):
                     return False
         return True
 
     def _kept(self, name: str, resource: str, more: Amounts) -> int:
         """What the queue and those below it use, or are guaranteed where that is more. `more`: by queue."""
+        if resource not in GUARANTEED:
+            return self._used[name][resource] + sum(more[each] for each in more if name in chain(each))
         below = children(name)
         own = self._used[name][resource] - sum(self._used[each][resource] for each in below)
         total = own + more.get(name, 0) + sum(self._kept(each, resource, more) for each in below)
