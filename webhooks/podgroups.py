@@ -3,7 +3,8 @@
 A call goes decode (`webhooks.review`), queue, acceptance (`webhooks.acceptance`), patch, encode.
 
 On CREATE a PodGroup without a queue, or in `default`, gets the queue that its namespace names, as in Volcano.
-One whose pods can never start together is admitted with a warning (`webhooks.never_fits`).
+One whose pods can never start together is admitted with a warning (`webhooks.never_fits`); so is one
+whose annotation of its time is no time.
 An UPDATE of `spec.queue` is denied while pods name the PodGroup; otherwise the new queue must accept.
 """
 
@@ -19,7 +20,9 @@ from cluster.inflight.admissions import admission_request
 from cluster.objects import PodGroup
 from queues import well_known
 from queues.membership import label_value, valid_name
+from queues.messages import truncate_warning
 from queues.queue import DEFAULT
+from queues.quota.gang_placement import placement_seconds
 from queues.text import quoted
 from webhooks.acceptance import Submission, accept, deny_bad_name
 from webhooks.json_patch import PatchStep, join_patches, patch_map
@@ -88,7 +91,15 @@ def _submit(
         ),
     )
     never = podgroup_warnings(podgroup, queue, request, store=store, settings=settings)
-    return Answer(patch=patch, warnings=(*accepted.warnings, *never))
+    return Answer(patch=patch, warnings=(*accepted.warnings, *never, *_time_warnings(podgroup)))
+
+
+def _time_warnings(podgroup: PodGroup) -> tuple[str, ...]:
+    text = podgroup.metadata.annotation(well_known.PLACE_WITHIN)
+    if placement_seconds(text)[1]:
+        return ()
+    what = f"{well_known.PLACE_WITHIN} {quoted(text, limit=20)} is no time, and has no effect"
+    return (truncate_warning(f"{what}: write 90, 90s, 10m or 1h30m"),)
 
 
 def _set_label(podgroup: PodGroup, queue: str) -> list[PatchStep]:

@@ -145,8 +145,9 @@ class Said(_JsonStruct, frozen=True):
 class GangReport(_JsonStruct, frozen=True):
     """How the pods of a PodGroup stand (`queues.why.gang`). `least`: of its minimum. `pods`: those that
     exist, of which so many are `released`, and of these `placed`. `isComplete`: its minimum is on nodes.
-    `lacks`: why nothing is asked for, and whether that can `never` change by itself. `givesBackAt`: when what
-    it has is given back, unless its minimum is on nodes by then (RFC 3339); "" where that is not to come.
+    `asksBefore`: it asks for room for `minResources`, and who makes its pods may wait for that. `lacks`: why
+    nothing is asked for, and whether that can `never` change by itself. `givesBackAt`: when what it has is
+    given back, unless its minimum is on nodes by then (RFC 3339); "" where that is not to come.
     """
 
     phase: str
@@ -155,6 +156,7 @@ class GangReport(_JsonStruct, frozen=True):
     released: int
     placed: int
     is_complete: bool = False
+    asks_before: bool = False
     lacks: str = ""
     never: bool = False
     gives_back_at: str = ""

@@ -12,8 +12,19 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from queues.apimachinery.timestamps import rfc3339
-from queues.quota.gangs import Gang, GangPod, NeverLack, NotAsked, PodState, ask, is_placed
+from queues.quota.gangs import (
+    USING,
+    Gang,
+    GangPod,
+    NeverLack,
+    NotAsked,
+    NotAskedKind,
+    PodState,
+    ask,
+    is_placed,
+)
 from queues.quota.pod_classes import WaitingPod
+from queues.status.podgroup_phases import Phase
 from queues.text import printable
 from queues.why.explanation import GangReport, Said
 
@@ -34,10 +45,13 @@ def gang_report(
     that was released and has no node. `until`: when it gives back.
     """
     number = Counter(pod.state for pod in pods)
+    reservation = _reservation(gang, pods, phase=phase)
     placed = number[PodState.PLACED] + number[PodState.SUCCEEDED]
     on_nodes = [pod.task for pod in pods if pod.state in {PodState.PLACED, PodState.SUCCEEDED}]
     is_complete = is_placed(gang, on_nodes)
     asked = ask(gang, pods, never=never)
+    if isinstance(asked, NotAsked) and asked.kind.never:
+        reservation = None
     report = GangReport(
         phase=phase,
         least=gang.least,
@@ -45,12 +59,23 @@ def gang_report(
         released=placed + number[PodState.RELEASED],
         placed=placed,
         is_complete=is_complete,
-        lacks="" if is_complete or not isinstance(asked, NotAsked) else str(asked),
+        asks_before=reservation is not None,
+        lacks="" if is_complete or reservation or not isinstance(asked, NotAsked) else str(asked),
         never=isinstance(asked, NotAsked) and asked.kind.never,
         gives_back_at=rfc3339(until) if until is not None and not is_complete else "",
         said=tuple(_most_said(said)),
     )
-    return report, None if isinstance(asked, NotAsked) else asked.minimum
+    return report, reservation if isinstance(asked, NotAsked) else asked.minimum
+
+
+def _reservation(gang: Gang, pods: Iterable[GangPod], *, phase: str) -> WaitingPod | None:
+    """What a PodGroup waits for that asks for room before its pods exist, as its phase says; else None."""
+    is_pending = phase in {"", Phase.PENDING}
+    if not is_pending or not gang.resources or any(pod.state in USING for pod in pods):
+        return None
+    if isinstance(asked := ask(gang, pods), NotAsked) and asked.kind is NotAskedKind.TOO_FEW:
+        return WaitingPod(gang.uid, gang.queue, gang.resources, gang.priority or 0, gang.since)
+    return None
 
 
 def _most_said(texts: Iterable[str]) -> Iterable[Said]:
@@ -63,6 +88,8 @@ def gang_text(report: GangReport) -> str:
     """What it waits for, after "is not stopped, and"."""
     if report.is_complete:
         return f"its minimum is on nodes: {report.placed} of at least {report.least} pods"
+    if report.asks_before:
+        return "waits for room before its pods are made"
     if report.lacks:
         return f"{'can never start' if report.never else 'waits'}: {report.lacks}"
     if not report.pods:

@@ -138,6 +138,14 @@ def test_in_a_stopped_queue_it_is_admitted_with_a_warning(server: Server, name: 
     assert [one.startswith(f'queue "{name}" ') for one in answer.warnings] == [True]
 
 
+def test_a_time_that_is_none_is_taken_with_a_warning(server: Server) -> None:
+    within = "sluice.dev/place-within"
+    _, answer = admitted(server, podgroup("gang", queue="default", annotations={within: "soon"}))
+    assert answer.warnings == [f'{within} "soon" is no time, and has no effect: write 90, 90s, 10m or 1h30m']
+    _, answer = admitted(server, podgroup("gang", queue="default", annotations={within: "10m"}))
+    assert answer.warnings == []
+
+
 @pytest.mark.parametrize("name", ["Research", "a b", "x" * 254, "-", "a\u202eb"], ids=lambda one: one[:8])
 def test_a_name_that_no_queue_can_have_is_refused(server: Server, name: str) -> None:
     answer = refused(server, podgroup("gang", queue=name))

@@ -20,6 +20,7 @@ from tests.support.e2e.objects import COMPLETES, condition, on_a_node
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 from tests.support.e2e.workloads import WorkloadKind, template_body
+from tests.support.plugin.harness import plugin_in_process
 
 VOLCANO_JOB = WorkloadKind("Job", "batch.volcano.sh/v1alpha1", "jobs")
 COMPONENT = "vc-controllers"
@@ -130,7 +131,16 @@ def test_it_makes_no_pod_before_what_it_asks_for_has_room(own_sandbox: Sandbox) 
     assert (waits["status"]["phase"], phase(own_sandbox)) == ("Pending", "Pending")
     lacks = condition(waits, "Unschedulable")
     assert (lacks["status"], lacks["reason"]) == ("True", "NotEnoughResources")
-    path = f"{own_sandbox.podgroups_path}/{waits['metadata']['name']}"
+    name = waits["metadata"]["name"]
+    told = plugin_in_process(
+        "why",
+        f"podgroup/{name}",
+        "-n",
+        own_sandbox.namespace,
+        kubeconfig=own_sandbox.cluster.client_kubeconfig,
+    )
+    assert f'waits for room before its pods are made: queue "{queue}" uses cpu 1 of 3' in told.stdout
+    path = f"{own_sandbox.podgroups_path}/{name}"
     own_sandbox.api.patch(path, {"status": {"phase": "Inqueue"}}).must()
     until(lambda: group(own_sandbox)["status"]["phase"] == "Pending", "the PodGroup to be Pending again")
     assert not any(on_a_node(pod) for name, pod in own_sandbox.read_pods().items() if name != "before")

@@ -54,6 +54,29 @@ def test_what_a_gang_waits_for(least: int, written: str, counts: tuple[int, int,
     assert bool(report.gives_back_at) is not report.is_complete
 
 
+@pytest.mark.parametrize(
+    ("phase", "resources", "written", "text"),
+    [
+        ("Pending", {"cpu": "2"}, "", "waits for room before its pods are made"),
+        ("Inqueue", {"cpu": "2"}, "", "waits: 0 of 2 pods exist"),
+        ("Pending", None, "", "waits: 0 of 2 pods exist"),
+        ("Pending", {"cpu": "2"}, "r", "waits: 1 of 2 pods exist"),
+        ("Pending", {"cpu": "9"}, "", "can never start: together they need more cpu than team may use"),
+    ],
+)
+def test_what_a_gang_asks_for_before_its_pods_exist(
+    phase: str, resources: dict[str, str] | None, written: str, text: str
+) -> None:
+    report, entry = gang_report(
+        gang_of("gang", "team", NOW, min_member=2, min_resources=resources),
+        pods(written),
+        phase=phase,
+        never=partial(never_lack, LIMITS),
+    )
+    assert gang_text(report) == text
+    assert (entry.requests if entry is not None else None) == ((("cpu", 2),) if "room" in text else None)
+
+
 def test_what_kube_scheduler_says_is_told_once_for_all_pods_of_which_it_says_that() -> None:
     texts = ["0/3 nodes fit", "none", "0/3 nodes fit", "", "1", "2", "3", "4"]
     report, _ = gang_report(
