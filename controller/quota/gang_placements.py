@@ -23,6 +23,8 @@ Invariants
   deleted, but evicted.
 - Before each request it is asked again whether this replica leads.
 - While no gang is in placement nothing is done.
+- While its queue is stopped a gang keeps what it has: what runs goes on. One that has begun to give back goes
+  on with it.
 - Owner: the controller's thread. The drains' writers send.
 """
 
@@ -52,6 +54,7 @@ from queues.quota.gang_placement import GangPlacements, placement_seconds
 from queues.quota.gangs import Gang, is_placed
 from queues.quota.pod_classes import Rank, WaitingPod
 from queues.quota.usage import PODS
+from queues.snapshot import QueueSnapshot
 from queues.text import quoted
 from queues.workload_kinds import MAX_OWNERS, Suspension
 
@@ -78,7 +81,7 @@ class _Target(msgspec.Struct):
 class _Watched(msgspec.Struct):
     """A gang in placement. `due`: the end of its time; `until`: the same as others read it. `is_reserved`:
     room is kept for it until its pods are made. `giving`: what goes, by UID; None before it gives back.
-    `suspended`: of these, the workloads.
+    `suspended`: of these, the workloads. `seconds`: its time; while `is_held` it stands still.
     """
 
     key: PodGroupKey
@@ -87,7 +90,9 @@ class _Watched(msgspec.Struct):
     until: datetime
     is_able: bool
     least: int
+    seconds: float
     is_reserved: bool = False
+    is_held: bool = False
     placed: int = 0
     giving: dict[str, _Target] | None = None
     suspended: dict[str, Workload] = {}
@@ -117,6 +122,8 @@ class GangsInPlacement:
         self._by_key: dict[PodGroupKey, str] = {}
         self._changed: set[PodGroupKey] = set()
         self._due = -math.inf
+        #: The queues as they were when it was looked at last which gangs are held.
+        self._snapshot: QueueSnapshot | None = None
         #: When a gang that waits for another try may be asked for; and since when it waits then.
         self._paused: dict[str, tuple[float, PodGroupKey]] = {}
         self._since: dict[str, datetime] = {}
@@ -196,6 +203,7 @@ class GangsInPlacement:
             self._store.clock.now() + timedelta(seconds=seconds),
             is_able,
             gang.least,
+            seconds,
             is_reserved=is_reserved,
         )
         self._by_key[key] = gang.uid
@@ -221,7 +229,9 @@ class GangsInPlacement:
         times = [self.rules.due(self._now()), *(until for until, _ in self._paused.values())]
         for watched in self._watched.values():
             times += [target.again_at for target in (watched.giving or {}).values()]
-            if not (watched.is_able or watched.is_told):
+            if watched.is_held:  # its queue may come to select its namespace again, too
+                times.append(self._now() + REFUSED_SECONDS)
+            elif not (watched.is_able or watched.is_told):
                 times.append(watched.due)
         return min(times)
 
@@ -240,14 +250,15 @@ class GangsInPlacement:
             if watched is not None:
                 self._look(watched, now)
                 self._due = min(self._due, now + PAUSE)
-        if now < self._due:
+        if now < self._due and self._store.snapshot is self._snapshot:
             return
+        self._hold(now)
         for uid in self.rules.take_giving_back(now):
             self._begin_giving_back(self._watched[uid])
         for watched in list(self._watched.values()):
             if watched.giving is not None:
                 self._give_back(watched, now)
-            elif not watched.is_able and not watched.is_told and now >= watched.due:
+            elif not (watched.is_able or watched.is_told or watched.is_held) and now >= watched.due:
                 watched.is_told = True
                 self._say_that_it_cannot(watched)
         for uid, (until, key) in list(self._paused.items()):
@@ -255,6 +266,24 @@ class GangsInPlacement:
                 del self._paused[uid]
                 self._changed_gang(key)
         self._due = max(now + PAUSE, self._next_due())
+
+    def _hold(self, now: float) -> None:
+        """Have the time of each gang stand still whose queue is stopped, and begin anew with the resume."""
+        self._snapshot = self._store.snapshot
+        for watched in self._watched.values():
+            gang = self._store.podgroups.gang(*watched.key)
+            if gang is None:
+                continue
+            decision = self._store.decisions.of_queue(gang.queue, namespace=watched.key.namespace)
+            is_held = not decision.schedules
+            if is_held is watched.is_held:
+                continue
+            watched.is_held = is_held
+            self.rules.hold(watched.uid, is_held=is_held, now=now)
+            if not is_held:
+                watched.due = now + watched.seconds
+                watched.until = self._store.clock.now() + timedelta(seconds=watched.seconds)
+                self._changed_gang(watched.key)
 
     def _begin(self) -> None:
         """Begin the time of each gang that was released and is not on nodes."""
@@ -421,13 +450,18 @@ class GangsInPlacement:
     # Workloads
 
     def _suspendable(self, member: Member) -> Workload | None:
-        """The topmost of its owners that is suspended by its spec."""
+        """The topmost of its owners that is suspended by its spec.
+
+        Users can write owner references: it has to be of the same namespace, and of no other queue. One that
+        names its queue by the PodGroup of its pods alone is of none.
+        """
         found, uid = None, member.owner_uid
         for _ in range(MAX_OWNERS):
             workload = self._store.workloads.by_uid(uid) if uid else None
             if workload is None or workload.namespace != member.namespace:
                 break
-            if workload.kind.suspension is Suspension.SPEC and not workload.delegated:
+            is_meant = workload.kind.suspension is Suspension.SPEC and not workload.delegated
+            if is_meant and workload.queue in {"", member.queue}:
                 found = workload
             uid = workload.owner_uid
         return found

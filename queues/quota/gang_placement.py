@@ -16,6 +16,7 @@ becomes of it. Of two gangs the one with the lower ticket came later, or is of l
 | has got no node for twice its time    | whatever its ticket: all that others gave back did not help it     |
 | cannot (pods that nobody makes again) | never: it keeps what it has, and says so                           |
 | gives back already                    | the next one with nodes waits for it, `GIVE_BACK_SECONDS` at most  |
+| is held: its queue is stopped         | never, and nobody for it; its time begins anew with the resume     |
 
 A rival of a gang whose time is over has a lower ticket, can give back, has nodes, and requests a resource
 that the other lacks too. It goes once it has got no node for `SETTLE_SECONDS`: who still gets nodes may soon
@@ -74,7 +75,7 @@ class Placing(msgspec.Struct):
     """A gang in placement. `resources`: what its pods without a node request. `seconds`: its time. `is_able`:
     whether it can give back. `since`: its release. `placed`: its pods on nodes. `progressed`: when one of
     them got its node last; the release, before that. `failures`: how often it has given back before. `began`:
-    when it began to give back.
+    when it began to give back. `is_held`: its queue is stopped, so that none of its pods can be placed.
     """
 
     uid: str
@@ -87,6 +88,7 @@ class Placing(msgspec.Struct):
     placed: int = 0
     failures: int = 0
     began: float | None = None
+    is_held: bool = False
 
     @property
     def due(self) -> float:
@@ -97,7 +99,7 @@ class Placing(msgspec.Struct):
         return now >= max(self.due, self.progressed + 2 * self.seconds)
 
     def has_turn(self, now: float) -> bool:
-        return self.failures > 0 and now < self.turn_ends
+        return self.failures > 0 and not self.is_held and now < self.turn_ends
 
     @property
     def turn_ends(self) -> float:
@@ -106,6 +108,7 @@ class Placing(msgspec.Struct):
 
 def who_gives_back(placing: Collection[Placing], *, now: float, settled: float) -> list[Placing]:
     """Those that begin to give back now. `settled`: from when on the next one with nodes may."""
+    placing = [gang for gang in placing if not gang.is_held or gang.began is not None]
     due = [gang for gang in placing if now >= gang.due and gang.began is None]
     if not due:
         return []
@@ -227,6 +230,15 @@ class GangPlacements:
         if placed > gang.placed:
             gang.progressed = now
         gang.placed, gang.resources = placed, frozenset(resources)
+
+    def hold(self, uid: str, *, is_held: bool, now: float) -> None:
+        """Its queue is stopped, or schedules again."""
+        gang = self._placing.get(uid)
+        if gang is None or gang.is_held is is_held:
+            return
+        gang.is_held = is_held
+        if not is_held:
+            gang.since = gang.progressed = now
 
     def completed(self, uid: str) -> None:
         """Its minimum is on nodes."""

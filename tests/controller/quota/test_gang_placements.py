@@ -18,7 +18,7 @@ from cluster.objects import PodGroup
 from controller.quota.releases import QuotaReleases
 from queues.status.podgroup_conditions import Lacking, Standing
 from tests.controller.quota.test_gangs import Stage
-from tests.support.http.wire_objects import Wire, owner, workload
+from tests.support.http.wire_objects import NAMED, Wire, namespace, owner, workload
 from tests.support.quota.histories import ApiServer, Replica
 
 JOB = "/apis/batch/v1/namespaces/team/jobs/train"
@@ -287,6 +287,20 @@ def test_a_job_is_suspended_and_held_until_its_pods_are_gone() -> None:
     assert ("gang", "GangGaveBack") in stage.events
 
 
+def test_a_job_of_another_queue_that_a_pod_names_as_its_owner_is_left_alone() -> None:
+    """Users write owner references: the pod is evicted as others are."""
+    stage = Placing(3)
+    stage.calls.job = workload("jobs.batch", annotations={NAMED: "else"})
+    stage.leader.server.has(namespace("team"), stage.calls.job)
+    names = stage.gang("gang", 2, bare=True, within="20s")
+    for name in names:
+        stage.api.change(name, lambda one: one["metadata"].update(ownerReferences=[owner(stage.calls.job)]))
+    stage.settle(6)
+    stage.place("gang-0")
+    stage.settle(70)
+    assert sorted(stage.calls.gone) == [("gang-0", "evicted"), ("gang-1", "deleted")]
+
+
 def test_a_gang_that_is_placed_in_time_is_left_alone() -> None:
     stage = Placing(3)
     names = stage.gang("gang", 3, within="20s")
@@ -336,3 +350,36 @@ def test_a_podgroup_that_is_deleted_meanwhile_is_forgotten() -> None:
     stage.settle(60)
     assert stage.calls.gone == []
     assert stage.leader.releases._placements.due == float("inf")
+
+
+# Stops
+
+
+def test_what_runs_of_a_gang_goes_on_while_its_queue_is_stopped_and_its_time_begins_at_the_resume() -> None:
+    stage = Placing(4)
+    names = stage.gang("gang", 3, within="20s")
+    stage.settle(6)
+    stage.place("gang-0")
+    stage.set_queue(4, state="Suspended")
+    stage.settle(80)
+    assert stage.calls.gone == []
+    stage.set_queue(4)
+    stage.settle(15)
+    assert stage.calls.gone == []
+    stage.place("gang-1", "gang-2")
+    stage.settle(80)
+    assert (stage.calls.gone, stage.released) == ([], set(names))
+
+
+def test_what_has_no_node_keeps_its_room_in_a_stop_and_gives_back_after_it() -> None:
+    stage = Placing(4)
+    stage.gang("gang", 3, within="20s")
+    stage.settle(6)
+    stage.place("gang-0")
+    stage.set_queue(4, state="Suspended")
+    stage.pods("", ["b", "c"])
+    stage.settle(60)
+    stage.set_queue(4)
+    assert "c" not in stage.settle(10)
+    stage.settle(80)
+    assert sorted(stage.calls.gone) == [("gang-0", "evicted"), ("gang-1", "deleted"), ("gang-2", "deleted")]

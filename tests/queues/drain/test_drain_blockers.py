@@ -212,6 +212,21 @@ def test_a_gang_without_its_kept_part_goes() -> None:
     assert steps_of(planned(held, spec=keeping(stay="yes"))) == [["g-0", "g-1"]]
 
 
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [(DrainSpec(deadline=NOW), BlockerReason.DEADLINE), (DrainSpec(), BlockerReason.BUDGET)],
+    ids=["deadline", "budget"],
+)
+def test_what_is_left_of_a_gang_is_left_by_what_somebody_has_set(
+    spec: DrainSpec, reason: BlockerReason
+) -> None:
+    """A pod of two in a gang that was begun, and one Job of two."""
+    rest = [pod("g-1", pod_group="g"), *job(1, pod_group="g")]
+    found = planned(rest, budget(), spec=spec, started_gangs=[(LAB, "g")])
+    assert {names: why for names, (why, _) in blocked(found).items()} == {"g-1": reason, "j-0": reason}
+    assert len(planned(rest, budget(), spec=DELETE, started_gangs=[(LAB, "g")]).steps) == 2
+
+
 def test_a_gang_that_waits_does_not_keep_others_from_going() -> None:
     found = planned([*gang(3), pod("alone", priority=1)], budget(allowed=1))
     assert steps_of(found) == [["alone"]]

@@ -170,6 +170,7 @@ def placing(
     of: str = "cpu",
     began: float | None = None,
     seconds: float = 300.0,
+    held: bool = False,
 ) -> Placing:
     """The tickets are in the order of the names."""
     return Placing(
@@ -182,6 +183,7 @@ def placing(
         placed=placed,
         is_able=able,
         began=began,
+        is_held=held,
     )
 
 
@@ -220,6 +222,11 @@ def placing(
         ([placing("a"), placing("b", since=580)], 600, "a"),
         ([placing("a", progressed=10), placing("b", since=580)], 605, ""),
         ([placing("a"), placing("b")], 600, "a"),
+        # Its queue is stopped: it keeps what it has, and nobody gives back for it.
+        ([placing("a", held=True)], 10_000, ""),
+        ([placing("a", held=True), placing("b", since=200)], 300, ""),
+        ([placing("a"), placing("b", held=True)], 300, "a"),
+        ([placing("a"), placing("b", began=290, held=True)], 300, ""),
     ],
 )
 def test_who_gives_back(gangs: list[Placing], now: float, expected: str) -> None:
@@ -312,6 +319,18 @@ def test_a_gang_begins_to_give_back_once_and_then_the_others_have_time() -> None
     placements.observe("a", placed=2, resources=["cpu"], now=321.0)
     assert placements.take_giving_back(320.0 + SETTLE_SECONDS - 1) == []
     assert placements.take_giving_back(320.0 + SETTLE_SECONDS) == ["a"]
+
+
+def test_the_time_of_a_gang_begins_anew_once_its_queue_schedules_again() -> None:
+    placements = GangPlacements()
+    fail(placements, "a", now=0.0)
+    release(placements, "a", now=20.0)
+    placements.hold("a", is_held=True, now=30.0)
+    assert not placements.turn_is_taken(31.0), "others that failed go meanwhile"
+    assert placements.take_giving_back(9000.0) == []
+    placements.hold("a", is_held=False, now=9000.0)
+    assert placements.take_giving_back(9000.0 + PLACEMENT_SECONDS - 1) == []
+    assert placements.take_giving_back(9000.0 + PLACEMENT_SECONDS) == ["a"]
 
 
 def test_what_is_gone_is_forgotten() -> None:
