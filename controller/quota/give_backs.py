@@ -328,6 +328,8 @@ class GiveBacks:
                 continue
             if member.uid in self._left_alone or self._is_safe(member, now) or self._is_daemon(member):
                 continue
+            if self._waiting.keeps_room_of(member):
+                continue
             yield self._borrowed(member, budgets=self._budgets_of(member))
 
     def _borrowed(self, member: Member, budgets: tuple[str, ...] = ()) -> Borrowed:

@@ -74,6 +74,10 @@ from queues.status.podgroup_conditions import Standing
 
 #: After a book that could not be opened or written.
 RETRY_SECONDS = 0.5
+#: A pod of a gang that was begun is released at another version so many times; then what is missing of the gang
+#: is asked for anew. One that changes for ever would keep a place in the book, and a gang that needs all places
+#: would never go, nor anybody behind it.
+MAX_RENEWALS = 5
 #: A pass ends after so long, and the next one goes on: other work of this thread has its turn.
 PASS_SECONDS = 0.02
 #: A pass follows the last one after so many times what that took.
@@ -316,7 +320,8 @@ class QuotaReleases:
         the rest of its gang has gone.
         """
         return (
-            intent.of_gang == member.requests
+            self._voided.times(member.uid) <= MAX_RENEWALS
+            and intent.of_gang == member.requests
             and intent.queue == member.queue
             and not member.leaving
             and self._waiting.may_start(member)

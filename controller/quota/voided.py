@@ -46,6 +46,11 @@ class VoidedReleases:
         voided = self._by_uid.get(uid)
         return voided is not None and voided.until > now
 
+    def times(self, uid: str) -> int:
+        """How often its release could not happen."""
+        voided = self._by_uid.get(uid)
+        return 0 if voided is None else voided.times
+
     def forget(self, uid: str) -> None:
         """It was released, or is gone."""
         self._by_uid.pop(uid, None)

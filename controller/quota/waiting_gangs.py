@@ -17,7 +17,8 @@ Invariants
 - A gang is read once for all that has changed of it since it was read last. That takes as long as it has
   pods: one with more of them than can start together rests in between, so that it leaves time to others.
 - What is kept for gangs (`queues.quota.gangs.unused_resources`) counts as used by their queue for as long as
-  pods of the gang use something.
+  pods of the gang use something. It is no more than was asked for as they were released: a PodGroup that
+  asks for more later, or in another queue, takes no room from anybody.
 - Pods are told a reason once, however many others come while it holds: its text has no number that changes.
   It is told late: most gangs are complete a moment after their first pod, and a pod whose condition is
   written while it is released has to be released anew.
@@ -51,8 +52,9 @@ class GangState(msgspec.Struct, kw_only=True):
     """A gang as it was read last. `gang`: None where its PodGroup does not exist. `entries`: what is in the
     index, by UID. `reservation`: of these, what it asks for before its pods exist. `requests`: what each pod
     of them requested, by its UID. `waiting`: its pods with a gate of ours. `not_asked`: why nothing is asked
-    for. `is_started`: its minimum was released. `kept`: what is kept for it. `reason`: what its pods are
-    told, as of `since`; `untold`: those that were not told it yet.
+    for. `is_started`: its minimum was released. `kept`: what is kept for it. `granted`: what of its
+    `minResources` was asked for. `reason`: what its pods are told, as of `since`; `untold`: those that were
+    not told it yet.
     """
 
     gang: Gang | None
@@ -63,6 +65,7 @@ class GangState(msgspec.Struct, kw_only=True):
     not_asked: NotAsked | None = None
     is_started: bool = False
     kept: Requests = ()
+    granted: Requests = ()
     reason: str = ""
     untold: set[str] = msgspec.field(default_factory=set)
 

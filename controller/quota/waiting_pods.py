@@ -386,11 +386,13 @@ class WaitingPods:
         self, key: PodGroupKey, before: GangState | None, begun: Collection[str]
     ) -> GangState | None:
         """What is asked for of it now; None where its pods go by themselves, or nothing is to be asked."""
-        groups, members = self._store.podgroups, self._store.members.in_podgroup(*key)
-        gang = groups.gang(*key)
+        gang = self._store.podgroups.gang(*key)
+        if gang is None and self._store.podgroups.get(*key) is not None:
+            return None
+        members = self._store.members.in_podgroup(*key)
         waiting = [each for each in members if self.waits(each) and self._is_asked_with_gang(each)]
         if gang is None:
-            if groups.get(*key) is not None or not waiting:
+            if not waiting:
                 return None
             uids = frozenset(each.uid for each in waiting if is_gated(each))
             return GangState(gang=None, waiting=uids, not_asked=NotAsked(kind=NotAskedKind.ABSENT))
@@ -403,12 +405,15 @@ class WaitingPods:
         if is_reserved and not may_reserve:
             self._placements.cancel(gang.uid)
         kept = before.kept if before is not None else ()
-        found = self._ask(gang, pods, keeps=bool(kept))
+        asking = gang
+        if uses or (is_reserved and may_reserve):
+            asking = msgspec.structs.replace(gang, resources=self._granted(gang, pods, before))
+        found = self._ask(asking, pods, keeps=bool(kept))
         is_started = isinstance(found, Asked) and found.minimum is None
         keeps = (is_reserved and may_reserve) or (uses and (is_started or bool(kept)))
-        now_kept = unused_resources(gang, pods) if keeps else ()
+        now_kept = unused_resources(asking, pods) if keeps else ()
         if bool(now_kept) != bool(kept):
-            found = self._ask(gang, pods, keeps=bool(now_kept))
+            found = self._ask(asking, pods, keeps=bool(now_kept))
         reservation = None
         if self._placements.is_paused(gang.uid) and not is_started:
             found = NotAsked(kind=NotAskedKind.PAUSED, least=gang.least)
@@ -430,7 +435,24 @@ class WaitingPods:
             not_asked=found if isinstance(found, NotAsked) else None,
             is_started=is_started,
             kept=now_kept,
+            granted=asking.resources,
         )
+
+    def _granted(self, gang: Gang, pods: Collection[GangPod], before: GangState | None) -> Requests:
+        """What of its `minResources` has had room, now that pods of it, or what is kept for it, use some. What
+        it asks for later, nobody was asked for. A new leader takes what its queue can have by itself.
+        """
+        if before is not None and before.queue == gang.queue:
+            most = dict(before.granted)
+            least = ((name, min(amount, most.get(name, 0))) for name, amount in gang.resources)
+            return tuple((name, amount) for name, amount in least if amount)
+        if self._tree is not None:
+            return ()
+        together = dict(self._store.quota_use(gang.queue))
+        for kept in (unused_resources(gang, pods), *self._gangs.kept_in(gang.queue)):
+            _add(together, kept)
+        lack = self._usage.never_lack(gang.queue, tuple(sorted(together.items())))
+        return gang.resources if lack is None else ()
 
     def _may_reserve(self, key: PodGroupKey, gang: Gang) -> bool:
         """Whether it may ask for `minResources` before its pods exist: who makes them may wait for that."""
@@ -492,6 +514,11 @@ class WaitingPods:
             return False
         others = self._store.members.in_podgroup(member.namespace, member.podgroup)
         return any(each.uid in begun or each.uses_quota for each in others if each.uid != member.uid)
+
+    def keeps_room_of(self, member: Member) -> bool:
+        """Whether what it uses would be kept for its gang once it is gone: nobody else could have it."""
+        state = self._gangs.get(PodGroupKey(member.namespace, member.podgroup)) if member.podgroup else None
+        return state is not None and bool(state.kept)
 
     def gang_state(self, namespace: str, name: str) -> GangState | None:
         """What is asked for of a PodGroup, as it was read last; None where nothing of it waits, and nothing

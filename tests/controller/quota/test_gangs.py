@@ -182,6 +182,47 @@ def test_what_min_resources_has_beyond_its_pods_is_kept_for_the_gang() -> None:
     assert "d" in stage.settle(), "what is over keeps nothing"
 
 
+@pytest.mark.parametrize("least", [2, 3])
+def test_a_gang_that_runs_takes_no_room_by_asking_for_more_later(least: int) -> None:
+    """Whether something is kept for it by then, or nothing."""
+    stage = Stage(6)
+    stage.api.set_group("gang", "team", 2, minResources={"cpu": str(least)})
+    names = stage.pods("gang", letters(2))
+    assert stage.settle() == set(names)
+    stage.api.set_group("gang", "team", 2, minResources={"cpu": "1000"})
+    stage.settle()
+    stage.pods("", ["a", "b", "c"])
+    assert stage.settle() == {*names, "a", "b", "c"}
+    stage.leader.begin_term()
+    stage.settle()
+    stage.pods("", ["d", "e"])
+    assert len(stage.settle()) == 6, "to a new leader it asks for more than the queue may use"
+
+
+def test_a_gang_whose_pods_do_not_exist_takes_no_room_by_asking_for_more_later() -> None:
+    stage = Stage(6)
+    stage.api.set_group("gang", "team", 2, minResources={"cpu": "1"})
+    stage.settle()
+    stage.api.set_group("gang", "team", 2, minResources={"cpu": "1000"})
+    stage.settle()
+    others = stage.pods("", ["a", "b", "c", "d", "e"])
+    assert stage.settle() == set(others)
+
+
+def test_many_gangs_keep_no_more_than_their_queue_may_use_with_a_new_leader() -> None:
+    stage = Stage(6)
+    for name in ("x", "y", "z"):
+        stage.api.set_group(name, "team", 2, minResources={"cpu": "2"})
+        stage.pods(name, [f"{name}-{at}" for at in range(2)])
+    stage.set_queue(9)
+    assert len(stage.settle()) == 6
+    for name in ("x", "y", "z"):
+        stage.api.set_group(name, "team", 2, minResources={"cpu": "5"})
+    stage.leader.begin_term()
+    assert len(stage.settle()) == 6
+    assert stage.leader.releases._waiting._usage.used("team")["cpu"] <= 9
+
+
 def set_task(stage: Stage, name: str, task: str) -> None:
     stage.api.change(name, lambda one: one["metadata"]["labels"].update({"volcano.sh/task-spec": task}))
 
@@ -449,6 +490,23 @@ def test_a_gang_as_large_as_the_book_goes_though_others_come_all_the_time() -> N
         stage.pods("", [f"z-{at}"])
         stage.settle(1)
     assert stage.settle() >= set(gang)
+
+
+def test_a_pod_of_a_gang_that_changes_for_ever_keeps_no_place_in_the_book() -> None:
+    stage = Stage(3)
+    stage.api.set_group("gang", "team", 2)
+    first, restless = stage.pods("gang", letters(2))
+    stage.until(lambda: len(stage.held("quota-release")) == 2)
+    uid = stage.api.pods[restless]["metadata"]["uid"]
+    times = 0
+    while uid in stage.leader.releases._intents:
+        stage.api.change(restless, lambda one: one["metadata"]["labels"].update(note=str(times)))
+        stage.leader.send_all()
+        stage.step()
+        times += 1
+        assert times < 500
+    assert (first in stage.released, restless in stage.released) == (True, False)
+    assert restless in stage.settle(60), "once it rests"
 
 
 def test_a_leader_that_ends_between_two_patches_leaves_the_rest_to_the_next_one() -> None:
