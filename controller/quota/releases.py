@@ -74,9 +74,9 @@ from queues.status.podgroup_conditions import Standing
 
 #: After a book that could not be opened or written.
 RETRY_SECONDS = 0.5
-#: A pod of a gang that was begun is released at another version so many times; then what is missing of the gang
-#: is asked for anew. One that changes for ever would keep a place in the book, and a gang that needs all places
-#: would never go, nor anybody behind it.
+#: A pod of a gang that was begun is released at another version so many times; then what is missing of the
+#: gang is asked for anew. One that changes for ever would keep a place in the book, and a gang that needs all
+#: places would never go, nor anybody behind it.
 MAX_RENEWALS = 5
 #: A pass ends after so long, and the next one goes on: other work of this thread has its turn.
 PASS_SECONDS = 0.02
@@ -152,8 +152,10 @@ class QuotaReleases:
             return math.inf
         if self._book.stored is None:
             return self._retry_at
-        if not self._is_ready or len(self._intents) >= MAX_INTENTS:
+        if not self._is_ready:
             return math.inf
+        if len(self._intents) >= MAX_INTENTS:
+            return self._renewal_due
         others = min(self._waiting.due, self._voided.due, self._give_backs.due, self._placements.due)
         return min(self._next_pass_at, others) if self._waiting.is_due(self._next_pass_at) else others
 
@@ -336,6 +338,14 @@ class QuotaReleases:
         if is_due:
             self._write_book()
         return is_due
+
+    @property
+    def _renewal_due(self) -> float:
+        """When a release is written down that goes on at another version."""
+        unwritten = [intent.uid for intent in self._intents.values() if not intent.is_written]
+        if not unwritten:
+            return math.inf
+        return self._voided.due if all(map(self._is_postponed, unwritten)) else -math.inf
 
     def _void_stopped(self) -> None:
         """Of queues that were stopped since: else they would fill the book, and nobody else could go."""

@@ -439,8 +439,8 @@ class WaitingPods:
         )
 
     def _granted(self, gang: Gang, pods: Collection[GangPod], before: GangState | None) -> Requests:
-        """What of its `minResources` has had room, now that pods of it, or what is kept for it, use some. What
-        it asks for later, nobody was asked for. A new leader takes what its queue can have by itself.
+        """What of its `minResources` has had room, now that pods of it, or what is kept for it, use some.
+        What it asks for later, nobody was asked for. A new leader takes what its queue can have by itself.
         """
         if before is not None and before.queue == gang.queue:
             most = dict(before.granted)

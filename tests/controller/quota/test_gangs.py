@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -221,6 +222,10 @@ def test_many_gangs_keep_no_more_than_their_queue_may_use_with_a_new_leader() ->
     stage.leader.begin_term()
     assert len(stage.settle()) == 6
     assert stage.leader.releases._waiting._usage.used("team")["cpu"] <= 9
+
+
+def set_note(note: str, pod: dict[str, Any]) -> None:
+    pod["metadata"]["labels"].update(note=note)
 
 
 def set_task(stage: Stage, name: str, task: str) -> None:
@@ -500,13 +505,30 @@ def test_a_pod_of_a_gang_that_changes_for_ever_keeps_no_place_in_the_book() -> N
     uid = stage.api.pods[restless]["metadata"]["uid"]
     times = 0
     while uid in stage.leader.releases._intents:
-        stage.api.change(restless, lambda one: one["metadata"]["labels"].update(note=str(times)))
+        stage.api.change(restless, partial(set_note, str(times)))
         stage.leader.send_all()
         stage.step()
         times += 1
         assert times < 500
     assert (first in stage.released, restless in stage.released) == (True, False)
     assert restless in stage.settle(60), "once it rests"
+
+
+def test_releases_that_go_on_at_another_version_are_due_though_they_fill_the_book() -> None:
+    """Nothing else may happen for long: each pod has changed twice, and is tried again after a time."""
+    stage = Stage(MAX_INTENTS)
+    stage.api.set_group("gang", "team", MAX_INTENTS)
+    names = stage.pods("gang", letters(MAX_INTENTS))
+    for note in ("x", "y"):
+        stage.until(lambda: len(stage.held("quota-release")) == MAX_INTENTS)
+        for name in names:
+            stage.api.change(name, partial(set_note, note))
+        stage.leader.send_all()
+    stage.leader.hear(2 * MAX_INTENTS)
+    stage.leader.step()
+    assert len(stage.leader.releases._intents) == MAX_INTENTS
+    assert stage.leader.releases.due < stage.leader.server.clock.seconds + 1
+    assert stage.settle() == set(names)
 
 
 def test_a_leader_that_ends_between_two_patches_leaves_the_rest_to_the_next_one() -> None:
