@@ -256,6 +256,19 @@ def test_what_cannot_be_read_is_said_at_once_and_holds_up_nobody(spec: dict[str,
     assert stage.said("g-000").startswith("of its PodGroup min")
 
 
+@pytest.mark.long
+def test_ten_thousand_podgroups_of_one_namespace_hold_up_nobody() -> None:
+    """Each of them asks for room, and is larger than the queue, or has none of its pods."""
+    stage = Stage(9)
+    for number in range(10_000):
+        spec: dict[str, object] = {"minResources": {"cpu": "10"}} if number % 2 else {}
+        stage.api.set_group(f"group-{number}", "team", 2, **spec)
+    stage.pods("group-0", ["lost"])
+    stage.pods("", ["other"])
+    stage.leader.hear(20_000)
+    assert stage.settle() == {"other"}
+
+
 @pytest.mark.parametrize("part", range(2))
 def test_no_history_leaves_a_gang_half_released_or_takes_a_queue_over_its_capability(part: int) -> None:
     """Where the rest of its minimum is there, and has room."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.e2e.objects import GROUPED_BY, gates, on_a_node
+from tests.support.e2e.objects import GROUPED_BY, OWN_GATE, gates, on_a_node
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 
@@ -58,3 +58,19 @@ def test_one_that_comes_after_its_pods_and_one_of_a_queue_that_is_resumed_go_who
     sandbox.api.delete(f"{sandbox.pods_path}/{held[0]}").must(200)
     gang(sandbox, "held", 1, first=2)
     until(lambda: running(sandbox, ["held-2"]), "the one that completes it again")
+
+
+def test_a_stop_between_the_release_and_the_last_bind_waits_for_no_gang_and_a_resume_completes_it(
+    sandbox: Sandbox,
+) -> None:
+    queue = sandbox.queue(capability={"cpu": "5"})
+    sandbox.podgroup("gang", queue, minMember=3)
+    names = gang(sandbox, "gang", 2)
+    sandbox.pod("gang-2", annotations={GROUPED_BY: "gang"}, cpu="1", gated=True).must(201)
+    until(lambda: gates(sandbox.read_pod("gang-2")) == [OWN_GATE], "all of it to be released")
+    until(lambda: running(sandbox, names) == names, "two of three to run")
+    sandbox.suspend(queue)
+    sandbox.ungate(["gang-2"])
+    assert settled(lambda: running(sandbox, [*names, "gang-2"]), "the pods") == names
+    sandbox.edit(queue, state="Open")
+    until(lambda: running(sandbox, ["gang-2"]), "the last one to run")

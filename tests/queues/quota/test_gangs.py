@@ -157,6 +157,17 @@ def test_of_tasks_that_do_not_exist_none_exist() -> None:
     assert outcome(ask(gang(2, {"missing": 2}), pods("w w w"))) == "0 of 2 pods of task missing exist"
 
 
+def test_five_thousand_pods_of_one_podgroup() -> None:
+    """Those beyond the minimum go one by one; a minimum of all of them can never go, and says so."""
+    members = pods("w " * 5000)
+    assert outcome(ask(gang(2), members)) == "whole: 00 01"
+    begun = ask(gang(2), [*pods("p p"), *members[2:]])
+    assert isinstance(begun, Asked)
+    assert len(begun.others) == 4998
+    never = ask(gang(5000), members)
+    assert outcome(never) == f"5000 pods are to start together, and {MAX_INTENTS} can at most"
+
+
 def test_the_minimum_has_the_pods_of_highest_priority_then_the_oldest() -> None:
     members = [pod("a"), pod("b", age=9), pod("c", priority=3), pod("d", age=5)]
     found = ask(gang(3), members)
