@@ -35,9 +35,11 @@ def pods_path(namespace: str = HOME) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
-def pod(name: str, *, queue: str = "", labels: Mapping[str, str] = LABELS, **spec: Any) -> Object:
+def pod(
+    name: str, *, queue: str = "", labels: Mapping[str, str] = LABELS, cpu: str = "1m", **spec: Any
+) -> Object:
     """A pod of the queue, or of none, that goes at once when it is told to."""
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1m"}}}
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -54,7 +56,7 @@ def pods(count: int, *, prefix: str = "pod", queue: str = "", **more: Any) -> li
     return [pod(f"{prefix}-{number}", queue=queue, **more) for number in range(count)]
 
 
-def deployment(name: str, *, queue: str, replicas: int, **spec: object) -> Object:
+def deployment(name: str, *, queue: str, replicas: int, **spec: Any) -> Object:
     """`spec`: more of the pods' spec."""
     template = pod("", queue=queue, labels={**LABELS, "app": name}, **spec)
     del template["metadata"]["name"], template["apiVersion"], template["kind"]

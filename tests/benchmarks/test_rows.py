@@ -18,8 +18,10 @@ from benchmarks.audit_log import Log
 from benchmarks.figures import at_least
 from benchmarks.memory import held
 from benchmarks.missed_goals import WHY
+from benchmarks.objects import creations, pods, pods_path
 from benchmarks.process_cpu import cpu_seconds
 from benchmarks.resume_times import Times
+from benchmarks.rows.giving_back import exchanged
 from benchmarks.rows.trees import levels
 from tests.support.paths import ROOT
 
@@ -170,3 +172,14 @@ def test_a_flow_is_compared_by_its_rate_to_the_last_bind_its_cpu_time_and_its_al
     assert (rate.ours, rate.theirs, rate.reached) == ((100.0,), (200.0,), True)
     assert (cpu_line.ratios, cpu_line.reached) == ((2.0,), None)
     assert (kib.ratios, kib.reached) == ((1.2,), None)
+
+
+def test_a_client_that_exchanges_pods_begins_with_a_creation_and_deletes_one_with_each() -> None:
+    """In the grace of their own, as an eviction."""
+    made = list(creations(pods_path("lab"), pods(2)))
+    requests = exchanged(made, ["old-0", "old-1"], namespace="lab")
+    assert requests[::2] == made
+    assert [(each.method, each.path) for each in requests[1::2]] == [
+        ("DELETE", "/api/v1/namespaces/lab/pods/old-0"),
+        ("DELETE", "/api/v1/namespaces/lab/pods/old-1"),
+    ]
