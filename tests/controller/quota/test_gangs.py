@@ -256,7 +256,6 @@ def test_what_cannot_be_read_is_said_at_once_and_holds_up_nobody(spec: dict[str,
     assert stage.said("g-000").startswith("of its PodGroup min")
 
 
-@pytest.mark.long
 def test_ten_thousand_podgroups_of_one_namespace_hold_up_nobody() -> None:
     """Each of them asks for room, and is larger than the queue, or has none of its pods."""
     stage = Stage(9)
