@@ -16,6 +16,7 @@ from benchmarks.figures import RowResult
 from benchmarks.filtering import row as filtering
 from benchmarks.filtering import row_under_load as filtering_under_load
 from benchmarks.growth import row as growth
+from benchmarks.quota import gangs as quota_gangs
 from benchmarks.quota import row as quota_passes
 from benchmarks.quota import sharing as quota_shares
 from benchmarks.rows import (
@@ -57,6 +58,7 @@ ROWS: Mapping[str, Callable[[Say], RowResult]] = {
     "live-flow": live_flow.measure,
     "quota-flow": quota_flow.measure,
     "quota-pass": quota_passes.measure,
+    "gang-pass": quota_gangs.measure,
     "quota-shares": quota_shares.measure,
     "give-back": giving_back.measure,
     "suspend": suspending.measure,

@@ -13,15 +13,16 @@ from types import SimpleNamespace
 from typing import cast
 
 from cluster.cache.store import Clock, Store
-from cluster.objects import Pod, QueueObject
+from cluster.objects import Pod, PodGroup, QueueObject
 from controller.context import ControllerContext
 from controller.quota.gang_placements import GangsInPlacement
 from controller.quota.waiting_pods import WaitingPods
 from queues.apimachinery.conversion import Converter
-from queues.membership import MembershipSettings
+from queues.membership import GROUP_ANNOTATION, MembershipSettings
 from queues.well_known import QUEUE, QUOTA_GATE, RELEASED
 
 _queue_from, _pod_from = Converter[QueueObject](QueueObject), Converter[Pod](Pod)
+_podgroup_from = Converter[PodGroup](PodGroup)
 QUEUES = 100
 #: Different requests of a queue's pods.
 SIZES = 5
@@ -30,14 +31,18 @@ ROOM = 20
 
 
 class Waiting:
-    """So many pods of `QUEUES` queues that wait; `runs`: more that run, none of which is in the way."""
+    """So many pods of `queues` queues that wait; `runs`: more that run, none of which is in the way.
+    `gang`: the pods of each PodGroup, all of which start together; 0: there is none.
+    """
 
-    def __init__(self, count: int, *, room: int, runs: int = 0) -> None:
+    def __init__(self, count: int, *, room: int, runs: int = 0, queues: int = QUEUES, gang: int = 0) -> None:
         """`room`: the CPUs of each queue's capability."""
         self._version = 0
-        self._room = room
+        self._room, self._queues, self._gang = room, queues, gang
         self.store = Store(membership_settings=MembershipSettings(), clock=Clock())
-        self.store.queue_cache.replace([self._queue(number) for number in range(QUEUES)])
+        self.store.queue_cache.replace([self._queue(number) for number in range(queues)])
+        if gang:
+            self.store.podgroups.replace([self._podgroup(number) for number in range(count // gang)])
         context = cast(ControllerContext, SimpleNamespace(store=self.store))  # nothing is sent
         self.waiting = WaitingPods(
             self.store,
@@ -76,10 +81,23 @@ class Waiting:
         metadata = {"name": f"q{number}", "uid": f"q{number}", "generation": 1, **self._next_version()}
         return _queue_from({"metadata": metadata, "spec": spec})
 
+    def _podgroup(self, number: int) -> PodGroup:
+        metadata = {
+            "name": f"gang-{number}",
+            "namespace": "bench",
+            "uid": f"gang-{number}",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            **self._next_version(),
+        }
+        spec = {"queue": f"q{number % self._queues}", "minMember": self._gang}
+        return _podgroup_from({"metadata": metadata, "spec": spec})
+
     def _pod(self, uid: str, *, node: str, size: int | None = None) -> Pod:
         number = int(uid[-12:])
-        name = f"q{number % QUEUES}"
-        cpu = number // QUEUES % SIZES + 1 if size is None else size
+        own = number // self._gang if self._gang else number
+        name = f"q{own % self._queues}"
+        cpu = own // self._queues % SIZES + 1 if size is None else size
+        group = {GROUP_ANNOTATION: f"gang-{own}"} if self._gang and not node else {}
         time_of_day = f"{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}"
         metadata = {
             "name": f"pod-{number}",
@@ -87,7 +105,7 @@ class Waiting:
             "uid": uid,
             "creationTimestamp": f"2026-01-01T{time_of_day}Z",
             "labels": {QUEUE: name, **({RELEASED: uid} if node else {})},
-            "annotations": {QUEUE: name},
+            "annotations": {QUEUE: name, **group},
             **self._next_version(),
         }
         spec = {
@@ -111,18 +129,26 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 
 def all_released(count: int) -> float:
-    case = Waiting(count, room=10**6)
-    found: list[str] = []
-    took = milliseconds(lambda: found.extend(case.pass_over_all()))
-    _check(len(found) == count)
-    return took
+    return _timed(Waiting(count, room=10**6), count)
 
 
 def none_fits(count: int) -> float:
-    case = Waiting(count, room=0)
+    return _timed(Waiting(count, room=0), 0)
+
+
+def of_gangs(gangs: int, *, gang: int, queues: int, fits: bool, grouped: bool = True) -> float:
+    """All are released, or none: what runs leaves no room for one pod. `grouped`: with PodGroups."""
+    count, room = gangs * gang, 10**6 if fits else SIZES * gang
+    case = Waiting(count, room=room, queues=queues, gang=gang if grouped else 0)
+    for number in range(0 if fits else queues):
+        case.add(count + number * (gang if grouped else 1), node="node-1", size=room)
+    return _timed(case, count if fits else 0)
+
+
+def _timed(case: Waiting, number: int) -> float:
     found: list[str] = []
     took = milliseconds(lambda: found.extend(case.pass_over_all()))
-    _check(not found)
+    _check(len(found) == number)
     return took
 
 
