@@ -289,6 +289,8 @@ class WaitingPods:
     def _read_pod(self, uid: str, begun: Collection[str], *, has_changed: bool = False) -> None:
         stored = self._store.members.by_uid(uid)
         is_of_gang = self._record_gang_of(uid, stored)
+        if is_of_gang and stored is not None and is_gated(stored) and self._ungated.get(uid) is None:
+            return  # it is read with its gang
         member = None if uid in begun else stored
         if member is not None and not self._may_be_released(member):
             member = None
