@@ -21,9 +21,9 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.quota.fault_tree import GPU, POLICY, TREE, spec_of
 from tests.support.quota.fleet_faults import REPLICAS, FleetFaults, join
-from tests.support.quota.pod_life import PodLife
-from tests.support.quota.quota_judge import QuotaJudge, seen_pod
-from tests.support.quota.quota_recorder import RecordedBook, RecordedPods, judged
+from tests.support.quota.pod_life import PodLife, gangs_that_wait
+from tests.support.quota.quota_judge import QuotaJudge, seen_gang, seen_pod
+from tests.support.quota.quota_recorder import RecordedBook, RecordedGangs, RecordedPods, judged
 
 pytestmark = pytest.mark.long
 SECONDS = 60 * float(os.environ.get("MINUTES") or 0.5)
@@ -60,35 +60,47 @@ def test_no_queue_is_over_its_capability_and_what_fits_goes(own_sandbox: Sandbox
     make_tree(own_sandbox)
     prefix = own_sandbox.named("")
     pods = RecordedPods(own_sandbox.cluster, own_sandbox.pods_path, prefix=prefix)
+    gangs = RecordedGangs(own_sandbox.cluster, own_sandbox.podgroups_path)
     book = RecordedBook(own_sandbox.cluster)
     life = PodLife(own_sandbox, pods, total=int(RATE * SECONDS), seconds=SECONDS, seed=SEED)
     with Api(own_sandbox.cluster) as api:
         faults = FleetFaults(fleet, chance=random.Random(SEED), api=api)
         with life.going_on(), faults.going_on():
-            until(lambda: len(life.made) == int(RATE * SECONDS), "all to come", seconds=2 * SECONDS + 60)
+            until(lambda: life.all_have_come, "all to come", seconds=2 * SECONDS + 60)
         faults.end()
 
-    def look() -> Left:
-        """At what is stored at this moment."""
+    def judge_now() -> QuotaJudge:
+        """Of what is stored at this moment."""
         judge = QuotaJudge()
+        for podgroup in own_sandbox.api.get(own_sandbox.podgroups_path).must().body["items"]:
+            judge.note_gang(seen_gang(podgroup))
         for pod in own_sandbox.read_pods().values():
             judge.note_pod(seen_pod(pod, prefix=prefix))
-        return Left(judge, claims=read_claims(own_sandbox, prefix=prefix))
+        return judge
+
+    def look() -> Left:
+        return Left(judge_now(), claims=read_claims(own_sandbox, prefix=prefix))
 
     until(look, "each pod that has room to be released")
 
     def nothing_waits() -> bool:
-        """What runs ends, and what has waited runs."""
-        found = own_sandbox.read_pods()
+        """What runs ends, and what has waited runs. A gang that has lost a pod waits in vain."""
+        judge, found = judge_now(), own_sandbox.read_pods()
+        vain, waiting = judge.incomplete(), gangs_that_wait(found.values())
         for name, pod in found.items():
-            if on_a_node(pod):
-                own_sandbox.api.delete(f"{own_sandbox.pods_path}/{name}?gracePeriodSeconds=0")
-        return not any(seen_pod(pod, prefix=prefix).waits for pod in found.values())
+            path = f"{own_sandbox.pods_path}/{name}"
+            if on_a_node(pod) and seen_pod(pod, prefix=prefix).gang in waiting:
+                own_sandbox.api.patch(f"{path}/status", {"status": {"phase": "Succeeded"}})
+            elif on_a_node(pod) or name in vain:
+                own_sandbox.api.delete(f"{path}?gracePeriodSeconds=0")
+        life.given_up.update(vain)
+        return not any(judge.waiting())
 
     until(nothing_waits, "each pod to have run: none is forgotten", seconds=180 + SECONDS)
     pods.end()
+    gangs.end()
     book.end()
-    judge = judged(pods.stored, book.stored)
+    judge = judged(pods.stored, book.stored, gangs.stored.values())
     print(*figures(judge, life, faults), sep="\n")
     assert judge.faults == []
     assert life.wrong == []
@@ -137,6 +149,9 @@ def figures(judge: QuotaJudge, life: PodLife, faults: FleetFaults) -> Iterator[s
     yield f"{len(life.made)} pods, {len(judge.ran)} ran, {judge.released} releases, {judge.books} books"
     yield f"faults: {dict(faults.done)}, of which {faults.leaders_killed} killed the leader"
     yield f"pods: {dict(life.done)}"
+    seconds, name = judge.longest_partly
+    yield f"{len(judge.gangs)} gangs: {len(judge.whole)} were whole, {len(judge.spoilt)} lost a pod before"
+    yield f"the longest from the first release of a gang until it was on nodes: {seconds:.1f} s ({name})"
     evicted = {reason: len(names) for reason, names in judge.evicted.items()}
     yield f"evicted: {evicted}, and {len(judge.gave_back)} gone before they had a node"
     for queue, most in judge.most.items():

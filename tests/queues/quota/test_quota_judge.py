@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import msgspec
 
 from queues.quota.book import Book, encode
-from tests.support.quota.fault_tree import GI
-from tests.support.quota.quota_judge import QuotaJudge, SeenPod, pod_takes
+from tests.support.quota.fault_tree import GI, TREE
+from tests.support.quota.pod_life import random_arrivals
+from tests.support.quota.quota_judge import IN_TIME, QuotaJudge, SeenGang, SeenPod, pod_takes
 
 WAITS = SeenPod(
     uid="0", name="p", queue="c0", version=5, takes={"pods": 1, "cpu": 3_000, "memory": GI}, waits=True
@@ -108,3 +111,109 @@ def test_a_container_that_is_made_smaller_takes_what_its_node_still_gives_it() -
     given = {"name": "work", "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "1500m"}}}
     pod = {"spec": {"containers": containers}, "status": {"containerStatuses": [given]}}
     assert pod_takes(pod) == {"pods": 1, "cpu": 1_500, "memory": GI}
+
+
+GANG = SeenGang(uid="g", name="gang", least=2, created="2026-01-01T00:00:00Z")
+SMALL = {"pods": 1, "cpu": 2_000, "memory": GI}
+
+
+def gang_of_two() -> tuple[QuotaJudge, SeenPod, SeenPod]:
+    """Together they fill the queue."""
+    judge = QuotaJudge()
+    judge.note_gang(GANG)
+    first, second = (
+        msgspec.structs.replace(WAITS, uid=uid, name=uid, version=version, gang="gang", takes=SMALL)
+        for uid, version in (("a", 6), ("b", 7))
+    )
+    for pod in (first, second):
+        judge.note_pod(pod)
+    return judge, first, second
+
+
+def there(pod: SeenPod, *, version: int) -> SeenPod:
+    return msgspec.structs.replace(released(pod, version=version), is_there=True)
+
+
+def on_node(pod: SeenPod, *, version: int) -> SeenPod:
+    return msgspec.structs.replace(there(pod, version=version), ran=True)
+
+
+def test_a_gang_that_is_in_the_book_whole_and_gets_its_nodes_in_time_is_no_fault() -> None:
+    judge, first, second = gang_of_two()
+    written(judge, first, second)
+    judge.note_pod(there(first, version=9), at=1.0)
+    judge.note_pod(there(second, version=10), at=2.0)
+    judge.note_pod(on_node(first, version=11), at=3.0)
+    judge.note_pod(on_node(second, version=12), at=5.0)
+    judge.note_pod(WAITS, at=5.0 + 2 * IN_TIME)
+    assert (judge.faults, judge.whole, judge.longest_partly) == ([], {"gang"}, (4.0, "gang"))
+
+
+def test_a_book_that_begins_less_than_the_minimum_of_a_gang_is_a_fault() -> None:
+    judge, first, second = gang_of_two()
+    written(judge, first)
+    assert judge.faults == ["the book begins 1 pods of gang, of which 2 start together"]
+    judge.note_pod(there(first, version=9))
+    written(judge, second, term=2)
+    assert len(judge.faults) == 1, "with it the minimum is there"
+
+
+def test_a_gang_of_which_the_rest_waits_for_longer_than_it_is_given_is_a_fault() -> None:
+    judge, first, second = gang_of_two()
+    written(judge, first, second)
+    judge.note_pod(on_node(first, version=9), at=1.0)
+    judge.note_pod(WAITS, at=1.0 + IN_TIME)
+    assert judge.faults == []
+    judge.note_pod(WAITS, at=2.0 + IN_TIME)
+    assert judge.faults == [f"gang was partly on nodes for {IN_TIME + 1:.0f} s: a ran, b released"]
+
+
+def test_a_gang_that_has_lost_a_pod_meanwhile_is_not_judged_and_what_waits_of_it_waits_in_vain() -> None:
+    judge, first, second = gang_of_two()
+    written(judge, first, second)
+    judge.note_pod(on_node(first, version=9), at=1.0)
+    assert judge.incomplete() == set()
+    judge.note_pod(on_node(first, version=10), gone=True, at=2.0)
+    judge.note_pod(WAITS, at=3.0 + IN_TIME)
+    assert (judge.faults, judge.incomplete()) == ([], {second.name})
+
+
+def test_a_gang_is_left_where_its_whole_minimum_has_room() -> None:
+    judge, first, _ = gang_of_two()
+    assert set(judge.left()) == {GANG.uid}
+    other = msgspec.structs.replace(WAITS, uid="2", name="r", takes={"pods": 1, "cpu": 1_000})
+    judge.note_pod(other)
+    assert set(judge.left({"c": first.name})) == {GANG.uid}, "it has a claim on what the other lacks then"
+    written(judge, other)
+    judge.note_pod(released(other, version=9))
+    assert judge.left() == {}, "there is room for one of them"
+    judge.note_pod(there(first, version=10))
+    assert judge.left() == {}
+    judge.note_pod(msgspec.structs.replace(released(other, version=11), is_over=True))
+    assert set(judge.left()) == {GANG.uid}, "for what its minimum lacks"
+
+
+def test_a_gang_without_enough_pods_or_without_its_podgroup_is_not_left_nor_ahead_of_others() -> None:
+    judge, fifo = QuotaJudge(), "a2"
+    alone = msgspec.structs.replace(WAITS, queue=fifo, gang="gang", place=(0, "2026-01-01T00:00:00Z", "0"))
+    behind = msgspec.structs.replace(
+        WAITS, uid="1", name="q", queue=fifo, place=(0, "2026-01-02T00:00:00Z", "1")
+    )
+    for pod in (alone, behind):
+        judge.note_pod(pod)
+    assert set(judge.left()) == {behind.uid}
+    judge.note_gang(GANG)
+    assert set(judge.left()) == {behind.uid}
+    judge.note_pod(msgspec.structs.replace(alone, uid="2", name="r"))
+    assert set(judge.left()) == {GANG.uid}
+
+
+def test_one_pod_in_five_comes_with_a_gang_that_fits_into_its_queue() -> None:
+    arrivals = random_arrivals(5_000, random.Random(0))
+    pods = [each for each in arrivals if not each.least]
+    assert [len(pods), len({each.name for each in pods})] == [5_000, 5_000]
+    assert 0.15 < sum(bool(each.gang) for each in pods) / len(pods) < 0.25
+    for group in arrivals:
+        if group.least:
+            assert {each.queue for each in pods if each.gang == group.gang} == {group.queue}
+            assert group.least <= TREE[group.queue].capability.get("pods", 5)

@@ -13,7 +13,7 @@ from localcluster import apiserver
 from localcluster.cluster import LocalCluster
 from localcluster.ports import LOOPBACK
 from tests.support.e2e.api_requests import Object
-from tests.support.e2e.objects import OWN_GATE
+from tests.support.e2e.objects import OWN_GATE, podgroup_body
 
 #: The object whose coming ends the watch: all that happened before it was seen by then.
 END = "end-of-the-watch"
@@ -96,10 +96,16 @@ class PodWatch(ObjectWatch):
     }
 
 
-class ConfigMapWatch(ObjectWatch):
-    marker: ClassVar[Object] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": END}}
-
+class _RemovesMarker(ObjectWatch):
     def end(self) -> None:
         super().end()
         with self._cluster.api() as api:
             api.request("DELETE", f"{self._path}/{END}")
+
+
+class ConfigMapWatch(_RemovesMarker):
+    marker: ClassVar[Object] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": END}}
+
+
+class PodGroupWatch(_RemovesMarker):
+    marker: ClassVar[Object] = podgroup_body(END, "")

@@ -6,15 +6,15 @@ import http.client
 import random
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.support.e2e.api_requests import MERGE, STRATEGIC, Answer, Api, Object
-from tests.support.e2e.objects import IGNORES_SIGTERM, on_a_node, pod_body
+from tests.support.e2e.objects import GROUPED_BY, IGNORES_SIGTERM, on_a_node, pod_body, podgroup_body
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.quota.fault_tree import GPU, LEAVES
+from tests.support.quota.fault_tree import GPU, LEAVES, TREE
 from tests.support.quota.quota_judge import RELEASED
 from tests.support.quota.quota_recorder import RecordedPods
 
@@ -22,6 +22,63 @@ from tests.support.quota.quota_recorder import RecordedPods
 LIFE = 14.0
 #: Seconds between two turns of each of those who act.
 TURN = 0.25
+#: How pods on nodes end.
+WAYS = ("succeeds", "fails", "deleted", "evicted")
+#: How often a gang comes instead of a pod: one pod in five is of a gang.
+GANGS = 0.06
+
+
+class Arrival(NamedTuple):
+    """A pod, or a PodGroup with that minimum. `gang`: of which it is. `is_at_once`: it comes with the one
+    before it, whoever is due.
+    """
+
+    name: str
+    queue: str
+    gang: str = ""
+    least: int = 0
+    is_at_once: bool = False
+
+
+def random_arrivals(total: int, chance: random.Random) -> list[Arrival]:
+    """So many pods. Those of a gang come at once, or one by one among others; their PodGroup comes before
+    them, or later.
+    """
+    names = (f"p{number}" for number in range(total))
+    found: list[Arrival] = []
+    slow: deque[Arrival] = deque()
+    for name in names:
+        if slow and chance.random() < 0.5:
+            found.append(slow.popleft()._replace(name=name))
+            continue
+        queue, least = chance.choice(LEAVES), chance.randint(2, 5)
+        if chance.random() >= GANGS:
+            found.append(Arrival(name, queue))
+            continue
+        least = min(least, TREE[queue].capability.get("pods", least))
+        gang = f"g{name}"
+        group = Arrival(gang, queue, gang, least, is_at_once=True)
+        others = [Arrival("", queue, gang)] * (least - 1 + (chance.random() < 0.25))
+        is_first = chance.random() < 0.7
+        found += [group] * is_first + [Arrival(name, queue, gang)]
+        if chance.random() < 0.5:
+            found += [
+                each._replace(name=next_name, is_at_once=True)
+                for each, next_name in zip(others, names, strict=False)
+            ]
+        else:
+            slow.extend(others)
+        if not is_first:
+            found.append(group._replace(is_at_once=False))
+    return found
+
+
+def gang_pod(name: str, queue: str, gang: str, chance: random.Random) -> Object:
+    """Small: the largest gang fits into the smallest queue."""
+    requests = {"cpu": chance.choice(["250m", "500m"]), "memory": chance.choice(["256Mi", "512Mi"])}
+    body = pod_body(name, queue, annotations={GROUPED_BY: gang})
+    body["spec"]["containers"][0]["resources"] = {"requests": requests}
+    return body
 
 
 def random_pod(name: str, queue: str, chance: random.Random) -> Object:
@@ -57,6 +114,7 @@ class PodLife:
     ) -> None:
         self._sandbox, self._pods = sandbox, pods
         self._total, self._seconds, self._seed = total, seconds, seed
+        self._coming = deque(random_arrivals(total, random.Random(seed)))
         self._began = 0.0
         self._ended = threading.Event()
         self._troubles: list[BaseException] = []
@@ -100,34 +158,56 @@ class PodLife:
 
     def _arrive(self, api: Api, chance: random.Random) -> None:
         due = min(self._total, int(self._total * (time.monotonic() - self._began) / self._seconds))
-        while len(self.made) < due and not self._ended.is_set():
-            name = f"p{len(self.made)}"
-            queue = self._sandbox.named(chance.choice(LEAVES))
+        while self._coming and not self._ended.is_set():
+            next_one = self._coming[0]
+            if len(self.made) >= due and not next_one.is_at_once and due < self._total:
+                return
             # 409: an earlier try was done, though its answer said that it was not.
-            if api.create(self._sandbox.pods_path, random_pod(name, queue, chance)).status not in (201, 409):
+            if self._create(api, next_one, chance).status not in (201, 409):
                 self.done["creation refused for now"] += 1
                 return
-            self.made.add(name)
+            self._coming.popleft()
+            if next_one.least:
+                self.done["PodGroups"] += 1
+            else:
+                self.made.add(next_one.name)
+                self.done["pods of gangs"] += bool(next_one.gang)
+
+    @property
+    def all_have_come(self) -> bool:
+        return not self._coming
+
+    def _create(self, api: Api, next_one: Arrival, chance: random.Random) -> Answer:
+        name, queue = next_one.name, self._sandbox.named(next_one.queue)
+        if next_one.least:
+            body = podgroup_body(name, queue, minMember=next_one.least)
+            return api.create(self._sandbox.podgroups_path, body)
+        gang = next_one.gang
+        pod = gang_pod(name, queue, gang, chance) if gang else random_pod(name, queue, chance)
+        return api.create(self._sandbox.pods_path, pod)
 
     # What ends
 
     def _end_some(self, api: Api, chance: random.Random) -> None:
-        for pod in self._pods.pods():
+        """A pod of a gang does no more than succeed while others of it wait: nobody makes it again."""
+        pods = self._pods.pods()
+        waiting = gangs_that_wait(pods)
+        for pod in pods:
             name, phase = pod["metadata"]["name"], pod["status"].get("phase")
             if self._ended.is_set() or "deletionTimestamp" in pod["metadata"]:
                 continue
+            is_awaited = pod["metadata"].get("annotations", {}).get(GROUPED_BY) in waiting
             if phase in ("Succeeded", "Failed"):
-                if chance.random() < 0.2:
+                if chance.random() < 0.2 and not is_awaited:
                     api.delete(self._path(name))
             elif on_a_node(pod):
                 if chance.random() < TURN / LIFE:
-                    self._end(api, name, chance)
+                    self._end(api, name, "succeeds" if is_awaited else chance.choice(WAYS))
             elif chance.random() < 0.0005:
                 self.given_up.add(name)
                 self._count("deleted while it waits", api.delete(self._path(name)))
 
-    def _end(self, api: Api, name: str, chance: random.Random) -> None:
-        way = chance.choice(["succeeds", "fails", "deleted", "evicted"])
+    def _end(self, api: Api, name: str, way: str) -> None:
         if way == "deleted":
             self._count(way, api.delete(self._path(name)))
         elif way == "evicted":
@@ -175,12 +255,16 @@ class PodLife:
         self.done[f"growth answered {answer.status}"] += 1
 
     def _change_waiting(self, api: Api, pod: Object, chance: random.Random) -> None:
-        """A pod that waits may have any size: what it is released with counts."""
+        """A pod that waits may have any size: what it is released with counts. Not one of a gang, of which
+        the rest may have gone.
+        """
         name = pod["metadata"]["name"]
         if chance.random() < 0.5:
             label = {"metadata": {"labels": {"tests.sluice.dev/note": str(chance.randrange(1000))}}}
             self._count("labelled", api.patch(self._path(name), label, kind=MERGE))
-        elif not pod["metadata"].get("labels", {}).get(RELEASED):
+        elif not (
+            pod["metadata"].get("labels", {}).get(RELEASED) or GROUPED_BY in pod["metadata"]["annotations"]
+        ):
             milli = _milli(pod["spec"]["containers"][0]["resources"]["requests"])
             self._count(
                 "resized while it waits",
@@ -203,3 +287,9 @@ class PodLife:
 def _milli(requests: Mapping[str, str]) -> int:
     text = requests["cpu"]
     return int(text.removesuffix("m")) if text.endswith("m") else int(text) * 1000
+
+
+def gangs_that_wait(pods: Iterable[Object]) -> set[str]:
+    """The PodGroups of which a pod is on no node."""
+    found = (pod["metadata"].get("annotations", {}).get(GROUPED_BY) for pod in pods if not on_a_node(pod))
+    return {gang for gang in found if gang}

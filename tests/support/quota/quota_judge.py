@@ -9,18 +9,21 @@ Invariants
   version that the pod had, unless the book was lost; and each book that cannot be read, is too large, or has
   a lower term than before.
 - A state that lowers what is used is no fault, whatever is used after it.
+- Of a gang that has lost no pod, `faults` also has each write of the book that begins less than its minimum,
+  and each time beyond `IN_TIME` in which some of it was released and its minimum was not on nodes.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 import msgspec
 
 from queues.quota.book import MAX_INTENTS, BadBook, Book, parse
 from tests.support.e2e.api_requests import Object
-from tests.support.e2e.objects import condition, gates, on_a_node, why
+from tests.support.e2e.objects import GROUPED_BY, NAMED_BY, condition, gates, on_a_node, why
 from tests.support.quota.fault_tree import TREE, Amounts, amounts, chain, children
 
 QUEUE, RELEASED, QUOTA_GATE = "sluice.dev/queue", "sluice.dev/released", "sluice.dev/quota"
@@ -29,6 +32,8 @@ NO_CLAIMS: Mapping[str, str] = {}
 LOOK = 0.5
 #: The resources of which some queue is guaranteed some.
 GUARANTEED = frozenset(name for limits in TREE.values() for name in limits.guarantee)
+#: The seconds that a gang is given from its first release until its minimum is on nodes.
+IN_TIME = 60.0
 
 
 class SeenPod(msgspec.Struct, frozen=True):
@@ -50,28 +55,51 @@ class SeenPod(msgspec.Struct, frozen=True):
     ran: bool = False
     #: By which rule it was evicted for another pod; "" where it was not.
     evicted: str = ""
+    #: The name of its PodGroup, and whether it counts for the minimum of that.
+    gang: str = ""
+    is_there: bool = False
+
+
+class SeenGang(msgspec.Struct, frozen=True):
+    """A PodGroup, which does not change. `least`: its minimum, of pods of one priority."""
+
+    uid: str
+    name: str
+    least: int
+    created: str
+
+
+def seen_gang(podgroup: Object) -> SeenGang:
+    meta = podgroup["metadata"]
+    return SeenGang(meta["uid"], meta["name"], podgroup["spec"]["minMember"], meta["creationTimestamp"])
 
 
 def seen_pod(pod: Object, *, prefix: str) -> SeenPod:
-    """`prefix`: of the names of queues, before their short names in the tree."""
+    """`prefix`: of the names of queues, before their short names in the tree. A pod of a gang may have no
+    label of its queue yet when it is released, and no gate where its PodGroup was not known.
+    """
     meta, spec, status = pod["metadata"], pod["spec"], pod["status"]
+    named, gang = meta.get("annotations", {}), meta.get("annotations", {}).get(GROUPED_BY, "")
     labels, ours = meta.get("labels", {}), [gate for gate in gates(pod) if gate.startswith("sluice.dev/")]
     bound, ends = on_a_node(pod), "deletionTimestamp" in meta
     is_over = status.get("phase") in ("Succeeded", "Failed") or (ends and not bound)
+    is_released = bound or (not ours and labels.get(RELEASED) == meta["uid"])
     return SeenPod(
         uid=meta["uid"],
         name=meta["name"],
-        queue=labels.get(QUEUE, "").removeprefix(prefix),
+        queue=labels.get(QUEUE, named.get(NAMED_BY, "")).removeprefix(prefix),
         version=int(meta["resourceVersion"]),
         takes=pod_takes(pod),
         place=(-spec.get("priority", 0), meta["creationTimestamp"], meta["uid"]),
-        is_released=bound or (not ours and labels.get(RELEASED) == meta["uid"]),
+        is_released=is_released,
         is_over=is_over,
-        waits=bool(ours) and not is_over and not ends,
+        waits=bool(ours or gang) and not (is_released or is_over or ends),
         says_claim="claimed by a pod" in why(pod),
         says=why(pod),
         ran=bound,
         evicted=condition(pod, "DisruptionTarget").get("reason", ""),
+        gang=gang,
+        is_there=is_released and status.get("phase") != "Failed" and not ends,
     )
 
 
@@ -120,6 +148,14 @@ class QuotaJudge:
         #: Those that were evicted, by reason.
         self.evicted: defaultdict[str, set[str]] = defaultdict(set)
         self.books = 0
+        #: By name; those whose minimum was on nodes once, and those that have lost a pod before that.
+        self.gangs: dict[str, SeenGang] = {}
+        self.whole: set[str] = set()
+        self.spoilt: set[str] = set()
+        #: The longest time from the first release of a gang until its minimum was on nodes, and which.
+        self.longest_partly: tuple[float, str] = (0.0, "")
+        self._partly_since: dict[str, float] = {}
+        self._of_gang: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._book: Book | None = None
         self._used: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         self._counted: dict[str, tuple[str, Amounts]] = {}
@@ -146,7 +182,13 @@ class QuotaJudge:
         else:
             self.pods[seen.uid] = seen
         self._count(seen.uid, of=seen.name)
+        if seen.gang:
+            self._note_of_gang(seen, gone=gone, at=at)
+        self._measure_gangs(at)
         self._look(at)
+
+    def note_gang(self, seen: SeenGang) -> None:
+        self.gangs[seen.name] = seen
 
     def note_book(self, text: str | None) -> None:
         """None: it is gone."""
@@ -165,6 +207,8 @@ class QuotaJudge:
             self.faults.append(f"the book of term {now.term} follows that of term {before.term}")
         for uid in {*(before.intents if before else ()), *(now.intents if now else ())}:
             self._count(uid, of="the book")
+        if now is not None:
+            self._note_begun(now.intents.keys() - (before.intents.keys() if before is not None else set()))
 
     def _note_release(self, seen: SeenPod, before: SeenPod | None) -> None:
         self.released += 1
@@ -174,6 +218,52 @@ class QuotaJudge:
             self.faults.append(f"{seen.name} was released when it was created")
         elif is_known and book is not None and book.intents.get(seen.uid) != before.version:
             self.faults.append(f"{seen.name} was released at version {before.version}: not in the book")
+
+    # Gangs
+
+    def _note_begun(self, uids: Set[str]) -> None:
+        """These are in the book, and were not before."""
+        for name in {self.pods[uid].gang for uid in uids if uid in self.pods} - self.spoilt - {""}:
+            gang, pods = self.gangs.get(name), self._pods_of(name)
+            begun = sum(each.is_there or self._is_in_book(each) for each in pods)
+            if gang is None or begun < gang.least:
+                least = gang.least if gang is not None else "unknown"
+                self.faults.append(f"the book begins {begun} pods of {name}, of which {least} start together")
+
+    def _note_of_gang(self, seen: SeenPod, *, gone: bool, at: float) -> None:
+        name, gang = seen.gang, self.gangs.get(seen.gang)
+        self._of_gang[name][seen.uid] = None
+        if name in self.whole:
+            return
+        if gone or not (seen.is_there or seen.waits):
+            self.spoilt.add(name)
+        pods = self._pods_of(name)
+        if gang is not None and sum(each.is_there and each.ran for each in pods) >= gang.least:
+            self.whole.add(name)
+        if name in self.whole or name in self.spoilt:
+            self._measure(name, at)
+            self._partly_since.pop(name, None)
+        elif any(each.is_released for each in pods):
+            self._partly_since.setdefault(name, at)
+
+    def _pods_of(self, gang: str) -> list[SeenPod]:
+        return [self.pods[uid] for uid in self._of_gang[gang] if uid in self.pods]
+
+    def _measure_gangs(self, at: float) -> None:
+        for name, since in list(self._partly_since.items()):
+            self._measure(name, at)
+            if at - since > IN_TIME:
+                del self._partly_since[name]
+                self.spoilt.add(name)
+                states = ", ".join(
+                    f"{each.name} {'ran' if each.ran else each.says or 'released'}"
+                    for each in self._pods_of(name)
+                )
+                self.faults.append(f"{name} was partly on nodes for {at - since:.0f} s: {states}")
+
+    def _measure(self, name: str, at: float) -> None:
+        took = at - self._partly_since.get(name, at)
+        self.longest_partly = max(self.longest_partly, (took, name))
 
     # What is used
 
@@ -188,6 +278,9 @@ class QuotaJudge:
             more = takes.get(name, 0) - before.get(name, 0)
             if more:
                 self._add(queue, name, more, of=of)
+
+    def _is_in_book(self, seen: SeenPod) -> bool:
+        return self._book is not None and seen.uid in self._book.intents
 
     def _is_begun(self, seen: SeenPod) -> bool:
         return self._book is not None and self._book.intents.get(seen.uid) == seen.version
@@ -207,13 +300,14 @@ class QuotaJudge:
     def left(self, claims: Mapping[str, str] = NO_CLAIMS) -> dict[str, SeenPod]:
         """The pods that wait though they have room, by UID, but for those that others keep waiting by the
         rules: in a `fifo` queue those before it, and a claim. `claims`: which pod has one, by queue; of those
-        that are not given, what a pod says counts.
+        that are not given, what a pod says counts. The minimum of a gang is as one pod.
         """
         found = {}
-        first = self._first_waiting()
+        asked = list(self._asked())
+        first = _first(asked)
         alike: dict[tuple[str, tuple[tuple[str, int], ...]], bool] = {}
-        for seen in self.pods.values():
-            is_behind = TREE[seen.queue].is_fifo and first[seen.queue].uid != seen.uid if seen.waits else True
+        for seen in asked:
+            is_behind = TREE[seen.queue].is_fifo and first[seen.queue].uid != seen.uid
             if is_behind or seen.says_claim:
                 continue
             key = seen.queue, tuple(seen.takes.items())
@@ -226,11 +320,47 @@ class QuotaJudge:
     def _waits_for_claim(self, seen: SeenPod, claims: Mapping[str, str]) -> bool:
         """Whether it has no room beside what others have a claim on, in the queues of its chain."""
         names = {claims[name] for name in chain(seen.queue) if name in claims}
-        claimants = [each for each in self.pods.values() if each.name in names and each.uid != seen.uid]
+        gangs = {each.gang for each in self.pods.values() if each.name in names} - {""}
+        claimants = [
+            each
+            for each in self._asked()
+            if (each.name in names or each.gang in gangs) and each.uid != seen.uid
+        ]
         return any(not self.has_room(seen, beside=each) for each in claimants)
 
     def waiting(self) -> Iterator[SeenPod]:
         return (seen for seen in self.pods.values() if seen.waits)
+
+    def _asked(self) -> Iterator[SeenPod]:
+        """What waits for room: pods, and of each gang that has enough of them what its minimum lacks."""
+        gangs = set[str]()
+        for seen in self.waiting():
+            if seen.gang:
+                gangs.add(seen.gang)
+            else:
+                yield seen
+        for name in gangs:
+            lacking, waiting = self._lacking(name)
+            if lacking <= 0:
+                yield from waiting
+            elif lacking <= len(waiting):
+                yield _as_one(self.gangs[name], waiting[: int(lacking)])
+
+    def incomplete(self) -> set[str]:
+        """The names of pods that wait in vain: pods of the minimum of their gang do not exist any more."""
+        found = set[str]()
+        for name in {each.gang for each in self.waiting() if each.gang in self.gangs}:
+            lacking, waiting = self._lacking(name)
+            if lacking > len(waiting):
+                found.update(each.name for each in waiting)
+        return found
+
+    def _lacking(self, gang: str) -> tuple[float, list[SeenPod]]:
+        """How many pods its minimum lacks, and those that wait, the first one first."""
+        pods = self._pods_of(gang)
+        waiting = sorted((each for each in pods if each.waits), key=lambda each: each.place)
+        least = self.gangs[gang].least if gang in self.gangs else math.inf
+        return least - sum(each.is_there for each in pods), waiting
 
     def has_room(self, seen: SeenPod, *, beside: SeenPod | None = None) -> bool:
         """Whether one more such pod keeps each capability of its chain, with what others are guaranteed, as
@@ -257,13 +387,6 @@ class QuotaJudge:
         total = own + more.get(name, 0) + sum(self._kept(each, resource, more) for each in below)
         return max(TREE[name].guarantee.get(resource, 0), total)
 
-    def _first_waiting(self) -> Mapping[str, SeenPod]:
-        first: dict[str, SeenPod] = {}
-        for seen in self.waiting():
-            if seen.queue not in first or seen.place < first[seen.queue].place:
-                first[seen.queue] = seen
-        return first
-
     def _look(self, at: float) -> None:
         """Which pods have room at this moment, and for how long without a break."""
         if at < self._looked_at + LOOK:
@@ -275,3 +398,28 @@ class QuotaJudge:
             if at - since > self.longest[0]:
                 seen = left[uid]
                 self.longest = at - since, f"{seen.name} of {seen.queue}: {seen.says}"
+
+
+def _first(asked: Iterable[SeenPod]) -> Mapping[str, SeenPod]:
+    """Which goes first, by queue."""
+    first: dict[str, SeenPod] = {}
+    for seen in asked:
+        if seen.queue not in first or seen.place < first[seen.queue].place:
+            first[seen.queue] = seen
+    return first
+
+
+def _as_one(gang: SeenGang, pods: Sequence[SeenPod]) -> SeenPod:
+    """What these ask for together."""
+    takes: defaultdict[str, int] = defaultdict(int)
+    for each in pods:
+        for name, amount in each.takes.items():
+            takes[name] += amount
+    return msgspec.structs.replace(
+        pods[0],
+        uid=gang.uid,
+        name=gang.name,
+        takes=dict(takes),
+        place=(pods[0].place[0], gang.created, gang.uid),
+        says_claim=any(each.says_claim for each in pods),
+    )

@@ -1,4 +1,4 @@
-"""Every state of the pods of a namespace and of the book, as the API server has stored them."""
+"""Every state of the pods and PodGroups of a namespace and of the book, as the API server has stored it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from controller.quota.book_writes import KEY, NAME
 from localcluster.cluster import LocalCluster
 from localcluster.components import NAMESPACE
 from tests.support.e2e.api_requests import Object
-from tests.support.e2e.pod_watch import END, ConfigMapWatch, PodWatch
-from tests.support.quota.quota_judge import QuotaJudge, SeenPod, seen_pod
+from tests.support.e2e.pod_watch import END, ConfigMapWatch, PodGroupWatch, PodWatch
+from tests.support.quota.quota_judge import QuotaJudge, SeenGang, SeenPod, seen_gang, seen_pod
 
 
 class StoredPod(NamedTuple):
@@ -29,6 +29,11 @@ class StoredBook(NamedTuple):
 
     version: int
     text: str | None
+
+
+class StoredGang(NamedTuple):
+    version: int
+    gang: SeenGang
 
 
 class RecordedPods(PodWatch):
@@ -70,13 +75,28 @@ class RecordedBook(ConfigMapWatch):
             self.stored.append(StoredBook(int(meta["resourceVersion"]), text))
 
 
-def judged(pods: Iterable[StoredPod], books: Iterable[StoredBook]) -> QuotaJudge:
+class RecordedGangs(PodGroupWatch):
+    """As each of them was first."""
+
+    def __init__(self, cluster: LocalCluster, path: str) -> None:
+        self.stored: dict[str, StoredGang] = {}
+        super().__init__(cluster, path)
+        self.start()
+
+    def note(self, podgroup: Object, *, gone: bool) -> None:
+        gang = seen_gang(podgroup)
+        self.stored.setdefault(gang.uid, StoredGang(int(podgroup["metadata"]["resourceVersion"]), gang))
+
+
+def judged(pods: Iterable[StoredPod], books: Iterable[StoredBook], gangs: Iterable[StoredGang]) -> QuotaJudge:
     """All of it in the order of resource versions, which the API server's store counts for all objects."""
     judge = QuotaJudge()
-    both: list[StoredPod | StoredBook] = [*pods, *books]
-    for seen in sorted(both, key=lambda each: each.version):
+    all_of_it: list[StoredPod | StoredBook | StoredGang] = [*pods, *books, *gangs]
+    for seen in sorted(all_of_it, key=lambda each: each.version):
         if isinstance(seen, StoredBook):
             judge.note_book(seen.text)
+        elif isinstance(seen, StoredGang):
+            judge.note_gang(seen.gang)
         else:
             judge.note_pod(seen.pod, gone=seen.gone, at=seen.at)
     return judge
