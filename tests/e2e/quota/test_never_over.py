@@ -64,7 +64,7 @@ def test_no_queue_is_over_its_capability_and_what_fits_goes(own_sandbox: Sandbox
     book = RecordedBook(own_sandbox.cluster)
     life = PodLife(own_sandbox, pods, total=int(RATE * SECONDS), seconds=SECONDS, seed=SEED)
     with Api(own_sandbox.cluster) as api:
-        faults = FleetFaults(fleet, chance=random.Random(SEED), api=api)
+        faults = FleetFaults(fleet, chance=random.Random(SEED), api=api, await_moment=pods.await_gang)
         with life.going_on(), faults.going_on():
             until(lambda: life.all_have_come, "all to come", seconds=2 * SECONDS + 60)
         faults.end()

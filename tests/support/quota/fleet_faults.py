@@ -25,6 +25,8 @@ WEIGHTS = {
     "hold": 3,
     "lose": 1,
 }
+#: How long a death waits for its moment.
+MOMENT_SECONDS = 3.0
 
 
 class FleetFaults:
@@ -34,8 +36,14 @@ class FleetFaults:
     `done`: how often which fault was; `leaders_killed`: how often it was the leader that died.
     """
 
-    def __init__(self, fleet: Fleet, *, chance: random.Random, api: Api) -> None:
+    def __init__(
+        self, fleet: Fleet, *, chance: random.Random, api: Api, await_moment: Callable[[float], object]
+    ) -> None:
+        """`await_moment`: returns when it is worst to die, or after so many seconds. Half of the deaths wait
+        for that.
+        """
         self._fleet, self._chance, self._api = fleet, chance, api
+        self._await_moment = await_moment
         self._ended = threading.Event()
         self._trouble: BaseException | None = None
         self._coming_back: dict[str, threading.Thread] = {}
@@ -84,6 +92,8 @@ class FleetFaults:
         return next((name for name in REPLICAS if holder.startswith(name)), "")
 
     def _kill(self, name: str) -> None:
+        if self._chance.random() < 0.5:
+            self._await_moment(MOMENT_SECONDS)
         self._fleet.kill(name)
         self._come_back(name)
 

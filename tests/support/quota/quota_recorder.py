@@ -44,6 +44,7 @@ class RecordedPods(PodWatch):
         self._prefix = prefix
         self._pods: dict[str, Object] = {}
         self._lock = threading.Lock()
+        self._gang_begins = threading.Event()
         super().__init__(cluster, path)
         self.start()
 
@@ -51,11 +52,18 @@ class RecordedPods(PodWatch):
         meta = pod["metadata"]
         seen = seen_pod(pod, prefix=self._prefix)
         self.stored.append(StoredPod(seen.version, time.monotonic(), gone, seen))
+        if seen.gang and seen.is_released and not seen.ran:
+            self._gang_begins.set()
         with self._lock:
             if gone:
                 self._pods.pop(meta["name"], None)
             else:
                 self._pods[meta["name"]] = pod
+
+    def await_gang(self, seconds: float) -> None:
+        """Until a pod of a gang is released, or so long."""
+        self._gang_begins.clear()
+        self._gang_begins.wait(seconds)
 
     def pods(self) -> list[Object]:
         with self._lock:
@@ -85,6 +93,8 @@ class RecordedGangs(PodGroupWatch):
 
     def note(self, podgroup: Object, *, gone: bool) -> None:
         gang = seen_gang(podgroup)
+        if gang.name == END:
+            return
         self.stored.setdefault(gang.uid, StoredGang(int(podgroup["metadata"]["resourceVersion"]), gang))
 
 
