@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ class LocalCluster:
     say: Say = _print_nothing
 
     @classmethod
-    def start(
+    def start(  # noqa: PLR0913 - one for each of `Options`
         cls,
         folder: Path,
         *,
@@ -40,6 +41,8 @@ class LocalCluster:
         audit_policy: Path = lifecycle.AUDIT_POLICY,
         mode: Mode | None = None,
         managed: bool | None = None,
+        apiserver_flags: Sequence[str] = (),
+        scheduler_flags: Sequence[str] = (),
         say: Say = _print_nothing,
     ) -> LocalCluster:
         """Start a cluster and wait until it is ready. Raises `LocalClusterError`, and then nothing runs."""
@@ -51,6 +54,8 @@ class LocalCluster:
             audit_policy=audit_policy,
             mode=mode,
             managed=managed,
+            apiserver_flags=apiserver_flags,
+            scheduler_flags=scheduler_flags,
         )
         lifecycle.up(layout, options, say=say)
         return cls(layout, say)

@@ -31,6 +31,11 @@ REQUEST_SECONDS = 20
 Command = list[str]
 
 
+def _more(flags: Path) -> list[str]:
+    """Those of a file with one per line, if it exists."""
+    return flags.read_text().split() if flags.exists() else []
+
+
 def _etcd(layout: Layout, ports: Ports) -> Command:
     client, peer = f"http://{LOOPBACK}:{ports.etcd}", f"http://{LOOPBACK}:{ports.etcd_peer}"
     return [
@@ -77,6 +82,7 @@ def _kube_apiserver(layout: Layout, ports: Ports) -> Command:
         "--audit-log-mode=blocking",  # the line is written before the reply is sent
         "--audit-log-maxsize=10240",  # MiB; one file, never rotated away
         "--profiling=false",
+        *_more(layout.apiserver_flags),
     ]
 
 
@@ -129,7 +135,7 @@ def _kube_scheduler(layout: Layout, ports: Ports) -> Command:
         f"--secure-port={ports.scheduler}",
         f"--tls-cert-file={pki / 'serving.crt'}",
         f"--tls-private-key-file={pki / 'serving.key'}",
-        *(layout.scheduler_flags.read_text().split() if layout.scheduler_flags.exists() else ()),
+        *_more(layout.scheduler_flags),
     ]
 
 

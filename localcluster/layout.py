@@ -79,6 +79,11 @@ class Layout:
         return self.config / "scheduler.yaml"
 
     @property
+    def apiserver_flags(self) -> Path:
+        """More flags of kube-apiserver, one per line."""
+        return self.config / "apiserver.flags"
+
+    @property
     def scheduler_flags(self) -> Path:
         """More of its flags, one per line."""
         return self.config / "scheduler.flags"

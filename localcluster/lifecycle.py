@@ -55,6 +55,7 @@ class Options:
     configuration, unless `edit_scheduler` removes them. `audit_policy`: what the API server logs. `mode`: how
     schedulers ask us about members; None: as before, which is `extender` for a new cluster. `managed`:
     whether only namespaces with label `sluice.dev/managed=true` are ours; None: as before, or all.
+    `apiserver_flags`, `scheduler_flags`: more flags of these two, such as feature gates.
     """
 
     nodes: int = 3
@@ -63,6 +64,8 @@ class Options:
     audit_policy: Path = AUDIT_POLICY
     mode: Mode | None = None
     managed: bool | None = None
+    apiserver_flags: Sequence[str] = ()
+    scheduler_flags: Sequence[str] = ()
 
 
 def up(layout: Layout, options: Options, *, say: Say) -> None:
@@ -72,7 +75,7 @@ def up(layout: Layout, options: Options, *, say: Say) -> None:
         _link_binaries(layout, say=say)
         with stopping_on_failure(layout):
             mode = chosen_mode(layout, options.mode)
-            ports = _prepare_files(layout, mode, audit_policy=options.audit_policy)
+            ports = _prepare_files(layout, mode, options)
             if options.managed is not None:
                 set_managed(layout, options.managed)
             documents = manifests.rendered(layout, mode, managed=layout.managed.exists())
@@ -218,7 +221,7 @@ def chosen_mode(layout: Layout, wanted: Mode | None, *, command: str = "") -> Mo
     return wanted or former
 
 
-def _prepare_files(layout: Layout, mode: Mode, *, audit_policy: Path) -> Ports:
+def _prepare_files(layout: Layout, mode: Mode, options: Options) -> Ports:
     """Ports, certificates, kubeconfigs and configuration. A new cluster begins with empty logs."""
     if not layout.etcd.exists() and not processes.leaders(layout.folder):
         shutil.rmtree(layout.logs, ignore_errors=True)
@@ -230,7 +233,8 @@ def _prepare_files(layout: Layout, mode: Mode, *, audit_policy: Path) -> Ports:
     credentials.ensure_certificates(layout, now=datetime.now(UTC))
     credentials.write_kubeconfigs(layout)
     admission_config.configure(layout, ports)
-    shutil.copyfile(audit_policy, layout.audit_policy)
+    layout.apiserver_flags.write_text("".join(f"{flag}\n" for flag in options.apiserver_flags))
+    shutil.copyfile(options.audit_policy, layout.audit_policy)
     shutil.copyfile(HERE / "kwok.yaml", layout.kwok_config)
     return ports
 
@@ -270,7 +274,9 @@ def _start_scheduler(
     """The cluster's own kube-scheduler; it calls the server in mode `extender` alone."""
     if "kube-scheduler" not in processes.leaders(layout.folder):
         edit = None if mode is Mode.EXTENDER else scheduler_config.without_extenders
-        scheduler_config.configure(layout, ports, edit=options.edit_scheduler or edit)
+        scheduler_config.configure(
+            layout, ports, edit=options.edit_scheduler or edit, flags=options.scheduler_flags
+        )
     return _start(layout, ports, ["kube-scheduler"], say=say)
 
 
