@@ -154,6 +154,7 @@ def figures(judge: QuotaJudge, life: PodLife, faults: FleetFaults) -> Iterator[s
     yield f"the longest from the first release of a gang until it was on nodes: {seconds:.1f} s ({name})"
     evicted = {reason: len(names) for reason, names in judge.evicted.items()}
     yield f"evicted: {evicted}, and {len(judge.gave_back)} gone before they had a node"
+    yield f"{judge.let_in_again} let in again after their workload gave back"
     for queue, most in judge.most.items():
         limits = TREE[queue].capability
         yield f"{queue}: " + ", ".join(

@@ -217,3 +217,37 @@ def test_one_pod_in_five_comes_with_a_gang_that_fits_into_its_queue() -> None:
         if group.least:
             assert {each.queue for each in pods if each.gang == group.gang} == {group.queue}
             assert group.least <= TREE[group.queue].capability.get("pods", 5)
+
+
+def test_a_pod_that_was_let_in_again_and_has_to_go_at_once_is_a_fault() -> None:
+    """One of the same workload that was there before may go at any time, and any of them after a minute."""
+    judge = QuotaJudge()
+    pods = [
+        msgspec.structs.replace(WAITS, uid=name, name=name, takes={"pods": 1}, workload="rs", version=place)
+        for place, name in enumerate(("first", "beside"), start=1)
+    ]
+
+    def let_in(pod: SeenPod, *, at: float) -> None:
+        written(judge, pod)
+        judge.note_pod(released(pod, version=pod.version + 10), at=at)
+
+    def goes(pod: SeenPod, *, at: float) -> None:
+        gone = msgspec.structs.replace(released(pod, version=pod.version + 20), evicted="Reclaimed", ran=True)
+        judge.note_pod(gone, at=at)
+
+    for pod in pods:
+        judge.note_pod(pod)
+        let_in(pod, at=0.0)
+    goes(pods[0], at=1.0)
+    goes(pods[1], at=2.0)
+    again = [
+        msgspec.structs.replace(pods[0], uid=name, name=name, version=place)
+        for place, name in enumerate(("late", "soon"), start=101)
+    ]
+    for pod in again:
+        judge.note_pod(pod)
+        let_in(pod, at=3.0)
+    goes(again[0], at=63.0)
+    assert (judge.faults, judge.let_in_again) == ([], 2)
+    goes(again[1], at=23.0)
+    assert judge.faults == ["soon had to go 20 s after it was let in again"]

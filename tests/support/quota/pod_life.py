@@ -1,4 +1,6 @@
-"""What users and nodes do in the run under faults: pods come, end, fail, are evicted and resized."""
+"""What users and nodes do in the run under faults: pods come, end, fail, are evicted and resized; some are
+made again by a ReplicaSet.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,13 @@ from typing import Any, NamedTuple
 from tests.support.e2e.api_requests import MERGE, STRATEGIC, Answer, Api, Object
 from tests.support.e2e.objects import GROUPED_BY, IGNORES_SIGTERM, on_a_node, pod_body, podgroup_body
 from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.workloads import REPLICA_SET, work_body
 from tests.support.quota.fault_tree import GPU, LEAVES, TREE
 from tests.support.quota.quota_judge import RELEASED
 from tests.support.quota.quota_recorder import RecordedPods
 
+#: The queues with a workload that makes its pods again.
+MADE_AGAIN = ("a2", "b3", "d2")
 #: Seconds that a pod runs, on the average, before something ends it.
 LIFE = 14.0
 #: Seconds between two turns of each of those who act.
@@ -126,6 +131,9 @@ class PodLife:
     @contextmanager
     def going_on(self) -> Iterator[None]:
         self._began = time.monotonic()
+        for queue in MADE_AGAIN:
+            body = work_body(REPLICA_SET, f"again-{queue}", self._sandbox.named(queue), cpu="1", replicas=3)
+            self._sandbox.make(REPLICA_SET, body).must(201)
         acts = {"arrivals": self._arrive, "ends": self._end_some, "changes": self._change_some}
         threads = [
             threading.Thread(target=self._run, args=(act, number), name=name, daemon=True)
@@ -139,6 +147,8 @@ class PodLife:
             self._ended.set()
             for thread in threads:
                 thread.join()
+        for queue in MADE_AGAIN:
+            self._sandbox.api.delete(f"{self._workloads}/again-{queue}?propagationPolicy=Background").must()
         if self._troubles:
             raise self._troubles[0]
 
@@ -279,6 +289,10 @@ class PodLife:
     def _count(self, what: str, answer: Answer) -> None:
         """Refusals are of objects that have changed meanwhile, or of a webhook that does not answer."""
         self.done[what if answer.status in (200, 201) else f"{what}: refused"] += 1
+
+    @property
+    def _workloads(self) -> str:
+        return f"/apis/apps/v1/namespaces/{self._sandbox.namespace}/replicasets"
 
     def _path(self, name: str) -> str:
         return f"{self._sandbox.pods_path}/{name}"

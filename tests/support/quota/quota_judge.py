@@ -7,7 +7,8 @@ Invariants
 - `faults` has each state in which pods that may be bound, with those whose release is in the book, take a
   queue of the tree over its capability in any resource; each release that was not in the book, at the very
   version that the pod had, unless the book was lost; and each book that cannot be read, is too large, or has
-  a lower term than before.
+  a lower term than before. Also each pod that was let in again after its workload gave back, and had to go
+  before `SAFE` seconds.
 - A state that lowers what is used is no fault, whatever is used after it.
 - Of a gang that has lost no pod, `faults` also has each write of the book that begins less than its minimum,
   and each time beyond `IN_TIME` in which some of it was released and its minimum was not on nodes.
@@ -28,6 +29,10 @@ from tests.support.quota.fault_tree import TREE, Amounts, amounts, chain, childr
 
 QUEUE, RELEASED, QUOTA_GATE = "sluice.dev/queue", "sluice.dev/released", "sluice.dev/quota"
 NO_CLAIMS: Mapping[str, str] = {}
+#: Seconds for which a pod that was let in again is left alone: a few less than the product says, which counts
+#: from when it was chosen.
+SAFE = 55.0
+TAKEN_BACK = frozenset({"Reclaimed", "Preempted"})
 #: Seconds between two looks at which pods have room.
 LOOK = 0.5
 #: The resources of which some queue is guaranteed some.
@@ -55,6 +60,8 @@ class SeenPod(msgspec.Struct, frozen=True):
     ran: bool = False
     #: By which rule it was evicted for another pod; "" where it was not.
     evicted: str = ""
+    #: The UID of what makes it again; "" where nothing does.
+    workload: str = ""
     #: The name of its PodGroup, and whether it counts for the minimum of that.
     gang: str = ""
     is_there: bool = False
@@ -100,6 +107,9 @@ def seen_pod(pod: Object, *, prefix: str) -> SeenPod:
         evicted=condition(pod, "DisruptionTarget").get("reason", ""),
         gang=gang,
         is_there=is_released and status.get("phase") != "Failed" and not ends,
+        workload=next(
+            (each["uid"] for each in meta.get("ownerReferences", []) if each.get("controller")), ""
+        ),
     )
 
 
@@ -147,6 +157,12 @@ class QuotaJudge:
         self.longest: tuple[float, str] = (0.0, "")
         #: Those that were evicted, by reason.
         self.evicted: defaultdict[str, set[str]] = defaultdict(set)
+        #: When each pod was released, which version it had when it came, and by workload the version at which
+        #: a pod of it was evicted first.
+        self._released_at: dict[str, float] = {}
+        self._came: dict[str, int] = {}
+        self._gave: dict[str, int] = {}
+        self.let_in_again = 0
         self.books = 0
         #: By name; those whose minimum was on nodes once, and those that have lost a pod before that.
         self.gangs: dict[str, SeenGang] = {}
@@ -171,7 +187,13 @@ class QuotaJudge:
         before = self.pods.get(seen.uid)
         if seen.ran:
             self.ran.add(seen.name)
+        self._came.setdefault(seen.uid, seen.version)
+        if seen.is_released and seen.uid not in self._released_at:
+            self._released_at[seen.uid] = at
+            self.let_in_again += self._is_again(seen)
         if seen.evicted:
+            if seen.evicted in TAKEN_BACK and seen.name not in self.evicted[seen.evicted]:
+                self._note_taken_back(seen, at)
             self.evicted[seen.evicted].add(seen.name)
         if seen.is_released and not (before is not None and before.is_released):
             self._note_release(seen, before)
@@ -209,6 +231,17 @@ class QuotaJudge:
             self._count(uid, of="the book")
         if now is not None:
             self._note_begun(now.intents.keys() - (before.intents.keys() if before is not None else set()))
+
+    def _is_again(self, seen: SeenPod) -> bool:
+        """Whether it came after its workload gave back."""
+        return bool(seen.workload) and self._gave.get(seen.workload, math.inf) < self._came[seen.uid]
+
+    def _note_taken_back(self, seen: SeenPod, at: float) -> None:
+        seconds = at - self._released_at.get(seen.uid, -math.inf)
+        if self._is_again(seen) and seconds < SAFE:
+            self.faults.append(f"{seen.name} had to go {seconds:.0f} s after it was let in again")
+        if seen.workload:
+            self._gave.setdefault(seen.workload, seen.version)
 
     def _note_release(self, seen: SeenPod, before: SeenPod | None) -> None:
         self.released += 1
