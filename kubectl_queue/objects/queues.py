@@ -41,6 +41,7 @@ from queues.tree import Tree
 from queues.volcano_close import is_closed_by_volcano
 
 _change = Converter[Change](Change)
+_given_back = Converter[GivenBack](GivenBack)
 
 
 def may_be_live(item: Object) -> bool:
@@ -132,7 +133,7 @@ def given_back_of(item: Object) -> tuple[GivenBack, ...]:
     read = []
     for line in stored if isinstance(stored, list) else ():
         with suppress(msgspec.ValidationError):
-            read.append(msgspec.convert(line, GivenBack))
+            read.append(_given_back(line))
     return tuple(read)
 
 

@@ -62,7 +62,8 @@ def test_a_limited_team_is_seen_in_the_status_and_in_the_columns(sandbox: Plugin
     pod_of(sandbox, "web")
     assert f'1 pod of it waits for room: queue "{lab}" never has cpu 9999' in sandbox.why("deployment/web")
     sandbox.direct.scale("web", 0)
-    quota_of(sandbox, lab, waiting=3)
+    for queue in (lab, vision):
+        quota_of(sandbox, queue, waiting=3)
     table = sandbox.done("usage", vision)
     assert [line.split()[:4] for line in table.splitlines()] == [
         ["QUEUE", "RESOURCE", "USED", "LIMIT"],
