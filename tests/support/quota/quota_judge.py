@@ -94,7 +94,7 @@ def seen_pod(pod: Object, *, prefix: str) -> SeenPod:
     return SeenPod(
         uid=meta["uid"],
         name=meta["name"],
-        queue=labels.get(QUEUE, named.get(NAMED_BY, "")).removeprefix(prefix),
+        queue=(labels.get(QUEUE) or named.get(NAMED_BY, "")).removeprefix(prefix),
         version=int(meta["resourceVersion"]),
         takes=pod_takes(pod),
         place=(-spec.get("priority", 0), meta["creationTimestamp"], meta["uid"]),
