@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -46,7 +47,10 @@ def native(sandbox: Sandbox) -> str:
 
 
 def gangs(sandbox: Sandbox, names: list[str], queue: str, *, grouped: bool = False) -> list[list[str]]:
-    """Native gangs of three, whose pods are made in turns; `grouped`: and name a PodGroup of Volcano's."""
+    """Native gangs of three, whose pods are made in turns; `grouped`: and name a PodGroup of Volcano's.
+
+    Without one, the first two of each are released one after the other, in the order they are made in.
+    """
     for name in names:
         body: Object = {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
         sandbox.api.create(native(sandbox), body).must(201)
@@ -58,7 +62,13 @@ def gangs(sandbox: Sandbox, names: list[str], queue: str, *, grouped: bool = Fal
             group = {"podGroupName": name}
             made = sandbox.pod(f"{name}-{at}", queue, annotations=more, cpu="1", schedulingGroup=group)
             assert made.must(201).body["spec"]["schedulingGroup"] == group
+            if at < 2 and not grouped:
+                until(partial(is_released, sandbox, f"{name}-{at}"), f"{name}-{at} to be released")
     return [[f"{name}-{at}" for at in range(3)] for name in names]
+
+
+def is_released(sandbox: Sandbox, name: str) -> bool:
+    return gates(sandbox.read_pod(name)) == []
 
 
 def placed(sandbox: Sandbox, name: str) -> str:
