@@ -121,6 +121,10 @@ def test_it_makes_no_pod_while_its_queue_is_suspended(own_sandbox: Sandbox) -> N
     in_phase(own_sandbox, "Completed")
 
 
+def cpu_used(queue: Object) -> int:
+    return int(queue["status"].get("quota", {}).get("used", {}).get("cpu", 0))
+
+
 def test_it_makes_no_pod_before_what_it_asks_for_has_room(own_sandbox: Sandbox) -> None:
     """Whatever somebody writes on its PodGroup: who makes pods by that gets no room."""
     queue = own_sandbox.queue("own", capability={"cpu": "3"})
@@ -131,6 +135,7 @@ def test_it_makes_no_pod_before_what_it_asks_for_has_room(own_sandbox: Sandbox) 
     assert (waits["status"]["phase"], phase(own_sandbox)) == ("Pending", "Pending")
     lacks = condition(waits, "Unschedulable")
     assert (lacks["status"], lacks["reason"]) == ("True", "NotEnoughResources")
+    own_sandbox.queue_that(queue, "count it", lambda found: cpu_used(found) == 1)
     name = waits["metadata"]["name"]
     told = plugin_in_process(
         "why",
