@@ -16,12 +16,13 @@ from cluster.cache.workloads import Workload
 from cluster.coordination.replicas import OtherReplicas
 from cluster.metrics import Metrics
 from cluster.object_reference import ObjectReference
-from cluster.objects import QueueObject
+from cluster.objects import PodGroup, QueueObject
 from cluster.recorder import EventRecorder
 from cluster.write_queue import Key, WriteQueue
 from controller.workqueue import WorkQueue
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+#: Of Queues and PodGroups.
 QUEUE_VERSION = "scheduling.volcano.sh/v1beta1"
 #: After so many seconds the members of a queue are synced again if a request for one of them was given up.
 RETRY_SECONDS = 1.0
@@ -129,6 +130,17 @@ def queue_subject(obj: QueueObject) -> ObjectReference:
 def pod_subject(member: Member) -> ObjectReference:
     return ObjectReference(
         api_version="v1", kind="Pod", name=member.name, namespace=member.namespace, uid=member.uid
+    )
+
+
+def podgroup_subject(podgroup: PodGroup) -> ObjectReference:
+    meta = podgroup.metadata
+    return ObjectReference(
+        api_version=QUEUE_VERSION,
+        kind="PodGroup",
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
     )
 
 

@@ -45,6 +45,7 @@ import msgspec
 
 from cluster.api.client import Client
 from cluster.cache.changes import QueueChange
+from cluster.cache.members import Member
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused
 from cluster.object_reference import ObjectReference
 from controller.context import ControllerContext, workload_subject
@@ -218,6 +219,27 @@ def _options(pod: NamedPod, *, grace: int | None, version: int = 0) -> dict[str,
     preconditions = {"uid": pod.uid, **({"resourceVersion": str(version)} if version else {})}
     options: dict[str, Any] = {"preconditions": preconditions}
     return options if grace is None else {**options, "gracePeriodSeconds": grace}
+
+
+def send_away(client: Client, member: Member) -> None:
+    """Evict it; delete it at the version that has no node, where it has none. Raises `ClusterError`."""
+    if member.node:
+        evict_pod(client, member)
+    else:
+        delete_pod(client, member, version=member.version)
+
+
+def answer_to(request: Callable[[], object]) -> Answer:
+    """What came of a request that is made anew as long as it is wanted: one that meets another version of its
+    object is dropped.
+    """
+    try:
+        request()
+    except Conflict as exc:
+        return Answer(Outcome.DROPPED, exc.message)
+    except ClusterError as exc:
+        return answer_of(exc)
+    return Answer(Outcome.GRANTED)
 
 
 def answer_of(exc: ClusterError) -> Answer:

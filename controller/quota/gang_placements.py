@@ -33,6 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from random import SystemRandom
 
 import msgspec
@@ -42,11 +43,10 @@ from cluster.cache.changes import NO_QUEUE, Change, PodGroupChange, QueueChange
 from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey
 from cluster.cache.workloads import Workload, is_paused
-from cluster.exceptions import ClusterError, Conflict, NotFound, Refused
-from cluster.object_reference import ObjectReference
-from cluster.objects import PodGroup, WorkloadObject
-from controller.context import ControllerContext, pod_subject, workload_subject
-from controller.drain.eviction import Answer, answer_of, delete_pod, evict_pod, lane_of
+from cluster.exceptions import Conflict, Refused
+from cluster.objects import WorkloadObject
+from controller.context import ControllerContext, pod_subject, podgroup_subject, workload_subject
+from controller.drain.eviction import Answer, answer_to, lane_of, send_away
 from controller.drain.request_states import Outcome
 from controller.drain.suspend_patches import UNPROCESSABLE, mark_patch, workload_path
 from queues import well_known
@@ -67,8 +67,6 @@ LATE_SECONDS = 30.0
 GAVE_BACK, CANNOT = "GangGaveBack", "GangKeepsQuota"
 _chance = SystemRandom()
 _workload = msgspec.json.Decoder(WorkloadObject)
-
-PODGROUP_VERSION = "scheduling.volcano.sh/v1beta1"
 
 
 class _Target(msgspec.Struct):
@@ -365,14 +363,7 @@ class GangsInPlacement:
         self._drop(watched)
 
     def _evict(self, watched: _Watched, target: _Target, member: Member) -> None:
-        client = self._context.client
-
-        def request() -> None:
-            if member.node:
-                evict_pod(client, member)
-            else:
-                delete_pod(client, member, version=member.version)
-
+        request = partial(send_away, self._context.client, member)
         self._submit(target, member.namespace, request, lambda: self._record_eviction(watched, member))
 
     def _suspend(self, watched: _Watched, target: _Target, workload: Workload) -> None:
@@ -409,17 +400,7 @@ class GangsInPlacement:
         granted: Callable[[], None],
     ) -> None:
         def send() -> Answer:
-            if not self._context.leading():
-                return Answer(Outcome.DROPPED)
-            try:
-                request()
-            except NotFound as exc:
-                return Answer(Outcome.ABSENT, exc.message)
-            except Conflict as exc:
-                return Answer(Outcome.DROPPED, exc.message)
-            except ClusterError as exc:
-                return answer_of(exc)
-            return Answer(Outcome.GRANTED)
+            return answer_to(request) if self._context.leading() else Answer(Outcome.DROPPED)
 
         def receive(answer: Answer | None) -> None:
             now, answer = self._now(), answer or Answer(Outcome.OVERLOADED)
@@ -499,7 +480,7 @@ class GangsInPlacement:
         podgroup = self._store.podgroups.get(*watched.key)
         if podgroup is not None:
             self._context.recorder.record(
-                _subject(podgroup), reason=reason, message=message, warning=True, repeat_after=0.0
+                podgroup_subject(podgroup), reason=reason, message=message, warning=True, repeat_after=0.0
             )
 
     def _now(self) -> float:
@@ -537,15 +518,4 @@ def _text(watched: _Watched) -> str:
     return (
         f"PodGroup {quoted(watched.key.name)} gives back what it has: {watched.placed} of at least "
         f"{watched.least} pods got nodes in its time"
-    )
-
-
-def _subject(podgroup: PodGroup) -> ObjectReference:
-    meta = podgroup.metadata
-    return ObjectReference(
-        api_version=PODGROUP_VERSION,
-        kind="PodGroup",
-        name=meta.name,
-        namespace=meta.namespace,
-        uid=meta.uid,
     )

@@ -55,7 +55,7 @@ from cluster.cache.members import Member
 from cluster.exceptions import ClusterError, Conflict, NotFound
 from controller.context import ControllerContext, pod_path, pod_subject
 from controller.drain.budget_reader import list_budgets
-from controller.drain.eviction import Answer, answer_of, delete_pod, evict_pod, lane_of
+from controller.drain.eviction import Answer, answer_to, lane_of, send_away
 from controller.drain.request_states import Outcome
 from controller.quota.given_back_lines import GivenBackLines
 from controller.quota.waiting_pods import WaitingPods
@@ -451,18 +451,7 @@ class GiveBacks:
         def send() -> Answer:
             if not self._still_asks(victim.claimant):
                 return Answer(Outcome.DROPPED)
-            try:
-                if member.node:
-                    evict_pod(client, member)
-                else:
-                    delete_pod(client, member, version=member.version)
-            except NotFound as exc:
-                return Answer(Outcome.ABSENT, exc.message)
-            except Conflict as exc:
-                return Answer(Outcome.DROPPED, exc.message)
-            except ClusterError as exc:
-                return answer_of(exc)
-            return Answer(Outcome.GRANTED)
+            return answer_to(partial(send_away, client, member))
 
         def receive(answer: Answer | None) -> None:
             self._receive(victim, answer or Answer(Outcome.OVERLOADED))

@@ -28,9 +28,8 @@ from cluster.cache.podgroups import (
     phase_of,
     queue_of,
 )
-from cluster.object_reference import ObjectReference
 from cluster.objects import Condition, PodGroup
-from controller.context import ControllerContext
+from controller.context import QUEUE_VERSION, ControllerContext, podgroup_subject
 from controller.pods.pod_conditions import EVENT_REASONS
 from controller.status.conditions import updated_conditions, wire_conditions
 from queues.snapshot import QueueDecision
@@ -48,7 +47,6 @@ from queues.status.podgroup_phases import POPULATED, Phase, PodTally, derive_pha
 COUNT_SECONDS = 1.0
 #: A write that is not taken, since a former one is under way, is tried again after so many seconds at least.
 RETRY_SECONDS = 0.1
-PODGROUP_VERSION = "scheduling.volcano.sh/v1beta1"
 COUNTS = ("running", "succeeded", "failed")
 
 _podgroup = msgspec.json.Decoder(PodGroup)
@@ -96,7 +94,7 @@ class PodGroupStatuses:
                 key=key_of,
                 version=lambda podgroup: podgroup.metadata.version,
                 queue=queue,
-                subject=_subject,
+                subject=podgroup_subject,
             )
 
     def reconcile_queue(self, queue: str) -> None:
@@ -143,7 +141,7 @@ class PodGroupStatuses:
 
     def _submit(self, key: PodGroupKey, podgroup: PodGroup, difference: dict[str, Any]) -> None:
         meta = podgroup.metadata
-        path = f"/apis/{PODGROUP_VERSION}/namespaces/{meta.namespace}/podgroups/{meta.name}"
+        path = f"/apis/{QUEUE_VERSION}/namespaces/{meta.namespace}/podgroups/{meta.name}"
         # Over the version it was derived from: a list of conditions is replaced as a whole.
         body = {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
@@ -156,7 +154,7 @@ class PodGroupStatuses:
             lambda: decode_response(self._context.client.patch(path, body), _podgroup),
             partial(self._receive, podgroup),
             rank=(2,),
-            subject=_subject(podgroup),
+            subject=podgroup_subject(podgroup),
             batched=True,
         ):
             wait = max(RETRY_SECONDS, self._context.writers.wait(write_key))
@@ -188,7 +186,7 @@ class PodGroupStatuses:
         if decision.stop is None or phase_of(podgroup) is Phase.COMPLETED:
             return
         self._context.recorder.record(
-            _subject(podgroup),
+            podgroup_subject(podgroup),
             reason=EVENT_REASONS[decision.stop.kind],
             message=decision.text,
             rate_limit_key=f"workloads/{decision.queue}",
@@ -204,17 +202,6 @@ def _by_queue(groups: Iterable[PodGroup]) -> dict[str, list[PodGroup]]:
     for podgroup in groups:
         by_queue.setdefault(queue_of(podgroup), []).append(podgroup)
     return by_queue
-
-
-def _subject(podgroup: PodGroup) -> ObjectReference:
-    meta = podgroup.metadata
-    return ObjectReference(
-        api_version=PODGROUP_VERSION,
-        kind="PodGroup",
-        name=meta.name,
-        namespace=meta.namespace,
-        uid=meta.uid,
-    )
 
 
 def desired_status(
