@@ -16,7 +16,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.exceptions import BuildFailed
 from tests.support.drain.draining import wait_for_drain, wait_for_running
 from tests.support.e2e.api_requests import Api, Object
-from tests.support.e2e.objects import COMPLETES, condition, on_a_node
+from tests.support.e2e.objects import COMPLETES, condition, cpu_used, on_a_node
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 from tests.support.e2e.workloads import WorkloadKind, template_body
@@ -119,10 +119,6 @@ def test_it_makes_no_pod_while_its_queue_is_suspended(own_sandbox: Sandbox) -> N
     assert settled(lambda: len(own_sandbox.read_pods()), "the pods", seconds=1.0) == 0
     own_sandbox.edit(queue, state="Open")
     in_phase(own_sandbox, "Completed")
-
-
-def cpu_used(queue: Object) -> int:
-    return int(queue["status"].get("quota", {}).get("used", {}).get("cpu", 0))
 
 
 def test_it_makes_no_pod_before_what_it_asks_for_has_room(own_sandbox: Sandbox) -> None:

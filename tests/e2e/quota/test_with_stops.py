@@ -10,7 +10,7 @@ from tests.e2e.membership.test_namespace_selectors import label, team
 from tests.e2e.stops.test_recreating_parked_pods import all_gated, pending_before
 from tests.support.drain.draining import drain, drained_reason
 from tests.support.e2e.api_requests import Object
-from tests.support.e2e.objects import GATE, NAMED_BY, gates, on_a_node, state_of
+from tests.support.e2e.objects import GATE, NAMED_BY, cpu_used, gates, on_a_node, state_of
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 from tests.support.e2e.workloads import DEPLOYMENT
@@ -87,10 +87,6 @@ def test_a_namespace_that_comes_to_name_a_queue_beside_creations_is_released_no_
     pods = sandbox.read_pods().values()
     assert sum("sluice.dev/released" in pod["metadata"].get("labels", {}) for pod in pods) <= 2
     sandbox.queue_that(queue, "count them", lambda found: cpu_used(found) >= 2)
-
-
-def cpu_used(queue: Object) -> int:
-    return int(queue["status"].get("quota", {}).get("used", {}).get("cpu", 0))
 
 
 def says_no_room(pod: Object) -> bool:

@@ -162,3 +162,8 @@ def why(pod: Object) -> str:
 def version(obj: Object) -> int:
     """Where the write of this state stands in the order of all writes: etcd counts them together."""
     return int(obj["metadata"]["resourceVersion"])
+
+
+def cpu_used(queue: Object) -> int:
+    """What its status says that it uses, in whole CPUs; 0 as long as it says nothing."""
+    return int(queue["status"].get("quota", {}).get("used", {}).get("cpu", 0))
