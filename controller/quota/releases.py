@@ -347,32 +347,18 @@ class QuotaReleases:
             return math.inf
         return self._voided.due if all(map(self._is_postponed, unwritten)) else -math.inf
 
-    def _void_stopped(self) -> None:
-        """Of queues that were stopped since: else they would fill the book, and nobody else could go."""
-        for intent in self._intents.values():
-            member = self._store.members.by_uid(intent.uid)
-            if (
-                member is not None
-                and intent.is_written
-                and not intent.is_sent
-                and not intent.is_touched
-                and member.version == intent.version
-                and not self._waiting.may_start(member)
-            ):
-                intent.is_touched = self._touch(member, intent)
-
     def _send(self) -> None:
-        """Take off the gates of what is in the book."""
+        """Take off the gates of what is in the book. What is of a queue that was stopped since is voided: else
+        it would fill the book, and nobody else could go.
+        """
         for intent in self._intents.values():
             member = self._store.members.by_uid(intent.uid)
-            if (
-                member is not None
-                and intent.is_written
-                and not intent.is_sent
-                and self._waiting.may_start(member)
-            ):
+            if member is None or not intent.is_written or intent.is_sent:
+                continue
+            if self._waiting.may_start(member):
                 self._send_release(member, intent)
-        self._void_stopped()
+            elif not intent.is_touched and member.version == intent.version:
+                intent.is_touched = self._touch(member, intent)
 
     def _send_release(self, member: Member, intent: _Intent) -> None:
         metadata: dict[str, Any] = {"uid": member.uid, "resourceVersion": str(intent.version)}
