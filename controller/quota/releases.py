@@ -348,8 +348,8 @@ class QuotaReleases:
         return self._voided.due if all(map(self._is_postponed, unwritten)) else -math.inf
 
     def _send(self) -> None:
-        """Take off the gates of what is in the book. What is of a queue that was stopped since is voided: else
-        it would fill the book, and nobody else could go.
+        """Take off the gates of what is in the book. What is of a queue that was stopped since is voided:
+        else it would fill the book, and nobody else could go.
         """
         for intent in self._intents.values():
             member = self._store.members.by_uid(intent.uid)
