@@ -241,7 +241,7 @@ class GiveBacks:
         requested = (member for member, _ in self._requested.values())
         for member in (*(self._leaving or {}).values(), *requested):
             if member.uid not in but:
-                look.count(member.queue, negative(self._waiting.requests(member)))
+                look.count(member.queue, negative(self._waiting.rules.requests(member)))
         for queue in self._store.force_deleted.queues():
             look.count(queue, negative(self._store.force_deleted.used(queue).items()))
 
@@ -336,7 +336,7 @@ class GiveBacks:
         return Borrowed(
             uid=member.uid,
             queue=member.queue,
-            requests=self._waiting.requests(member),
+            requests=self._waiting.rules.requests(member),
             priority=member.priority,
             since=member.created,
             is_placed=bool(member.node),
@@ -472,7 +472,7 @@ class GiveBacks:
             return self._context.leading()
         members = list(map(self._store.members.by_uid, claimant.uids))
         return self._context.leading() and all(
-            member is not None and self._waiting.waits(member) and self._waiting.may_start(member)
+            member is not None and self._waiting.rules.waits(member) and self._waiting.rules.may_start(member)
             for member in members
         )
 

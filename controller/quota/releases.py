@@ -61,8 +61,9 @@ from controller.pods.ungating import gate_removal
 from controller.quota.book_writes import BookWrites, StoredBook
 from controller.quota.gang_placements import GangsInPlacement
 from controller.quota.give_backs import GiveBacks
+from controller.quota.pod_rules import is_gated
 from controller.quota.voided import VoidedReleases
-from controller.quota.waiting_pods import WaitingPods, is_gated
+from controller.quota.waiting_pods import WaitingPods
 from controller.slices import Slices
 from queues import well_known
 from queues.quota.book import MAX_INTENTS
@@ -255,7 +256,7 @@ class QuotaReleases:
             member = self._store.members.by_uid(uid)
             if (
                 member is None
-                or not self._waiting.waits(member)
+                or not self._waiting.rules.waits(member)
                 or member.version >= self._touched.get(uid, math.inf)
             ):
                 self._to_touch.discard(uid)
@@ -326,7 +327,7 @@ class QuotaReleases:
             and intent.of_gang == member.requests
             and intent.queue == member.queue
             and not member.leaving
-            and self._waiting.may_start(member)
+            and self._waiting.rules.may_start(member)
             and self._waiting.has_begun_with_gang(member, self._intents)
         )
 
@@ -355,7 +356,7 @@ class QuotaReleases:
             member = self._store.members.by_uid(intent.uid)
             if member is None or not intent.is_written or intent.is_sent:
                 continue
-            if self._waiting.may_start(member):
+            if self._waiting.rules.may_start(member):
                 self._send_release(member, intent)
             elif not intent.is_touched and member.version == intent.version:
                 intent.is_touched = self._touch(member, intent)
@@ -371,7 +372,7 @@ class QuotaReleases:
 
         def send() -> bool:
             """Whether it was answered. A stop that has come meanwhile is heeded."""
-            if not self._waiting.may_start(member):
+            if not self._waiting.rules.may_start(member):
                 return False
             # Else it changed, or an earlier try has succeeded: the watch will show which.
             with suppress(Conflict, NotFound):

@@ -38,21 +38,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 
 import msgspec
 
 from cluster.cache.changes import NO_QUEUE, Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.members import Member
-from cluster.cache.podgroups import PodGroupKey, is_live, phase_of
+from cluster.cache.podgroups import PodGroupKey, phase_of
 from cluster.cache.queues import NO_LENDING
 from cluster.cache.store import Store
 from cluster.objects import PodGroup
 from controller.quota.gang_placements import GangsInPlacement
+from controller.quota.gang_reading import GangReading
+from controller.quota.pod_rules import PodRules, is_gated
 from controller.quota.rules_in_force import rules_in_force
 from controller.quota.waiting_gangs import GangState, WaitingGangs
-from queues.apimachinery.quantities import Amount
-from queues.causes import StartReason
+from queues.apimachinery.quantities import Amount, add_amounts
 from queues.queue import ROOT, DequeueStrategy
 from queues.quota.book import MAX_INTENTS
 from queues.quota.devices import (
@@ -61,18 +61,6 @@ from queues.quota.devices import (
     has_shared_claim,
     is_shared_claim,
     shared_counts,
-    with_devices,
-)
-from queues.quota.gangs import (
-    USING,
-    Asked,
-    Gang,
-    GangPod,
-    NotAsked,
-    NotAskedKind,
-    PodState,
-    ask,
-    unused_resources,
 )
 from queues.quota.giving_back import Borrowed, GivingBack
 from queues.quota.lack import Lack, LackKind
@@ -80,7 +68,7 @@ from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass, whole_of
 from queues.quota.reservations import Reservations
 from queues.quota.shares import Key, Shares
-from queues.quota.usage import TURN, Requests, Usage, asks_for_turn, negative, quota_requests
+from queues.quota.usage import TURN, Requests, Usage, asks_for_turn, negative
 from queues.quota.waiting_index import WaitingIndex
 from queues.snapshot import QueueSnapshot
 from queues.status.gang_standing import standing_of
@@ -108,8 +96,13 @@ class WaitingPods:
         """
         self._store = store
         self._placements = placements
-        self._is_postponed = is_postponed
         self._pause = pause
+        #: How quotas take pods.
+        self.rules = PodRules(
+            store,
+            is_postponed=is_postponed,
+            counts_devices=self._counts_devices,
+        )
         self.forget()
 
     def forget(self) -> None:
@@ -141,9 +134,10 @@ class WaitingPods:
         #: What is to be read: pods by queue, and the queues of which all is.
         self._pods: dict[str, set[str]] = {}
         self._queues: set[str] = set()
-        #: Whether members that are alike may start, while changes are read.
-        self._may_start: dict[tuple[object, ...], bool] = {}
         self._gangs = WaitingGangs()
+        self._gang_reading = GangReading(
+            self._store, rules=self.rules, placements=self._placements, gangs=self._gangs
+        )
         #: How many pods may be chosen next; and how many the entry has for which that was too few.
         self.room = MAX_INTENTS
         self._awaits = 0
@@ -212,27 +206,12 @@ class WaitingPods:
 
     def concerned(self) -> Iterator[str]:
         """The queues whose pods we release."""
-        return (queue for queue in self._store.members.queues() if self._concerns(queue))
+        return (queue for queue in self._store.members.queues() if self.rules.concerns(queue))
 
     def unreleased(self) -> Iterator[Member]:
         """All pods that we may release in the end."""
         for queue in self.concerned():
-            yield from filter(self.waits, self._store.members.waiting_in(queue))
-
-    def waits(self, member: Member) -> bool:
-        """Whether it waits for us: it has a gate of ours, or its quota was not asked whether it has room."""
-        if is_gated(member):
-            return True
-        return member.unreleased and self._store.snapshot.decision(member.queue).has_quota
-
-    def may_start(self, member: Member) -> bool:
-        """Whether nothing but its quota keeps it waiting."""
-        start = self._store.decisions.of_member(member)
-        return start.may_start or start.reason is StartReason.NO_ROOM
-
-    def _concerns(self, queue: str) -> bool:
-        counts = self._store.members.counts(queue)
-        return self._store.snapshot.decision(queue).has_quota or counts.quota_gated > 0
+            yield from filter(self.rules.waits, self._store.members.waiting_in(queue))
 
     # Reading
 
@@ -248,7 +227,7 @@ class WaitingPods:
             rules, self._snapshot = rules_in_force(self._store, snapshot), snapshot
         pods, queues = self._pods, self._queues
         self._pods, self._queues, self._awaits = {}, set(), 0
-        self._may_start.clear()
+        self.rules.begin_reading()
         if policies != self._policies or self._tree is None:
             self._policies = policies
             queues.update(self._store.members.queues())
@@ -292,7 +271,7 @@ class WaitingPods:
         if is_of_gang and stored is not None and is_gated(stored) and self._ungated.get(uid) is None:
             return  # it is read with its gang
         member = None if uid in begun else stored
-        if member is not None and not self._may_be_released(member):
+        if member is not None and not self.rules.may_be_released(member):
             member = None
         gated = member if member is not None and is_gated(member) else None
         ungated = member if gated is None else None
@@ -300,24 +279,9 @@ class WaitingPods:
             self._ungated_changed = True
             self._put(self._ungated, uid, ungated, has_changed=has_changed)
         if not is_of_gang:
-            self._put(self._gated, uid, None if self._is_postponed(uid) else gated, has_changed=has_changed)
-
-    def _may_be_released(self, member: Member) -> bool:
-        return (
-            self.waits(member)
-            and not member.leaving
-            and (member.quota_gated or self._concerns(member.queue))
-            and self._may_start_as_read(member)
-        )
-
-    def _may_start_as_read(self, member: Member) -> bool:
-        """`may_start`, asked once for members that are alike: what changes later is read later."""
-        named = (member.queue, member.namespace, member.podgroup, member.scheduler_policy)
-        alike = (*named, not member.requests)
-        known = self._may_start.get(alike)
-        if known is None:
-            known = self._may_start[alike] = self.may_start(member)
-        return known
+            self._put(
+                self._gated, uid, None if self.rules.is_postponed(uid) else gated, has_changed=has_changed
+            )
 
     # Gangs
 
@@ -331,8 +295,8 @@ class WaitingPods:
         if member is None or not member.podgroup:
             return of_entry is not None
         key = PodGroupKey(member.namespace, member.podgroup)
-        is_asked = self._is_asked_with_gang(member)
-        if (is_asked and self.waits(member)) or self._gangs.get(key) is not None:
+        is_asked = self.rules.is_asked_with_gang(member)
+        if (is_asked and self.rules.waits(member)) or self._gangs.get(key) is not None:
             self._gangs.record(key, uid)
         return is_asked or of_entry is not None
 
@@ -344,23 +308,12 @@ class WaitingPods:
             if gang is not None and gang.asks_before:
                 self._gangs.record(key)
 
-    def _is_asked_with_gang(self, member: Member) -> bool:
-        """Whether it goes by what is asked for of its PodGroup: that is a gang, or does not exist."""
-        if not member.podgroup or not self._has_quota(member.queue):
-            return False
-        key = member.namespace, member.podgroup
-        groups = self._store.podgroups
-        return groups.gang(*key) is not None or groups.get(*key) is None
-
-    def _has_quota(self, queue: str) -> bool:
-        return bool(queue) and self._store.snapshot.decision(queue).has_quota
-
     def _read_gangs(self, begun: Collection[str]) -> set[str]:
         """Read those that have changed. Returns the queues in which another amount is kept for them."""
         now, queues = self._store.clock.monotonic(), set[str]()
         for key, changed in self._gangs.take_changed(now).items():
             before = self._gangs.get(key)
-            state = self._read_gang(key, before, begun)
+            state = self._gang_reading.read(key, begun, usage=self._usage, is_first=self._tree is None)
             self._changed_groups.add(key)
             if state is not None:
                 self._put_gang(before, state, changed=changed)
@@ -381,117 +334,8 @@ class WaitingPods:
     def _read_singly(self, uids: Iterable[str], begun: Collection[str]) -> None:
         for uid in uids:
             member = self._store.members.by_uid(uid)
-            if member is not None and not self._is_asked_with_gang(member):
+            if member is not None and not self.rules.is_asked_with_gang(member):
                 self._read_pod(uid, begun)
-
-    def _read_gang(
-        self, key: PodGroupKey, before: GangState | None, begun: Collection[str]
-    ) -> GangState | None:
-        """What is asked for of it now; None where its pods go by themselves, or nothing is to be asked."""
-        gang = self._store.podgroups.gang(*key)
-        if gang is None and self._store.podgroups.get(*key) is not None:
-            return None
-        members = self._store.members.in_podgroup(*key)
-        waiting = [each for each in members if self.waits(each) and self._is_asked_with_gang(each)]
-        if gang is None:
-            if not waiting:
-                return None
-            uids = frozenset(each.uid for each in waiting if is_gated(each))
-            return GangState(gang=None, waiting=uids, not_asked=NotAsked(kind=NotAskedKind.ABSENT))
-        if not waiting and not (gang.asks_before and self._has_quota(gang.queue)):
-            return None
-        pods = [pod for each in members if (pod := self._gang_pod(each, begun)) is not None]
-        uses = any(pod.state in USING for pod in pods)
-        may_reserve = not uses and self._may_reserve(key, gang)
-        is_reserved = self._placements.is_reserved(gang.uid)
-        if is_reserved and not may_reserve:
-            self._placements.cancel(gang.uid)
-        kept = before.kept if before is not None else ()
-        asking = gang
-        if uses or (is_reserved and may_reserve):
-            asking = msgspec.structs.replace(gang, resources=self._granted(gang, pods, before))
-        found = self._ask(asking, pods, keeps=bool(kept))
-        is_started = isinstance(found, Asked) and found.minimum is None
-        keeps = (is_reserved and may_reserve) or (uses and (is_started or bool(kept)))
-        now_kept = unused_resources(asking, pods) if keeps else ()
-        if bool(now_kept) != bool(kept):
-            found = self._ask(asking, pods, keeps=bool(now_kept))
-        reservation = None
-        if self._placements.is_paused(gang.uid) and not is_started:
-            found = NotAsked(kind=NotAskedKind.PAUSED, least=gang.least)
-        elif may_reserve and not keeps and isinstance(found, NotAsked) and found.kind is NotAskedKind.TOO_FEW:
-            reservation = self._placements.asked_again(
-                WaitingPod(gang.uid, gang.queue, gang.resources, gang.priority or 0, gang.since)
-            )
-        entries = self._entries(found, reservation)
-        is_said = isinstance(found, NotAsked) and (found.kind.never or found.kind is NotAskedKind.PAUSED)
-        if not (waiting or now_kept or reservation is not None or is_said):
-            return None
-        of_entries = {uid for entry in entries.values() for uid in entry.uids}
-        return GangState(
-            gang=gang,
-            entries=entries,
-            reservation=reservation,
-            requests={pod.pod.uid: pod.pod.requests for pod in pods if pod.pod.uid in of_entries},
-            waiting=frozenset(each.uid for each in waiting if is_gated(each) and each.uid not in begun),
-            not_asked=found if isinstance(found, NotAsked) else None,
-            is_started=is_started,
-            kept=now_kept,
-            granted=asking.resources,
-        )
-
-    def _granted(self, gang: Gang, pods: Collection[GangPod], before: GangState | None) -> Requests:
-        """What of its `minResources` has had room, now that pods of it, or what is kept for it, use some.
-        What it asks for later, nobody was asked for. A new leader takes what its queue can have by itself.
-        """
-        if before is not None and before.queue == gang.queue:
-            most = dict(before.granted)
-            least = ((name, min(amount, most.get(name, 0))) for name, amount in gang.resources)
-            return tuple((name, amount) for name, amount in least if amount)
-        if self._tree is not None:
-            return ()
-        together = dict(self._store.quota_use(gang.queue))
-        for kept in (unused_resources(gang, pods), *self._gangs.kept_in(gang.queue)):
-            _add(together, kept)
-        lack = self._usage.never_lack(gang.queue, tuple(sorted(together.items())))
-        return gang.resources if lack is None else ()
-
-    def _may_reserve(self, key: PodGroupKey, gang: Gang) -> bool:
-        """Whether it may ask for `minResources` before its pods exist: who makes them may wait for that."""
-        podgroup = self._store.podgroups.get(*key)
-        if podgroup is None or not gang.resources or not is_live(podgroup):
-            return False
-        decision = self._store.decisions.of_queue(gang.queue, namespace=key.namespace)
-        return decision.schedules and self._has_quota(gang.queue)
-
-    def _entries(self, found: Asked | NotAsked, reservation: WaitingPod | None) -> dict[str, WaitingPod]:
-        """What is put into the index, by UID."""
-        if reservation is not None:
-            return {reservation.uid: reservation}
-        if isinstance(found, NotAsked):
-            return {}
-        minimum = None if found.minimum is None else self._placements.asked_again(found.minimum)
-        return {each.uid: each for each in (minimum, *found.others) if each is not None}
-
-    def _ask(self, gang: Gang, pods: Collection[GangPod], *, keeps: bool) -> Asked | NotAsked:
-        return ask(gang, pods, keeps=keeps, never=partial(self._usage.never_lack, gang.queue))
-
-    def _gang_pod(self, member: Member, begun: Collection[str]) -> GangPod | None:
-        """None for one that counts for nothing, or whose queue is not known yet."""
-        state = self._pod_state(member, begun) if member.queue else None
-        return GangPod(self._waiting_pod(member), state, member.task) if state is not None else None
-
-    def _pod_state(self, member: Member, begun: Collection[str]) -> PodState | None:
-        if not member.live:
-            return PodState.SUCCEEDED if member.phase == "Succeeded" else None
-        if member.node:
-            return PodState.LEAVING if member.leaving else PodState.PLACED
-        if member.leaving:
-            return None
-        if member.uid in begun or not self.waits(member):
-            return PodState.RELEASED
-        may_go = is_gated(member) and self._may_be_released(member) and not self._is_postponed(member.uid)
-        return PodState.WAITS if may_go else PodState.HELD
 
     def _put_gang(self, before: GangState | None, state: GangState, *, changed: set[str]) -> None:
         """Put what is asked for of it into the index, and take out what was."""
@@ -541,7 +385,7 @@ class WaitingPods:
         """How it stands with the quotas, for its status. None: that is to be said once it was looked at."""
         key = PodGroupKey(podgroup.metadata.namespace, podgroup.metadata.name)
         gang, state = self._store.podgroups.gang(*key), self._gangs.get(key)
-        if gang is None or not self._has_quota(gang.queue):
+        if gang is None or not self.rules.has_quota(gang.queue):
             return FREE
         until = self._placements.until(gang.uid)
         if not self.has_begun or self._gangs.is_unread(key):
@@ -575,23 +419,23 @@ class WaitingPods:
         for uid in begun:
             member = members.by_uid(uid)
             if member is not None and member.queue in counted and not member.uses_quota:
-                _add(counted[member.queue], self.requests(member))
+                add_amounts(counted[member.queue], self.rules.requests(member))
         counts_all = self._usage.rules.needs_nodes
         for queue, amounts in counted.items():
             self._ends.pop(queue, None)
-            if counts_all or self._concerns(queue):
+            if counts_all or self.rules.concerns(queue):
                 # Asked first: what ends meanwhile counts until then.
                 if (end := self._store.force_deleted.next_end(queue)) < math.inf:
                     self._ends[queue] = end
                 claims = members.counts(queue).claims.copy().items()
                 used = self._store.quota_use(queue).items()
-                _add(amounts, used)
+                add_amounts(amounts, used)
                 if self._usage.counts_devices(queue):
                     add_classes(amounts, used, self._store.device_claims)
                     add_claims(amounts, claims, self._store.device_claims)
                     self._recount(amounts)
                 for kept in self._gangs.kept_in(queue):
-                    _add(amounts, kept)
+                    add_amounts(amounts, kept)
             self._set_counted(queue, amounts)
 
     def _ended(self, now: float) -> list[str]:
@@ -646,6 +490,9 @@ class WaitingPods:
             for above in chain:
                 self._gated.fell(above.name, resource)
                 self._ungated.fell(above.name, resource)
+
+    def _counts_devices(self, queue: str) -> bool:
+        return self._usage.counts_devices(queue)
 
     # Choosing
 
@@ -725,12 +572,12 @@ class WaitingPods:
             self._gangs.record(key)
         state = self._gangs.state_of_entry(pod.uid)
         if key is not None and state is not None and state.reservation is not None:
-            _add(self._counted.setdefault(pod.queue, {}), pod.requests)
+            add_amounts(self._counted.setdefault(pod.queue, {}), pod.requests)
             self._begin_placement(key, pod, is_reserved=True)
             return []
         members = self._current_members(pod, state)
         if members:
-            _add(self._counted.setdefault(pod.queue, {}), pod.requests)
+            add_amounts(self._counted.setdefault(pod.queue, {}), pod.requests)
             if key is not None and pod.pods:
                 self._begin_placement(key, pod)
             for member in members if key is None else ():
@@ -754,10 +601,10 @@ class WaitingPods:
         found: list[Member] = []
         for uid in pod.uids:
             member = self._store.members.by_uid(uid)
-            if member is None or member.leaving or member.queue != pod.queue or not self.waits(member):
+            if member is None or member.leaving or member.queue != pod.queue or not self.rules.waits(member):
                 return []
             asked = state.requests.get(uid) if state is not None else pod.requests
-            if self.requests(member) != asked:
+            if self.rules.requests(member) != asked:
                 return []
             found.append(member)
         if state is not None:
@@ -862,29 +709,11 @@ class WaitingPods:
         self._tell_again(before)
         self._reserved_due = bool(self.reservations)
 
-    # Pods as the rules take them
-
-    def requests(self, member: Member) -> Requests:
-        """What it takes of a quota; by its claims too, where a capability of its chain names devices."""
-        requests = quota_requests(member.requests)
-        if self._usage.counts_devices(member.queue):
-            return with_devices(requests, member.claims, self._store.device_claims)
-        return requests
-
-    def _waiting_pod(self, member: Member) -> WaitingPod:
-        return WaitingPod(
-            uid=member.uid,
-            queue=member.queue,
-            requests=self.requests(member),
-            priority=member.priority,
-            since=member.created,
-        )
-
     def _put(self, index: WaitingIndex, uid: str, member: Member | None, *, has_changed: bool) -> None:
         """Put the pod into the index, or take it out. One that has changed, and shares claims, is looked at
         again: what these count may have changed.
         """
-        pod = self._waiting_pod(member) if member is not None else None
+        pod = self.rules.waiting_pod(member) if member is not None else None
         if pod is None:
             index.remove(uid)
         elif has_changed or pod != index.get(uid):
@@ -895,13 +724,3 @@ class WaitingPods:
 
 def _is_due(index: WaitingIndex, now: float) -> bool:
     return index.is_due or index.claims.ends_at <= now
-
-
-def is_gated(member: Member) -> bool:
-    return member.waiting and (member.gated or member.quota_gated)
-
-
-def _add(amounts: dict[str, Amount], more: Iterable[tuple[str, Amount]]) -> None:
-    for name, amount in more:
-        if amount:
-            amounts[name] = amounts.get(name, 0) + amount

@@ -123,6 +123,13 @@ def _in_bytes(resource: str) -> bool:
     return name in _BINARY or name.startswith("hugepages-")
 
 
+def add_amounts(amounts: dict[str, Amount], more: Iterable[tuple[str, Amount]]) -> None:
+    """Add these amounts, by resource. What is zero adds no entry."""
+    for name, amount in more:
+        if amount:
+            amounts[name] = amounts.get(name, 0) + amount
+
+
 def _binary(value: int) -> str:
     for power, unit in ((6, "Ei"), (5, "Pi"), (4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
         if value % 1024**power == 0:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from cluster.cache.members import Member
-from controller.context import ControllerContext
+from controller.quota.gang_reading import GangReading
+from controller.quota.pod_rules import PodRules
 from controller.quota.releases import QuotaReleases
 from controller.quota.waiting_gangs import REST_SECONDS
-from controller.quota.waiting_pods import WaitingPods
 from queues.quota.book import MAX_INTENTS, parse
 from queues.quota.gangs import PodState
 from queues.quota.lack import LackKind
@@ -221,7 +221,9 @@ def test_many_gangs_keep_no_more_than_their_queue_may_use_with_a_new_leader() ->
         stage.api.set_group(name, "team", 2, minResources={"cpu": "5"})
     stage.leader.begin_term()
     assert len(stage.settle()) == 6
-    assert stage.leader.releases._waiting._usage.used("team")["cpu"] <= 9
+    stage.set_queue(10)
+    stage.pods("", ["other"])
+    assert "other" in stage.settle(), "9 count at most"
 
 
 def set_note(note: str, pod: dict[str, Any]) -> None:
@@ -276,32 +278,31 @@ def test_no_history_leaves_a_gang_half_released_or_takes_a_queue_over_its_capabi
     assert found == {}
 
 
-class GangsAreSingle(WaitingPods):
-    def _is_asked_with_gang(self, _member: Member) -> bool:
-        return False
+def gangs_are_single(_rules: PodRules, _member: Member) -> bool:
+    return False
 
 
-class CompletesNothing(WaitingPods):
+read_state = GangReading._pod_state
+
+
+def completes_nothing(reading: GangReading, member: Member, begun: Collection[str]) -> PodState | None:
     """What was released of a gang does not count for its minimum."""
-
-    def _pod_state(self, member: Member, begun: Collection[str]) -> PodState | None:
-        state = super()._pod_state(member, begun)
-        return None if state in {PodState.RELEASED, PodState.PLACED} else state
+    state = read_state(reading, member, begun)
+    return None if state in {PodState.RELEASED, PodState.PLACED} else state
 
 
-@pytest.mark.parametrize("waiting", [GangsAreSingle, CompletesNothing])
-def test_the_histories_find_each_rule_that_is_left_out(waiting: type[WaitingPods]) -> None:
-    class Faulty(QuotaReleases):
-        def __init__(self, context: ControllerContext, **more: Any) -> None:
-            super().__init__(context, **more)
-            self._waiting = waiting(
-                context.store,
-                is_postponed=self._is_postponed,
-                pause=self._slices.pause,
-                placements=self._placements,
-            )
-
-    assert any(History(seed, make=Faulty, gangs=True).run() for seed in range(HISTORIES))
+@pytest.mark.parametrize(
+    ("of", "rule", "fault"),
+    [
+        (PodRules, "is_asked_with_gang", gangs_are_single),
+        (GangReading, "_pod_state", completes_nothing),
+    ],
+)
+def test_the_histories_find_each_rule_that_is_left_out(
+    of: type, rule: str, fault: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of, rule, fault)
+    assert any(History(seed, gangs=True).run() for seed in range(HISTORIES))
 
 
 def test_where_a_pod_has_gone_since_it_was_asked_for_none_of_its_gang_is_chosen() -> None:
@@ -323,7 +324,8 @@ def test_where_a_pod_has_gone_since_it_was_asked_for_none_of_its_gang_is_chosen(
         assert stage.settle() == set()
     assert chosen == [0]
     assert not stage.leader.releases._intents
-    assert stage.leader.releases._waiting._usage.used("team").get("cpu", 0) == 0
+    stage.pods("", ["other"], cpu=9)
+    assert stage.settle() == {"other"}, "nothing counts"
 
 
 # What changes

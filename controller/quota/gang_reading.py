@@ -1,0 +1,182 @@
+"""Reads a gang from the cache: what is asked for of it now, why nothing is, and what is kept for it.
+
+The rules are in `queues.quota.gangs`. Here is what the cache knows of a PodGroup, as these rules take it.
+
+| what is asked for               | when                                                                   |
+|---------------------------------|------------------------------------------------------------------------|
+| its minimum, or more pods of it | pods of it wait, and may be released                                   |
+| its `minResources`, to be kept  | too few of its pods exist, none of them uses anything, and its queue   |
+|                                 | schedules: who makes them may wait for that                            |
+| nothing                         | it has a pause, or cannot start yet, or ever                           |
+
+Invariants
+- What is kept is no more than was asked for as its pods were released, or as room was kept for it.
+- Only pods of queues with a quota are asked for as gangs.
+
+Owner: `WaitingPods`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+
+import msgspec
+
+from cluster.cache.members import Member
+from cluster.cache.podgroups import PodGroupKey, is_live
+from cluster.cache.store import Store
+from controller.quota.gang_placements import GangsInPlacement
+from controller.quota.pod_rules import PodRules, is_gated
+from controller.quota.waiting_gangs import GangState, WaitingGangs
+from queues.apimachinery.quantities import add_amounts
+from queues.quota.gangs import (
+    USING,
+    Asked,
+    Gang,
+    GangPod,
+    NotAsked,
+    NotAskedKind,
+    PodState,
+    ask,
+    unused_resources,
+)
+from queues.quota.pod_classes import WaitingPod
+from queues.quota.usage import Requests, Usage
+
+
+class GangReading:
+    """Owner: `WaitingPods`."""
+
+    def __init__(
+        self, store: Store, *, rules: PodRules, placements: GangsInPlacement, gangs: WaitingGangs
+    ) -> None:
+        """`gangs`: as they were read last."""
+        self._store = store
+        self._rules = rules
+        self._placements = placements
+        self._gangs = gangs
+
+    def read(
+        self, key: PodGroupKey, begun: Collection[str], *, usage: Usage, is_first: bool
+    ) -> GangState | None:
+        """What is asked for of it now; None where its pods go by themselves, or nothing is to be asked.
+
+        `begun`: the pods whose release was begun. `usage`: of the queues, as far as it is known. `is_first`:
+        nothing was read before.
+        """
+        gang = self._store.podgroups.gang(*key)
+        if gang is None and self._store.podgroups.get(*key) is not None:
+            return None
+        members = self._store.members.in_podgroup(*key)
+        rules = self._rules
+        waiting = [each for each in members if rules.waits(each) and rules.is_asked_with_gang(each)]
+        if gang is None:
+            if not waiting:
+                return None
+            uids = frozenset(each.uid for each in waiting if is_gated(each))
+            return GangState(gang=None, waiting=uids, not_asked=NotAsked(kind=NotAskedKind.ABSENT))
+        if not waiting and not (gang.asks_before and rules.has_quota(gang.queue)):
+            return None
+        pods = [pod for each in members if (pod := self._gang_pod(each, begun)) is not None]
+        uses = any(pod.state in USING for pod in pods)
+        may_reserve = not uses and self._may_reserve(key, gang)
+        is_reserved = self._placements.is_reserved(gang.uid)
+        if is_reserved and not may_reserve:
+            self._placements.cancel(gang.uid)
+        before = self._gangs.get(key)
+        kept = before.kept if before is not None else ()
+        asking = gang
+        if uses or (is_reserved and may_reserve):
+            asking = msgspec.structs.replace(
+                gang, resources=self._granted(gang, pods, before, usage=usage, is_first=is_first)
+            )
+        never = partial(usage.never_lack, gang.queue)
+        found = ask(asking, pods, keeps=bool(kept), never=never)
+        is_started = isinstance(found, Asked) and found.minimum is None
+        keeps = (is_reserved and may_reserve) or (uses and (is_started or bool(kept)))
+        now_kept = unused_resources(asking, pods) if keeps else ()
+        if bool(now_kept) != bool(kept):
+            found = ask(asking, pods, keeps=bool(now_kept), never=never)
+        reservation = None
+        if self._placements.is_paused(gang.uid) and not is_started:
+            found = NotAsked(kind=NotAskedKind.PAUSED, least=gang.least)
+        elif may_reserve and not keeps and isinstance(found, NotAsked) and found.kind is NotAskedKind.TOO_FEW:
+            reservation = self._placements.asked_again(
+                WaitingPod(gang.uid, gang.queue, gang.resources, gang.priority or 0, gang.since)
+            )
+        entries = self._entries(found, reservation)
+        is_said = isinstance(found, NotAsked) and (found.kind.never or found.kind is NotAskedKind.PAUSED)
+        if not (waiting or now_kept or reservation is not None or is_said):
+            return None
+        of_entries = {uid for entry in entries.values() for uid in entry.uids}
+        return GangState(
+            gang=gang,
+            entries=entries,
+            reservation=reservation,
+            requests={pod.pod.uid: pod.pod.requests for pod in pods if pod.pod.uid in of_entries},
+            waiting=frozenset(each.uid for each in waiting if is_gated(each) and each.uid not in begun),
+            not_asked=found if isinstance(found, NotAsked) else None,
+            is_started=is_started,
+            kept=now_kept,
+            granted=asking.resources,
+        )
+
+    def _granted(
+        self,
+        gang: Gang,
+        pods: Collection[GangPod],
+        before: GangState | None,
+        *,
+        usage: Usage,
+        is_first: bool,
+    ) -> Requests:
+        """What of its `minResources` has had room, now that pods of it, or what is kept for it, use some.
+        What it asks for later, nobody was asked for. A new leader takes what its queue can have by itself.
+        """
+        if before is not None and before.queue == gang.queue:
+            most = dict(before.granted)
+            least = ((name, min(amount, most.get(name, 0))) for name, amount in gang.resources)
+            return tuple((name, amount) for name, amount in least if amount)
+        if not is_first:
+            return ()
+        together = dict(self._store.quota_use(gang.queue))
+        for kept in (unused_resources(gang, pods), *self._gangs.kept_in(gang.queue)):
+            add_amounts(together, kept)
+        lack = usage.never_lack(gang.queue, tuple(sorted(together.items())))
+        return gang.resources if lack is None else ()
+
+    def _may_reserve(self, key: PodGroupKey, gang: Gang) -> bool:
+        """Whether it may ask for `minResources` before its pods exist: who makes them may wait for that."""
+        podgroup = self._store.podgroups.get(*key)
+        if podgroup is None or not gang.resources or not is_live(podgroup):
+            return False
+        decision = self._store.decisions.of_queue(gang.queue, namespace=key.namespace)
+        return decision.schedules and self._rules.has_quota(gang.queue)
+
+    def _entries(self, found: Asked | NotAsked, reservation: WaitingPod | None) -> dict[str, WaitingPod]:
+        """What is put into the index, by UID."""
+        if reservation is not None:
+            return {reservation.uid: reservation}
+        if isinstance(found, NotAsked):
+            return {}
+        minimum = None if found.minimum is None else self._placements.asked_again(found.minimum)
+        return {each.uid: each for each in (minimum, *found.others) if each is not None}
+
+    def _gang_pod(self, member: Member, begun: Collection[str]) -> GangPod | None:
+        """None for one that counts for nothing, or whose queue is not known yet."""
+        state = self._pod_state(member, begun) if member.queue else None
+        return GangPod(self._rules.waiting_pod(member), state, member.task) if state is not None else None
+
+    def _pod_state(self, member: Member, begun: Collection[str]) -> PodState | None:
+        if not member.live:
+            return PodState.SUCCEEDED if member.phase == "Succeeded" else None
+        if member.node:
+            return PodState.LEAVING if member.leaving else PodState.PLACED
+        if member.leaving:
+            return None
+        if member.uid in begun or not self._rules.waits(member):
+            return PodState.RELEASED
+        rules = self._rules
+        may_go = is_gated(member) and rules.may_be_released(member) and not rules.is_postponed(member.uid)
+        return PodState.WAITS if may_go else PodState.HELD

@@ -1,0 +1,109 @@
+"""Pods as quotas take them: which of them wait for us, which may go, and what each requests.
+
+Invariants
+- Everything is asked of the cache as it is now, but for whether pods that are alike may start: that is asked
+  once for each reading (`begin_reading`). What changes later is read later.
+
+Threads: `waits` and `may_start` are asked from any; all else by the controller's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cluster.cache.members import Member
+from cluster.cache.store import Store
+from queues.causes import StartReason
+from queues.quota.devices import with_devices
+from queues.quota.pod_classes import WaitingPod
+from queues.quota.usage import Requests, quota_requests
+
+
+def is_gated(member: Member) -> bool:
+    return member.waiting and (member.gated or member.quota_gated)
+
+
+class PodRules:
+    """Owner: `WaitingPods`."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        is_postponed: Callable[[str], bool],
+        counts_devices: Callable[[str], bool],
+    ) -> None:
+        """`is_postponed`: whether the pod of this UID is not to be released now. `counts_devices`: whether a
+        capability of this queue's chain names devices.
+        """
+        self._store = store
+        self.is_postponed = is_postponed
+        self._counts_devices = counts_devices
+        #: Whether members that are alike may start, while changes are read.
+        self._may_start: dict[tuple[object, ...], bool] = {}
+
+    def begin_reading(self) -> None:
+        self._may_start.clear()
+
+    # Queues
+
+    def has_quota(self, queue: str) -> bool:
+        return bool(queue) and self._store.snapshot.decision(queue).has_quota
+
+    def concerns(self, queue: str) -> bool:
+        """Whether we release its pods."""
+        counts = self._store.members.counts(queue)
+        return self._store.snapshot.decision(queue).has_quota or counts.quota_gated > 0
+
+    # Pods
+
+    def waits(self, member: Member) -> bool:
+        """Whether it waits for us: it has a gate of ours, or its quota was not asked whether it has room."""
+        if is_gated(member):
+            return True
+        return member.unreleased and self._store.snapshot.decision(member.queue).has_quota
+
+    def may_start(self, member: Member) -> bool:
+        """Whether nothing but its quota keeps it waiting."""
+        start = self._store.decisions.of_member(member)
+        return start.may_start or start.reason is StartReason.NO_ROOM
+
+    def may_be_released(self, member: Member) -> bool:
+        return (
+            self.waits(member)
+            and not member.leaving
+            and (member.quota_gated or self.concerns(member.queue))
+            and self._may_start_as_read(member)
+        )
+
+    def _may_start_as_read(self, member: Member) -> bool:
+        named = (member.queue, member.namespace, member.podgroup, member.scheduler_policy)
+        alike = (*named, not member.requests)
+        known = self._may_start.get(alike)
+        if known is None:
+            known = self._may_start[alike] = self.may_start(member)
+        return known
+
+    def is_asked_with_gang(self, member: Member) -> bool:
+        """Whether it goes by what is asked for of its PodGroup: that is a gang, or does not exist."""
+        if not member.podgroup or not self.has_quota(member.queue):
+            return False
+        key = member.namespace, member.podgroup
+        groups = self._store.podgroups
+        return groups.gang(*key) is not None or groups.get(*key) is None
+
+    def requests(self, member: Member) -> Requests:
+        """What it takes of a quota; by its claims too, where a capability of its chain names devices."""
+        requests = quota_requests(member.requests)
+        if self._counts_devices(member.queue):
+            return with_devices(requests, member.claims, self._store.device_claims)
+        return requests
+
+    def waiting_pod(self, member: Member) -> WaitingPod:
+        return WaitingPod(
+            uid=member.uid,
+            queue=member.queue,
+            requests=self.requests(member),
+            priority=member.priority,
+            since=member.created,
+        )
