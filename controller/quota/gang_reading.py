@@ -91,13 +91,11 @@ class GangReading:
             asking = msgspec.structs.replace(
                 gang, resources=self._granted(gang, pods, before, usage=usage, is_first=is_first)
             )
+        keeps = (is_reserved and may_reserve) or (uses and bool(kept))
         never = partial(usage.never_lack, gang.queue)
-        found = ask(asking, pods, keeps=bool(kept), never=never)
+        found = ask(asking, pods, keeps=keeps, keeps_once_started=uses, never=never)
         is_started = isinstance(found, Asked) and found.minimum is None
-        keeps = (is_reserved and may_reserve) or (uses and (is_started or bool(kept)))
-        now_kept = unused_resources(asking, pods) if keeps else ()
-        if bool(now_kept) != bool(kept):
-            found = ask(asking, pods, keeps=bool(now_kept), never=never)
+        now_kept = unused_resources(asking, pods) if keeps or (uses and is_started) else ()
         reservation = None
         if self._placements.is_paused(gang.uid) and not is_started:
             found = NotAsked(kind=NotAskedKind.PAUSED, least=gang.least)

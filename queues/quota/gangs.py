@@ -279,10 +279,11 @@ def ask(
     pods: Iterable[GangPod],
     *,
     keeps: bool = False,
+    keeps_once_started: bool = False,
     never: NeverLack = lambda _requests: None,
 ) -> Asked | NotAsked:
     """What of the gang may be asked for. `keeps`: whether what its pods do not use of `minResources` counts
-    already.
+    already; `keeps_once_started`: whether it does if its minimum was released.
     """
     members = list(pods)
     waiting = sorted(
@@ -302,7 +303,7 @@ def ask(
         refused = _never(gang, gang.least - len(there), unused, never=never)
         return refused or _not_yet(missing, may_go=(*there, *waiting), members=members)
     if not chosen:
-        return Asked(others=tuple(_one_by_one(waiting, unused if keeps else {})))
+        return Asked(others=tuple(_one_by_one(waiting, unused if keeps or keeps_once_started else {})))
     requests = _greater(_total(chosen), unused)
     refused = _never(gang, len(chosen), dict(requests), never=never)
     if keeps:

@@ -247,6 +247,15 @@ def test_a_pod_that_comes_in_place_of_another_asks_for_no_more_than_is_kept() ->
     assert requests_of(ask(made, members, keeps=True)) == {"cpu": 1, "pods": 1}
 
 
+def test_what_is_kept_from_the_release_of_a_minimum_on_is_used_by_what_is_beyond_it_alone() -> None:
+    made = gang(2, resources={"cpu": "4"})
+    members = [pod("a", PLACED), pod("b")]
+    assert requests_of(ask(made, members, keeps_once_started=True)) == requests_of(ask(made, members))
+    beyond = ask(made, [pod("a", PLACED), pod("b", PLACED), pod("c", cpu=2)], keeps_once_started=True)
+    assert isinstance(beyond, Asked)
+    assert [dict(each.requests) for each in beyond.others] == [{"pods": 1}]
+
+
 def test_of_what_resource_quotas_count_nothing_is_asked_for() -> None:
     """Volcano's Job controller writes all of this for two pods of one cpu."""
     written = {"cpu": "2", "pods": "2", "requests.cpu": "2", "limits.cpu": "4", "count/pods": "2"}
