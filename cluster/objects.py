@@ -158,6 +158,9 @@ class QueueSpec(_Wire, frozen=True):
     namespace_selector: Any = None
     scheduler_policy: Any = None
     parked: Any = None
+    windows: Any = None
+    window_overrides: Any = None
+    in_window: Any = None
     # These are kept undecoded: no content of them may make a queue unreadable.
     reclaimable: Any = None
     priority: Any = None

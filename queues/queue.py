@@ -11,6 +11,8 @@ from queues.apimachinery.quantities import Amount
 from queues.namespace_selectors import NamespaceSelector
 from queues.node_groups import NodeGroups
 from queues.states import Desired, ParkedPods, StopPolicy
+from queues.windows.entries import Entry
+from queues.windows.stops import WindowOn, WindowStop, on_by
 
 ROOT = "root"
 DEFAULT = "default"
@@ -41,6 +43,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `parent` is None for `root` alone. `revision` changes whenever the object's spec does.
     `namespace_selector`: the namespaces that may use this queue and those below it; None: all.
+    `windows`: what its change windows set. `window_overrides`: a line for each. `in_window`: the windows that
+    are on, as the server has written.
     `scheduler_policy`: the scheduling policy that it names.
     `parked`: what becomes of pods that wait without a gate; None: as the nearest queue above says, else Keep.
     `capability`: what it and those below it may use at most; None: no limit of its own. `deserved`: what it
@@ -60,6 +64,9 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     resume_at: datetime | None = None
     reason: str = ""
     namespace_selector: NamespaceSelector | None = None
+    windows: tuple[WindowStop, ...] = ()
+    window_overrides: tuple[str, ...] = ()
+    in_window: tuple[Entry, ...] = ()
     scheduler_policy: str = ""
     parked: ParkedPods | None = None
     capability: Amounts | None = None
@@ -89,6 +96,11 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """`resume_at` with its zone; one without is UTC."""
         at = self.resume_at
         return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
+
+    @property
+    def windows_on(self) -> tuple[WindowOn, ...]:
+        """The windows that are on, with what they set."""
+        return on_by(self.in_window, self.windows) if self.in_window else ()
 
     @property
     def is_suspended_or_held(self) -> bool:

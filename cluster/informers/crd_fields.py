@@ -8,8 +8,8 @@ Invariants
 - A fault is recorded exactly as long as the current definition has it. A definition that does not exist
   lacks every field.
 - The required fields are the fields of our structs (`cluster.objects`), so the two cannot drift apart, and
-  those of `spec.drain` and `status.drain`, which no struct there has. A test compares them with the
-  definitions in manifests/crds.
+  those of `spec.drain`, `status.drain` and of change windows, which no struct there has.
+  A test compares them with the definitions in manifests/crds.
 - A server does not start while a definition has a fault (`current_faults`, called before anything is
   written); the watch finds what becomes wrong later.
 - A queue that a foreign definition served is never accepted, even if the watch brings the definition later
@@ -31,6 +31,9 @@ from cluster.decoding import LenientReader
 from cluster.exceptions import NotFound
 from cluster.objects import Command, Metadata, PodGroup, QueueObject
 from queues.fields.drain import DRAIN_FIELDS
+from queues.fields.windows import DEADLINE_AFTER
+from queues.windows.entries import Entry
+from queues.windows.reader import OVERRIDE_FIELDS, SPAN_FIELDS, WINDOW_FIELDS
 
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 REMEDY = "apply ours again with: kubectl apply --server-side --force-conflicts -k manifests/crds"
@@ -63,9 +66,22 @@ _DRAIN = {
     ),
     ("status", "drain", "blockers", "*"): ("name", "pods", "never", "message"),
 }
+#: Read by `queues.windows.reader`, and written by the server.
+_WINDOWS = {
+    ("spec", "windows", "*"): WINDOW_FIELDS,
+    ("spec", "windows", "*", "except", "*"): SPAN_FIELDS,
+    ("spec", "windows", "*", "drain"): (
+        *(row.name for row in DRAIN_FIELDS if row.name != "deadline"),
+        DEADLINE_AFTER,
+    ),
+    ("spec", "windowOverrides", "*"): OVERRIDE_FIELDS,
+    ("spec", "inWindow", "*"): Entry.__struct_fields__,
+}
 #: By the definition's name.
 REQUIRED: Mapping[str, RequiredFields] = {
-    "queues.scheduling.volcano.sh": RequiredFields("v1beta1", QueueObject, status=True, more=_DRAIN),
+    "queues.scheduling.volcano.sh": RequiredFields(
+        "v1beta1", QueueObject, status=True, more={**_DRAIN, **_WINDOWS}
+    ),
     "podgroups.scheduling.volcano.sh": RequiredFields("v1beta1", PodGroup),
     "commands.bus.volcano.sh": RequiredFields("v1alpha1", Command),
 }

@@ -1,7 +1,8 @@
 """What may be submitted and edited, for the webhooks.
 
 Of Queues: `field_validation` (each field, by the table in `queues.fields`), `queue_edits` (state, parent,
-deletion; `reason` and `resumeAt` of a stop), `resource_validation` (up and down the tree), `stop_edits`,
+deletion; `reason` and `resumeAt` of a stop), `window_edits` (windows beside their overrides),
+`resource_validation` (up and down the tree), `stop_edits`,
 `tree_edits` and `quota_edits` (what an edit loses, ends, stops, limits or lets run, and says),
 `ignored_words` (what only Volcano reads). Of Commands: `command_validation`. Of scheduling policies:
 `policy_edits`. Of work:

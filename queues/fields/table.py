@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from queues.apimachinery.timestamps import rfc3339
-from queues.fields import checks, readers
+from queues.fields import checks, readers, windows
 from queues.fields.drain import DRAIN_FIELDS, drain
 from queues.fields.row import Effect, Notice, Origin, QueueField, Reading
 from queues.node_groups import read_node_groups
 from queues.queue import DequeueStrategy, StoppedGuarantee
 from queues.states import Desired, ParkedPods, StopPolicy
+from queues.windows.entries import read_entries
+from queues.windows.stops import entry_lines, joined_lines, read_override_lines, read_stops
 
 #: Characters of a reason, and of other texts.
-REASON_LENGTH = 1024
+REASON_LENGTH = windows.REASON_LENGTH
 TEXT_LENGTH = 253
 
 _RECLAIM = "where a scheduling policy has action reclaim"
@@ -98,6 +100,40 @@ FIELDS = (
         ),
         check=drain,
         fields=DRAIN_FIELDS,
+    ),
+    # When it is stopped by the calendar.
+    QueueField(
+        name="windows",
+        origin=Origin.SLUICE,
+        effect=Effect.ALWAYS,
+        help="Change windows: when the queue is stopped by the calendar.",
+        details=(
+            "Each has a schedule, duration and timeZone, or from and until alone, and what it sets: "
+            "stopPolicy, or state Suspended. The strictest of the spec and of the windows that are on counts."
+        ),
+        check=windows.windows,
+        reading=Reading("windows", read_stops),
+        history=lambda queue: joined_lines([window.line for window in queue.windows]),
+    ),
+    QueueField(
+        name="windowOverrides",
+        origin=Origin.SLUICE,
+        effect=Effect.ALWAYS,
+        help="For one occurrence of a window: skip it, begin it early, or end it otherwise.",
+        details="start says which: when it begins by its schedule.",
+        check=windows.overrides,
+        reading=Reading("window_overrides", read_override_lines),
+        history=lambda queue: joined_lines(queue.window_overrides),
+    ),
+    QueueField(
+        name="inWindow",
+        origin=Origin.SLUICE,
+        effect=Effect.ALWAYS,
+        help="The windows that are on, each with its end.",
+        details="The server writes it, as each begins and ends; what others write is overwritten.",
+        check=windows.entries,
+        reading=Reading("in_window", read_entries),
+        history=lambda queue: joined_lines(entry_lines(queue.windows_on)),
     ),
     # Where the queue is, and who may use it.
     QueueField(

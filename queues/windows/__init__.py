@@ -10,6 +10,8 @@
 | `times`      | durations, and moments as people write them                       |
 | `reader`     | windows from the fields of a Queue, and what is refused           |
 | `refusals`   | what is wrong with a field, and where it stands                   |
+| `entries`    | a window that is on, as it is written                             |
 | `in_window`  | what is written at each edge                                      |
+| `stops`      | what windows set, and what counts of several                      |
 | `texts`      | what users are told                                               |
 """

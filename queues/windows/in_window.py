@@ -21,15 +21,13 @@ Promises
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
-from queues.apimachinery.timestamps import EARLIEST, parse_timestamp, rfc3339
-from queues.windows.reader import WINDOWS
+from queues.windows.entries import Entry
 from queues.windows.rules import On, window_on
 from queues.windows.window import Windows
 
@@ -37,14 +35,6 @@ from queues.windows.window import Windows
 SHORTEST_LEFT = timedelta(seconds=60)
 #: By how much clocks may differ, or go back.
 CLOCKS = timedelta(minutes=5)
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A window that is on, as it is written."""
-
-    name: str
-    start: datetime
-    until: datetime
 
 
 class Happened(StrEnum):
@@ -108,25 +98,3 @@ def overdue(given: Windows, written: Sequence[Entry], now: datetime) -> int:
     return len(
         {change.window for change in in_window(given, written, now).changes if change.what != Happened.MISSED}
     )
-
-
-def to_wire(entries: Sequence[Entry]) -> list[dict[str, str]]:
-    return [
-        {"name": each.name, "start": rfc3339(each.start), "until": rfc3339(each.until)} for each in entries
-    ]
-
-
-def read_entries(given: object) -> tuple[Entry, ...]:
-    """`spec.inWindow` in wire form. What cannot be read is left out: it is written anew."""
-    if not isinstance(given, list):
-        return ()
-    entries = (_read_entry(each) for each in given[:WINDOWS] if isinstance(each, Mapping))
-    return tuple(entry for entry in entries if entry is not None)
-
-
-def _read_entry(given: Mapping[str, Any]) -> Entry | None:
-    name, start, until = (given.get(field) for field in ("name", "start", "until"))
-    if not (isinstance(name, str) and isinstance(start, str) and isinstance(until, str)):
-        return None
-    entry = Entry(name=name, start=parse_timestamp(start), until=parse_timestamp(until))
-    return entry if EARLIEST not in (entry.start, entry.until) else None

@@ -18,19 +18,17 @@ from queues.states import Desired, StopPolicy
 from queues.windows.refusals import Refusal, WindowError, shown
 from queues.windows.schedule import parse_schedule
 from queues.windows.times import parse_duration, parse_moment
-from queues.windows.window import Override, Recurrence, Span, Window, Windows
+from queues.windows.window import EXCEPTS, OVERRIDES, WINDOWS, Override, Recurrence, Span, Window, Windows
 from queues.windows.zones import time_zone
 
-#: Of one queue; and spans in `except` of one window.
-WINDOWS, OVERRIDES, EXCEPTS = 16, 64, 16
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
-_FIELDS = (
+WINDOW_FIELDS = (
     *("name", "schedule", "duration", "timeZone", "from", "until", "except"),
     *("state", "stopPolicy", "reason", "drain"),
 )
-_SPAN_FIELDS = ("from", "until", "reason")
-_OVERRIDE_FIELDS = ("window", "start", "skip", "from", "until", "reason")
+SPAN_FIELDS = ("from", "until", "reason")
+OVERRIDE_FIELDS = ("window", "start", "skip", "from", "until", "reason")
 
 T = TypeVar("T")
 
@@ -78,7 +76,7 @@ class _Reader:
 
     def _window(self, path: str, given: Mapping[str, Any]) -> Window | None:
         before = len(self.refusals)
-        self._refuse_unknown(path, given, _FIELDS)
+        self._refuse_unknown(path, given, WINDOW_FIELDS)
         name = self._text(path, given, "name")
         if not NAME.fullmatch(name) and isinstance(given.get("name") or "", str):
             self._refuse(
@@ -145,7 +143,7 @@ class _Reader:
     def _excepts(self, path: str, given: Mapping[str, Any], zone: ZoneInfo | None) -> tuple[Span, ...]:
         spans = []
         for place, each in self._items(given.get("except"), f"{path}.except", EXCEPTS):
-            self._refuse_unknown(place, each, _SPAN_FIELDS)
+            self._refuse_unknown(place, each, SPAN_FIELDS)
             for field in ("from", "until"):
                 if not each.get(field):
                     self._refuse(place, f"it needs {field}")
@@ -191,7 +189,7 @@ class _Reader:
 
     def _override(self, path: str, given: Mapping[str, Any], window: Window) -> Override | None:
         before = len(self.refusals)
-        self._refuse_unknown(path, given, _OVERRIDE_FIELDS)
+        self._refuse_unknown(path, given, OVERRIDE_FIELDS)
         start, begin, end = (
             self._read(path, given, field, lambda text: parse_moment(text, window.zone))
             for field in ("start", "from", "until")

@@ -3,7 +3,7 @@
 | case                                    | rule                                                         |
 |-----------------------------------------|--------------------------------------------------------------|
 | windows overlap, or the spec has a stop | the strictest; on a tie the spec is named, then the one that |
-|                                         | lasts longest (`strictest`)                                  |
+|                                         | lasts longest (`queues.windows.stops`)                       |
 | one ends where the next one begins      | no moment between them: a window is on at its beginning, and |
 |                                         | off at its end                                               |
 | a wall clock is skipped (summer begins) | it begins at the first moment after the gap                  |
@@ -35,13 +35,12 @@ is looked at each second: who keeps `next_edge` of each queue waits for the earl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
 import msgspec
 
-from queues.states import Desired, StopPolicy
 from queues.windows.recurrence import TICK, last_by_schedule, next_by_schedule
 from queues.windows.window import Override, Span, Window, Windows
 
@@ -97,27 +96,6 @@ def coming(given: Windows, after: datetime, *, number: int) -> list[Occurrence]:
         for occurrence in islice(occurrences_after(window, given.overrides, after), number)
     ]
     return sorted(found, key=lambda each: (each.start, each.window))[:number]
-
-
-class Strictest(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts of a queue's own spec and of its windows. `state_by`, `policy_by`: the window that says so;
-    "" where it is the spec, or nothing does."""
-
-    state: Desired
-    state_by: str = ""
-    policy: StopPolicy
-    policy_by: str = ""
-
-
-def strictest(state: Desired, policy: StopPolicy, on: Iterable[On]) -> Strictest:
-    """`state`, `policy`: of the queue's own spec. A close is stricter than a suspension."""
-    state_by = policy_by = ""
-    for each in sorted(on, key=lambda each: (each.until, each.window.name), reverse=True):
-        if each.window.state is Desired.SUSPENDED and state is Desired.OPEN:
-            state, state_by = Desired.SUSPENDED, each.window.name
-        if each.window.stop_policy.strictness > policy.strictness:
-            policy, policy_by = each.window.stop_policy, each.window.name
-    return Strictest(state=state, state_by=state_by, policy=policy, policy_by=policy_by)
 
 
 # One window

@@ -5,19 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from queues.states import Desired
 from queues.text import printable, quoted
 from queues.windows.rules import Occurrence, On
+from queues.windows.stops import what_it_sets
 from queues.windows.window import Window
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
-def what_it_sets(window: Window) -> str:
-    """`HoldAndDrain`, `Suspended`, or both."""
-    words = [window.state.value if window.state is Desired.SUSPENDED else "", window.stop_policy.value]
-    return " and ".join(word for word in words if word not in ("", "None"))
 
 
 def get_text(on: On, *, now: datetime) -> str:

@@ -35,6 +35,9 @@ from queues.states import Desired, StopPolicy
 from queues.windows.refusals import Refusal
 from queues.windows.schedule import Schedule
 
+#: Of one queue; and spans in `except` of one window.
+WINDOWS, OVERRIDES, EXCEPTS = 16, 64, 16
+
 
 class Span(msgspec.Struct, frozen=True):
     """From a moment up to another, which is not in it any more."""

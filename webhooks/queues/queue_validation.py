@@ -1,8 +1,9 @@
 """The validating webhook for Queues, on CREATE, UPDATE and DELETE: which edits are allowed.
 
-The checks, in this order: each field by itself (`queues.admission.field_validation`); the deadline of a
-drain, the spec, the end of the stop and the parent (`queues.admission.queue_edits`); the resources
-(`queues.admission.resource_validation`); the table of actions (`queues.states`). A queue that names a
+The checks, in this order: each field by itself (`queues.admission.field_validation`); the windows
+(`queues.admission.window_edits`); the deadline of a drain, the spec, the end of the stop and the parent
+(`queues.admission.queue_edits`); the resources (`queues.admission.resource_validation`); the table of actions
+(`queues.states`). A queue that names a
 scheduling policy which is not there is admitted, with a warning that says which one counts. So is a move, a
 drain or another quota, with warnings that say what it does to pods (`queues.admission.tree_edits`,
 `queues.admission.quota_edits`).
@@ -43,6 +44,7 @@ from queues.admission.resource_validation import (
     quota_refusal,
 )
 from queues.admission.tree_edits import PodNumbers, tree_consequences
+from queues.admission.window_edits import window_refusal
 from queues.apimachinery.conversion import Converter
 from queues.drain.model import may_keep
 from queues.node_groups import nowhere_warning
@@ -126,8 +128,13 @@ def _validate(
     if request.operation == "DELETE":
         return _deletion(before, store=store, settled=shown_closed), before, None
     spec = decode_object(request.object, submitted_queue_decoder).spec or {}
-    wrong = field_refusal(was, spec) or deadline_refusal(
-        _deadline(was), _deadline(spec), now=store.clock.now(), begins=_drains(spec) and not _drains(was)
+    now = store.clock.now()
+    wrong = (
+        field_refusal(was, spec)
+        or window_refusal(was, spec, now=now)
+        or deadline_refusal(
+            _deadline(was), _deadline(spec), now=now, begins=_drains(spec) and not _drains(was)
+        )
     )
     if wrong:
         return deny(wrong, code=422), before, None

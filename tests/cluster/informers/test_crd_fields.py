@@ -104,7 +104,12 @@ def test_each_field_that_is_ours_is_required() -> None:
         and path[:2] != ("status", "conditions")
         and path[1:2] != ("reservation",)
     }
-    within = {("spec", "namespaceSelector"), ("spec", "drain", "keep"), ("spec", "affinity")}
+    within = {
+        ("spec", "namespaceSelector"),
+        ("spec", "drain", "keep"),
+        ("spec", "windows", "*", "drain", "keep"),
+        ("spec", "affinity"),
+    }
     assert {path for path in rest if not any(path[: len(each)] == each for each in within)} == {
         ("apiVersion",),
         ("kind",),

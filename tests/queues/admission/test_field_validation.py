@@ -18,6 +18,14 @@ from tests.support.rules.cases import (
 )
 
 NAMES = sorted(row.name for row in FIELDS)
+NIGHTLY = {
+    "name": "nightly",
+    "schedule": "0 2 * * SUN",
+    "duration": "2h",
+    "timeZone": "Europe/Berlin",
+    "stopPolicy": "HoldAndDrain",
+}
+FREEZE = {"name": "freeze", "from": "2026-12-20T00:00Z", "until": "2027-01-04T00:00Z"}
 GOOD: dict[str, list[Any]] = {
     "state": ["Open", "Suspended", "Closed"],
     "stopPolicy": ["None", "Hold", "HoldAndDrain"],
@@ -56,6 +64,18 @@ GOOD: dict[str, list[Any]] = {
         {"deadline": "2030-01-31T18:00:00Z", "afterDeadline": "Delete"},
     ],
     "parked": ["Keep", "Recreate"],
+    "windows": [
+        [],
+        [NIGHTLY],
+        [NIGHTLY, {**FREEZE, "state": "Suspended", "reason": "the end of the year"}],
+        [{**NIGHTLY, "drain": {"rate": 1, "deadlineAfter": "30m", "afterDeadline": "Scale"}}],
+    ],
+    "windowOverrides": [
+        [],
+        [{"window": "nightly", "start": "2026-10-04T02:00", "skip": True}],
+        [{"window": "nightly", "start": "2026-10-04T02:00", "until": "2026-10-04T09:00", "reason": "slow"}],
+    ],
+    "inWindow": [[], [{"name": "nightly", "start": "2026-10-04T00:00:00Z", "until": "2026-10-04T02:00:00Z"}]],
     "schedulerPolicy": ["", "packed", "A_b-c.conf"],
     "SchedulerPolicy": ["packed"],
 }
@@ -222,6 +242,33 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     ("drain", {"afterDeadline": "Delete"}, "spec.drain.deadline: is missing"),
     ("drain", {"afterDeadline": "Scale"}, "afterDeadline is Scale; set a time to scale at"),
+    ("windows", {}, "spec.windows: an object is not a list"),
+    ("windows", [NIGHTLY] * 10_000, "spec.windows: has 10000 windows, and 16 are allowed; use fewer"),
+    ("windows", [None], "spec.windows[0]: is null"),
+    ("windows", ["nightly"], 'spec.windows[0]: "nightly" is not an object'),
+    ("windows", [NIGHTLY, NIGHTLY], "spec.windows[1].name of window "),
+    ("windows", [{**NIGHTLY, "schedule": "x" * 1_000_000}], 'spec.windows[0].schedule of window "nightly": '),
+    ("windows", [{**NIGHTLY, "schedule": "@daily"}], 'spec.windows[0].schedule of window "nightly": '),
+    ("windows", [{**NIGHTLY, "timeZone": "Europe/Bonn"}], 'there is no time zone "Europe/Bonn"'),
+    ("windows", [{**NIGHTLY, "duration": "30s"}], 'spec.windows[0].duration of window "nightly": "30s" is'),
+    ("windows", [{**NIGHTLY, "state": "Closed"}], "a window has an end, and a close has none"),
+    ("windows", [{**NIGHTLY, "name": "x" * 64}], "spec.windows[0].name"),
+    ("windows", [FREEZE], "it stops nothing"),
+    ("windows", [{**NIGHTLY, "duration": "", "name": "A"}], "; wrong too: spec.windows[0]"),
+    ("windows", [{**NIGHTLY, "reason": "x" * 1025}], "spec.windows[0].reason: "),
+    ("windows", [{**NIGHTLY, "except": [{}] * 17}], "spec.windows[0].except: has 17 spans, and 16 are"),
+    ("windows", [{**NIGHTLY, "drain": {"rate": 0}}], "spec.windows[0].drain.rate: 0 is not"),
+    ("windows", [{**NIGHTLY, "drain": {"afterDeadline": "Delete"}}], "drain.deadlineAfter: is missing"),
+    (
+        "windows",
+        [{**NIGHTLY, "drain": {"deadline": "2030-01-31T18:00:00Z"}}],
+        "it is one moment; write deadlineAfter",
+    ),
+    ("windowOverrides", "nightly", 'spec.windowOverrides: "nightly" is not a list'),
+    ("windowOverrides", [{"window": "nightly"}], "spec.windowOverrides[0].start: is missing; set it"),
+    ("windowOverrides", [{}] * 65, "spec.windowOverrides: has 65 overrides, and 64 are allowed"),
+    ("inWindow", "nightly", 'spec.inWindow: "nightly" is not a list'),
+    ("inWindow", [{"name": "nightly"}], "spec.inWindow[0].start: is missing"),
     ("schedulerPolicy", "..", 'spec.schedulerPolicy: ".." is not a key'),
     ("schedulerPolicy", "a/b", "spec.schedulerPolicy: "),
     ("SchedulerPolicy", "a b", "spec.SchedulerPolicy: "),

@@ -24,6 +24,17 @@ EXAMPLES: dict[str, Any] = {
     "resumeAt": "2030-01-31T18:00:00Z",
     "reason": "disks",
     "drain": {"rate": 1},
+    "windows": [
+        {
+            "name": "nightly",
+            "schedule": "0 2 * * SUN",
+            "duration": "2h",
+            "timeZone": "Europe/Berlin",
+            "stopPolicy": "Hold",
+        }
+    ],
+    "windowOverrides": [{"window": "nightly", "start": "2026-10-04T02:00", "skip": True}],
+    "inWindow": [{"name": "nightly", "start": "2026-10-04T00:00:00Z", "until": "2026-10-04T02:00:00Z"}],
     "parent": "lab",
     "namespaceSelector": {"matchLabels": {"team": "a"}},
     "SchedulerPolicy": "packed",

@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queues.windows.entries import Entry, read_entries, to_wire
 from queues.windows.in_window import (
     CLOCKS,
-    Entry,
     Happened,
     in_window,
     overdue,
-    read_entries,
-    to_wire,
 )
 from queues.windows.rules import next_edge, windows_on
 from queues.windows.window import Windows

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.states import Desired, StopPolicy
-from queues.windows.reader import OVERRIDES, WINDOWS, read_windows
+from queues.windows.reader import read_windows
 from queues.windows.refusals import refusals_text
-from queues.windows.window import Recurrence, Span
+from queues.windows.window import OVERRIDES, WINDOWS, Recurrence, Span
 from tests.queues.windows.cases import utc, weekly, windows
 from tests.support import yaml_texts
 from tests.support.examples import examples

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.states import Desired, StopPolicy
-from queues.windows.rules import CHAIN, coming, is_start, next_edge, strictest, windows_on
+from queues.windows.rules import CHAIN, coming, is_start, next_edge, windows_on
+from queues.windows.stops import strictest
 from queues.windows.window import Windows
 from tests.queues.windows import calendar_oracle as oracle
 from tests.queues.windows.cases import fields, moments, utc, weekly, windows, zones
