@@ -102,7 +102,7 @@ def test_of_a_podgroups_metadata_only_what_is_read_is_kept() -> None:
 def test_of_what_a_gang_asks_for_no_more_is_kept_than_may_be_asked(field: str, value: object) -> None:
     """It is still too much, or no number, so that the gang says so."""
     huge = podgroup("g", minMember=2)
-    huge["spec"][field] = {f"{number:05}" + "x" * 1000: value for number in range(1000)}
+    huge["spec"][field] = {f"{number:05}" + "x" * 1000: value if number < 2 else 1 for number in range(1000)}
     server = Server().has(huge)
     assert len(msgspec.json.encode(server.store.podgroups.get("team", "g"))) < 110_000
     gang = server.store.podgroups.gang("team", "g")
