@@ -12,6 +12,7 @@ Every verb goes this way
 |-------------------------------------|----------------------------------------------------------------------|
 | list, get                           | `commands.get`, `views.queue_table`, `output.tables`                 |
 | tree                                | `commands.tree`, `views.queue_tree`                                  |
+| ui                                  | `commands.ui`, then as `kubectl_queue.ui` says                       |
 | usage                               | `commands.usage`, `views.usage`, `output.usage`                      |
 | reclaim                             | `commands.reclaim`, `why.reclaim`, `policies.config_map`             |
 | why                                 | `commands.why`, `why.targets`, `why.explainer`, `why.membership`,    |

@@ -15,6 +15,7 @@ from kubectl_queue.output.console import Console
 
 if TYPE_CHECKING:
     from kubectl_queue.access.client import ApiClient, Queues
+    from kubectl_queue.access.transport import Transport
 
 
 class Session:
@@ -46,17 +47,23 @@ class Session:
 
     @cached_property
     def client(self) -> ApiClient:
+        transport = self.transport
+        from kubectl_queue.access.client import ApiClient  # noqa: PLC0415 - imported while kubectl starts
+
+        return ApiClient(transport, warn=self.console.warn)
+
+    @cached_property
+    def transport(self) -> Transport:
         proxy = kubectl.KubectlProxy(self.access_flags, environ=self.environ)
         self._ends.callback(proxy.close)
-        from kubectl_queue.access.client import ApiClient  # noqa: PLC0415 - imported while kubectl starts
-        from kubectl_queue.access.transport import Transport  # noqa: PLC0415
+        from kubectl_queue.access.transport import Transport  # noqa: PLC0415 - imported while kubectl starts
 
         timeout = self.flags.duration("request-timeout")
         # 0 is kubectl's way to say that there is none.
         seconds = timeout.total_seconds() if timeout else None
         transport = Transport(proxy, timeout=seconds)
         self._ends.callback(transport.close)
-        return ApiClient(transport, warn=self.console.warn)
+        return transport
 
     @property
     def access_flags(self) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The plugin alone, for people: a wheel for `pipx install`, and archives for krew.
 
 Both have `queues` and `kubectl_queue` and depend on two packages; the server's wheel depends on a dozen.
-[tool.sluice.plugin] in pyproject.toml names both.
+[tool.sluice.plugin] in pyproject.toml names both, and what an extra adds: the wheel has it as
+`kubectl-queue[ui]`, and the archives, which cannot be added to, have it and all beneath it.
 
 krew puts one executable on PATH and runs nothing else. So an archive for a platform has, beside our code, the
 compiled packages for each Python that we support, and `kubectl-queue`, a shell script that starts the
@@ -70,11 +71,15 @@ sys.exit(__import__(module, fromlist=["main"]).main())
 
 
 def settings(root: Path) -> Mapping[str, Any]:
-    """What pyproject.toml says of the plugin: `packages`, and `dependencies` with their versions."""
+    """What pyproject.toml says of the plugin: `packages`, `dependencies` and `extras` with their versions."""
     content = tomllib.loads((root / "pyproject.toml").read_text())
     plugin = content["tool"]["sluice"]["plugin"]
     pinned = {re.split("[=<>!~ ]", each)[0].lower(): each for each in content["project"]["dependencies"]}
-    return {**plugin, "dependencies": [pinned[name] for name in plugin["dependencies"]]}
+    return {
+        **plugin,
+        "dependencies": [pinned[name] for name in plugin["dependencies"]],
+        "extras": {extra: [pinned[name] for name in names] for extra, names in plugin["extras"].items()},
+    }
 
 
 def build_wheel(root: Path, dist: Path, *, uv: Uv) -> Path:
@@ -107,6 +112,8 @@ def _pyproject(root: Path, project: Mapping[str, Any]) -> str:
         f"license = {_toml(project['license'])}",
         'license-files = ["LICENSE"]',
         f"dependencies = {_toml(plugin['dependencies'])}",
+        "[project.optional-dependencies]",
+        *(f"{extra} = {_toml(needed)}" for extra, needed in plugin["extras"].items()),
         "[project.scripts]",
         *(f"{_toml(name)} = {_toml(target)}" for name, target in scripts.items()),
         "[tool.hatch.build.targets.wheel]",
@@ -151,7 +158,7 @@ def build_archive(
 
 def _install_dependencies(root: Path, target: Path, *, platform: str, python: str, uv: Uv) -> None:
     """The packages of uv.lock, each checked by its hash."""
-    only = [each.split("==")[0] for each in settings(root)["dependencies"]]
+    only = _with_dependencies(root, _named(root))
     locked = uv(
         *("export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-header", "--no-annotate"),
         *("--format", "requirements-txt"),
@@ -168,6 +175,26 @@ def _install_dependencies(root: Path, target: Path, *, platform: str, python: st
     requirements.unlink()
     (target / ".lock").unlink(missing_ok=True)
     shutil.rmtree(target / "bin", ignore_errors=True)
+
+
+def _named(root: Path) -> list[str]:
+    plugin = settings(root)
+    needed = [*plugin["dependencies"], *(each for names in plugin["extras"].values() for each in names)]
+    return [each.split("==")[0] for each in needed]
+
+
+def _with_dependencies(root: Path, names: Sequence[str]) -> set[str]:
+    """With all that these need, by uv.lock; what only Windows needs is left out, as the plugin is there."""
+    locked = {each["name"]: each for each in tomllib.loads((root / "uv.lock").read_text())["package"]}
+    found: set[str] = set()
+    todo = list(names)
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            needed = locked[name].get("dependencies", ())
+            todo += [each["name"] for each in needed if "win32" not in each.get("marker", "")]
+    return found
 
 
 def krew_manifest(archives: Mapping[tuple[str, str], Path], *, version: str, url: str) -> str:

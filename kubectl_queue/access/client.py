@@ -107,6 +107,10 @@ class Queues:
         items, version = self._client.list(_PATH, query=_selection(selector=selector, name=name))
         return Listing([{"apiVersion": API_VERSION, "kind": KIND, **item} for item in items], version)
 
+    def probe(self) -> None:
+        """Ask for one of them. Raises what `list` would, where that would fail."""
+        self._send("GET", query={"limit": "1"})
+
     def create(self, object: Mapping[str, Any], *, dry_run: DryRun) -> Object:
         return self._send("POST", query=_writing(dry_run), body=object)
 

@@ -43,6 +43,7 @@ TABLE: Mapping[str, Row] = {
     "list": Row("Show all queues.", "get"),
     "get": Row("Show some queues, or all.", "get"),
     "tree": Row("Draw the hierarchy, with states and their causes.", "tree"),
+    "ui": Row("Show queues on a page in your browser, live, with what can be done to them.", "ui"),
     "usage": Row("Show what queues use of their quotas, and how many pods wait for room.", "usage"),
     "reclaim": Row("Say which pods would be evicted for a queue that waits for what it deserves.", "reclaim"),
     "why": Row("Say what stops a pod, a workload or a queue, who did that, and the way out.", "why"),

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from copy import copy
 from datetime import datetime
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -152,6 +153,20 @@ class QueueObjects:
         """The same with `item` instead of the queue of its name."""
         items = {**self.items, name_of(item): item}
         return QueueObjects(items.values(), now=now, complete=self.complete)
+
+    def with_statuses(self, items: Mapping[str, Object], changed: Iterable[str]) -> QueueObjects | None:
+        """The same queues and decisions with newer statuses; None where more than the status has changed.
+
+        `items`: all of them. `changed`: the names of those that may differ. The decisions are of the time at
+        which these queues were read.
+        """
+        if items.keys() != self.items.keys():
+            return None
+        if any(queue_of(items[name]) != self.tree.queues[name] for name in changed):
+            return None
+        newer = copy(self)
+        newer.items = dict(items)
+        return newer
 
     def branch(self, name: str) -> list[Object]:
         """The queue and all queues below it, as far as they were read, by name."""

@@ -51,7 +51,7 @@ class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
 def tree_rows(queues: QueueObjects, *, top: str = "") -> list[TreeRow]:
     """The rows of `top` and what is below it, or of all queues."""
     return [
-        _row(name, parent, queues)
+        tree_row(name, parent, queues)
         for start in ([top] if top else _tops(queues.tree))
         for name, parent in _with_parents(start, queues.tree)
     ]
@@ -104,7 +104,8 @@ def _with_parents(top: str, tree: Tree) -> Iterator[tuple[str, str]]:
         waiting += [(child, name) for child in reversed(children)]
 
 
-def _row(name: str, parent: str, queues: QueueObjects) -> TreeRow:
+def tree_row(name: str, parent: str, queues: QueueObjects) -> TreeRow:
+    """The row of one queue. `parent`: as in `TreeRow`."""
     item = queues.items.get(name)
     if item is None:
         return TreeRow(name=name, parent=parent, cause="not there yet")

@@ -91,6 +91,10 @@ def test_an_archive_for_krew_runs_by_the_link_that_krew_makes(wheel: Path, tmp_p
     environ = {"PATH": f"{path}:/usr/bin:/bin"}
     assert output(path / "kubectl_queue", "version", "--client", **environ) == f"Client Version: {VERSION}\n"
     assert output(path / "kubectl_complete_queue", "res", **environ).endswith("\n:4\n")
+    packages = store / "kubectl-queue" / PYTHON
+    assert {"flask", "werkzeug", "markupsafe", "msgspec", "yaml"} <= {
+        each.name for each in packages.iterdir()
+    }
 
 
 def test_the_manifest_for_krew_names_each_archive_with_its_digest(tmp_path: Path) -> None:
@@ -114,10 +118,16 @@ def test_the_plugin_needs_what_its_own_code_imports_and_nothing_of_the_server() 
     server = "cryptography flask gunicorn h2 httptools kubernetes numpy prometheus_client uvloop"
     code = (
         "import importlib, pkgutil, sys, kubectl_queue\n"
-        "for module in pkgutil.walk_packages(kubectl_queue.__path__, 'kubectl_queue.'):\n"
-        "    importlib.import_module(module.name)\n"
-        "imported = {name.split('.')[0] for name in sys.modules}\n"
-        f"print(*sorted(imported & set('{server} msgspec yaml'.split())))"
+        "for page in (False, True):\n"
+        "    for module in pkgutil.walk_packages(kubectl_queue.__path__, 'kubectl_queue.'):\n"
+        "        if module.name.startswith('kubectl_queue.ui') is page:\n"
+        "            importlib.import_module(module.name)\n"
+        "    imported = {name.split('.')[0] for name in sys.modules}\n"
+        f"    print(*sorted(imported & set('{server} msgspec yaml'.split())))"
     )
-    assert output(sys.executable, "-c", code).split() == ["msgspec", "yaml"]
-    assert [each.split("==")[0] for each in plugin.settings(ROOT)["dependencies"]] == ["msgspec", "pyyaml"]
+    assert output(sys.executable, "-c", code).splitlines() == ["msgspec yaml", "flask msgspec yaml"]
+    settings = plugin.settings(ROOT)
+    assert [each.split("==")[0] for each in settings["dependencies"]] == ["msgspec", "pyyaml"]
+    assert {
+        extra: [each.split("==")[0] for each in names] for extra, names in settings["extras"].items()
+    } == {"ui": ["flask"]}
