@@ -177,6 +177,15 @@ class Metrics:
             ["state"],
             registry=self.registry,
         )
+        self.notices = Counter(
+            "sluice_notices",
+            "Notices that the receiver took, and messages that it did not take",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.notices_waiting = Gauge(
+            "sluice_notices_waiting", "Notices that are not taken yet", registry=self.registry
+        )
         self.acknowledgement_duration = Histogram(
             "sluice_acknowledgement_duration_seconds",
             "From hearing of a stop to its acknowledgement",

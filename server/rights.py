@@ -95,8 +95,8 @@ _DEFINITIONS = ("queues.scheduling.volcano.sh", "podgroups.scheduling.volcano.sh
 _WEBHOOKS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 
 
-#: The ConfigMap with the releases of quotas that were begun.
-BOOK = "sluice-quota"
+#: The ConfigMap with the releases of quotas that were begun, and that with the cursor of notices.
+BOOK, CURSOR = "sluice-quota", "sluice-notices"
 
 
 def needed_rights(settings: Settings) -> list[Right]:
@@ -121,6 +121,7 @@ def needed_rights(settings: Settings) -> list[Right]:
         # The book of releases: without it no pod of a queue with a quota is released.
         Right("create", "", "configmaps", own),
         *(Right(verb, "", "configmaps", own, BOOK) for verb in ("get", "patch")),
+        *(Right(verb, "", "configmaps", own, CURSOR) for verb in ("get", "patch") if settings.notices_dir),
         # Without the addresses of all API servers the bind guard is known to be on nowhere.
         *(() if settings.api_servers else (Right("list", "discovery.k8s.io", "endpointslices", "default"),)),
         *(_authority_rights(own, settings.ca_secret) if settings.ca_secret else ()),

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -43,6 +44,9 @@ from cluster.recorder import EventRecorder
 from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
 from controller.controller import QueueController
+from controller.notices.receiver import Receiver
+from controller.notices.sender import NoticeSender
+from controller.notices.storage import CursorStorage
 from controller.workqueue import WorkQueue
 from queues.apimachinery.timestamps import rfc3339
 from queues.managed_namespaces import staying_text
@@ -146,6 +150,7 @@ class Runtime:
         self.metrics.leader.set_function(lambda: float(self._elector.leading))
         self._controller = QueueController(self._controller_context(leases, identity))
         self._elector.add_listener(self._controller.elected)
+        self._notices = self._new_notices() if settings.notices_dir else None
         self._starting = BackgroundThread(self._start_informers, name="starting")
         #: Whether `starting` has done its work.
         self._started = False
@@ -219,9 +224,22 @@ class Runtime:
             ),
             namespace=settings.namespace,
             schedulers_ask=settings.mode != Mode.GATE,
-            leading=lambda: self._elector.leading and self._presence.alive,
+            leading=self._leading,
             term=lambda: self._elector.term,
         )
+
+    def _new_notices(self) -> NoticeSender:
+        return NoticeSender(
+            store=self.store,
+            storage=CursorStorage(self.client, namespace=self.settings.namespace),
+            receiver=Receiver(Path(self.settings.notices_dir), agent=f"sluice/{self._version}"),
+            leading=self._leading,
+            term=lambda: self._elector.term,
+            metrics=self.metrics,
+        )
+
+    def _leading(self) -> bool:
+        return self._elector.leading and self._presence.alive
 
     def _thread_owners(self) -> list[ThreadOwner]:
         """In the order in which they are started.
@@ -230,7 +248,7 @@ class Runtime:
         no longer updated.
         """
         controller, elector, presence = self._controller, self._elector, self._presence
-        certificates, informers = self.certificates, self._informers
+        certificates, informers, notices = self.certificates, self._informers, self._notices
         writers = (
             self._writers,
             self._status_writers,
@@ -250,6 +268,11 @@ class Runtime:
             ThreadOwner(elector.start, elector.stop, _unless(lambda: elector.running, "elector")),
             ThreadOwner(
                 controller.start, controller.stop, _unless(lambda: controller.alive, "queue-controller")
+            ),
+            *(
+                [ThreadOwner(notices.start, notices.stop, _unless(lambda: notices.alive, "notices"))]
+                if notices is not None
+                else []
             ),
         ]
 

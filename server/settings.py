@@ -112,6 +112,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     owned_schedulers: tuple[str, ...] = ("volcano",)
     policies_namespace: str = "volcano-system"
     policies_name: str = "volcano-scheduler-configmap"
+    notices_dir: str = ""
     kueue_label: bool = False
     managed_namespaces: str = ""
     binding_namespaces: bool = False
@@ -286,6 +287,7 @@ _HELP: Mapping[str, str] = {
     "owned_schedulers": "scheduler names whose pods are members of `default` when they name no queue",
     "policies_namespace": "the namespace of the ConfigMap with the scheduling policies",
     "policies_name": "the name of that ConfigMap",
+    "notices_dir": "folder with file url, to which changes of queues are told; empty: they are not",
     "kueue_label": "whether label kueue.x-k8s.io/queue-name names a queue",
     "managed_namespaces": "labels of the namespaces that are ours at all, as in the webhooks; empty: all",
     "binding_namespaces": "whether a namespace that names a queue allows no other but those below it",

@@ -37,6 +37,7 @@ NAMES = frozenset(
         "sluice-namespaces",
         "sluice-pod-statuses",
         "sluice-podgroup-editor",
+        "sluice-notices",
         "sluice-queue-admin",
         "sluice-queue-reader",
         "sluice-queue-readers",
@@ -61,8 +62,8 @@ OWN_DEFINITIONS = (
 #: Annotations that pods get from their templates, which keep them.
 FROM_TEMPLATES = (well_known.QUEUE, well_known.QUEUE_FROM)
 
-#: What the server itself made, beside its Leases: its authority, and the book of releases.
-OWN_DATA = frozenset({"sluice-ca", "sluice-quota"})
+#: Secrets and ConfigMaps for the server alone: its authority, the book of releases, where notices go.
+OWN_DATA = frozenset({"sluice-ca", "sluice-notices", "sluice-quota"})
 
 Chosen = Callable[[Object], bool]
 

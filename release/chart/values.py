@@ -357,6 +357,12 @@ VALUES: tuple[Value, ...] = (
         default=False,
     ),
     Value(
+        name="notices",
+        help="Whether changes of queues are told to the URL in Secret sluice-notices (manifests/notices).",
+        schema={"type": "boolean"},
+        default=False,
+    ),
+    Value(
         name="networkPolicy.enabled",
         help="Whether only these addresses reach the server's port.",
         schema={"type": "boolean"},
@@ -419,6 +425,7 @@ OPTIONS: tuple[Option, ...] = (
         'and (eq .Values.mode "scheduler") .Values.clientCertificates', "ways/scheduler-client-certificates"
     ),
     Option(".Values.managedNamespaces", "managed-namespaces"),
+    Option(".Values.notices", "notices"),
     Option(".Values.networkPolicy.enabled", "network-policy"),
     Option(".Values.queueReaders", "queue-readers"),
     Option(".Values.monitoring.podMonitor", "monitoring"),

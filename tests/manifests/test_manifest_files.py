@@ -113,7 +113,8 @@ def test_the_root_installs_every_folder_but_scheduler_examples_and_what_is_optio
     [listing] = documents(MANIFESTS / "kustomization.yaml")
     folders = {path.parent.name for path in KUSTOMIZATIONS if "ways" not in path.parts} - {"manifests"}
     optional = {"queue-readers", "monitoring", "client-certificates", "network-policy", "cert-manager"}
-    assert set(listing["resources"]) == folders - {"scheduler", "examples", "managed-namespaces", *optional}
+    optional |= {"managed-namespaces", "notices"}
+    assert set(listing["resources"]) == folders - {"scheduler", "examples", *optional}
 
 
 @pytest.mark.parametrize(
@@ -292,12 +293,15 @@ def test_the_extender_sees_members_alone_and_gives_up_early() -> None:
         assert (each["httpTimeout"], each["nodeCacheCapable"]) == ("500ms", True)
 
 
-def test_the_setting_for_client_certificates_reads_what_is_mounted() -> None:
-    [component] = documents(MANIFESTS / "client-certificates" / "kustomization.yaml")
+@pytest.mark.parametrize(
+    ("folder", "argument"),
+    [("client-certificates", "--client-ca={}/ca.crt"), ("notices", "--notices-dir={}")],
+)
+def test_the_setting_of_a_component_reads_what_it_mounts(folder: str, argument: str) -> None:
+    [component] = documents(MANIFESTS / folder / "kustomization.yaml")
     [patch] = component["patches"]
-    values = [step["value"] for step in yaml_texts.load(patch["patch"])]
-    argument, mount, volume = values
-    assert argument == f"--client-ca={mount['mountPath']}/ca.crt"
+    given, mount, volume = (step["value"] for step in yaml_texts.load(patch["patch"]))
+    assert given == argument.format(mount["mountPath"])
     assert mount["name"] == volume["name"]
 
 

@@ -57,6 +57,7 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
     "owned_schedulers": [("a,b", ("a", "b")), ("c", ("c",)), ("", ())],
     "controller_users": [("a*,b", ("a*", "b")), ("system:c", ("system:c",)), ("", ())],
     "scheduler_users": [("a,b", ("a", "b")), ("system:c", ("system:c",)), ("", ())],
+    "notices_dir": [("/a", "/a"), ("b", "b"), ("c d", "c d")],
     "kueue_label": [("true", True), ("TRUE", True), ("True", True)],
     "binding_namespaces": [("true", True), ("TRUE", True), ("True", True)],
     "managed_namespaces": [

@@ -37,6 +37,7 @@ COMBINATIONS: dict[tuple[str, ...], dict[str, Any]] = {
         "clientCertificates": True,
         "managedNamespaces": {"matchLabels": {"sluice.dev/managed": "true"}},
     },
+    ("notices",): {"notices": True},
     ("network-policy",): {
         "networkPolicy.enabled": True,
         "networkPolicy.controlPlane": ["192.0.2.0/25", "192.0.2.128/25"],

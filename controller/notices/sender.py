@@ -1,0 +1,153 @@
+"""The thread that tells what happens to queues.
+
+| what                                    | what the sender does                                            |
+|-----------------------------------------|-----------------------------------------------------------------|
+| this replica does not lead              | nothing; it forgets its cursor                                  |
+| it leads, and has no cursor             | reads it; the first one is stored before anything is told       |
+| something is new                        | sends one message of all that is                                |
+| the receiver answered 2xx               | stores the cursor                                               |
+| it did not, or there is no URL          | waits longer each time (`BACKOFF`), or as long as it asked for  |
+| the cursor could not be stored          | stores it again before anything else is sent                    |
+| another replica has stored one          | reads that one                                                  |
+
+Invariants
+- Nothing waits for this thread, and it holds no lock of others. What is not told yet is in the queues
+  themselves, so nothing piles up here.
+- A message goes out at most every `POLL_SECONDS`.
+- An exception ends no more than one round.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+from cluster.background_thread import BackgroundThread
+from cluster.backoff import Backoff
+from cluster.cache.store import Store
+from cluster.exceptions import ClusterError, Conflict
+from cluster.metrics import Metrics
+from controller.notices.news import News, NewsReader
+from controller.notices.receiver import NotTaken, Receiver
+from controller.notices.storage import CursorStorage
+from queues.notices.cursor import Cursor, after_sending
+from queues.notices.message import in_order, message
+
+POLL_SECONDS = 2.0
+BACKOFF = Backoff(first=POLL_SECONDS, longest=300.0)
+
+log = logging.getLogger(__name__)
+
+
+class NoticeSender:
+    """Owner: the server, which starts and stops it."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        storage: CursorStorage,
+        receiver: Receiver,
+        leading: Callable[[], bool],
+        term: Callable[[], int],
+        metrics: Metrics,
+    ) -> None:
+        self._store = store
+        self._storage = storage
+        self._receiver = receiver
+        self._leading = leading
+        self._term = term
+        self._metrics = metrics
+        self._news = NewsReader(store)
+        self._cursor: Cursor | None = None
+        self._cursor_of = 0
+        self._is_stored = True
+        self._failures = 0
+        #: Why the last round failed, so that it is logged once.
+        self._problem = ""
+        self._stopped = threading.Event()
+        self._thread = BackgroundThread(self._run, name="notices")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._receiver.interrupt()
+        self._thread.join(timeout=5)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.alive
+
+    def _run(self) -> None:
+        seconds = POLL_SECONDS
+        while not self._stopped.wait(seconds):
+            seconds = self.round()
+
+    def round(self) -> float:
+        """Do what there is to do. Returns in how many seconds to look again."""
+        try:
+            self._step()
+        except NotTaken as exc:
+            self._metrics.notices.labels("failed").inc()
+            return self._failed(str(exc), patience=exc.patience)
+        except Conflict:
+            self._cursor = None
+            return POLL_SECONDS
+        except ClusterError as exc:
+            return self._failed(f"the cursor: {exc}")
+        except Exception:  # a fault of this package: no error of a request gets here
+            log.exception("notices: a round failed")
+            return self._failed("see above")
+        if self._problem:
+            log.info("notices: sent again")
+        self._failures, self._problem = 0, ""
+        return POLL_SECONDS
+
+    def _step(self) -> None:
+        if not (self._leading() and self._store.synced):
+            self._cursor = None
+            self._metrics.notices_waiting.set(0)
+            return
+        cursor = self._read_cursor()
+        if not self._is_stored:
+            self._write_cursor(cursor)
+        news = self._news.read(cursor)
+        self._metrics.notices_waiting.set(len(news.new))
+        if news.new:
+            self._tell(cursor, news)
+
+    def _tell(self, cursor: Cursor, news: News) -> None:
+        notices = in_order(news.new)
+        self._receiver.send(message(notices))
+        self._metrics.notices.labels("sent").inc(len(notices))
+        self._metrics.notices_waiting.set(0)
+        now = self._store.clock.now()
+        self._cursor = after_sending(cursor, notices, latest=news.latest, now=now, drains=news.drains)
+        self._write_cursor(self._cursor)
+
+    def _read_cursor(self) -> Cursor:
+        term = self._term()
+        if self._cursor is None or self._cursor_of != term:
+            now = self._store.clock.now().replace(microsecond=0)
+            # History has whole seconds.
+            self._cursor = self._storage.read(otherwise=Cursor(since=now - timedelta(seconds=1)))
+            self._cursor_of, self._is_stored = term, True
+            self._news.forget()
+        return self._cursor
+
+    def _write_cursor(self, cursor: Cursor) -> None:
+        self._is_stored = False
+        self._storage.write(cursor)
+        self._is_stored = True
+
+    def _failed(self, problem: str, *, patience: float = 0.0) -> float:
+        self._failures += 1
+        seconds = max(BACKOFF.seconds(self._failures), patience)
+        if problem != self._problem:
+            self._problem = problem
+            log.warning("notices: not sent, and tried again: %s", problem)
+        return seconds

@@ -1,0 +1,98 @@
+"""What was told already. It is stored after each message that was taken, so everything is told at least once.
+
+| a notice                       | is new while                                          |
+|--------------------------------|-------------------------------------------------------|
+| that stands (a blocked drain)  | its id is not in `standing`                           |
+| any other                      | it is later than `since`, and its id is not in `told` |
+
+Promises
+- `since` follows the latest moment that was seen, `OVERLAP` behind it, and is never later than that behind
+  our own clock. Clocks of replicas differ by less, so that what was written before and is seen later is
+  still new. It never goes back.
+- What is new stays new until `after_sending` has it; nothing else makes it old.
+- The cursor has at most `MOST` ids of either sort. Beyond, the oldest moments go, and `since` with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from queues.apimachinery.timestamps import EARLIEST, parse_timestamp, rfc3339
+from queues.notices.news import Notice
+
+OVERLAP = timedelta(minutes=10)
+MOST = 5000
+
+
+class BadCursor(Exception):
+    """The stored text is not what `encode` writes."""
+
+
+class Cursor(msgspec.Struct, frozen=True, kw_only=True):
+    """`told`: the moments by id, all later than `since`."""
+
+    since: datetime
+    told: Mapping[str, datetime] = {}
+    standing: frozenset[str] = frozenset()
+
+    def is_new(self, notice: Notice) -> bool:
+        """The table of the module."""
+        if notice.stands:
+            return notice.id not in self.standing
+        return notice.at > self.since and notice.id not in self.told
+
+
+def after_sending(
+    cursor: Cursor, sent: Iterable[Notice], *, latest: datetime, now: datetime, drains: Collection[str]
+) -> Cursor:
+    """The cursor once these were taken.
+
+    `latest`: the latest moment of the history that was seen when they were put together. `drains`: the ids
+    that drains have which there are still; those of others are forgotten.
+    """
+    notices = list(sent)
+    since = max(cursor.since, min(latest, now) - OVERLAP) if latest != EARLIEST else cursor.since
+    told = {**cursor.told, **{each.id: each.at for each in notices if not each.stands}}
+    newest = sorted(told.items(), key=lambda item: (item[1], item[0]))
+    if len(newest) > MOST:
+        since = max(since, newest[-MOST - 1][1])
+    standing = cursor.standing | {each.id for each in notices if each.stands}
+    return Cursor(
+        since=since,
+        told={id_: at for id_, at in newest if at > since},
+        standing=frozenset(sorted(standing.intersection(drains))[:MOST]),
+    )
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    since: str
+    told: dict[str, str]
+    standing: list[str]
+
+
+_decoder = msgspec.json.Decoder(_Stored)
+
+
+def encode(cursor: Cursor) -> str:
+    stored = _Stored(
+        since=cursor.since.isoformat(),
+        told={id_: rfc3339(at) for id_, at in cursor.told.items()},
+        standing=sorted(cursor.standing),
+    )
+    return msgspec.json.encode(stored).decode()
+
+
+def decode(text: str) -> Cursor:
+    """Raises `BadCursor`."""
+    try:
+        stored = _decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise BadCursor(str(exc)) from exc
+    since = parse_timestamp(stored.since)
+    if since == EARLIEST:
+        raise BadCursor("since is no moment")
+    told = {id_: parse_timestamp(at) for id_, at in stored.told.items()}
+    return Cursor(since=since, told=told, standing=frozenset(stored.standing))

@@ -1,0 +1,100 @@
+"""What there is to tell of a queue, from what the API server has of it.
+
+| what                                                          | told                        |
+|---------------------------------------------------------------|-----------------------------|
+| a line of its history, of a field that stops it (`TOLD`)      | once                        |
+| its own drain is blocked, or past its deadline                | once for each drain         |
+| its own drain has ended                                       | once                        |
+
+Promises
+- Everything follows from fields that are stored: a new leader finds the same, with the same ids.
+- An id is the same exactly where the queue (by UID), what happened and its moment are the same.
+- A drain that a queue inherits is told of the queue that has it: there may be a thousand below.
+- What users wrote is cut to one printable line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from queues.apimachinery.timestamps import EARLIEST, parse_timestamp
+from queues.drain.progress import DrainedReason
+from queues.status.changes import Change, describe_change
+from queues.text import printable, quoted
+
+#: The fields whose changes are told: they stop a queue, or end that.
+TOLD = frozenset({"state", "stopPolicy", "resumeAt", "inWindow", "windowOverrides"})
+#: Characters of a notice, and of the name of its queue.
+TEXT_LIMIT, NAME_LIMIT = 400, 80
+#: Digits of an id: 64 bits.
+ID_LENGTH = 16
+_PROBLEMS = {
+    DrainedReason.BLOCKED: "drain is blocked",
+    DrainedReason.OVERDUE: "drain is past its deadline",
+}
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """`stands`: it is told as long as it was not, whenever it began; else only if it is new (`cursor`)."""
+
+    id: str
+    at: datetime
+    queue: str
+    text: str
+    stands: bool = False
+
+
+class Drain(msgspec.Struct, frozen=True, kw_only=True):
+    """Condition Drained of a queue that has the drain itself. `since`: its last transition."""
+
+    reason: str
+    message: str
+    since: str
+
+
+def notices_of_history(queue: str, uid: str, lines: list[Change]) -> Iterator[Notice]:
+    """The newest first: who looks for what is new may stop at the first that is not."""
+    for line in reversed(lines):
+        if line.field in TOLD and (at := parse_timestamp(line.at)) != EARLIEST:
+            told = (line.at, line.by, line.field, line.from_, line.to, line.reason, line.until)
+            yield Notice(
+                id=_id(uid, "history", *told), at=at, queue=queue, text=_text(queue, describe_change(line))
+            )
+
+
+def notice_of_drain(queue: str, uid: str, drain: Drain) -> Notice | None:
+    """None while there is nothing to tell of it."""
+    problem = _PROBLEMS.get(DrainedReason(drain.reason)) if drain.reason in set(DrainedReason) else None
+    if problem is None and drain.reason != DrainedReason.DRAINED:
+        return None
+    return Notice(
+        id=drain_id(uid, drain.reason, drain.since),
+        at=parse_timestamp(drain.since),
+        queue=queue,
+        text=_text(queue, f"{problem}: {drain.message}" if problem else f"is drained: {drain.message}"),
+        stands=problem is not None,
+    )
+
+
+def ids_of_drain(uid: str, drain: Drain) -> tuple[str, ...]:
+    """The ids of all that may stand of this drain: they are remembered for as long as it lasts, so that one
+    that is blocked again and again is told once.
+    """
+    return tuple(drain_id(uid, reason, drain.since) for reason in _PROBLEMS)
+
+
+def drain_id(uid: str, reason: str, since: str) -> str:
+    return _id(uid, "drain", reason, since)
+
+
+def _id(*parts: str) -> str:
+    text = msgspec.json.encode(parts)
+    return hashlib.sha256(text).hexdigest()[:ID_LENGTH]
+
+
+def _text(queue: str, what: str) -> str:
+    return printable(f"queue {quoted(queue, limit=NAME_LIMIT)}: {what}", limit=TEXT_LIMIT)

@@ -1,0 +1,219 @@
+"""What is sent, when, and how often, whatever happens to the receiver, the API server and the leader."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.notices.receiver import NotTaken
+from controller.notices.sender import BACKOFF, POLL_SECONDS, NoticeSender
+from queues.notices.message import MOST
+from queues.notices.news import notices_of_history
+from queues.status.changes import Change
+from tests.queues.notices.values import NOW, line
+from tests.support.controller.notice_stage import Stage
+from tests.support.examples import examples
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def started(stage: Stage) -> NoticeSender:
+    """A sender that has its cursor."""
+    sender = stage.sender()
+    assert sender.round() == POLL_SECONDS
+    return sender
+
+
+def test_of_before_the_first_start_blocked_drains_alone_are_told(stage: Stage) -> None:
+    stage.put("old", [line(seconds=-60)], drained="Blocked", since="2026-11-01T00:00:00Z")
+    stage.put("drained", drained="Drained", since="2026-11-01T00:00:00Z")
+    started(stage)
+    [body] = stage.receiver.bodies
+    assert body["text"] == 'queue "old": drain is blocked: why'
+
+
+def test_what_happens_is_told_once_and_in_one_message(stage: Stage) -> None:
+    sender = started(stage)
+    stage.later(5)
+    stage.put("a", [line(seconds=2)])
+    stage.put("b", [line(seconds=1)])
+    sender.round()
+    sender.round()
+    [body] = stage.receiver.bodies
+    assert [notice["queue"] for notice in body["notices"]] == ["b", "a"]
+    assert stage.metrics.registry.get_sample_value("sluice_notices_total", {"outcome": "sent"}) == 2
+    assert stage.metrics.registry.get_sample_value("sluice_notices_waiting") == 0
+
+
+def test_what_is_cut_off_counts_as_told(stage: Stage) -> None:
+    sender = started(stage)
+    stage.later(100)
+    stage.put("a", [line(seconds=number, to=f"{number}") for number in range(MOST + 3)])
+    sender.round()
+    sender.round()
+    [body] = stage.receiver.bodies
+    assert body["more"] == 3
+
+
+def test_a_drain_that_a_queue_inherits_is_told_of_the_one_that_has_it(stage: Stage) -> None:
+    for name in ("a", "a-below"):
+        stage.put(name, drained="Blocked", since="2026-11-28T14:00:00Z")
+    started(stage)
+    [body] = stage.receiver.bodies
+    assert [notice["queue"] for notice in body["notices"]] == ["a"]
+
+
+def test_a_drain_that_is_blocked_again_is_told_once_and_the_next_drain_again(stage: Stage) -> None:
+    sender = started(stage)
+    for reason, since in (("Blocked", 0), ("Draining", 0), ("Blocked", 0), ("", 0), ("Blocked", 1)):
+        stage.put("a", drained=reason, since=f"2026-11-28T14:0{since}:00Z")
+        sender.round()
+    assert len(stage.receiver.ids) == len(set(stage.receiver.ids)) == 2
+
+
+def test_what_is_not_taken_is_tried_again_after_longer_and_longer(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    sender = started(stage)
+    stage.put("a", [line()])
+    stage.receiver.problem = NotTaken("HTTP 500")
+    waits = [sender.round() for _ in range(12)]
+    assert waits[:3] == [POLL_SECONDS, 2 * POLL_SECONDS, 4 * POLL_SECONDS]
+    assert waits[-1] == BACKOFF.longest
+    stage.receiver.problem = NotTaken("HTTP 429", patience=1000)
+    assert sender.round() == 1000
+    assert stage.metrics.registry.get_sample_value("sluice_notices_waiting") == 1
+    stage.receiver.problem = None
+    assert sender.round() == POLL_SECONDS
+    assert len(stage.receiver.ids) == 1
+    assert [record.message for record in caplog.records] == [
+        "notices: not sent, and tried again: HTTP 500",
+        "notices: not sent, and tried again: HTTP 429",
+        "notices: sent again",
+    ]
+
+
+def test_nothing_is_sent_before_there_is_a_cursor(stage: Stage) -> None:
+    stage.put("a", drained="Blocked", since="2026-11-28T14:00:00Z")
+    stage.server.reachable = False
+    sender = stage.sender()
+    assert sender.round() == POLL_SECONDS
+    assert not stage.receiver.bodies
+    stage.server.reachable = True
+    sender.round()
+    assert len(stage.receiver.ids) == 1
+
+
+def test_a_cursor_that_was_not_stored_is_stored_before_anything_else_is_sent(stage: Stage) -> None:
+    sender = started(stage)
+    stage.put("a", [line()])
+    stage.server.reachable = False
+    sender.round()
+    stage.put("b", [line()])
+    sender.round()
+    assert len(stage.receiver.ids) == 1, "the second waits"
+    stage.server.reachable = True
+    sender.round()
+    assert len(stage.receiver.ids) == len(set(stage.receiver.ids)) == 2
+
+
+def test_who_does_not_lead_tells_nothing_and_counts_nothing(stage: Stage) -> None:
+    sender = started(stage)
+    stage.leading = False
+    stage.put("a", [line()])
+    sender.round()
+    assert not stage.receiver.bodies
+    assert stage.metrics.registry.get_sample_value("sluice_notices_waiting") == 0
+
+
+def test_a_queue_that_is_gone_is_forgotten(stage: Stage) -> None:
+    sender = started(stage)
+    stage.receiver.problem = NotTaken("HTTP 500")
+    stage.put("a", [line()])
+    sender.round()
+    del stage.queues["a"]
+    stage.receiver.problem = None
+    sender.round()
+    assert not stage.receiver.bodies
+
+
+class Broken(Exception):
+    """No error that is known here."""
+
+
+def test_a_fault_ends_no_more_than_a_round(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    sender = started(stage)
+    stage.put("a", [line()])
+
+    def fail(_body: bytes) -> None:
+        raise Broken
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage.receiver, "send", fail)
+        assert sender.round() == POLL_SECONDS
+    sender.round()
+    assert len(stage.receiver.ids) == 1
+
+
+def test_a_stop_ends_the_thread(stage: Stage) -> None:
+    sender = stage.sender()
+    sender.start()
+    assert sender.alive
+    sender.stop()
+    assert not sender.alive
+
+
+EVENTS = st.sampled_from(
+    [
+        "edit",
+        "round",
+        "round",
+        "new leader",
+        "former leader",
+        "500",
+        "taken silently",
+        "away",
+        "answers lost",
+        "calm",
+    ]
+)
+
+
+@examples(150)
+@given(st.lists(EVENTS, max_size=40))
+def test_whatever_happens_everything_is_told_at_least_once_with_the_same_id(events: list[str]) -> None:
+    stage = Stage()
+    sender = former = started(stage)
+    lines: list[Change] = []
+    failed = False
+    for event in [*events, "calm", "round", "round", "round"]:
+        stage.later(7)
+        if event == "edit":
+            lines.append(line(seconds=(stage.now - NOW).total_seconds(), to=f"{len(lines)}"))
+            stage.put("a", lines)
+        elif event == "new leader":
+            former, sender = sender, stage.sender()
+            sender.round()
+        elif event == "former leader":  # it does not know yet
+            former.round()
+        elif event == "round":
+            sender.round()
+        elif event == "calm":
+            stage.receiver.problem, stage.receiver.takes_silently = None, False
+            stage.server.reachable, stage.server.loses_answers = True, False
+        else:
+            stage.receiver.problem = NotTaken("HTTP 500") if event == "500" else stage.receiver.problem
+            stage.receiver.takes_silently |= event == "taken silently"
+            stage.server.reachable &= event != "away"
+            stage.server.loses_answers |= event == "answers lost"
+        failed |= event not in ("edit", "round", "500", "calm")
+    wanted = {notice.id for notice in notices_of_history("a", "a", lines)}
+    assert set(stage.receiver.ids) == wanted
+    assert failed or len(stage.receiver.ids) == len(wanted), "twice only where an answer or a leader was lost"
