@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python -m
 UV := $(shell sed -n 's/.*"\(uv==[^"]*\)".*/\1/p' pyproject.toml)
 
-.PHONY: up down status pods pods-down test test-fast test-long test-faults test-core test-pods test-cert-manager versions pythons lint bench soak docs site pictures chart image release
+.PHONY: up down status pods pods-down test test-fast test-long test-faults test-core test-pods test-browser test-cert-manager versions pythons lint bench soak docs site pictures chart image release
 
 up: .venv/.stamp
 	@$(RUN) localcluster up
@@ -62,6 +62,10 @@ pythons: .venv/.stamp # the tests of `make test-fast` on each Python from 3.11 o
 test-pods: .venv/.stamp # with real nodes and pods; no part of `make test`
 	@$(RUN) localcluster.pods build && $(RUN) localcluster.external_tools helm
 	$(ROOMY) $(PYTEST) -n 3 -m pods tests/pods
+
+test-browser: .venv/.stamp # the page in Debian's Chromium, which is fetched once; no part of `make test`
+	@$(RUN) localcluster build && $(RUN) localcluster.chromium
+	$(ROOMY) $(PYTEST) -n 0 -m browser tests/browser
 
 test-cert-manager: .venv/.stamp # with cert-manager's own controllers, whose first build takes minutes; no part of `make test`
 	@$(RUN) localcluster build && $(RUN) localcluster.external_tools helm certmanager

@@ -42,8 +42,12 @@ os.environ["PATH"] = os.pathsep.join((str(cache()), os.environ.get("PATH", "")))
 
 HERE = Path(__file__).parent
 #: Tests that `make test` does not read, with the mark that asks for them: those with real nodes, which need
-#: root, and those with cert-manager's controllers, whose build takes minutes.
-SUITES = {HERE / "pods": "pods", HERE / "e2e" / "certs" / "test_cert_manager.py": "cert_manager"}
+#: root, those with cert-manager's controllers, whose build takes minutes, and those with a browser.
+SUITES = {
+    HERE / "browser": "browser",
+    HERE / "pods": "pods",
+    HERE / "e2e" / "certs" / "test_cert_manager.py": "cert_manager",
+}
 
 #: Seconds: a test that hangs fails, with what each thread was at, and its worker is replaced. No test takes
 #: three minutes, but the first one to ask for a program of another project waits until that is built.
