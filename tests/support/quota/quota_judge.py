@@ -346,18 +346,18 @@ class QuotaJudge:
             key = seen.queue, tuple(seen.takes.items())
             if key not in alike:
                 alike[key] = self.has_room(seen)
-            if alike[key] and not self._waits_for_claim(seen, claims):
+            if alike[key] and not self._waits_for_claim(seen, asked, claims):
                 found[seen.uid] = seen
         return found
 
-    def _waits_for_claim(self, seen: SeenPod, claims: Mapping[str, str]) -> bool:
+    def _waits_for_claim(self, seen: SeenPod, asked: Iterable[SeenPod], claims: Mapping[str, str]) -> bool:
         """Whether it has no room beside what others have a claim on, in the queues of its chain."""
         names = {claims[name] for name in chain(seen.queue) if name in claims}
+        if not names:
+            return False
         gangs = {each.gang for each in self.pods.values() if each.name in names} - {""}
         claimants = [
-            each
-            for each in self._asked()
-            if (each.name in names or each.gang in gangs) and each.uid != seen.uid
+            each for each in asked if (each.name in names or each.gang in gangs) and each.uid != seen.uid
         ]
         return any(not self.has_room(seen, beside=each) for each in claimants)
 
