@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
 from kubectl_queue.access.queue_reader import read_queues
 from kubectl_queue.access.volcano import queue_webhook
-from kubectl_queue.cli.flag_values import NONE, future_fault, parse_bool, parse_time
-from kubectl_queue.cli.flags import Flag, Flags, bool_flag, duration_with_unit_flag, read_choice, selected
+from kubectl_queue.cli.flag_values import parse_bool
+from kubectl_queue.cli.flags import Flag, Flags, bool_flag, selected
 from kubectl_queue.cli.options import (
     ALL,
     COMMAND,
@@ -25,23 +24,21 @@ from kubectl_queue.edit.action_operation import ActionOperation
 from kubectl_queue.edit.consequences import asked_texts
 from kubectl_queue.edit.editor import QueueEditor
 from kubectl_queue.edit.operation import Operation, StopFields
+from kubectl_queue.edit.stop_flags import REASON, STOP_FLAGS, check_one_end, stop_fields
 from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.edit.wait import PollTimer
-from kubectl_queue.errors import QueueError, UsageError
+from kubectl_queue.errors import QueueError
 from kubectl_queue.objects.fields import name_of
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.session import Session
 from kubectl_queue.views.server_status import refused_edits_text
-from queues.fields.table import BY_NAME
 from queues.queue import ROOT
-from queues.states import Action, ParkedPods, State, StopPolicy
+from queues.states import Action, State, StopPolicy
 
 #: The values of --wait of a close: until it ends, as without a value; and until it is acknowledged.
 _CLOSED, _ACKNOWLEDGED = "closed", "acknowledged"
 #: What leads to states in which Volcano's own webhook refuses each edit.
 _INTO_A_TRAP = frozenset({Action.SUSPEND, Action.CLOSE})
-#: The values of --parked, as plain text: an enum member cannot be written as YAML.
-_PARKED_WORDS = (*(word.value for word in ParkedPods), NONE)
 
 
 def run_action(action: Action, session: Session, flags: Flags) -> int:
@@ -98,42 +95,9 @@ class EditRequest(NamedTuple):
 def read_request(session: Session, flags: Flags, *, command: str) -> EditRequest:
     """The request, with the queues as they are now. Raises UsageError."""
     names = selected(flags, command=command)
-    if flags.has("for") and flags.has("until"):
-        raise UsageError("--for and --until exclude each other", see=command)
+    check_one_end(flags, command=command)
     queues = read_queues(session.api, names)
-    return EditRequest(names, queues, _stop_fields(flags, now=queues.now, command=command))
-
-
-def _stop_fields(flags: Flags, *, now: datetime, command: str) -> StopFields:
-    """`now`: by the API server's clock, which decides when the stop is over. Raises UsageError."""
-    at = _resume_time(flags, now=now)
-    fault = future_fault(at, now=now) if at is not None else ""
-    if at is not None and fault:
-        raise UsageError(f"the time to resume, {at.isoformat()}, {fault}", see=command)
-    return StopFields(
-        reason=flags.text("reason") if flags.has("reason") else None,
-        resume_at=at,
-        clear_resume_at=flags.has("until") and at is None,
-        settings={"parked": flags.value("parked")} if flags.has("parked") else {},
-    )
-
-
-def _resume_time(flags: Flags, *, now: datetime) -> datetime | None:
-    span = flags.duration("for")
-    if span is not None:
-        return now + span
-    read: Callable[[datetime], datetime | None] | None = flags.value("until")
-    return read(now) if read else None
-
-
-def _time_or_none(text: str) -> Callable[[datetime], datetime | None]:
-    return (lambda now: None) if text == NONE else parse_time(text)
-
-
-def _parked_or_none(text: str) -> str | None:
-    if text.lower() == NONE:
-        return None
-    return read_choice(text, among=_PARKED_WORDS)
+    return EditRequest(names, queues, stop_fields(flags, now=queues.now, command=command))
 
 
 def new_editor(session: Session, request: EditRequest, operation: Operation) -> QueueEditor:
@@ -174,35 +138,6 @@ def _how_far_a_close(text: str) -> str:
     return text if text in {_CLOSED, _ACKNOWLEDGED} else _true_or_false(text)
 
 
-_REASON = Flag(
-    name="reason", help="Why, in your words; shown to those whose work it stops. Empty: removes it."
-)
-#: Of each command that stops queues.
-STOP_FLAGS = (
-    duration_with_unit_flag("for", "Resume after this long, e.g. 30m, 2h or 7d."),
-    Flag(
-        name="until",
-        default=None,
-        read=_time_or_none,
-        value="TIME",
-        help=(
-            "Resume at this time: 18:30 or 2030-01-31T18:30 (both in your zone), or ...T18:30:00Z; "
-            f"{NONE}: removes it."
-        ),
-    ),
-    _REASON,
-    Flag(
-        name="parked",
-        default=None,
-        read=_parked_or_none,
-        value="|".join(_PARKED_WORDS),
-        help=(
-            f"{BY_NAME['parked'].help} Recreate has their controllers create them again with it; "
-            f"{NONE}: as the queue above says. It stays when the stop ends. For a queue that is "
-            "stopped already, repeat the command that stopped it."
-        ),
-    ),
-)
 #: Of each command that edits queues.
 EDIT_FLAGS = (ALL, SELECTOR, TIMEOUT, DRY_RUN, OUTPUT)
 YES = bool_flag("yes", "Do not ask before something of a stop is lost.", short="y")
@@ -250,7 +185,7 @@ VERBS = (
             "kubectl queue close team-a --reason 'moved to team-b'",
             "kubectl queue close team-a --wait --timeout 1h",
         ),
-        flags=(_REASON, YES, _WAIT_CLOSED),
+        flags=(REASON, YES, _WAIT_CLOSED),
     ),
     _action_verb(
         Action.SUSPEND,

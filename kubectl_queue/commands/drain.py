@@ -15,7 +15,6 @@ from kubectl_queue.cli.flags import Flags, bool_flag
 from kubectl_queue.cli.options import COMMAND, DryRun
 from kubectl_queue.commands.actions import (
     EDIT_FLAGS,
-    STOP_FLAGS,
     chosen_names,
     finish,
     new_editor,
@@ -29,6 +28,7 @@ from kubectl_queue.drain.spec_flags import FLAGS, drain_fields
 from kubectl_queue.edit.editor import QueueEditor
 from kubectl_queue.edit.operation import Operation
 from kubectl_queue.edit.preview import edited
+from kubectl_queue.edit.stop_flags import STOP_FLAGS
 from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
 from kubectl_queue.objects.queues import QueueObjects

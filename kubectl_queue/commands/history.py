@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -21,16 +21,14 @@ from kubectl_queue.objects.queues import changes_of, given_back_of
 from kubectl_queue.output.formats import DOCUMENTS, dump
 from kubectl_queue.output.tables import Layout, short_names
 from kubectl_queue.session import Session
-from kubectl_queue.views.text import age, plural
-from queues.quota.given_back import GivenBack
+from kubectl_queue.views.history import PODS, with_given_back
+from kubectl_queue.views.text import age
 from queues.status.changes import Change
 from queues.text import printable
 
 _COMMAND = "kubectl queue history"
 _HEADINGS = ("WHEN", "WHO", "WHAT", "FROM", "TO", "UNTIL", "REASON")
 _NONE = "<none>"
-#: Of lines that say what was given back.
-_SERVER, _PODS = "sluice", "pods"
 #: Characters of a reason in a table that is not wide.
 _REASON = 60
 
@@ -61,26 +59,9 @@ def run_history(session: Session, flags: Flags) -> int:
     return 0
 
 
-def with_given_back(changes: Sequence[Change], given_back: Iterable[GivenBack]) -> list[Change]:
-    """With a line for what was given back, in the order of time: WHAT is `pods`, FROM and TO are queues."""
-    lines = [
-        Change(
-            by=_SERVER,
-            field=_PODS,
-            from_=line.from_,
-            to=line.to,
-            reason=f"{plural(line.pods, 'pod')} evicted by action {line.action}"
-            + (f", the last at {line.until}" if line.until != line.at else ""),
-            at=line.at,
-        )
-        for line in given_back
-    ]
-    return sorted([*changes, *lines], key=lambda line: line.at)
-
-
 def table(changes: Sequence[Change], *, now: datetime, wide: bool, headings: bool) -> list[str]:
     """Long names of queues are cut, but with `wide`, and without headings, which is for programs."""
-    of_queues = (change for change in changes if change.field in ("parent", _PODS))
+    of_queues = (change for change in changes if change.field in ("parent", PODS))
     names = {name for change in of_queues for name in (change.from_, change.to)}
     shown = short_names(names) if headings and not wide else {}
     rows = [

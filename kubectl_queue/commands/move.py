@@ -8,7 +8,7 @@ Promises
 from __future__ import annotations
 
 from kubectl_queue.access.queue_reader import read_queues
-from kubectl_queue.cli.flags import Flag, Flags, bool_flag, selected
+from kubectl_queue.cli.flags import Flags, bool_flag, selected
 from kubectl_queue.cli.options import COMMAND, DryRun
 from kubectl_queue.commands.actions import (
     EDIT_FLAGS,
@@ -20,11 +20,11 @@ from kubectl_queue.commands.actions import (
 )
 from kubectl_queue.commands.drain import confirm_bare_pods
 from kubectl_queue.commands.verbs import Verb
+from kubectl_queue.edit.command_lines import PARENT
 from kubectl_queue.edit.move_operation import MoveOperation
 from kubectl_queue.edit.operation import StopFields
 from kubectl_queue.errors import UsageError
 from kubectl_queue.session import Session
-from queues.fields.table import BY_NAME
 
 _COMMAND = f"{COMMAND} move"
 
@@ -58,7 +58,7 @@ VERBS = (
             "kubectl queue move team-a team-b --parent research --wait",
         ),
         flags=(
-            Flag(name="parent", value="NAME", help=BY_NAME["parent"].help),
+            PARENT,
             bool_flag("yes", "Do not ask before pods without a controller are evicted.", short="y"),
             wait_flag("Wait until the controller has acknowledged it, for the specs of the new chain."),
             *EDIT_FLAGS,

@@ -11,7 +11,8 @@ from kubectl_queue.commands import verbs
 from kubectl_queue.main import main
 from tests.support.plugin.harness import plugin
 
-NAMING = [name for name in verbs.TABLE if name not in {"list", "status", "version", "policy", "uninstall"}]
+NAMELESS = {"list", "ui", "status", "version", "policy", "uninstall"}
+NAMING = [name for name in verbs.TABLE if name not in NAMELESS]
 #: Nobody answers there; what gets that far says so.
 NOBODY = "--server=http://127.0.0.1:1"
 REFUSED = "connection to the server 127.0.0.1:1 was refused"

@@ -15,13 +15,13 @@ import pytest
 
 from kubectl_queue.cli.options import Output
 from kubectl_queue.commands.history import table as history_table
-from kubectl_queue.commands.history import with_given_back
 from kubectl_queue.commands.tree import ASCII, draw
 from kubectl_queue.commands.why import lines
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.output.console import Console
 from kubectl_queue.output.formats import dump_objects
 from kubectl_queue.output.tables import Table, short_names
+from kubectl_queue.views.history import with_given_back
 from kubectl_queue.views.queue_tree import as_structure, tree_rows
 from queues.quota.given_back import GivenBack
 from queues.states import Desired, State, StopPolicy
