@@ -84,6 +84,7 @@ class _Watched(msgspec.Struct):
 
     key: PodGroupKey
     uid: str
+    queue: str
     due: float
     until: datetime
     is_able: bool
@@ -181,7 +182,7 @@ class GangsInPlacement:
         before = self._watched.get(gang.uid)
         if before is not None and not before.is_reserved:
             return
-        members = self._store.members.in_podgroup(*key)
+        members = self._members(key, gang.queue)
         now, is_able = self._now(), all(map(_is_made_again, members))
         annotations = podgroup.metadata.annotations or {}
         seconds, _ = placement_seconds(annotations.get(well_known.PLACE_WITHIN, ""))
@@ -197,6 +198,7 @@ class GangsInPlacement:
         self._watched[gang.uid] = _Watched(
             key,
             gang.uid,
+            gang.queue,
             now + seconds,
             self._store.clock.now() + timedelta(seconds=seconds),
             is_able,
@@ -290,7 +292,7 @@ class GangsInPlacement:
             gang = self._store.podgroups.gang(*key)
             if gang is None or not self._store.snapshot.decision(gang.queue).has_quota:
                 continue
-            members = self._store.members.in_podgroup(*key)
+            members = self._members(key, gang.queue)
             if any(each.uses_quota and not each.node for each in members) and not _is_on_nodes(gang, members):
                 self.begin(key)
 
@@ -303,7 +305,7 @@ class GangsInPlacement:
             return
         if watched.giving is not None:
             return  # it has had nodes when it began, and so it counts until all of it is gone
-        members = self._store.members.in_podgroup(*watched.key)
+        members = self._members(watched.key, watched.queue)
         watched.placed = sum(_is_on_node(each) for each in members)
         if _is_on_nodes(gang, members):
             self._drop(watched)
@@ -322,7 +324,7 @@ class GangsInPlacement:
     # Giving back
 
     def _begin_giving_back(self, watched: _Watched) -> None:
-        members = self._store.members.in_podgroup(*watched.key)
+        members = self._members(watched.key, watched.queue)
         watched.giving = {each.uid: _Target(each.uid) for each in members if each.uses_quota}
         watched.suspended = {}
         for member in members:
@@ -427,6 +429,10 @@ class GangsInPlacement:
             batched=True,
         ):
             receive(None)
+
+    def _members(self, key: PodGroupKey, queue: str) -> list[Member]:
+        """The pods that count for it."""
+        return [each for each in self._store.members.in_podgroup(*key) if each.queue == queue]
 
     # Workloads
 

@@ -39,6 +39,7 @@ from queues.quota.gangs import (
     NotAskedKind,
     PodState,
     ask,
+    own_pods,
     unused_resources,
 )
 from queues.quota.pod_classes import WaitingPod
@@ -79,7 +80,8 @@ class GangReading:
         if not waiting and not (gang.asks_before and rules.has_quota(gang.queue)):
             return None
         pods = [pod for each in members if (pod := self._gang_pod(each, begun)) is not None]
-        uses = any(pod.state in USING for pod in pods)
+        own = own_pods(gang, pods)
+        uses = any(pod.state in USING for pod in own)
         may_reserve = not uses and self._may_reserve(key, gang)
         is_reserved = self._placements.is_reserved(gang.uid)
         if is_reserved and not may_reserve:
@@ -116,6 +118,8 @@ class GangReading:
             waiting=frozenset(each.uid for each in waiting if is_gated(each) and each.uid not in begun),
             not_asked=found if isinstance(found, NotAsked) else None,
             is_started=is_started,
+            is_begun=not is_started and any(pod.state is PodState.RELEASED for pod in own),
+            strays=frozenset(each.uid for each in waiting if is_gated(each) and each.queue != gang.queue),
             kept=now_kept,
             granted=asking.resources,
         )

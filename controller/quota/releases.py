@@ -21,6 +21,10 @@ What became of a release that was begun:
 | waiting, at another version          | it can happen no more: the API server refuses the former version    |
 | not at all                           | it is gone: it was deleted                                          |
 
+Where the API server refuses the patch itself, as an admission policy may have it, it has not happened: the
+pod is asked for again after a time. Else it would keep its place in the book. If an earlier try had no
+answer, or was another leader's, the pod is changed first.
+
 Invariants
 - No release takes a queue, or one above it, over its capability: every pod that may yet lose its gates by
   what any leader has begun counts, and so does every pod without them.
@@ -54,8 +58,9 @@ from cluster.api.client import MERGE_PATCH, decode_response
 from cluster.cache.changes import Change
 from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey
-from cluster.exceptions import Conflict, NotFound
+from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused
 from cluster.objects import Metadata, PodGroup
+from cluster.write_queue import Key
 from controller.context import ControllerContext, pod_path, pod_subject
 from controller.pods.ungating import gate_removal
 from controller.quota.book_writes import BookWrites, StoredBook
@@ -88,7 +93,9 @@ REST = 2.0
 class _Intent(msgspec.Struct):
     """A release that was begun. `version`: the pod's, in the book. `is_sent`: its patch is under way, or was
     answered. `turn`: when it is sent (`queues.quota.turns`). `is_touched`: the pod is being changed, so that
-    it can happen no more. `of_gang`: what the pod requests, if it goes with a gang.
+    it can happen no more. `of_gang`: what the pod requests, if it goes with a gang. `is_in_doubt`: a patch
+    was sent of which it is not known what became. `is_refused`: the API server has refused it, and none is
+    in doubt.
     """
 
     uid: str
@@ -99,6 +106,12 @@ class _Intent(msgspec.Struct):
     is_sent: bool = False
     is_touched: bool = False
     of_gang: Requests | None = None
+    is_in_doubt: bool = False
+    is_refused: bool = False
+
+
+def _key_of_release(uid: str) -> Key:
+    return "quota-release", uid
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -236,7 +249,8 @@ class QuotaReleases:
         if stored is None:
             return
         self._intents = {
-            uid: _Intent(uid, version, is_written=True) for uid, version in stored.book.intents.items()
+            uid: _Intent(uid, version, is_written=True, is_in_doubt=True)
+            for uid, version in stored.book.intents.items()
         }
         # What another leader has begun meanwhile may be at the versions of an earlier touch.
         self._to_touch, self._touched = None, {}
@@ -268,7 +282,18 @@ class QuotaReleases:
             self._write_book()
             return False
         self._is_ready = True
+        for intent in self._intents.values():
+            self._take_over(intent)
         return True
+
+    def _take_over(self, intent: _Intent) -> None:
+        """What another leader has begun goes on as what is begun here. What the pod requests at this version
+        has room; at another one it is asked for anew.
+        """
+        member = self._store.members.by_uid(intent.uid)
+        if member is not None and member.version == intent.version:
+            intent.queue = member.queue
+            intent.of_gang = member.requests if self._waiting.is_of_gang(member) else None
 
     def _is_cache_current(self, stored: StoredBook) -> bool:
         return self._store.watch_progress.demand("pods", stored.version)
@@ -314,6 +339,12 @@ class QuotaReleases:
                         uid, member.version, member.queue, intent.turn, of_gang=intent.of_gang
                     )
                     continue
+            elif intent.is_refused:
+                seconds = self._context.writers.wait(_key_of_release(uid))
+                self._voided.record(
+                    uid, queue=member.queue, now=self._store.clock.monotonic(), seconds=seconds
+                )
+                self._waiting.record_pod(member.queue, uid)
             else:
                 continue
             del self._intents[uid]
@@ -370,22 +401,36 @@ class QuotaReleases:
         if has_gate:
             body["spec"], content_type = gate_removal(member, of_quota=True)
 
+        outcomes: set[bool] = set()  # whether it was refused, of each try that failed
+
         def send() -> bool:
             """Whether it was answered. A stop that has come meanwhile is heeded."""
             if not self._waiting.rules.may_start(member):
                 return False
             # Else it changed, or an earlier try has succeeded: the watch will show which.
             with suppress(Conflict, NotFound):
-                self._context.client.patch(pod_path(member), body, content_type=content_type)
+                try:
+                    self._context.client.patch(pod_path(member), body, content_type=content_type)
+                except ClusterError as exc:
+                    outcomes.add(isinstance(exc, Refused) and not isinstance(exc, Overloaded))
+                    raise
             return True
 
         def receive(answered: bool | None) -> None:
-            if not answered and self._intents.get(intent.uid) is intent:
-                intent.is_sent = False  # it may still happen
+            if answered or self._intents.get(intent.uid) is not intent:
+                return
+            intent.is_sent = False  # it may still happen
+            intent.is_in_doubt |= False in outcomes or (answered is None and not outcomes)
+            if True not in outcomes:
+                return
+            if not intent.is_in_doubt:
+                intent.is_refused = True
+            elif not intent.is_touched and member.version == intent.version:
+                intent.is_touched = self._touch(member, intent)
 
         intent.is_sent = self._context.submit(
             self._context.writers,
-            ("quota-release", member.uid),
+            _key_of_release(member.uid),
             send,
             receive,
             rank=(1, intent.turn),

@@ -1,4 +1,5 @@
-"""Pods that changed while their release was under way: one that keeps changing is tried less and less often.
+"""Pods that changed while their release was under way, or that may not be released: one that keeps changing,
+or that an admission policy refuses, is tried less and less often.
 
 Each try costs a write of the book and a patch that is refused. While such a pod is postponed, others may use
 its room.
@@ -32,13 +33,15 @@ class VoidedReleases:
         #: When which pod may be tried again; an outdated entry is dropped once it comes up.
         self._heap: list[tuple[float, str, str]] = []
 
-    def record(self, uid: str, *, queue: str, now: float) -> None:
-        """Its release could not happen any more, since it has changed."""
+    def record(self, uid: str, *, queue: str, now: float, seconds: float = 0.0) -> None:
+        """Its release could not happen any more, since it has changed; or it was refused. `seconds`: it is
+        not tried again before that.
+        """
         if len(self._by_uid) >= MAX_REMEMBERED and uid not in self._by_uid:
             self._by_uid.clear()
         voided = self._by_uid.setdefault(uid, _Voided())
         voided.times += 1
-        voided.until = now + BACKOFF.seconds(voided.times - 1)
+        voided.until = now + max(seconds, BACKOFF.seconds(voided.times - 1))
         if voided.until > now:
             heapq.heappush(self._heap, (voided.until, queue, uid))
 

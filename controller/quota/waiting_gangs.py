@@ -9,6 +9,7 @@
 |                              | is to be kept for it, if its pods    |                               |
 |                              | do not exist                         |                               |
 | it can never start           | nothing                              | why, at once                  |
+| some are in another queue    | nothing of these                     | that, after `TELL_SECONDS`    |
 | its PodGroup does not exist  | nothing                              | that, after `TELL_SECONDS`    |
 
 Invariants
@@ -35,7 +36,7 @@ import msgspec
 
 from cluster.cache.podgroups import PodGroupKey
 from queues.quota.book import MAX_INTENTS
-from queues.quota.gangs import Gang, NotAsked
+from queues.quota.gangs import Gang, NotAsked, NotAskedKind
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import Requests
@@ -52,8 +53,9 @@ class GangState(msgspec.Struct, kw_only=True):
     """A gang as it was read last. `gang`: None where its PodGroup does not exist. `entries`: what is in the
     index, by UID. `reservation`: of these, what it asks for before its pods exist. `requests`: what each pod
     of them requested, by its UID. `waiting`: its pods with a gate of ours. `not_asked`: why nothing is asked
-    for. `is_started`: its minimum was released. `kept`: what is kept for it. `granted`: what of its
-    `minResources` was asked for. `reason`: what its pods are told, as of `since`; `untold`: those that were
+    for. `is_started`: its minimum was released; `is_begun`: a part of that was. `kept`: what is kept for it.
+    `strays`: its pods that wait in other queues, and count for nothing. `granted`: what of its `minResources`
+    was asked for. `reason`: what its pods are told, as of `since`; `untold`: those that were
     not told it yet.
     """
 
@@ -64,6 +66,8 @@ class GangState(msgspec.Struct, kw_only=True):
     waiting: frozenset[str] = frozenset()
     not_asked: NotAsked | None = None
     is_started: bool = False
+    is_begun: bool = False
+    strays: frozenset[str] = frozenset()
     kept: Requests = ()
     granted: Requests = ()
     reason: str = ""
@@ -82,10 +86,15 @@ class GangState(msgspec.Struct, kw_only=True):
 
     @property
     def not_in_index(self) -> frozenset[str]:
-        """The pods that wait for others of their gang."""
+        """The pods that wait for others of their gang, or in another queue."""
         if self.not_asked is not None:
             return self.waiting
-        return self.waiting.difference(self.minimum.uids) if self.minimum is not None else frozenset()
+        return self.waiting.difference(self.minimum.uids) if self.minimum is not None else self.strays
+
+    def reason_of(self, uid: str) -> str:
+        """What this pod is told of those that are not in the index."""
+        is_elsewhere = uid in self.strays and (self.not_asked is None or not self.not_asked.kind.never)
+        return NotAsked(kind=NotAskedKind.QUEUES).reason if is_elsewhere else self.reason
 
 
 class WaitingGangs:
@@ -239,4 +248,4 @@ class WaitingGangs:
             never = state.not_asked is not None and state.not_asked.kind.never
             lack = Lack("", never=never, kind=LackKind.GANG, why=state.reason)
             for uid in untold:
-                yield uid, lack
+                yield uid, msgspec.structs.replace(lack, why=state.reason_of(uid))

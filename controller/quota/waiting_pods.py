@@ -25,6 +25,8 @@ Invariants
 - A pod whose release was begun is in no index.
 - The minimum of a gang is chosen whole or not at all: where one of its pods has changed since it was asked
   for, none of them is. Only pods of queues with a quota are asked for as gangs.
+- A gang of which a part was released as this replica came to lead goes first, once what is missing of its
+  minimum has room: the former leader had begun it. So nobody takes that room but who is chosen in the order.
 - Pods that pend without a gate of ours go one by one, those of gangs too: they may have been let through.
 - Room that is set aside counts in `_usage`, but while it is looked at who may have it.
 - A pod that pends without a gate of ours may have been let through before there was a quota. Such pods go
@@ -138,6 +140,8 @@ class WaitingPods:
         self._gang_reading = GangReading(
             self._store, rules=self.rules, placements=self._placements, gangs=self._gangs
         )
+        #: The gangs that another leader has begun, and not completed.
+        self._begun_gangs: set[PodGroupKey] = set()
         #: How many pods may be chosen next; and how many the entry has for which that was too few.
         self.room = MAX_INTENTS
         self._awaits = 0
@@ -313,7 +317,10 @@ class WaitingPods:
         now, queues = self._store.clock.monotonic(), set[str]()
         for key, changed in self._gangs.take_changed(now).items():
             before = self._gangs.get(key)
-            state = self._gang_reading.read(key, begun, usage=self._usage, is_first=self._tree is None)
+            is_first = self._tree is None
+            state = self._gang_reading.read(key, begun, usage=self._usage, is_first=is_first)
+            if is_first and state is not None and state.is_begun:
+                self._begun_gangs.add(key)
             self._changed_groups.add(key)
             if state is not None:
                 self._put_gang(before, state, changed=changed)
@@ -359,7 +366,11 @@ class WaitingPods:
         if not self.is_of_gang(member):
             return False
         others = self._store.members.in_podgroup(member.namespace, member.podgroup)
-        return any(each.uid in begun or each.uses_quota for each in others if each.uid != member.uid)
+        return any(
+            each.uid in begun or each.uses_quota
+            for each in others
+            if each.uid != member.uid and each.queue == member.queue
+        )
 
     def keeps_room_of(self, member: Member) -> bool:
         """Whether what it uses would be kept for its gang once it is gone: nobody else could have it."""
@@ -505,6 +516,8 @@ class WaitingPods:
         self._follow_turn()
         if self._ungated_changed or _is_due(self._ungated, now):
             chosen += self._choose_ungated(most, goes_on)
+        if len(chosen) < most and self._begun_gangs:
+            chosen += self._choose_begun(most - len(chosen))
         if len(chosen) < most and self._reserved_due:
             chosen += self._choose_reserved(most - len(chosen), goes_on)
         if len(chosen) < most and self._is_gated_due(now):
@@ -539,6 +552,26 @@ class WaitingPods:
         for queue, amounts in before.items():
             after = self._held.get(queue, {})
             self._record_falls(queue, (name for name in amounts if after.get(name, 0) < amounts[name]))
+        return chosen
+
+    def _choose_begun(self, most: int) -> list[Member]:
+        """What is missing of gangs that another leader has begun, where there is room."""
+        chosen = list[Member]()
+        for key in list(self._begun_gangs):
+            state = self._gangs.get(key)
+            if state is None or not state.is_begun:
+                self._begun_gangs.discard(key)
+                continue
+            entry = state.minimum
+            if entry is None or len(entry.pods) > most - len(chosen):
+                continue
+            if self._gated.get(entry.uid) != entry or self._usage.lack(entry.queue, entry.requests):
+                continue
+            self._begun_gangs.discard(key)
+            self._gated.release(entry)
+            self._usage.add(entry.queue, entry.requests)
+            self._usage.unplaced += len(entry.pods)
+            chosen += self._taken(entry)
         return chosen
 
     def _choose_reserved(self, most: int, goes_on: Callable[[], bool]) -> list[Member]:

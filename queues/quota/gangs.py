@@ -33,6 +33,7 @@ pod, once the minimum was released.
 |                                         |                 | part; else nothing    |
 | failed, or is being deleted without a   | is not there    | nothing               |
 | node                                    |                 |                       |
+| is in another queue than the PodGroup   | is not there    | nothing               |
 
 Invariants
 - An entry of the minimum completes it: with what is there, it has `minMember` pods, and so many of each task.
@@ -185,8 +186,15 @@ class GangPod(msgspec.Struct, frozen=True, gc=False):
     task: str = ""
 
 
+def own_pods(gang: Gang, pods: Iterable[GangPod]) -> list[GangPod]:
+    """Those that count for it: the pods of its queue."""
+    return [member for member in pods if member.pod.queue == gang.queue]
+
+
 def is_placed(gang: Gang, tasks: Iterable[str]) -> bool:
-    """Whether the minimum is on nodes. `tasks`: that of each pod that is on one, or has succeeded."""
+    """Whether the minimum is on nodes. `tasks`: that of each pod of its queue that is on one, or has
+    succeeded.
+    """
     placed = Counter(tasks)
     return placed.total() >= gang.least and all(placed[task] >= least for task, least in gang.tasks)
 
@@ -199,7 +207,7 @@ class NotAskedKind(Enum):
     TOO_FEW = "too-few"
     #: They exist, and some may not be released now.
     HELD = "held"
-    #: Some are in another queue than the PodGroup.
+    #: So many exist with those that are in another queue than the PodGroup.
     QUEUES = "queues"
     #: The PodGroup does not exist.
     ABSENT = "absent"
@@ -285,23 +293,21 @@ def ask(
     """What of the gang may be asked for. `keeps`: whether what its pods do not use of `minResources` counts
     already; `keeps_once_started`: whether it does if its minimum was released.
     """
-    members = list(pods)
+    everywhere = list(pods)
+    members = everywhere if gang.is_single else own_pods(gang, everywhere)
     waiting = sorted(
         (member for member in members if member.state is PodState.WAITS), key=lambda member: member.pod.rank
     )
     if gang.is_single:
         return Asked(others=tuple(member.pod for member in waiting))
-    own = sum(member.pod.queue == gang.queue for member in members)
     if gang.fault:
         return NotAsked(kind=NotAskedKind.BAD_SPEC, fault=gang.fault)
-    if own < len(members):
-        return NotAsked(kind=NotAskedKind.QUEUES, have=own, least=len(members))
     there = [member for member in members if member.state in _THERE]
     chosen, missing = _minimum(gang, there, waiting)
     unused = dict(unused_resources(gang, members))
     if missing is not None:
         refused = _never(gang, gang.least - len(there), unused, never=never)
-        return refused or _not_yet(missing, may_go=(*there, *waiting), members=members)
+        return refused or _not_yet(missing, may_go=(*there, *waiting), members=members, everywhere=everywhere)
     if not chosen:
         return Asked(others=tuple(_one_by_one(waiting, unused if keeps or keeps_once_started else {})))
     requests = _greater(_total(chosen), unused)
@@ -321,7 +327,7 @@ def unused_resources(gang: Gang, pods: Iterable[GangPod]) -> Requests:
     """What of `minResources` the pods of the gang do not use, nor used before they succeeded."""
     if not gang.resources:
         return ()
-    used = dict(_total([member for member in pods if member.state in _HAD_PART]))
+    used = dict(_total([member for member in own_pods(gang, pods) if member.state in _HAD_PART]))
     left = ((resource, amount - used.get(resource, 0)) for resource, amount in gang.resources)
     return tuple((resource, amount) for resource, amount in left if amount > 0)
 
@@ -369,12 +375,21 @@ def _never(gang: Gang, pods: int, amounts: Mapping[str, Amount], *, never: Never
     return None if lack is None else NotAsked(kind=NotAskedKind.TOO_LARGE, least=gang.least, lack=lack)
 
 
-def _not_yet(missing: tuple[str, int], *, may_go: Sequence[GangPod], members: Sequence[GangPod]) -> NotAsked:
+def _not_yet(
+    missing: tuple[str, int],
+    *,
+    may_go: Sequence[GangPod],
+    members: Sequence[GangPod],
+    everywhere: Sequence[GangPod],
+) -> NotAsked:
+    """`members`: the pods of its queue; `everywhere`: and those of others."""
     task, least = missing
     have = sum(not task or member.task == task for member in may_go)
     held = sum(member.state is PodState.HELD and (not task or member.task == task) for member in members)
     if have + held >= least:
         return NotAsked(kind=NotAskedKind.HELD, have=have, least=least, task=task)
+    if len(members) < len(everywhere) and sum(not task or each.task == task for each in everywhere) >= least:
+        return NotAsked(kind=NotAskedKind.QUEUES, have=have + held, least=least, task=task)
     return NotAsked(kind=NotAskedKind.TOO_FEW, have=have + held, least=least, task=task)
 
 

@@ -22,6 +22,7 @@ from queues.quota.gangs import (
     PodState,
     ask,
     is_placed,
+    own_pods,
 )
 from queues.quota.pod_classes import WaitingPod
 from queues.status.podgroup_phases import Phase
@@ -44,10 +45,11 @@ def gang_report(
     """And the entry that waits for room, where its pods are all there. `said`: by kube-scheduler, of each pod
     that was released and has no node. `until`: when it gives back.
     """
-    number = Counter(pod.state for pod in pods)
+    own = own_pods(gang, pods)
+    number = Counter(pod.state for pod in own)
     reservation = _reservation(gang, pods, phase=phase)
     placed = number[PodState.PLACED] + number[PodState.SUCCEEDED]
-    on_nodes = [pod.task for pod in pods if pod.state in {PodState.PLACED, PodState.SUCCEEDED}]
+    on_nodes = [pod.task for pod in own if pod.state in {PodState.PLACED, PodState.SUCCEEDED}]
     is_complete = is_placed(gang, on_nodes)
     asked = ask(gang, pods, never=never)
     if isinstance(asked, NotAsked) and asked.kind.never:
@@ -71,7 +73,7 @@ def gang_report(
 def _reservation(gang: Gang, pods: Iterable[GangPod], *, phase: str) -> WaitingPod | None:
     """What a PodGroup waits for that asks for room before its pods exist, as its phase says; else None."""
     is_pending = phase in {"", Phase.PENDING}
-    if not is_pending or not gang.resources or any(pod.state in USING for pod in pods):
+    if not is_pending or not gang.resources or any(pod.state in USING for pod in own_pods(gang, pods)):
         return None
     if isinstance(asked := ask(gang, pods), NotAsked) and asked.kind is NotAskedKind.TOO_FEW:
         return WaitingPod(gang.uid, gang.queue, gang.resources, gang.priority or 0, gang.since)

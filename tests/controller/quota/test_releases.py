@@ -173,6 +173,67 @@ def test_what_was_deleted_by_force_counts_on_and_its_end_lets_the_next_one_go() 
     assert not has_gate("next")
 
 
+class Corner:
+    """A leader, and a queue that has room for one pod."""
+
+    def __init__(self) -> None:
+        self.api = ApiServer(random.Random(0))
+        self.api.is_rough = False
+        self.leader = Replica(self.api, QuotaReleases)
+        self.leader.server.has(queue("lab", capability={"cpu": "1"}, version=2, generation=2))
+        self.settle()  # the book is open
+
+    def settle(self, steps: int = 12) -> list[str]:
+        """The pods that are released by then."""
+        for _ in range(steps):
+            self.leader.hear(99)
+            self.leader.step()
+            self.leader.send_all()
+        return [name for name, one in self.api.pods.items() if histories.is_released(one)]
+
+    def until_sent(self, name: str) -> None:
+        """Its release is held, and so are all writes from then on."""
+        for _ in range(20):
+            self.leader.hear(99)
+            self.leader.step()
+            if self.release(name) in self.leader.writes.held:
+                return
+            self.leader.send_all()
+        raise AssertionError("it is never sent")
+
+    def release(self, name: str) -> tuple[str, str]:
+        return "quota-release", self.api.pods[name]["metadata"]["uid"]
+
+
+def test_a_pod_that_a_policy_lets_nobody_release_keeps_no_place_in_the_book_and_no_room() -> None:
+    corner = Corner()
+    corner.api.create("denied", "team", 1, priority=9)
+    corner.api.forbidden.add("denied")
+    corner.settle()
+    corner.api.create("other", "team", 1)
+    assert corner.settle() == ["other"]
+    assert corner.settle(40) == ["other"]
+    corner.api.delete("other")
+    corner.api.forbidden.clear()
+    assert corner.settle(40) == ["denied"]
+
+
+def test_one_that_is_refused_while_an_earlier_try_may_still_happen_keeps_its_room() -> None:
+    """Until it can be changed."""
+    corner = Corner()
+    corner.api.create("denied", "team", 1, priority=9)
+    corner.until_sent("denied")
+    late, _ = corner.leader.writes.held[corner.release("denied")]
+    corner.leader.begin_term()
+    corner.leader.writes.held.clear()
+    corner.api.forbidden.add("denied")
+    corner.api.create("other", "team", 1)
+    assert corner.settle(40) == []
+    corner.api.forbidden.clear()
+    late()
+    assert corner.settle() == ["denied"]
+
+
 class WaitingPodsOfTheWatch(WaitingPods):
     def _count(self, queues: Iterable[str], begun: Collection[str]) -> None:
         super()._count(queues, ())

@@ -31,6 +31,13 @@ def test_after_a_release_it_begins_anew() -> None:
     assert not releases.is_postponed("uid", now=0.0)
 
 
+def test_one_that_was_refused_is_not_tried_before_it_may_be_sent() -> None:
+    releases = VoidedReleases()
+    releases.record("uid", queue="team", now=0.0, seconds=7.0)
+    assert releases.is_postponed("uid", now=6.0)
+    assert not releases.is_postponed("uid", now=7.0)
+
+
 def test_it_remembers_a_bounded_number() -> None:
     releases = VoidedReleases()
     for number in range(2 * voided.MAX_REMEMBERED):

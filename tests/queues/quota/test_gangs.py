@@ -311,6 +311,15 @@ def test_a_gang_is_in_one_queue() -> None:
     assert outcome(ask(gang(2), [pod("a"), pod("b", queue="other")])) == (
         "1 of 2 pods are in the queue of their PodGroup"
     )
+    assert outcome(ask(gang(3), [pod("a"), pod("b", queue="other")])) == "1 of 3 pods exist"
+
+
+@pytest.mark.parametrize("state", [WAITS, HELD, PLACED, SUCCEEDED])
+def test_a_pod_in_another_queue_counts_for_nothing(state: PodState) -> None:
+    members = [pod("a", cpu=1), pod("b", cpu=1)]
+    for made in (gang(2), gang(2, resources={"cpu": "4"})):
+        assert ask(made, [*members, pod("c", state, queue="other")]) == ask(made, members)
+    assert unused_resources(gang(2, resources={"cpu": "4"}), [pod("c", PLACED, queue="other")])
 
 
 def test_a_pod_whose_claims_were_not_read_makes_the_claims_of_the_gang_unread() -> None:

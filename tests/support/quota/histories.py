@@ -54,6 +54,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     #: A request fails, or it is done and the answer is lost.
     fails: float = 0.08
     unanswered: float = 0.12
+    #: An admission policy refuses a patch of a pod.
+    refused: float = 0.04
     #: A writer sleeps where it would have sent a release, or another request.
     sleeps: float = 0.1
     sleeps_else: float = 0.05
@@ -73,7 +75,15 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 
 #: A little of everything.
 EVEN = Rates()
-_QUIET = Rates(fails=0.0, unanswered=0.0, sleeps=0.0, sleeps_else=0.0, weigh_lost_books=0.0, weigh_labels=0.0)
+_QUIET = Rates(
+    fails=0.0,
+    unanswered=0.0,
+    refused=0.0,
+    sleeps=0.0,
+    sleeps_else=0.0,
+    weigh_lost_books=0.0,
+    weigh_labels=0.0,
+)
 #: What a history has much of; each takes its turn.
 RATES = (
     EVEN,
@@ -117,6 +127,8 @@ class ApiServer:
         #: Versions, with the pod as it was stored, or as it was deleted.
         self.events: list[tuple[int, str, Wire]] = []
         self.faults: list[str] = []
+        #: Pods that a policy lets nobody patch.
+        self.forbidden: set[str] = set()
         #: Whether answers may be lost, and requests refused or cut.
         self.is_rough = True
 
@@ -213,6 +225,8 @@ class ApiServer:
         found = self.pods.get(name)
         if found is None:
             raise NotFound(404, "NotFound", path)
+        if name in self.forbidden or (self.is_rough and self._chance.random() < self._rates.refused):
+            raise Refused(422, "Invalid", "a policy denies it")
         self._require(found, body["metadata"])
         return self._answer(self.change(name, lambda one: self._apply(one, body)))
 
@@ -314,6 +328,9 @@ class HeldWrites:
         self.held[key] = write, done
         return True
 
+    def wait(self, _key: Key) -> float:
+        return 0.0
+
     def send(self, key: Key, *, gives_up: bool) -> None:
         """As `WriteQueue`: what has no answer is tried again, or given up; what is refused is given up."""
         write, done = self.held[key]
@@ -350,6 +367,7 @@ class Replica:
             ),
         )
         self.writes = HeldWrites()
+        parts.setdefault("recorder", SimpleNamespace(record=lambda *_, **__: None))
         self.context = context_with(
             store=self.server.store,
             client=api.client(),
