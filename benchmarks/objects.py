@@ -17,6 +17,9 @@ NAMED_BY = "scheduling.volcano.sh/queue-name"
 LABELS = {"bench": "load"}
 MEMBER = "sluice.dev/member"
 
+#: Of pods: their PodGroup.
+GROUPED_BY = "scheduling.k8s.io/group-name"
+
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
@@ -74,6 +77,19 @@ def queue(name: str, **spec: object) -> Object:
         "kind": "Queue",
         "metadata": {"name": name},
         "spec": spec,
+    }
+
+
+def podgroups_path(namespace: str = HOME) -> str:
+    return f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups"
+
+
+def podgroup(name: str, *, queue: str, least: int) -> Object:
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"queue": queue, "minMember": least},
     }
 
 

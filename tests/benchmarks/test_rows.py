@@ -21,6 +21,7 @@ from benchmarks.missed_goals import WHY
 from benchmarks.objects import creations, pods, pods_path
 from benchmarks.process_cpu import cpu_seconds
 from benchmarks.resume_times import Times
+from benchmarks.rows.gang_flow import in_order, made
 from benchmarks.rows.giving_back import exchanged
 from benchmarks.rows.trees import levels
 from tests.support.paths import ROOT
@@ -183,3 +184,18 @@ def test_a_client_that_exchanges_pods_begins_with_a_creation_and_deletes_one_wit
         ("DELETE", "/api/v1/namespaces/lab/pods/old-0"),
         ("DELETE", "/api/v1/namespaces/lab/pods/old-1"),
     ]
+
+
+def test_a_podgroup_is_created_right_before_its_own_pods() -> None:
+    of_pods, groups = made(7, 10, size=4, is_grouped=True)
+    bodies = [each.body or {} for each in in_order(of_pods, groups)]
+    minimum: dict[str, int] = {}
+    for body in bodies:
+        if body["kind"] == "PodGroup":
+            minimum[body["metadata"]["name"]] = body["spec"]["minMember"]
+        else:
+            group = body["metadata"]["annotations"]["scheduling.k8s.io/group-name"]
+            assert list(minimum)[-1] == group
+    assert list(minimum.values()) == [4, 4, 2]
+    singles, none = made(8, 10, size=4, is_grouped=False)
+    assert in_order(singles, none) == singles
