@@ -26,6 +26,8 @@ Every verb goes this way
 | hold                                | `commands.actions`, `edit.stop_policy_operation`, `edit.editor`      |
 | drain, stop                         | `commands.drain`, `drain.spec_flags`, `edit.stop_policy_operation`,  |
 |                                     | `edit.editor`; --dry-run: `drain.inventory`, `views.drain_preview`   |
+| windows                             | `commands.windows`, `views.windows`, `views.calendar`,               |
+|                                     | `edit.window_operation`, `edit.editor`                               |
 | uninstall                           | `commands.uninstall`, `removal.inventory`, `removal.remover`         |
 | what an edit asks and warns of      | `edit.consequences`                                                  |
 | --wait of any of them               | `edit.wait`, `views.acknowledgement`, `views.drain_status`           |

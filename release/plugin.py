@@ -1,6 +1,6 @@
 """The plugin alone, for people: a wheel for `pipx install`, and archives for krew.
 
-Both have `queues` and `kubectl_queue` and depend on two packages; the server's wheel depends on a dozen.
+Both have `queues` and `kubectl_queue` and depend on three packages; the server's wheel depends on a dozen.
 [tool.sluice.plugin] in pyproject.toml names both, and what an extra adds: the wheel has it as
 `kubectl-queue[ui]`, and the archives, which cannot be added to, have it and all beneath it.
 

@@ -42,6 +42,12 @@ FILES, NO_FILES, NO_SPACE = ":0", ":4", ":6"
 _TIMEOUT = "--request-timeout=2s"
 #: Verbs that show queues: any of them, or none, may be named.
 _SHOWING = frozenset({"get", "tree", "usage", "reclaim", "why", "history"})
+#: The words after `windows`, beside a queue.
+_WINDOWS = {
+    "start": "Undo a skip, or begin the next occurrence now.",
+    "skip": "Leave out the occurrence that is on, or the next one.",
+    "extend": "End it later.",
+}
 #: The words after `policy`.
 _POLICY = {
     "list": "Show all scheduling policies.",
@@ -97,6 +103,9 @@ def _candidates(before: Sequence[str], last: str, *, read_queues: ReadQueues) ->
         yield NO_FILES
     elif name == "policy":
         yield from _policy_words([*before[:place], *before[place + 1 :]], last, own, read_queues=read_queues)
+    elif name == "windows":
+        yield from _window_words([*before[:place], *before[place + 1 :]], last, own, read_queues=read_queues)
+        yield NO_FILES
     elif name in verbs.TABLE:
         given = _read([*before[:place], *before[place + 1 :]], own)
         yield from _queue_names(given, name, last, read_queues=read_queues)
@@ -139,6 +148,33 @@ def _policy_words(
     elif given.names[0] == "explain":
         yield from _queue_names(given, "get", last, read_queues=read_queues)
     yield FILES if given.names[:1] == ("check",) else NO_FILES
+
+
+def _window_words(
+    before: Sequence[str], last: str, own: Sequence[Flag], *, read_queues: ReadQueues
+) -> Iterator[str]:
+    """What is done, and queues; after a word for what is done the queues that have windows, then these."""
+    given = _read(before, own)
+    if not given.names:
+        yield from _matching(last, _WINDOWS)
+        yield from _queue_names(given, "get", last, read_queues=read_queues)
+        return
+    word, *rest = given.names
+    if word not in _WINDOWS or len(rest) > 1:
+        return
+    from kubectl_queue.objects.fields import spec_of  # noqa: PLC0415 - for queues alone
+    from queues.windows.reader import read_windows  # noqa: PLC0415
+    from queues.windows.stops import what_it_sets  # noqa: PLC0415
+
+    windows = {
+        name: read_windows(spec_of(item)).windows for name, item in sorted(read_queues(given).items.items())
+    }
+    if rest:
+        chosen = windows.get(rest[0].rpartition("/")[2], ())
+        yield from _matching(last, {window.name: what_it_sets(window) for window in chosen})
+    else:
+        shown = {name: ", ".join(each.name for each in its) for name, its in windows.items() if its}
+        yield from _matching(last, shown)
 
 
 def _form(flag: Flag) -> str:

@@ -33,6 +33,7 @@ class Output(StrEnum):
     JSON = "json"
     YAML = "yaml"
     NAME = "name"
+    ICS = "ics"
     TEMPLATE = "template"
 
 
@@ -145,7 +146,7 @@ COMMON: tuple[Flag, ...] = (
     bool_flag("help", "Print this and end.", short="h"),
 )
 
-_OBJECT_FORMATS = tuple(word for word in Output if word is not Output.TEMPLATE)
+_OBJECT_FORMATS = tuple(word for word in Output if word not in (Output.TEMPLATE, Output.ICS))
 OUTPUT = formats(*_OBJECT_FORMATS, templates=EDIT_TEMPLATES)
 GET_OUTPUT = formats(*_OBJECT_FORMATS, templates=GET_TEMPLATES)
 SELECTOR = Flag(

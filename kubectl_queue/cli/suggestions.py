@@ -36,6 +36,7 @@ _OTHERS: Mapping[str, str] = {
         "delete": "del destroy remove rm",
         "why": "explain reason",
         "policy": "policies scheduler-policy schedulerpolicy",
+        "windows": "window calendar schedule schedules",
         "history": "changes events log logs",
     }.items()
     for word in words.split()

@@ -48,6 +48,7 @@ TABLE: Mapping[str, Row] = {
     "reclaim": Row("Say which pods would be evicted for a queue that waits for what it deserves.", "reclaim"),
     "why": Row("Say what stops a pod, a workload or a queue, who did that, and the way out.", "why"),
     "history": Row("Show who changed a queue, when and why.", "history"),
+    "windows": Row("Show when change windows stop queues; start, skip and extend one.", "windows"),
     "create": Row("Make a queue.", "create"),
     "open": Row("Let queues take and schedule work.", "actions"),
     "close": Row("Let queues take no new work and run out.", "actions"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from typing import TextIO
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -64,6 +65,12 @@ class Console:
         """Print a result as it is, without adding a line end."""
         self.end_progress()
         self._out.write(_encodable(escape_controls(text), self._out))
+        self._out.flush()
+
+    def write_lines(self, lines: Iterable[str], *, end: str) -> None:
+        """Print a result whose lines have another end."""
+        self.end_progress()
+        self._out.write("".join(_encodable(escape_controls(line), self._out) + end for line in lines))
         self._out.flush()
 
     def note(self, text: str) -> None:

@@ -13,5 +13,6 @@
 | `entries`    | a window that is on, as it is written                             |
 | `in_window`  | what is written at each edge                                      |
 | `stops`      | what windows set, and what counts of several                      |
+| `overriding` | what people do to one occurrence                                  |
 | `texts`      | what users are told                                               |
 """

@@ -103,7 +103,7 @@ def coming(given: Windows, after: datetime, *, number: int) -> list[Occurrence]:
 
 def window_on(window: Window, overrides: Sequence[Override], at: datetime) -> On | None:
     """The window, if it is on."""
-    current = _latest(window, overrides, at)
+    current = latest_on(window, overrides, at)
     if current is None:
         return None
     until = _end_of_chain(window, overrides, current)
@@ -130,7 +130,7 @@ def occurrences_after(window: Window, overrides: Sequence[Override], after: date
     yield from waiting
 
 
-def _latest(window: Window, overrides: Sequence[Override], at: datetime) -> Occurrence | None:
+def latest_on(window: Window, overrides: Sequence[Override], at: datetime) -> Occurrence | None:
     """Of the occurrences that are on, the one that ends last."""
     found = [each for each in _changed(window, overrides) if each.start <= at < each.end]
     start = _last_start(window, overrides, at)

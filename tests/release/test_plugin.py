@@ -62,6 +62,7 @@ def test_it_installs_as_a_tool_with_two_packages_and_both_executables(
         "kubectl-queue",
         "msgspec",
         "pyyaml",
+        "tzdata",
     ]
 
 
@@ -92,7 +93,7 @@ def test_an_archive_for_krew_runs_by_the_link_that_krew_makes(wheel: Path, tmp_p
     assert output(path / "kubectl_queue", "version", "--client", **environ) == f"Client Version: {VERSION}\n"
     assert output(path / "kubectl_complete_queue", "res", **environ).endswith("\n:4\n")
     packages = store / "kubectl-queue" / PYTHON
-    assert {"flask", "werkzeug", "markupsafe", "msgspec", "yaml"} <= {
+    assert {"flask", "werkzeug", "markupsafe", "msgspec", "tzdata", "yaml"} <= {
         each.name for each in packages.iterdir()
     }
 
@@ -127,7 +128,7 @@ def test_the_plugin_needs_what_its_own_code_imports_and_nothing_of_the_server() 
     )
     assert output(sys.executable, "-c", code).splitlines() == ["msgspec yaml", "flask msgspec yaml"]
     settings = plugin.settings(ROOT)
-    assert [each.split("==")[0] for each in settings["dependencies"]] == ["msgspec", "pyyaml"]
+    assert [each.split("==")[0] for each in settings["dependencies"]] == ["msgspec", "pyyaml", "tzdata"]
     assert {
         extra: [each.split("==")[0] for each in names] for extra, names in settings["extras"].items()
     } == {"ui": ["flask"]}

@@ -92,6 +92,22 @@ def test_policy_has_words_of_its_own() -> None:
     assert offered("policy", "check", "") == ([], ":0")
 
 
+def test_windows_has_words_and_then_queues_that_have_some_and_these() -> None:
+    nightly = {
+        "name": "nightly",
+        "stopPolicy": "Hold",
+        "schedule": "0 2 * * *",
+        "duration": "2h",
+        "timeZone": "UTC",
+    }
+    queues = snapshot(item("runs", windows=[nightly]), item("stays"))
+    assert offered("windows", "", queues=queues) == (["start", "skip", "extend", "runs", "stays"], ":4")
+    assert offered("windows", "skip", "", queues=queues) == (["runs"], ":4")
+    assert offered("windows", "skip", "queue/runs", "", queues=queues) == (["nightly"], ":4")
+    assert offered("windows", "skip", "runs", "nightly", "", queues=queues) == ([], ":4")
+    assert offered("windows", "runs", "", queues=queues) == ([], ":4")
+
+
 @pytest.mark.parametrize(
     "words", [(), ("nonsense", ""), ("resume", "--nope", ""), ("resume", "--", ""), ("--=", "x")]
 )

@@ -1,0 +1,54 @@
+"""A stop is told to a receiver that fails in each way it can, by two leaders, and does not wait for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from localcluster import manifests
+from localcluster.cluster import LocalCluster
+from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
+from tests.support.http.notice_receiver import CUT, OK, SECRET, SERVER_ERROR, SILENT, NoticeReceiver
+from tests.support.paths import ROOT
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
+CURSOR = "/api/v1/namespaces/sluice-system/configmaps/sluice-notices"
+
+
+def test_a_stop_is_told_until_the_receiver_takes_it_with_the_same_id_whoever_leads(
+    module_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """It answers 500, hangs up, and is silent; then the leader is killed, and the next one tells it."""
+    rights = yaml.safe_load_all((ROOT / "manifests" / "notices" / "rights.yaml").read_text())
+    manifests.apply(module_cluster.layout, module_cluster.ports, rights)
+    fleet, sandbox = Fleet(module_cluster, tmp_path), Sandbox(module_cluster)
+    with NoticeReceiver(tmp_path, SERVER_ERROR, CUT, SILENT) as receiver:
+        try:
+            for name in ("server-1", "server-2"):
+                fleet.join(name, flags=[f"--notices-dir={tmp_path}"])
+            until(lambda: sandbox.api.get(CURSOR).status == 200, "the first cursor to be stored")
+            queue = sandbox.queue()
+            sandbox.suspend(queue, reason="storage <!channel>")
+            until(lambda: len(receiver.posts) == 3, "the message to be sent three times")
+            fleet.kill("server-1")
+            until(lambda: receiver.ids(OK), "the next leader to tell it")
+            [first], [told] = set(receiver.ids(SERVER_ERROR, CUT, SILENT)), set(receiver.ids(OK))
+            assert first == told
+            text = receiver.posts[-1][0]["text"]
+            assert f'queue "{queue}"' in text
+            assert "(storage &lt;!channel&gt;): Suspended, it was Open" in text
+            sandbox.edit(queue, state="Open", reason=None)
+            until(lambda: len(receiver.ids(OK)) == 2, "the resume to be told, and nothing again")
+            assert len(set(receiver.ids(OK))) == 2
+            logs = [module_cluster.layout.log(name).read_text() for name in ("server-1", "server-2")]
+            assert "notices: not sent, and tried again: HTTP 500" in logs[0]
+            assert not [log for log in logs if SECRET in log]
+        finally:
+            sandbox.clear()
+            sandbox.api.delete(CURSOR)
+            sandbox.close()
+            fleet.close()
