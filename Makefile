@@ -45,7 +45,7 @@ test-long: .venv/.stamp # what takes long and few changes concern: upgrades, rem
 
 test-faults: .venv/.stamp # ten minutes of faults while 2,400 pods wait for room; MINUTES=1: a trial; SEED=n: with the same choices
 	@$(RUN) localcluster build
-	MINUTES=$${MINUTES:-10} $(ROOMY) $(PYTEST) -s -n 0 -m long tests/e2e/quota/test_never_over.py
+	HANGS=5400 MINUTES=$${MINUTES:-10} $(ROOMY) $(PYTEST) -s -n 0 -m long tests/e2e/quota/test_never_over.py
 
 test-core: .venv/.stamp # what is run on every Kubernetes version (tests/core.py), on the one that VERSION names
 	@$(RUN) localcluster build && $(RUN) localcluster.external_tools

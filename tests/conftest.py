@@ -51,7 +51,7 @@ SUITES = {
 
 #: Seconds: a test that hangs fails, with what each thread was at, and its worker is replaced. No test takes
 #: three minutes, but the first one to ask for a program of another project waits until that is built.
-HANGS = 1500
+HANGS = int(os.environ.get("HANGS") or 1500)
 #: pytest's own `faulthandler_timeout` starts and ends a thread for each test, which is a fifth of what most
 #: take. One clock is wound again by the first test after so many seconds.
 REWIND = 60
