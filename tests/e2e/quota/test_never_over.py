@@ -83,7 +83,7 @@ def test_no_queue_is_over_its_capability_and_what_fits_goes(own_sandbox: Sandbox
 
     until(look, "each pod that has room to be released")
 
-    def nothing_waits() -> bool:
+    def nothing_waits() -> Waiting:
         """What runs ends, and what has waited runs. A gang that has lost a pod waits in vain."""
         judge, found = judge_now(), own_sandbox.read_pods()
         vain, waiting = judge.incomplete(), gangs_that_wait(found.values())
@@ -94,7 +94,7 @@ def test_no_queue_is_over_its_capability_and_what_fits_goes(own_sandbox: Sandbox
             elif on_a_node(pod) or name in vain:
                 own_sandbox.api.delete(f"{path}?gracePeriodSeconds=0")
         life.given_up.update(vain)
-        return not any(judge.waiting())
+        return Waiting(judge)
 
     until(nothing_waits, "each pod to have run: none is forgotten", seconds=180 + SECONDS)
     pods.end()
@@ -117,6 +117,19 @@ def make_tree(sandbox: Sandbox) -> None:
     for name, limits in TREE.items():
         parent = "root" if limits.parent == "root" else sandbox.named(limits.parent)
         sandbox.queue(name, **spec_of(name, parent=parent))
+
+
+class Waiting:
+    """Which pods wait. True where none does, for who waits for that."""
+
+    def __init__(self, judge: QuotaJudge) -> None:
+        self._pods = [f"{each.name} of {each.queue} {each.gang}: {each.says}" for each in judge.waiting()]
+
+    def __bool__(self) -> bool:
+        return not self._pods
+
+    def __repr__(self) -> str:
+        return f"{len(self._pods)} pods: {self._pods[:20]}"
 
 
 class Left:
