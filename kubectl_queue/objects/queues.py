@@ -168,6 +168,12 @@ class QueueObjects:
         newer.items = dict(items)
         return newer
 
+    def at(self, now: datetime) -> QueueObjects:
+        """The same at a later time, before which no stop ends by itself."""
+        later = copy(self)
+        later.now = now
+        return later
+
     def branch(self, name: str) -> list[Object]:
         """The queue and all queues below it, as far as they were read, by name."""
         return [self.items[each] for each in sorted(self.tree.subtree(name)) if each in self.items]

@@ -7,6 +7,8 @@
 | POST `/api/session`                | a token for a code (`keys`)                       | the code        |
 | GET `/api/viewer`                  | who looks, at which cluster                       | yes             |
 | GET `/api/stream`                  | the rows of all queues, as they change (`stream`) | yes             |
+| `/api/queues/NAME...`              | one queue and its edits (`queue_routes`)          | yes             |
+| GET `/api/windows`                 | the change windows of all queues                  | yes             |
 
 Promises
 - Nothing is read, decoded or asked of the API server for a request that `guard` refuses.
@@ -19,44 +21,27 @@ Threads: each request in one of the server's.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeVar
-
 import msgspec
-from flask import Flask, Response, render_template, request
-from werkzeug.exceptions import HTTPException, abort
+from flask import Flask, Response, abort, render_template, request
+from werkzeug.exceptions import HTTPException
 
-from kubectl_queue.access.client import ApiClient
-from kubectl_queue.errors import QueueError, ServerError
+from kubectl_queue.errors import (
+    ClosedError,
+    ConfigError,
+    CredentialsError,
+    QueueError,
+    ServerError,
+    UnreachableError,
+)
 from kubectl_queue.ui import guard
-from kubectl_queue.ui.board import Board
-from kubectl_queue.ui.keys import Keys
-from kubectl_queue.ui.stream import HEARTBEAT, lines
-from kubectl_queue.ui.viewer import Place, read_viewer
+from kubectl_queue.ui.backend import Backend, Places, decoded, ignore, json_answer
+from kubectl_queue.ui.one_queue import windows
+from kubectl_queue.ui.queue_routes import add_queue_routes
+from kubectl_queue.ui.stream import lines
+from kubectl_queue.ui.viewer import read_viewer
 
-STREAMS, QUESTIONS = 16, 8
 #: Of questions to the API server: it did not answer, or not as an API server does.
 _BAD_GATEWAY = 502
-
-T = TypeVar("T")
-#: Makes a client for one request, which hands the warnings of the API server to the function.
-Connect = Callable[[Callable[[str], None]], ApiClient]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Backend:
-    """What the routes answer from. `used`: called after a code was exchanged."""
-
-    port: int
-    keys: Keys
-    board: Board
-    connect: Connect
-    place: Place
-    used: Callable[[], None] = lambda: None
-    heartbeat: float = HEARTBEAT
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -74,22 +59,22 @@ class Problem(msgspec.Struct, frozen=True):
 def create_app(backend: Backend) -> Flask:
     app = Flask(__name__)
     app.config["MAX_CONTENT_LENGTH"] = guard.LARGEST_BODY
-    places = _Places()
+    places = Places()
     _add_guard(app, backend)
     _add_page(app)
 
     @app.post("/api/session")
     def session() -> Response:
-        token = backend.keys.exchange(_body(Code).code)
+        token = backend.keys.exchange(decoded(Code).code)
         if token is None:
             abort(401, "this address was used before; the terminal has a new one")
         backend.used()
-        return _json(Session(token))
+        return json_answer(Session(token))
 
     @app.get("/api/viewer")
     def viewer() -> Response:
         with places.question():
-            return _json(read_viewer(backend.connect(_ignore), backend.place))
+            return json_answer(read_viewer(backend.connect(ignore).client, backend.place))
 
     @app.get("/api/stream")
     def stream() -> Response:
@@ -99,6 +84,11 @@ def create_app(backend: Backend) -> Flask:
         answer.call_on_close(place)
         return answer
 
+    @app.get("/api/windows")
+    def all_windows() -> Response:
+        return json_answer(windows(backend.board.shown().frame))
+
+    add_queue_routes(app, backend, places)
     return app
 
 
@@ -125,17 +115,24 @@ def _add_guard(app: Flask, backend: Backend) -> None:
 
     @app.errorhandler(HTTPException)
     def refused(error: HTTPException) -> Response:
-        return _json(Problem(str(error.description)), status=error.code or 500)
+        return json_answer(Problem(str(error.description)), status=error.code or 500)
 
     @app.errorhandler(QueueError)
     def failed(error: QueueError) -> Response:
-        return _json(
-            Problem(str(error)), status=error.code if isinstance(error, ServerError) else _BAD_GATEWAY
-        )
+        return json_answer(Problem(str(error)), status=_status(error))
 
     @app.errorhandler(Exception)
     def mistaken(error: Exception) -> Response:
-        return _json(Problem(f"{error!r}; this is a mistake in kubectl queue, please report it"), status=500)
+        text = f"{error!r}; this is a mistake in kubectl queue, please report it"
+        return json_answer(Problem(text), status=500)
+
+
+def _status(error: QueueError) -> int:
+    """The API server's own, where it answered."""
+    if isinstance(error, ServerError):
+        return error.code
+    is_elsewhere = isinstance(error, UnreachableError | CredentialsError | ConfigError | ClosedError)
+    return _BAD_GATEWAY if is_elsewhere else 400
 
 
 def _add_page(app: Flask) -> None:
@@ -146,41 +143,3 @@ def _add_page(app: Flask) -> None:
     def page(name: str = "", screen: str = "") -> str:
         """The same for each screen: the script reads the address."""
         return render_template("page.html")
-
-
-class _Places:
-    """How much goes on at a time."""
-
-    def __init__(self) -> None:
-        self._streams = threading.BoundedSemaphore(STREAMS)
-        self._questions = threading.BoundedSemaphore(QUESTIONS)
-
-    def stream(self) -> Callable[[], None]:
-        """Take a place; what is returned gives it back."""
-        if not self._streams.acquire(blocking=False):
-            abort(503, f"{STREAMS} windows are open already")
-        return self._streams.release
-
-    @contextmanager
-    def question(self) -> Iterator[None]:
-        if not self._questions.acquire(blocking=False):
-            abort(503, "too many questions at a time")
-        try:
-            yield
-        finally:
-            self._questions.release()
-
-
-def _body(kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(request.get_data(), type=kind)
-    except msgspec.DecodeError as exc:
-        abort(400, str(exc))
-
-
-def _json(value: object, *, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status=status, mimetype="application/json")
-
-
-def _ignore(text: str) -> None:
-    """Warnings that nobody asked for."""

@@ -89,6 +89,11 @@ class QueueWatch:
             self._take(item)
         self._dirty.set()
 
+    def now(self) -> datetime:
+        """The API server's clock."""
+        with self._lock:
+            return self._utc() + self._ahead
+
     # page-watch
 
     def _watch_always(self) -> None:

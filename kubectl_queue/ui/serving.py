@@ -26,7 +26,8 @@ from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 from kubectl_queue.access.client import ApiClient, Queues
 from kubectl_queue.access.transport import Transport
 from kubectl_queue.ui import guard
-from kubectl_queue.ui.app import Backend, create_app
+from kubectl_queue.ui.app import create_app
+from kubectl_queue.ui.backend import Backend, Connection, ignore
 from kubectl_queue.ui.board import Board
 from kubectl_queue.ui.keys import Keys
 from kubectl_queue.ui.queue_watch import QueueWatch
@@ -83,7 +84,7 @@ class PageServer:
         self._keys = Keys()
         self._board = Board(clock=time.monotonic)
         self._watch = QueueWatch(
-            lambda: Queues(ApiClient(transport, warn=_ignore)), self._board, clock=time.monotonic
+            lambda: Queues(ApiClient(transport, warn=ignore)), self._board, clock=time.monotonic
         )
         self._folder = Path(tempfile.mkdtemp(prefix="kubectl-queue-ui-"))
         self._socket = socket.create_server((guard.HOST, port))
@@ -92,9 +93,11 @@ class PageServer:
             port=self.port,
             keys=self._keys,
             board=self._board,
-            connect=lambda warn: ApiClient(transport, warn=warn),
+            connect=self._connect,
             place=place,
+            now=self._watch.now,
             used=self._say_next_address,
+            written=self._watch.heard,
         )
         self._server = _Server(
             guard.HOST, self.port, create_app(backend), handler=_Handler, fd=self._socket.fileno()
@@ -125,6 +128,10 @@ class PageServer:
             file.write(_REDIRECT.format(self.address))
         return path
 
+    def _connect(self, warn: Callable[[str], None]) -> Connection:
+        client = ApiClient(self._transport, warn=warn)
+        return Connection(client, Queues(client))
+
     def _say_next_address(self) -> None:
         (self._folder / "open.html").unlink(missing_ok=True)
         self._say(f"the page was opened; for another window: {self.address}")
@@ -141,7 +148,3 @@ def open_browser(page: Path, *, environ: Mapping[str, str]) -> bool:
         return webbrowser.open(page.as_uri())
     except webbrowser.Error:
         return False
-
-
-def _ignore(text: str) -> None:
-    """Warnings of reads."""

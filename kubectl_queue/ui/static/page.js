@@ -2,7 +2,10 @@
 
 import { ask, enter, lines, Refused } from "/static/api.js";
 import { element, foreign, refreshTimes, spanText } from "/static/text.js";
+import { follow } from "/static/actions.js";
+import * as queue from "/static/queue.js";
 import * as tree from "/static/tree.js";
+import { refreshWindows } from "/static/windows.js";
 
 /** Seconds after which what is shown is called old, and without a line after which nobody answers. */
 const OLD = 15;
@@ -17,6 +20,7 @@ const screens = ["tree", "queue", "windows", "lost"];
 /** What the last line said, and when it came. */
 let last = { age: null, fault: "", at: performance.now() };
 let answers = true;
+let isLetIn = false;
 
 // Screens. The address names them.
 
@@ -28,7 +32,7 @@ function screenOf(path) {
 }
 
 function showScreen({ isNew = false } = {}) {
-  const { screen, name } = screenOf(location.pathname);
+  const { screen, name, action } = screenOf(location.pathname);
   for (const each of screens) document.getElementById(`${each}-screen`).hidden = each !== screen;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.screen === screen) link.setAttribute("aria-current", "page");
@@ -36,6 +40,10 @@ function showScreen({ isNew = false } = {}) {
   }
   document.title = name ? `${name} – queue` : screen === "windows" ? "Windows" : "Queues";
   if (isNew) document.getElementById("main").focus();
+  if (!isLetIn) return;
+  if (screen === "queue") queue.open(name, action);
+  else queue.close();
+  if (screen === "windows") refreshWindows();
 }
 
 export function go(path) {
@@ -110,7 +118,11 @@ function take(line, { isFirst }) {
   if (line.change) {
     if (isFirst) startAnew(line.change);
     announce(tree.apply(line.change).map(tree.stopText).filter(Boolean));
-    document.dispatchEvent(new CustomEvent("frame", { detail: line.frame }));
+    const { screen } = screenOf(location.pathname);
+    if (isFirst) showScreen();
+    else if (screen === "queue") queue.refresh();
+    else if (screen === "windows") refreshWindows();
+    follow();
   }
   showAge();
 }
@@ -151,6 +163,7 @@ async function begin() {
   } catch (error) {
     return lose(error.message);
   }
+  isLetIn = true;
   showViewer().catch(() => {}); // the stream says what is wrong
   listen();
   setInterval(showAge, 1000);

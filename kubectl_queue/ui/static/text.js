@@ -23,14 +23,20 @@ export function visible(text) {
   return text.replace(UNSEEN, (sign) => `U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`);
 }
 
-const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
+// A time, with how far it was when the text was made: that is said anew.
+const FAR = / \((?:in \w+|\w+ ago|due|expired)\)/g;
+const TIME = new RegExp(`(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(?:\\.\\d+)?Z)(?:${FAR.source})?`, "g");
+
+export function withoutDistances(text) {
+  return text.replace(FAR, "");
+}
 
 /** A text with its times as elements, which say how far they are and keep saying it. */
 export function withTimes(text) {
   const whole = element("bdi", {});
   let end = 0;
   for (const match of text.matchAll(TIME)) {
-    whole.append(visible(text.slice(end, match.index)), time(match[0]));
+    whole.append(visible(text.slice(end, match.index)), time(match[1]));
     end = match.index + match[0].length;
   }
   whole.append(visible(text.slice(end)));

@@ -6,13 +6,16 @@ import json
 
 import pytest
 
-from kubectl_queue.ui import app as routes
-from kubectl_queue.ui import guard
+from kubectl_queue.ui import app, backend, guard
 from tests.support.plugin.harness import item
 from tests.support.ui.pages import ORIGIN, PORT, PageOnValues
 
 #: Each path that has data, with its method.
-WITH_DATA = (("GET", "/api/viewer"), ("GET", "/api/stream"))
+WITH_DATA = (
+    *(("GET", f"/api/{path}") for path in ("viewer", "stream", "windows")),
+    *(("GET", f"/api/queues/root{path}") for path in ("", "/waiting", "/rights", "/progress")),
+    *(("POST", f"/api/queues/root/{path}") for path in ("preview", "pods", "edits")),
+)
 
 
 @pytest.fixture
@@ -72,7 +75,7 @@ def test_a_thousand_requests_without_a_token_reach_nobody(page: PageOnValues) ->
 
 
 def test_more_windows_than_there_are_places_are_refused_until_one_is_closed(page: PageOnValues) -> None:
-    streams = [page.ask("GET", "/api/stream") for _ in range(routes.STREAMS)]
+    streams = [page.ask("GET", "/api/stream") for _ in range(backend.STREAMS)]
     assert page.ask("GET", "/api/stream").status_code == 503
     streams[0].close()
     assert page.ask("GET", "/api/stream").status_code == 200
@@ -123,7 +126,7 @@ def test_the_page_itself_has_no_data_and_no_script_of_others(page: PageOnValues)
 
 
 def test_what_goes_wrong_is_said_without_a_trace(page: PageOnValues, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routes, "read_viewer", lambda *_: 1 / 0)
+    monkeypatch.setattr(app, "read_viewer", lambda *_: 1 / 0)
     answer = page.ask("GET", "/api/viewer")
     assert answer.status_code == 500
     assert json.loads(answer.data) == {

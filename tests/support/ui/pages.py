@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from kubectl_queue.access.client import Event
+from kubectl_queue.access.client import ApiClient, Event, Queues
 from kubectl_queue.errors import ClosedError, QueueError
 from kubectl_queue.objects.fields import Object
-from kubectl_queue.ui.app import Backend, create_app
+from kubectl_queue.ui.app import create_app
+from kubectl_queue.ui.backend import Backend, Connection
 from kubectl_queue.ui.board import Board
 from kubectl_queue.ui.keys import Keys
 from kubectl_queue.ui.rows import first_frame
@@ -96,12 +97,13 @@ class PageOnValues:
             board=self.board,
             connect=self._connect,
             place=PLACE,
+            now=lambda: NOW,
             heartbeat=heartbeat,
         )
 
-    def _connect(self, warn: Callable[[str], None]) -> Any:
+    def _connect(self, warn: Callable[[str], None]) -> Connection:
         self.connected += 1
-        return self.objects
+        return Connection(cast(ApiClient, self.objects), cast(Queues, self.api))
 
     def enter(self, code: str = "", **headers: str) -> TestResponse:
         return self.ask("POST", "/api/session", {"code": code or self.keys.code}, token="", **headers)

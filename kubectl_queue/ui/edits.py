@@ -1,0 +1,255 @@
+"""Edits from the page: previewed in the plugin's text, then written as they were previewed, or not at all.
+
+Invariants
+- What is written was decided on the spec that the viewer saw: where the queue has another uid or generation
+  meanwhile, nothing is written, and the answer says who changed it. A status that was written meanwhile is no
+  change of the viewer's concern: the write, guarded by resourceVersion, is tried again on it.
+- What the plugin would ask before (`asked`), the viewer has to have agreed to; for `root` its name is typed.
+- The API server decides who may: a refusal is passed on in its words.
+
+Threads: any; nothing is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kubectl_queue.access.client import ApiClient, Queues
+from kubectl_queue.cli.options import DryRun
+from kubectl_queue.drain.inventory import InventoryReader
+from kubectl_queue.edit.command_lines import EditLine, operation_of
+from kubectl_queue.edit.consequences import all_texts, asked_texts
+from kubectl_queue.edit.operation import Operation
+from kubectl_queue.edit.preview import preview_edit
+from kubectl_queue.errors import ConflictError, QueueError
+from kubectl_queue.objects.fields import Object, generation_of, value_at
+from kubectl_queue.objects.queues import QueueObjects, changes_of
+from kubectl_queue.views.drain_preview import (
+    PreviewSection,
+    any_scales,
+    may_evict_more_bare_pods,
+    newly_evicted_bare_pods,
+    previews,
+)
+from kubectl_queue.views.edit_steps import EditSteps, edit_steps
+from kubectl_queue.views.text import plural
+from queues.queue import ROOT
+from queues.text import join_limited, printable
+
+_ATTEMPTS = 5
+_CONFLICT = 409
+#: Bare pods that are named.
+_NAMED = 20
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """An edit: a verb with the values of its flags."""
+
+    verb: str
+    values: dict[str, str] = {}
+
+    @property
+    def line(self) -> EditLine:
+        return EditLine(self.verb, self.values)
+
+
+class Agreed(Wanted, frozen=True):
+    """What the viewer has seen and said: `uid` and `generation` of the preview, `typed` the queue's name."""
+
+    uid: str = ""
+    generation: int = 0
+    typed: str = ""
+    agreed: bool = False
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`refusal`: why it is not done. `is_change`: False where the queue is so already.
+
+    `asked`: what the viewer has to agree to. `types_name`: whether the name has to be typed. `pods`: whether
+    it evicts pods, so that `drain_pods` has something to say. `values`: those to write with, in which the
+    times are the ones that were shown.
+    """
+
+    command: str
+    outcome: str
+    refusal: str
+    is_change: bool
+    warnings: Sequence[str]
+    asked: Sequence[str]
+    types_name: bool
+    pods: bool
+    values: Mapping[str, str]
+    uid: str
+    generation: int
+
+
+class DrainedPods(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue's policy: what goes, what stays, what is blocked."""
+
+    summary: str
+    sections: Sequence[PreviewSection]
+
+
+class Pods(msgspec.Struct, frozen=True, kw_only=True):
+    drains: Sequence[DrainedPods]
+    warnings: Sequence[str]
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """`generation`: of the spec that was written, or is there already."""
+
+    outcome: str
+    warnings: Sequence[str]
+    generation: int
+
+
+def preview(wanted: Wanted, name: str, queues: QueueObjects) -> Preview:
+    """Raises QueueError where it cannot be done."""
+    operation = operation_of(wanted.line, now=queues.now)
+    shown = preview_edit(operation, name, queues)
+    texts = all_texts(name, before=queues, after=shown.after) if shown.patch else ()
+    item = queues.items[name]
+    evicts = bool(shown.patch) and _evicts_more(queues, shown.after)
+    return Preview(
+        command=wanted.line.command(name),
+        outcome=shown.outcome,
+        refusal=shown.refusal,
+        is_change=bool(shown.patch),
+        warnings=list(dict.fromkeys((*texts, *shown.warnings))),
+        asked=_asked(operation, name, queues),
+        types_name=name == ROOT,
+        pods=evicts,
+        values=_with_times(wanted.values, shown.patch),
+        uid=_uid(item),
+        generation=generation_of(item),
+    )
+
+
+def _with_times(values: Mapping[str, str], patch: Mapping[str, Any]) -> Mapping[str, str]:
+    """A span from now is another time when it is written."""
+    fixed = dict(values)
+    if fixed.get("for") and patch.get("resumeAt"):
+        del fixed["for"]
+        fixed["until"] = patch["resumeAt"]
+    deadline = (patch.get("drain") or {}).get("deadline")
+    if fixed.get("deadline") and deadline:
+        fixed["deadline"] = deadline
+    return fixed
+
+
+def _asked(operation: Operation, name: str, queues: QueueObjects) -> list[str]:
+    return list(asked_texts(operation, [name], queues))
+
+
+def _evicts_more(before: QueueObjects, after: QueueObjects) -> bool:
+    is_same = after.decisions.draining_queues() == before.decisions.draining_queues()
+    return not is_same or may_evict_more_bare_pods(before=before, after=after)
+
+
+def drain_pods(wanted: Wanted, name: str, queues: QueueObjects, client: ApiClient) -> Pods:
+    """What `--dry-run` says of the pods. Reads all pods with the viewer's rights, in pages."""
+    after = preview_edit(operation_of(wanted.line, now=queues.now), name, queues).after
+    warnings: list[str] = []
+    reader = InventoryReader(client, namespace=lambda: "default", warn=warnings.append)
+    inventory = reader.read(scales=any_scales(after))
+    bare = newly_evicted_bare_pods(inventory, before=queues, after=after)
+    if bare:
+        named = join_limited([str(pod) for pod in bare], limit=_NAMED)
+        count = plural(len(bare), "pod")
+        warnings.append(
+            f"{count} without a controller would be evicted, and nothing makes them again: {named}"
+        )
+    drains = [
+        DrainedPods(summary=each.summary, sections=each.sections)
+        for each in previews(inventory, after, names=[name])
+    ]
+    return Pods(drains=drains, warnings=warnings)
+
+
+def write(agreed: Agreed, name: str, queues: QueueObjects, api: Queues) -> tuple[Written, Object]:
+    """What was written, and the queue as it is then. `queues`: as the board has them.
+
+    Raises QueueError; ConflictError where the queue is not the one of the preview.
+    """
+    operation = operation_of(agreed.line, now=queues.now)
+    _check_said(agreed, operation, name, queues)
+    for attempt in range(_ATTEMPTS):
+        item = _checked(api.get(name), agreed, name)
+        queues = queues.with_item(item, now=api.now)
+        before = preview_edit(operation, name, queues)
+        if before.refusal:
+            raise QueueError(before.refusal)
+        if not before.patch:
+            break
+        try:
+            item = api.patch(name, _guarded(item, before.patch), dry_run=DryRun.NONE)
+            item = _patched_again(operation, name, item, queues, api)
+            break
+        except ConflictError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    after = queues.with_item(item, now=api.now)
+    warnings = operation.warnings(name, before=queues, after=after)
+    return Written(outcome=before.outcome, warnings=warnings, generation=generation_of(item)), item
+
+
+def _patched_again(
+    operation: Operation, name: str, item: Object, queues: QueueObjects, api: Queues
+) -> Object:
+    """A reason or time as that of the stop before is removed by admission, and so is set once more."""
+    again = preview_edit(operation, name, queues.with_item(item, now=api.now))
+    return api.patch(name, _guarded(item, again.patch), dry_run=DryRun.NONE) if again.patch else item
+
+
+def _guarded(item: Object, spec: Mapping[str, Any]) -> Object:
+    return {"metadata": {"resourceVersion": item["metadata"]["resourceVersion"]}, "spec": spec}
+
+
+def _check_said(agreed: Agreed, operation: Operation, name: str, queues: QueueObjects) -> None:
+    if name == ROOT and agreed.typed != ROOT:
+        raise QueueError("queue root is above all others: type its name to do this")
+    if not agreed.agreed and name in queues.items and _asked(operation, name, queues):
+        raise QueueError("nothing was changed: what this loses was not agreed to")
+
+
+def _checked(item: Object, agreed: Agreed, name: str) -> Object:
+    if _uid(item) == agreed.uid and generation_of(item) == agreed.generation:
+        return item
+    if _uid(item) != agreed.uid:
+        raise ConflictError(f'queue "{name}" was deleted and made again meanwhile', code=_CONFLICT)
+    changes = changes_of(item)
+    last = changes[-1] if changes else None
+    who = (
+        f" by {printable(last.by)}: {last.field} from {printable(last.from_) or 'nothing'} to "
+        f"{printable(last.to) or 'nothing'}"
+        if last is not None
+        else ""
+    )
+    raise ConflictError(
+        f'nothing was changed: queue "{name}" was changed meanwhile{who}; look at the preview again',
+        code=_CONFLICT,
+    )
+
+
+def with_warning(shown: Preview, text: str) -> Preview:
+    return msgspec.structs.replace(shown, warnings=[*shown.warnings, text])
+
+
+def with_warnings(written: Written, texts: Sequence[str]) -> Written:
+    """With what the API server warned of, which comes first."""
+    return msgspec.structs.replace(written, warnings=list(dict.fromkeys((*texts, *written.warnings))))
+
+
+def progress(verb: str, name: str, queues: QueueObjects, *, since: int) -> EditSteps:
+    """How far an edit with this verb is. Raises QueueError where a drain was ended meanwhile."""
+    values = {"parent": ROOT} if verb == "move" else {}
+    operation = operation_of(EditLine(verb, values), now=queues.now)
+    condition = operation.wait_condition(queues.decisions.verdict(name, live=True))
+    return edit_steps(condition, queues.from_top(name), since=since, chain=queues.chain(name))
+
+
+def _uid(item: Object) -> str:
+    return str(value_at(item, "metadata.uid") or "")
