@@ -43,12 +43,12 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def sandbox(cluster: LocalCluster) -> Iterator[Sandbox]:
-    """Queues of the test's own, which are taken away with it."""
+    """Queues of the test's own. They are opened in the end, and go with the cluster."""
     made = Sandbox(cluster)
     made.first_wishes()
     yield made
-    made.clear()
-    made.close()
+    with made.api:
+        made.leave()
 
 
 @pytest.fixture
