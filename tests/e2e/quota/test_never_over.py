@@ -96,7 +96,7 @@ def test_no_queue_is_over_its_capability_and_what_fits_goes(own_sandbox: Sandbox
         life.given_up.update(vain)
         return Waiting(judge)
 
-    until(nothing_waits, "each pod to have run: none is forgotten", seconds=180 + SECONDS)
+    until(nothing_waits, "each pod to have run: none is forgotten", seconds=180 + 3 * SECONDS)
     pods.end()
     gangs.end()
     book.end()
