@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from localcluster import build, command_line, lifecycle, processes
 from localcluster.command_line import Program
@@ -31,6 +32,14 @@ def _up(layout: Layout, *, nodes: int, server: bool) -> None:
         managed=command_line.managed(os.environ),
     )
     lifecycle.up(layout, options, say=command_line.say)
+    if server:
+        command_line.say(f"its queues in a browser: {page_command(layout)}")
+
+
+def page_command(layout: Layout) -> str:
+    """The command that shows the page of this cluster's queues, for a shell anywhere."""
+    plugin = Path(sys.executable).with_name("kubectl-queue")
+    return f'PATH={layout.bin}:"$PATH" KUBECONFIG={layout.kubeconfig} {plugin} ui'
 
 
 PROGRAM = Program(

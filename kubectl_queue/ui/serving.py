@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from http.server import HTTPServer
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -111,7 +112,7 @@ class PageServer:
     def run(self) -> None:
         """Until KeyboardInterrupt."""
         self._watch.start()
-        self._server.serve_forever(poll_interval=0.2)
+        HTTPServer.serve_forever(self._server, poll_interval=0.2)  # werkzeug's ends quietly when interrupted
 
     def close(self) -> None:
         self._board.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
@@ -56,8 +57,8 @@ def started(cluster: LocalCluster, browser: Browser) -> Iterator[Callable[..., U
     """Starts the command, as the administrator of the cluster or by another kubeconfig."""
     running: list[Ui] = []
 
-    def start(*words: str, kubeconfig: Path | None = None) -> Ui:
-        running.append(Ui(browser, *words, kubeconfig=kubeconfig or cluster.client_kubeconfig))
+    def start(*words: str, kubeconfig: Path | None = None, **options: Any) -> Ui:
+        running.append(Ui(browser, *words, kubeconfig=kubeconfig or cluster.client_kubeconfig, **options))
         return running[-1]
 
     yield start

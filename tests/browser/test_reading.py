@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from pathlib import Path
 
 from playwright.sync_api import expect
 
+from localcluster.__main__ import page_command
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.ui.windows import Ui, Window
@@ -45,3 +48,18 @@ def test_the_address_works_once_and_leaves_no_key_in_it(ui: Ui) -> None:
 def test_a_reload_shows_the_same_screen(window: Window) -> None:
     window.page.reload()
     window.expect_state("root", "Open")
+
+
+def test_the_command_that_make_up_names_shows_the_page(cluster: LocalCluster, tmp_path: Path) -> None:
+    command = page_command(cluster.layout)
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    with subprocess.Popen(
+        ["/bin/sh", "-c", f"exec env {command} --no-browser"],
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("http://127.0.0.1:")
+        process.kill()

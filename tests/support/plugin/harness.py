@@ -61,11 +61,13 @@ def plugin(
     )
 
 
-def started_plugin(*words: str, kubeconfig: Path | str) -> subprocess.Popen[str]:
+def started_plugin(
+    *words: str, kubeconfig: Path | str, environ: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
     """The same, for who reads what it says while it runs."""
     return subprocess.Popen(
         [PLUGIN, *words],
-        env=_clean(kubeconfig),
+        env={**_clean(kubeconfig), **(environ or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -7,7 +7,8 @@ requests to anywhere else.
 from __future__ import annotations
 
 import re
-import subprocess
+import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,18 @@ class Window:
 class Ui:
     """The command. `window` opens the page by the address that it printed last."""
 
-    def __init__(self, browser: Browser, *words: str, kubeconfig: Path) -> None:
-        self._browser = browser
-        self.process: subprocess.Popen[str] = started_plugin(
-            "ui", "--no-browser", *words, kubeconfig=kubeconfig
-        )
+    def __init__(
+        self,
+        chromium: Browser,
+        *words: str,
+        kubeconfig: Path,
+        environ: Mapping[str, str] | None = None,
+        browser: bool = False,
+    ) -> None:
+        """`browser`: whether the command starts one."""
+        self._browser = chromium
+        command = ("ui", *words) if browser else ("ui", "--no-browser", *words)
+        self.process = started_plugin(*command, kubeconfig=kubeconfig, environ=environ)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self.address = self.process.stdout.readline().strip()
@@ -91,6 +99,11 @@ class Ui:
         found = re.search(r"http://\S+", self.process.stderr.readline())
         assert found is not None
         return found[0]
+
+    def interrupt(self) -> int:
+        """As Ctrl-C does; the exit code."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(PATIENCE / 1000)
 
     def close(self) -> None:
         for window in self.windows:
