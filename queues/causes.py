@@ -34,15 +34,16 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Why a queue does not schedule or does not accept.
 
     `queue` is the queue of the verdict, `by` the one on its chain that is the cause; of `NO_PODGROUP`, the
-    PodGroup. `until`: when the stop ends by itself, with a zone; None: it does not. Of `NOT_SELECTED`: the
-    `namespace`, what the selector asks for and the namespace has not (`unmet`), and the command that changes
-    that (`way_out`).
+    PodGroup. `window`: the change window of `by` that stops it; "" where its spec does. `until`: when the
+    stop ends by itself, with a zone; None: it does not. Of `NOT_SELECTED`: the `namespace`, what the selector
+    asks for and the namespace has not (`unmet`), and the command that changes that (`way_out`).
     """
 
     kind: CauseKind
     queue: str
     by: str
     policy: StopPolicy = StopPolicy.NONE
+    window: str = ""
     reason: str = ""
     until: datetime | None = None
     broken: ChainBreak | None = None

@@ -84,8 +84,10 @@ def stop_summary(cause: Cause) -> str:
 
 def recreation_command(cause: Cause) -> str:
     """The command that has pods without the gate created again with it, set where the stop is; "" where the
-    cause is not such a stop, or its queue has no valid name.
+    cause is not such a stop, or its queue has no valid name, and where a window stops it.
     """
+    if cause.window:
+        return ""
     verb = "suspend" if cause.kind is CauseKind.SUSPENDED else _VERBS.get(cause.policy, "")
     return f"kubectl queue {verb} {cause.by} --parked=Recreate" if verb and valid_name(cause.by) else ""
 
@@ -268,11 +270,13 @@ def truncate_warning(warning: str) -> str:
 def _stop(cause: Cause) -> str:
     queue = _queue(cause.queue)
     ancestor = f"its ancestor {quoted(cause.by)}" if cause.by != cause.queue else ""
+    of_window = f"window {printable(cause.window)}{' of ' if ancestor else ''}" if cause.window else ""
     match cause.kind:
         case CauseKind.SUSPENDED:
-            return f"{queue}is Suspended" + (f" by {ancestor}" if ancestor else "")
+            return f"{queue}is Suspended" + (f" by {of_window}{ancestor}" if of_window or ancestor else "")
         case CauseKind.STOPPED:
-            return f"{queue}is stopped by stopPolicy {cause.policy}" + (f" of {ancestor}" if ancestor else "")
+            of = f" of {of_window}{ancestor}" if of_window or ancestor else ""
+            return f"{queue}is stopped by stopPolicy {cause.policy}{of}"
         case CauseKind.BROKEN:
             return f"{queue}is Unknown: {cause.broken}"
         case CauseKind.NOT_FOUND | CauseKind.NO_PODGROUP:

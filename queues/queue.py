@@ -12,7 +12,7 @@ from queues.namespace_selectors import NamespaceSelector
 from queues.node_groups import NodeGroups
 from queues.states import Desired, ParkedPods, StopPolicy
 from queues.windows.entries import Entry
-from queues.windows.stops import WindowOn, WindowStop, on_by
+from queues.windows.stops import Strictest, WindowOn, WindowStop, on_by, strictest
 
 ROOT = "root"
 DEFAULT = "default"
@@ -80,13 +80,36 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     placed: int | None = None
 
     def desired_at(self, now: datetime) -> Desired:
-        """The desired state once `resumeAt` is taken into account; it never undoes Closed."""
+        """The desired state of the spec and of the windows that are on. `resumeAt` ends what the spec asks
+        for itself, but for Closed."""
+        return self.stop_at(now).state
+
+    def stop_policy_at(self, now: datetime) -> StopPolicy:
+        """The stop policy of both, likewise."""
+        return self.stop_at(now).policy
+
+    def stop_at(self, now: datetime) -> Strictest:
+        """What counts of the spec and of the windows that are on; `in_window` alone says which are."""
+        own = self.own_desired_at(now), self.own_stop_policy_at(now)
+        return strictest(*own, self.windows_on) if self.in_window else Strictest(state=own[0], policy=own[1])
+
+    def own_desired_at(self, now: datetime) -> Desired:
+        """Of the spec without its windows."""
         if self.desired is Desired.SUSPENDED and self.is_resumed(now):
             return Desired.OPEN
         return self.desired
 
-    def stop_policy_at(self, now: datetime) -> StopPolicy:
+    def own_stop_policy_at(self, now: datetime) -> StopPolicy:
+        """Of the spec without its windows."""
         return StopPolicy.NONE if self.is_resumed(now) else self.stop_policy
+
+    def policy_window(self, now: datetime) -> WindowOn | None:
+        """The window whose stop policy counts; None where that of the spec does."""
+        return self.window_on(self.stop_at(now).policy_by)
+
+    def window_on(self, name: str) -> WindowOn | None:
+        """The window of this name, if it is on."""
+        return next((each for each in self.windows_on if each.window.name == name), None)
 
     def is_resumed(self, now: datetime) -> bool:
         return self.resume_time is not None and self.resume_time <= now

@@ -2,11 +2,13 @@
 
 Invariants
 - A verdict depends on its arguments alone: the tree, the time, and whether a member of the queue or of a
-  queue below it is live. Every caller on every replica gets the same verdict.
+  queue below it is live. The time ends what has a `resumeAt`; of change windows those are on that
+  `spec.inWindow` names, whatever the time is. Every caller on every replica gets the same verdict.
 - `accepts` and `schedules` do not depend on members, so request paths need no counts.
 - A queue accepts unless a queue on its chain desires Closed or the chain is broken.
 - A queue schedules unless a queue on its chain desires Suspended or has a stop policy, or the chain is
-  broken.
+  broken. A queue desires what its spec says, or a window of it that is on: the strictest counts, and on a tie
+  the spec is named (`queues.windows.stops`). No window closes a queue, nor opens one.
 - When the stop of an ancestor ends, the queue has again what it asked for itself: nothing of the ancestor is
   ever written on the queue.
 - Where a queue does not schedule, `stop` says why; where it does not accept, `refusal` does. Each names one
@@ -25,6 +27,7 @@ Invariants
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
@@ -33,6 +36,7 @@ from queues.causes import Cause, CauseKind
 from queues.queue import Queue
 from queues.states import Desired, State, StopPolicy
 from queues.tree import Chain, ChainBreak, Tree
+from queues.windows.stops import WindowOn
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -96,26 +100,43 @@ def _stop(name: str, chain: Chain, *, now: datetime) -> Cause | None:
         return _broken(name, chain.broken)
     suspended = _nearest(chain, Desired.SUSPENDED, now=now)
     if suspended:
-        return suspension(name, suspended)
+        on = suspended.window_on(suspended.stop_at(now).state_by)
+        return suspension(name, suspended, on=on)
     strictest = _strictest(chain, now=now)
-    return held(name, strictest) if strictest else None
+    if strictest is None:
+        return None
+    return held(name, strictest, on=strictest.policy_window(now))
 
 
-def suspension(queue: str, by: Queue) -> Cause:
-    """The cause of what `by`, which desires Suspended, stops."""
-    return Cause(kind=CauseKind.SUSPENDED, queue=queue, by=by.name, reason=by.reason, until=by.resume_time)
+def suspension(queue: str, by: Queue, *, on: WindowOn | None = None) -> Cause:
+    """The cause of what `by`, which desires Suspended, stops; `on`: by this window."""
+    return _with_end(Cause(kind=CauseKind.SUSPENDED, queue=queue, by=by.name), by, on=on)
 
 
-def held(queue: str, by: Queue) -> Cause:
-    """The cause of what `by`, which has a stop policy, stops."""
-    return Cause(
-        kind=CauseKind.STOPPED,
-        queue=queue,
-        by=by.name,
-        policy=by.stop_policy,
-        reason=by.reason,
-        until=by.resume_time,
-    )
+def held(queue: str, by: Queue, *, on: WindowOn | None = None) -> Cause:
+    """The cause of what `by`, which has a stop policy, stops; `on`: by this window."""
+    policy = by.stop_policy if on is None else on.window.stop_policy
+    return _with_end(Cause(kind=CauseKind.STOPPED, queue=queue, by=by.name, policy=policy), by, on=on)
+
+
+def _with_end(cause: Cause, by: Queue, *, on: WindowOn | None) -> Cause:
+    if on is None:
+        return msgspec.structs.replace(cause, reason=by.reason, until=by.resume_time)
+    window = on.window
+    return msgspec.structs.replace(cause, window=window.name, reason=window.reason, until=on.until)
+
+
+def own_stops(queue: str, by: Queue, *, now: datetime) -> Iterator[Cause]:
+    """Each cause that `by` has by itself: its spec, then its windows."""
+    if by.own_desired_at(now) is Desired.SUSPENDED:
+        yield suspension(queue, by)
+    elif by.own_stop_policy_at(now) is not StopPolicy.NONE:
+        yield held(queue, by)
+    for on in by.windows_on:
+        if on.window.state is Desired.SUSPENDED:
+            yield suspension(queue, by, on=on)
+        elif on.window.stop_policy is not StopPolicy.NONE:
+            yield held(queue, by, on=on)
 
 
 def _refusal(name: str, chain: Chain, *, now: datetime) -> Cause | None:

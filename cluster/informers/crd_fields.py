@@ -31,7 +31,7 @@ from cluster.decoding import LenientReader
 from cluster.exceptions import NotFound
 from cluster.objects import Command, Metadata, PodGroup, QueueObject
 from queues.fields.drain import DRAIN_FIELDS
-from queues.fields.windows import DEADLINE_AFTER
+from queues.windows.drains import DEADLINE_AFTER
 from queues.windows.entries import Entry
 from queues.windows.reader import OVERRIDE_FIELDS, SPAN_FIELDS, WINDOW_FIELDS
 

@@ -192,7 +192,7 @@ class CommandExecutor:
         queue = queue_from_object(obj)
         tree = store.snapshot.tree.with_queue(queue)
         return own_state(
-            queue.desired_at(store.clock.now()),
+            queue.own_desired_at(store.clock.now()),
             broken=tree.chain(queue.name).broken is not None,
             live=store.live_members.below(queue.name, tree=tree) > 0,
         )

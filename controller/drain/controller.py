@@ -69,6 +69,7 @@ from queues.drain.plan import plan
 from queues.drain.progress import DrainCounts, QueueProgress, progress_by_queue
 from queues.drain.terminating_pods import DelayedPod, cut_grace, find_delays, requested_grace
 from queues.snapshot import QueueSnapshot
+from queues.windows.drains import drain_in_force
 
 #: When the next step is due where nothing but blocked and delayed pods is left.
 IDLE_SECONDS = 5.0
@@ -221,8 +222,12 @@ class DrainController:
     # 1. Snapshot
 
     def _spec_of(self, drain: DrainState) -> DrainSpec:
-        obj = self._store.queues.get(drain.by)
-        return parse_drain_spec(obj.spec.drain) if obj is not None else DrainSpec(unreadable="it is gone")
+        """As the spec of its queue says, or the window of it that drains."""
+        obj, queue = self._store.queues.get(drain.by), self._store.snapshot.tree.get(drain.by)
+        if obj is None or queue is None:
+            return DrainSpec(unreadable="it is gone")
+        on = queue.policy_window(self._store.clock.now())
+        return parse_drain_spec(drain_in_force(obj.spec.drain, obj.spec.windows, on))
 
     def _running_pods(self, drain: DrainState, time: datetime) -> list[RunningPod]:
         reader = RunningPodReader(

@@ -64,7 +64,7 @@ class StopPolicyOperation:
         queue, present = queues.tree.queues[name_of(item)], spec_of(item)
         _check_resume_time(self, queues.own_state(queue.name), name=queue.name)
         drain = self._drain_spec(present)
-        begins = queue.stop_policy_at(queues.now) is not self.policy
+        begins = queue.own_stop_policy_at(queues.now) is not self.policy
         if begins and self.policy is StopPolicy.HOLD_AND_DRAIN:
             _check_deadline(drain, now=queues.now, name=queue.name)
         fields = changed_fields(self._stop_fields(begins=begins), present)

@@ -196,7 +196,7 @@ class QueueObjects:
     def own_state(self, name: str) -> State:
         """The state that the queue would have without its ancestors: the column of the table of actions."""
         chain = self.tree.chain(name)
-        desired = chain.queues[0].desired_at(self.now)
+        desired = chain.queues[0].own_desired_at(self.now)
         return own_state(desired, broken=chain.broken is not None, live=may_be_live(self.items[name]))
 
 

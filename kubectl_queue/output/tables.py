@@ -74,7 +74,7 @@ class Table:
             names.get(text, text) if column.heading in NAMES and column.path else text
             for column, text in zip(self._columns, cells, strict=True)
         ]
-        end = resumes(value_at(item, RESUMES.path), now=now)
+        end = resumes(item, now=now)
         return [*shown, end] if end else shown
 
 

@@ -39,6 +39,7 @@ from queues.drain.terminating_pods import (
     longest_grace,
 )
 from queues.text import printable, quoted
+from queues.windows.drains import drain_in_force
 
 #: Slow pods that are named.
 _NAMED = 10
@@ -123,7 +124,8 @@ def _texts(texts: Iterable[str]) -> list[PreviewRow]:
 
 
 def _drain_spec(by: str, queues: QueueObjects) -> DrainSpec:
-    return parse_drain_spec(spec_of(queues.items[by]).get("drain"))
+    spec, on = spec_of(queues.items[by]), queues.tree.queues[by].policy_window(queues.now)
+    return parse_drain_spec(drain_in_force(spec.get("drain"), spec.get("windows"), on))
 
 
 def _budgets(inventory: Inventory, names: frozenset[str], spec: DrainSpec) -> list[Budget]:

@@ -6,8 +6,8 @@ Promises
   wait without a gate, where a queue says that, GATED and UNGATED, the pods of a queue itself that it keeps
   waiting, with our gate and without, where it does, RECREATING, those of the latter that are to be created
   again with the gate, where there are some, and LEFT, the pods of a queue itself that its drain has still to
-  end, where one drains; then a column for each label of -L; then RESUMES, when a stop ends by itself, where
-  one does.
+  end, where one drains; then a column for each label of -L; then RESUMES, when a stop ends by itself, and
+  which window is on until when, where that is so.
 - A cell is one line.
 """
 
@@ -16,10 +16,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from kubectl_queue.objects.fields import Object, condition_of, value_at
+from kubectl_queue.objects.fields import Object, condition_of, spec_of, value_at
 from kubectl_queue.views.text import age, first_line, with_time_left
 from queues.namespace_selectors import compile_selector
 from queues.status.conditions import ACTIVE
+from queues.windows.in_window import written_on
+from queues.windows.texts import get_text
 
 
 class Column(NamedTuple):
@@ -103,8 +105,11 @@ def _selector_text(selector: Any) -> str:
     return f"none: {read.unreadable}" if read.unreadable else read.text
 
 
-def resumes(value: Any, *, now: datetime) -> str:
+def resumes(item: Object, *, now: datetime) -> str:
+    """When what stops the queue itself ends: its spec, and each window that is on."""
+    value = value_at(item, RESUMES.path)
     try:
-        return with_time_left(datetime.fromisoformat(value), now=now) if value else ""
+        own = with_time_left(datetime.fromisoformat(value), now=now) if value else ""
     except (TypeError, ValueError):
-        return "<invalid>"
+        own = "<invalid>"
+    return "; ".join([*([own] if own else []), *(get_text(on, now=now) for on in written_on(spec_of(item)))])

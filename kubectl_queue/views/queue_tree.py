@@ -15,18 +15,20 @@ from typing import Any
 
 import msgspec
 
-from kubectl_queue.objects.fields import Object, condition_of, status_of
+from kubectl_queue.objects.fields import Object, condition_of, spec_of, status_of
 from kubectl_queue.objects.queues import QueueObjects, may_be_live, stop_acknowledgement
 from kubectl_queue.views import drain_status as drains
 from kubectl_queue.views.text import first_line, with_time_left
 from queues.causes import Cause, CauseKind
 from queues.drain.progress import DRAINED
 from queues.queue import ROOT, Queue
-from queues.states import State, StopPolicy
+from queues.states import Desired, State, StopPolicy
 from queues.status.stop_status import Acknowledgement, waiting_for
 from queues.text import printable
 from queues.tree import Tree
 from queues.verdict import Verdict
+from queues.windows.in_window import written_on
+from queues.windows.texts import clock, tree_text
 
 
 class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +116,7 @@ def tree_row(name: str, parent: str, queues: QueueObjects) -> TreeRow:
     branch = queues.from_top(name)
     is_pending = _is_stop_pending(name, verdict, queues)
     notes = [
-        *_causes(verdict),
+        *_causes(verdict, queues),
         *_end(queue, queues),
         *_namespaces(queue),
         *_drain(branch, verdict),
@@ -159,16 +161,28 @@ def _drain(branch: Sequence[Object], verdict: Verdict) -> Iterator[str]:
         yield from [text] if text else []
 
 
-def _causes(verdict: Verdict) -> Iterator[str]:
+def _causes(verdict: Verdict, queues: QueueObjects) -> Iterator[str]:
     if verdict.broken:
         yield str(verdict.broken)
         return
     for cause in (verdict.stop, verdict.refusal):
         if cause is not None:
-            yield _cause(cause)
+            yield _cause(cause, queues) if cause.window else _of_spec(cause)
 
 
-def _cause(cause: Cause) -> str:
+def _cause(cause: Cause, queues: QueueObjects) -> str:
+    """Of a window: what it sets, until when on its own clock, and whose it is."""
+    on = next(
+        (on for on in written_on(spec_of(queues.items[cause.by])) if on.window.name == cause.window), None
+    )
+    until = f" until {clock(on.until, on.window.zone, now=queues.now)}" if on is not None else ""
+    what = cause.policy.value if cause.kind is CauseKind.STOPPED else Desired.SUSPENDED.value
+    whose = tree_text(cause.window, cause.by) if cause.by != cause.queue else f"window {cause.window}"
+    reason = printable(cause.reason)
+    return f"{what}{until}, {whose}" + (f" ({reason})" if reason else "")
+
+
+def _of_spec(cause: Cause) -> str:
     is_policy = cause.kind is CauseKind.STOPPED
     what = f"stopPolicy {cause.policy}" if is_policy else cause.kind.value.lower()
     by = "" if cause.by == cause.queue else f" {'of' if is_policy else 'by'} {cause.by}"

@@ -142,6 +142,8 @@ def _marks(queue: ChainMember, stopping: Container[str], *, now: datetime) -> It
         yield "is to be Closed"
     if queue.stop_policy is not StopPolicy.NONE:
         yield f"stopPolicy {queue.stop_policy}"
+    for window in queue.windows:
+        yield f"window {window}"
     if queue.parked is not None:
         yield f"parked {queue.parked}"
     if queue.queue in stopping:

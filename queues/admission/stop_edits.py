@@ -107,7 +107,7 @@ def consequences(
 
 
 def _stop_at(queue: Queue, now: datetime) -> _Stop:
-    desired, policy = queue.desired_at(now), queue.stop_policy_at(now)
+    desired, policy = queue.own_desired_at(now), queue.own_stop_policy_at(now)
     stopped = desired is Desired.SUSPENDED or policy is not StopPolicy.NONE
     over = queue.is_suspended_or_held and not stopped
     return _Stop(

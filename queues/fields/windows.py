@@ -18,6 +18,7 @@ from queues.fields.checks import (
 )
 from queues.fields.drain import DRAIN_FIELDS
 from queues.text import truncated
+from queues.windows.drains import DEADLINE_AFTER
 from queues.windows.reader import read_windows
 from queues.windows.refusals import Refusal
 from queues.windows.window import EXCEPTS, OVERRIDES, WINDOWS
@@ -26,8 +27,6 @@ from queues.windows.window import EXCEPTS, OVERRIDES, WINDOWS
 _LENGTH, REASON_LENGTH, _TEXT = 390, 1024, 300
 _text, _reason = text(_TEXT), text(REASON_LENGTH)
 
-#: In place of `deadline` a window's drain has `deadlineAfter`, which the reader reads.
-DEADLINE_AFTER = "deadlineAfter"
 _drain = object_of({row.name: row.check for row in DRAIN_FIELDS if row.name != "deadline"})
 
 

@@ -237,7 +237,7 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class ChainMember(_JsonStruct, frozen=True):
     """One queue of the chain: its state, what its own spec asks for, and its selector, where it has one.
 
-    `parked`: its `spec.parked`; None where it says nothing.
+    `parked`: its `spec.parked`; None where it says nothing. `windows`: those that are on.
     """
 
     queue: str
@@ -247,10 +247,12 @@ class ChainMember(_JsonStruct, frozen=True):
     resume_at: datetime | None = None
     namespace_selector: str = ""
     parked: ParkedPods | None = None
+    windows: tuple[str, ...] = ()
 
 
 class Stop(_JsonStruct, frozen=True):
-    """One queue that stops the object. `change`: the edit that did it; None where the history has none.
+    """One queue that stops the object. `window`: the change window of it that does; "" where its spec does.
+    `change`: the edit that did it; None where the history has none.
 
     `created`: when the queue was created, if it was created so. `lost`: the history does not go back so far.
     """
@@ -260,6 +262,7 @@ class Stop(_JsonStruct, frozen=True):
     text: str
     way_out: str
     policy: StopPolicy = StopPolicy.NONE
+    window: str = ""
     reason: str = ""
     change: Change | None = None
     created: str = ""

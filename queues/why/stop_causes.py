@@ -9,7 +9,6 @@ Promises
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
 from queues.causes import Cause, CauseKind
 from queues.messages import (
@@ -18,15 +17,16 @@ from queues.messages import (
     way_out,
 )
 from queues.queue import Queue
-from queues.states import Desired, StopPolicy
+from queues.states import Desired
 from queues.status.changes import HISTORY_LIMIT, Change
-from queues.verdict import Verdict, held, suspension
+from queues.verdict import Verdict, own_stops
 from queues.why.explanation import (
     ChainMember,
     ObservedQueues,
     QueueRecord,
     Stop,
 )
+from queues.windows.stops import entry_lines, joined_lines
 
 #: The causes that come from a field, which was set at the latest when the queue was created.
 _OF_A_FIELD = frozenset({CauseKind.SUSPENDED, CauseKind.STOPPED, CauseKind.CLOSED, CauseKind.NOT_SELECTED})
@@ -57,7 +57,6 @@ def explain_cause(cause: Cause, *, queues: ObservedQueues | None) -> Stop:
 def _stop(cause: Cause, *, text: str, queues: ObservedQueues | None) -> Stop:
     queue = queues.tree.get(cause.by) if queues else None
     record = queues.record(cause.by) if queues else QueueRecord()
-    timed = queue.resume_time if queue and cause.kind in {CauseKind.SUSPENDED, CauseKind.STOPPED} else None
     change = find_change(cause, queue=queue, changes=record.changes)
     unknown = change is None and cause.kind in _OF_A_FIELD
     return Stop(
@@ -66,11 +65,12 @@ def _stop(cause: Cause, *, text: str, queues: ObservedQueues | None) -> Stop:
         text=text,
         way_out=way_out(cause),
         policy=cause.policy,
+        window=cause.window,
         reason=cause.reason,
         change=change,
         created=record.created if unknown and len(record.changes) < HISTORY_LIMIT else "",
         lost=unknown and len(record.changes) >= HISTORY_LIMIT,
-        resume_at=timed,
+        resume_at=cause.until if cause.kind in {CauseKind.SUSPENDED, CauseKind.STOPPED} else None,
     )
 
 
@@ -85,32 +85,28 @@ def chain_members(name: str, queues: ObservedQueues) -> Iterator[ChainMember]:
             desired=queue.desired,
             stop_policy=queue.stop_policy,
             resume_at=queue.resume_time if queue.is_suspended_or_held else None,
+            windows=tuple(entry_lines(queue.windows_on)),
             namespace_selector=queue.namespace_selector.text if queue.namespace_selector else "",
             parked=queue.parked,
         )
 
 
 def _others(first: Cause, *, queues: ObservedQueues) -> Iterator[Cause]:
-    """The other queues on the chain whose own specs stop the queue."""
+    """The other causes of the chain: of its queues' own specs, and of their windows."""
     if first.queue not in queues.tree:
         return
     for queue in queues.tree.chain(first.queue).queues:
-        if queue.name == first.by and first.kind is not CauseKind.BROKEN:
-            continue
-        cause = _own_stop(queue, of=first.queue, now=queues.now)
-        if cause is not None:
-            yield cause
-
-
-def _own_stop(queue: Queue, *, of: str, now: datetime) -> Cause | None:
-    if queue.desired_at(now) is Desired.SUSPENDED:
-        return suspension(of, queue)
-    return held(of, queue) if queue.stop_policy_at(now) is not StopPolicy.NONE else None
+        for cause in own_stops(first.queue, queue, now=queues.now):
+            if (cause.by, cause.window) != (first.by, first.window) or first.kind is CauseKind.BROKEN:
+                yield cause
 
 
 def find_change(cause: Cause, *, queue: Queue | None, changes: tuple[Change, ...]) -> Change | None:
     """The change that made the queue stop, if it is the latest of its field and led to the present value."""
-    field, value = _made_by(cause, queue)
+    if cause.window:
+        field, value = "inWindow", joined_lines(entry_lines(queue.windows_on)) if queue else ""
+    else:
+        field, value = _made_by(cause, queue)
     latest = next((line for line in reversed(changes) if line.field == field), None)
     return latest if latest and latest.to == value else None
 

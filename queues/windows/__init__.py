@@ -14,5 +14,6 @@
 | `in_window`  | what is written at each edge                                      |
 | `stops`      | what windows set, and what counts of several                      |
 | `overriding` | what people do to one occurrence                                  |
+| `drains`     | which drain counts while a window drains                          |
 | `texts`      | what users are told                                               |
 """

@@ -21,13 +21,15 @@ Promises
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
-from queues.windows.entries import Entry
+from queues.windows.entries import Entry, read_entries
+from queues.windows.reader import read_windows
 from queues.windows.rules import On, window_on
 from queues.windows.window import Windows
 
@@ -91,6 +93,18 @@ def _entry(on: On | None, old: Entry | None, now: datetime) -> Entry | None:
     if on.until - now < SHORTEST_LEFT:
         return None
     return Entry(name=on.window.name, start=on.since, until=on.until)
+
+
+def written_on(spec: Mapping[str, Any]) -> tuple[On, ...]:
+    """The windows that are on, as `spec.inWindow` says, for who shows them. Those that cannot be read are
+    left out."""
+    entries = {entry.name: entry for entry in read_entries(spec.get("inWindow"))}
+    windows = read_windows(spec).windows if entries else ()
+    return tuple(
+        On(window=window, since=entries[window.name].start, until=entries[window.name].until)
+        for window in windows
+        if window.name in entries
+    )
 
 
 def overdue(given: Windows, written: Sequence[Entry], now: datetime) -> int:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from kubectl_queue.output.tables import Table
 from kubectl_queue.views.queue_tree import tree_rows
-from tests.support.plugin.harness import item, snapshot
+from kubectl_queue.views.why import CHAIN, explain_queue, sections
+from tests.support.plugin.harness import NOW, item, snapshot
 
 BLOCKED = {"conditions": [{"type": "Drained", "status": "False", "reason": "Blocked"}]}
 
@@ -38,3 +40,51 @@ def test_queues_of_a_cycle_and_those_without_a_parent_have_one_row_each() -> Non
         ("a", ""),
         ("b", "a"),
     ]
+
+
+NIGHTLY = {
+    "name": "nightly",
+    "schedule": "0 2 * * *",
+    "duration": "2h",
+    "timeZone": "Europe/Berlin",
+    "stopPolicy": "Hold",
+    "reason": "backups",
+}
+IN_NIGHTLY: dict[str, Any] = {
+    "windows": [NIGHTLY],
+    "inWindow": [{"name": "nightly", "start": "2030-01-01T11:00:00Z", "until": "2030-01-01T13:00:00Z"}],
+}
+
+
+def test_a_window_is_named_with_its_queue_and_its_end_on_its_own_clock() -> None:
+    queues = snapshot(item("a", **IN_NIGHTLY), item("b", parent="a"))
+    own, below = tree_rows(queues, top="a")
+    assert own.cause.startswith("Hold until 14:00 CET, window nightly (backups)")
+    assert below.cause.startswith("Hold until 14:00 CET, window nightly of a (backups)")
+
+
+def test_a_table_says_which_window_is_on_where_it_says_when_a_stop_ends() -> None:
+    head, row, _ = Table().lines([item("a", **IN_NIGHTLY), item("b", windows=[NIGHTLY])], now=NOW)
+    assert head.split()[-1] == "RESUMES"
+    assert row.endswith("   Hold until 14:00 CET, window nightly")
+
+
+def test_why_says_which_window_who_wrote_it_and_when_it_ends() -> None:
+    line = {
+        "by": "sluice: window nightly",
+        "field": "inWindow",
+        "to": "nightly Hold until 2030-01-01T13:00:00Z",
+        "at": "2030-01-01T11:00:00Z",
+    }
+    queues = snapshot(item("a", status={"changes": [line]}, **IN_NIGHTLY))
+    answer = explain_queue("a", queues)
+    shown = {each.heading: each for each in sections(answer.explanation, now=NOW)}
+    assert answer.explanation.stops[0].window == "nightly"
+    [stopped] = shown["Stopped by"].lines
+    assert stopped.startswith("sluice: window nightly, 2030-01-01T11:00:00Z (60m ago): inWindow of queue")
+    assert shown["Let go by"].lines == (
+        "kubectl queue resume a",
+        "itself at 2030-01-01T13:00:00Z (in 60m)",
+    )
+    [row] = [row for row in shown[CHAIN].chain if row.queue == "a"]
+    assert row.marks == ("window nightly Hold until 2030-01-01T13:00:00Z", "stops it")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 from hypothesis import strategies as st
 
 from queues.queue import Queue
@@ -66,16 +67,7 @@ def plain(text: str) -> bool:
 
 
 def _under(parent: str, one: Queue) -> Queue:
-    return Queue(
-        name=one.name,
-        uid=one.uid,
-        generation=one.generation,
-        parent=parent,
-        desired=one.desired,
-        stop_policy=one.stop_policy,
-        resume_at=one.resume_at,
-        reason=one.reason,
-    )
+    return msgspec.structs.replace(one, parent=parent)
 
 
 NAMES = ("root", "default", "a", "b", "c", "d", "e", "f")
