@@ -12,6 +12,7 @@
 | `refusals`   | what is wrong with a field, and where it stands                   |
 | `entries`    | a window that is on, as it is written                             |
 | `in_window`  | what is written at each edge                                      |
+| `edges`      | what is to be written now, and when to look again                 |
 | `stops`      | what windows set, and what counts of several                      |
 | `overriding` | what people do to one occurrence                                  |
 | `drains`     | which drain counts while a window drains                          |

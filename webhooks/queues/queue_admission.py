@@ -1,4 +1,4 @@
-"""The mutating webhook for Queues, on CREATE and UPDATE: defaults and history.
+"""The mutating webhook for Queues, on CREATE and UPDATE: defaults, windows and history.
 
 - `status.state` of a new queue, which the API server drops, becomes `spec.state` where that is absent. So
   `vcctl queue create -S Closed` creates a closed queue. A word that is no state is refused.
@@ -7,6 +7,8 @@
 - `SchedulerPolicy` is copied to `schedulerPolicy`.
 - A change of state or stopPolicy removes the `resumeAt` and the `reason` of the stop before, unless the
   request sets them (`queues.admission.queue_edits`).
+- `spec.inWindow` is the server's: an edit of the windows puts there which are on after it, any other leaves
+  it as it was, a replace that lacks it too (`queues.admission.window_edits`).
 - Warnings say what an edit loses of a stop, ends or lets run (`queues.admission.stop_edits`).
 - Each change is added to the annotation `sluice.dev/changes`, with the author of the request, whatever the
   user wrote there. The controller shows it as `status.changes`.
@@ -30,6 +32,7 @@ from queues import well_known
 from queues.admission import queue_edits
 from queues.admission.stop_edits import consequences
 from queues.admission.tree_edits import released_pods
+from queues.admission.window_edits import settle_edit
 from queues.apimachinery.conversion import Converter
 from queues.queue import ROOT, Queue
 from queues.states import Desired, State, StopPolicy
@@ -78,11 +81,24 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     )
     try:
         steps, spec = _spec_steps(submitted, before)
+        own = request.user_info.username == settings.own_user
+        windows = settle_edit(
+            before.spec or {} if before is not None else None,
+            spec,
+            queue=submitted.metadata.name,
+            now=store.clock.now(),
+            own=own,
+        )
+        steps += _field_steps(spec, windows.fields)
+        spec = {**spec, **windows.fields}
         after = _value(submitted.metadata, spec)
     except Unreadable as exc:
         return deny(str(exc), code=422)
     if before is None:
-        return Answer(patch=(*steps, *_history_steps(submitted, [], dict.fromkeys(CARRIED_OUT))))
+        return Answer(
+            patch=(*steps, *_history_steps(submitted, [], dict.fromkeys(CARRIED_OUT))),
+            warnings=windows.warnings,
+        )
     was = queue_from_object(stored_queue(before))
     steps += _policy_steps(spec, before.spec or {})
     same = _same(spec, before.spec or {})
@@ -99,7 +115,6 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     now, author = store.clock.now(), _author(request, submitted, settings=settings)
     lines = changes_between(was, after, by=author, reason=reason, at=now)
     history = parse_history(before.metadata.annotation(well_known.CHANGES))
-    own = request.user_info.username == settings.own_user
     kept = {} if own else {key: before.metadata.annotation(key) or None for key in CARRIED_OUT}
     told = (
         ()
@@ -110,7 +125,7 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     )
     return Answer(
         patch=(*steps, *_history_steps(submitted, [*history, *lines], kept)),
-        warnings=tuple(one.text for one in told),
+        warnings=(*(one.text for one in told), *windows.warnings),
     )
 
 
@@ -148,6 +163,17 @@ def _spec_steps(
     if not submitted:
         return [{"op": "add", "path": "/spec", "value": spec}], spec
     return [{"op": "add", "path": f"/spec/{key}", "value": value} for key, value in wanted.items()], spec
+
+
+def _field_steps(spec: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[PatchStep]:
+    """`wanted`: None removes a field."""
+    return [
+        {"op": "remove", "path": f"/spec/{key}"}
+        if value is None
+        else {"op": "add", "path": f"/spec/{key}", "value": value}
+        for key, value in wanted.items()
+        if value is not None or key in spec
+    ]
 
 
 def _requested_state(state: object) -> str:
