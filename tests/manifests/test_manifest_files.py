@@ -220,6 +220,7 @@ def test_the_server_has_one_name_everywhere() -> None:
         "namespaces.yaml",
         "pod-statuses.yaml",
         "policy.yaml",
+        "queues.yaml",
         "service-account.yaml",
         "validating.yaml",
     ]
