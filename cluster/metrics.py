@@ -186,6 +186,11 @@ class Metrics:
         self.notices_waiting = Gauge(
             "sluice_notices_waiting", "Notices that are not taken yet", registry=self.registry
         )
+        self.windows_overdue = Gauge(
+            "sluice_windows_overdue",
+            "Change windows that should have been begun or ended by now, and were not",
+            registry=self.registry,
+        )
         self.acknowledgement_duration = Histogram(
             "sluice_acknowledgement_duration_seconds",
             "From hearing of a stop to its acknowledgement",

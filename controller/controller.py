@@ -70,6 +70,7 @@ from controller.status.queue_records import QueueRecords
 from controller.status.quota_enforcement import QuotaEnforcement
 from controller.stops.acknowledgement import StopAcknowledgement
 from controller.stops.bind_guard import BindGuards
+from controller.stops.windows import ChangeWindows
 from controller.unacknowledged_stops import UnacknowledgedStops
 from controller.workqueue import Changes
 
@@ -112,6 +113,7 @@ class QueueController:
             bind_pass_retry=self._bind_pass_retry,
             member_labels=self._member_labels,
         )
+        self._windows = ChangeWindows(context)
         self._unacknowledged_stops = UnacknowledgedStops()
         self._draining = DrainController(context)
         self._recreation = ParkedPodRecreation(
@@ -190,6 +192,7 @@ class QueueController:
             times.append(self._not_before("member_labels", self._member_labels.due))
             times.append(self._not_before("policies", self._policy_changes.due))
             times.append(self._not_before("quota", self._releases.due))
+            times.append(self._not_before("windows", self._windows.due))
         valid_until = self._store.snapshot.valid_until
         if valid_until is not None:
             left = (valid_until - self._store.clock.now()).total_seconds()
@@ -211,10 +214,12 @@ class QueueController:
         for queue in self._backoff.take_due_queues():
             changes.setdefault(queue, set()).add(QueueChange.RESYNC)
         self._resync_if_due(changes)
+        self._windows.record(changes)
         self._step("retry_passes", self._bind_pass_retry.retry_old_passes)
         if not self._follow_leadership(changes):
             return
         self._sync_cluster(changes)
+        self._step("windows", lambda: self._windows.step(leads=True))
         self._step("policies", lambda: self._add_policy_changes(changes))
         self._forget_deleted_queues(changes)
         self._step("guard", lambda: self._guards.reconcile(self._store.snapshot))
@@ -256,6 +261,7 @@ class QueueController:
     def _set_gauges(self) -> None:
         metrics = self._context.metrics
         set_gauges(self._store, metrics, schedulers_ask=self._context.schedulers_ask)
+        metrics.windows_overdue.set(self._windows.overdue())
         metrics.oldest_unacknowledged_stop.set(self._unacknowledged_stops.oldest(self._store))
 
     def _follow_leadership(self, changes: Changes) -> bool:
@@ -271,10 +277,12 @@ class QueueController:
             self._releases.forget()
             self._enforcement.forget_all()
             self._reconciler.forget_all()
+            self._windows.follow_leadership()
             if self._led:
                 self._add_everything(changes)
         if not self._led:
             self._member_labels.drop_changes()
+            self._step("windows", lambda: self._windows.step(leads=False))
             self._observe()
         return self._led
 

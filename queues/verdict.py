@@ -126,6 +126,17 @@ def _with_end(cause: Cause, by: Queue, *, on: WindowOn | None) -> Cause:
     return msgspec.structs.replace(cause, window=window.name, reason=window.reason, until=on.until)
 
 
+def is_by_window(name: str, *, tree: Tree, now: datetime) -> bool:
+    """Whether nothing but change windows stops the queue: who does not know these does not stop it."""
+    if name not in tree:
+        return False
+    chain = tree.chain(name)
+    return not chain.broken and not any(
+        queue.own_desired_at(now) is Desired.SUSPENDED or queue.own_stop_policy_at(now) is not StopPolicy.NONE
+        for queue in chain.queues
+    )
+
+
 def own_stops(queue: str, by: Queue, *, now: datetime) -> Iterator[Cause]:
     """Each cause that `by` has by itself: its spec, then its windows."""
     if by.own_desired_at(now) is Desired.SUSPENDED:

@@ -33,6 +33,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     they are more than `MAX_PASSES_NAMED`.
     `admitting`: the closed queues in which an admitted object may still be stored.
     `quotas`: whether it knows quotas: it gives pods their gate, and passes none that was not released.
+    `windows`: whether it knows change windows: it stops a queue for which `spec.inWindow` names one.
     `policies`: the resource version of the ConfigMap by whose scheduling policies it answers; 0 without one.
     `ca`: which authority issued the certificate that it serves; empty if it does not know. `certs` reads it.
     `version`: of the server. `scheduler`: its setting `scheduler_name`. `certificate_until`: when the
@@ -52,6 +53,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     scheduler: str | None = None
     certificate_until: str | None = None
     quotas: bool | None = None
+    windows: bool | None = None
 
     @property
     def has_open_work(self) -> bool:
@@ -80,6 +82,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             open_queues=opened,
             passes=passes,
             bind_queues=binds,
+            windows=bool(self.windows),
         )
 
 
@@ -98,6 +101,7 @@ def report_of(store: Store) -> ReplicaReport:
         binds=_names_or_none(stopped_queues_with_binds(store)),
         policies=policies_in_effect(store),
         quotas=True,
+        windows=True,
     )
 
 

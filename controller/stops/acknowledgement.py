@@ -68,6 +68,7 @@ from queues.status.acknowledgement import (
     obstacles,
     replicas_have_seen,
 )
+from queues.verdict import is_by_window
 
 #: A bind by a scheduler that does not call the extender is stored within this time of its admission.
 BYPASS_SECONDS = 2.0
@@ -172,7 +173,7 @@ class StopAcknowledgement:
         passes = self._gather_passes(below)
         self._read_volumes(passes, views)
         pods = self._demand_known_pods(queue, since=since)  # before the members are looked at
-        evidence = self._evidence(below, views, passes, since=since, pods_since=pods_since, pods=pods)
+        evidence = self._evidence(queue, below, views, passes, since=since, pods_since=pods_since, pods=pods)
         if pods_since is not None:  # pods without a label are looked for while all else is waited for
             evidence = self._look_for_unlabelled(queue, evidence)
         first = next(obstacles(evidence), None)
@@ -187,6 +188,7 @@ class StopAcknowledgement:
 
     def _evidence(
         self,
+        queue: str,
         queues: frozenset[str],
         views: tuple[ReplicaView, ...] | None,
         passes: list[BindPass],
@@ -211,7 +213,12 @@ class StopAcknowledgement:
             now=self._store.clock.monotonic(),
             request_seconds=self._store.bind_passes.request_seconds,
             bypass_seconds=BYPASS_SECONDS,
+            by_window=self._is_by_window(queue),
         )
+
+    def _is_by_window(self, queue: str) -> bool:
+        snapshot = self._store.snapshot
+        return is_by_window(queue, tree=snapshot.tree, now=snapshot.now)
 
     def _look_for_unlabelled(self, queue: str, evidence: Evidence) -> Evidence:
         """Return the evidence with what is known of members without their label, which are looked for."""

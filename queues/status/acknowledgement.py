@@ -26,13 +26,16 @@ Invariants. A stop that the queues have since version `since` is acknowledged on
    the watch may exist without its label, and counts until a list shows that it is gone; but if it left only
    after the stop had waited for nothing else (`departures_until`), it was in that evidence as a member, and
    is as one that left after the acknowledgement: members that leave all the time put off no stop for good;
-7. what a replica does not say counts as not known: an older version says less.
+7. what a replica does not say counts as not known: an older version says less. One that does not say that it
+   knows change windows lets pods pass where nothing but a window stops them.
 
 ====================================================  ==============================================
 what is known                                          what is missing (`Obstacle.reason`)
 ====================================================  ==============================================
 the Leases of the other replicas cannot be read        ReplicasUnknown
 a replica's queues are older than the stop             ReplicaBehind
+a window alone stops the queue, which a replica's      ReplicaUnaware
+version does not know
 a replica's pods are older, or it does not report      PodsBehind
 a replica is gone, its passes are not counted yet      ReplicaLost
 a namespace with a bindable member, guard not on       Unguarded
@@ -57,6 +60,7 @@ class ObstacleReason(StrEnum):
 
     REPLICAS_UNKNOWN = "ReplicasUnknown"
     REPLICA_BEHIND = "ReplicaBehind"
+    REPLICA_UNAWARE = "ReplicaUnaware"
     PODS_BEHIND = "PodsBehind"
     REPLICA_LOST = "ReplicaLost"
     UNGUARDED = "Unguarded"
@@ -91,7 +95,7 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
 
     `queues`, `pods`: the versions up to which it knows them. `open_queues`: the stopped queues of which it
     has open passes. `bind_queues`: those of which some are binds that the guard let pass. `passes`: the
-    open passes; None also where they are too many to be named.
+    open passes; None also where they are too many to be named. `windows`: it knows change windows.
     """
 
     name: str
@@ -100,6 +104,7 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     open_queues: frozenset[str] | None
     passes: tuple[PodPass, ...] | None
     bind_queues: frozenset[str] | None = None
+    windows: bool = False
 
 
 class BindableNamespace(msgspec.Struct, frozen=True):
@@ -141,7 +146,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `passes` yet. `guards`: since when binds in a namespace are known to be guarded. `passes`: the leader's
     own, and those that a replica which is gone is assumed to have let through. `unlabelled`: gathered after
     all the others, so that a member that leaves the watch is in one of them; None before `pods_since` is
-    known. `departures_until`: members that left the watch later are not waited for.
+    known. `departures_until`: members that left the watch later are not waited for. `by_window`: nothing but
+    change windows stops the queue.
     """
 
     queues: frozenset[str]
@@ -158,6 +164,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     now: float
     request_seconds: float
     bypass_seconds: float
+    by_window: bool = False
 
 
 def may_acknowledge(evidence: Evidence) -> bool:
@@ -187,6 +194,9 @@ def obstacles(evidence: Evidence) -> Iterator[Obstacle]:
     for view in evidence.replica_views:
         if view.queues < evidence.since:
             yield Obstacle(ObstacleReason.REPLICA_BEHIND, f"replica {view.name} has not seen the stop")
+        if evidence.by_window and not view.windows:
+            text = f"replica {view.name} is of a version that does not know change windows; update it"
+            yield Obstacle(ObstacleReason.REPLICA_UNAWARE, text)
     if evidence.pods_since is None:
         yield Obstacle(
             ObstacleReason.PODS_BEHIND, "the pods have not been read since all replicas have seen the stop"

@@ -1,0 +1,291 @@
+"""Writes both edges of change windows into `spec.inWindow` (`queues.windows`).
+
+Verdicts read that and no clock, so a window stops and lets go of its queue by these writes, as any edit does.
+
+| the queue, at this moment                                 | what the leader does                         |
+|-----------------------------------------------------------|----------------------------------------------|
+| a window begins or ends                                   | writes which are on, over the version read   |
+| several do, or one ends where another begins              | one write                                    |
+| a window is on and ends within a minute                   | event WindowMissed, once                     |
+| an occurrence would begin that an override leaves out     | event WindowSkipped                          |
+| a write met a conflict                                    | looks again, at the newer queue              |
+| shows other windows than before, whoever wrote them       | events WindowStarted and WindowEnded         |
+
+Invariants
+- A queue is looked at when its spec has changed, and at the next moment at which something may change: a
+  thousand queues cost nothing in between. The calendars of a thousand queues that are new are read in
+  slices, so that no other part of the controller waits for them.
+- What is remembered says only when to look. A restart, or another leader, writes the same.
+- A replica that does not lead writes nothing and keeps the times: `overdue` counts what a leader should have
+  written by now. Without one a window stays as it is.
+- Times are the API server's.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from cluster.cache.changes import NO_QUEUE, Change, QueueChange
+from cluster.objects import QueueObject, QueueSpec
+from controller.context import QUEUES, ControllerContext, queue_subject
+from queues import well_known
+from queues.apimachinery.timestamps import rfc3339
+from queues.text import printable
+from queues.windows.edges import Calendar, next_look, read_calendar, settle, skipped_between
+from queues.windows.entries import Entry, read_entries, to_wire
+from queues.windows.in_window import Change as WindowChange
+from queues.windows.in_window import Happened, overdue
+from queues.windows.rules import windows_on
+from queues.windows.stops import WindowStop, read_stops, what_it_sets
+from queues.windows.texts import author
+
+#: The event for an occurrence that is left out.
+SKIPPED = "WindowSkipped"
+#: How soon a queue is looked at again after a write that met a conflict.
+RETRY_SECONDS = 0.5
+#: For so long queues are looked at in one sync; the others follow in the next one, at once.
+SLICE_SECONDS = 0.02
+#: A heap has so many outdated entries at least before it is built again.
+_MIN_OUTDATED = 64
+
+
+class _Queue(msgspec.Struct, kw_only=True):
+    """What is remembered of a queue that has windows. `looked_at`: None before the first look."""
+
+    revision: tuple[str, int]
+    calendar: Calendar
+    written: tuple[Entry, ...]
+    stops: Mapping[str, WindowStop]
+    looked_at: datetime | None = None
+    missed: frozenset[tuple[str, datetime]] = frozenset()
+
+
+class ChangeWindows:
+    """Owner: the controller's thread."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
+        self._queues: dict[str, _Queue] = {}
+        #: When each queue is to be looked at, and the heap of these; what differs from it is outdated.
+        self._due: dict[str, datetime] = {}
+        self._heap: list[tuple[datetime, int, str]] = []
+        self._numbers = itertools.count()
+        #: Queues whose spec is to be read anew, in the order of their changes.
+        self._changed: dict[str, None] = {}
+        self._writing: set[str] = set()
+
+    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+        """The specs of some of these queues may have changed."""
+        for queue, of_queue in changes.items():
+            if queue != NO_QUEUE and (QueueChange.SPEC in of_queue or QueueChange.RESYNC in of_queue):
+                self._changed[queue] = None
+
+    @property
+    def due(self) -> float:
+        """When the next step is due, in monotonic seconds."""
+        clock = self._store.clock
+        if self._changed:
+            return clock.monotonic()
+        self._drop_outdated()
+        if not self._heap:
+            return math.inf
+        return clock.monotonic() + max(0.0, (self._heap[0][0] - clock.now()).total_seconds())
+
+    def step(self, *, leads: bool) -> None:
+        """Read what has changed, and write the edges that are due, for `SLICE_SECONDS` at most."""
+        clock = self._store.clock
+        until = clock.monotonic() + SLICE_SECONDS
+        while self._changed and clock.monotonic() < until:
+            queue = next(iter(self._changed))
+            del self._changed[queue]
+            self._attempt(queue, partial(self._read, queue, leads=leads))
+        if not leads:
+            return
+        self._drop_outdated()
+        while self._heap and self._heap[0][0] <= clock.now() and clock.monotonic() < until:
+            _, _, queue = heapq.heappop(self._heap)
+            self._due.pop(queue, None)
+            self._attempt(queue, partial(self._look, queue))
+            self._drop_outdated()
+
+    def _attempt(self, queue: str, work: Callable[[], object]) -> None:
+        """A queue that fails holds up no other: it is looked at again after a back-off."""
+        self._store.backoff.attempt("windows", queue, work, queue=queue)
+
+    def overdue(self) -> int:
+        """How many windows should have been begun or ended by now, and were not."""
+        now = self._store.clock.now()
+        late = [queue for queue, at in self._due.items() if at <= now]
+        known = (self._queues[queue] for queue in late if queue in self._queues)
+        return sum(overdue(each.calendar.given, each.written, now) for each in known)
+
+    def follow_leadership(self) -> None:
+        """A term begins or ends: what was written under way is not ours to wait for any more."""
+        self._writing.clear()
+        now = self._store.clock.now()
+        for queue, known in self._queues.items():
+            known.looked_at = None
+            self._schedule(queue, now)
+
+    # Reading
+
+    def _read(self, queue: str, *, leads: bool) -> None:
+        obj = self._store.queues.get(queue)
+        if obj is None or not (obj.spec.windows or obj.spec.in_window):
+            self._forget(queue, obj, leads=leads)
+            return
+        known = self._queues.get(queue)
+        revision = obj.metadata.uid, obj.metadata.generation
+        if known is not None and known.revision == revision:
+            if queue not in self._due and queue not in self._writing:
+                self._schedule(queue, self._store.clock.now())
+            return
+        spec = _wire(obj.spec)
+        read = _Queue(
+            revision=revision,
+            calendar=read_calendar(spec),
+            written=read_entries(obj.spec.in_window),
+            stops={stop.name: stop for stop in read_stops(obj.spec.windows)},
+        )
+        if known is not None and known.revision[0] == revision[0]:
+            read.looked_at, read.missed = known.looked_at, known.missed
+            if leads:
+                self._record_edges(obj, known, read)
+        self._queues[queue] = read
+        self._schedule(queue, self._store.clock.now())
+
+    def _forget(self, queue: str, obj: QueueObject | None, *, leads: bool) -> None:
+        known = self._queues.pop(queue, None)
+        self._due.pop(queue, None)
+        if known is not None and obj is not None and leads and known.revision[0] == obj.metadata.uid:
+            none = _Queue(revision=known.revision, calendar=known.calendar, written=(), stops={})
+            self._record_edges(obj, known, none)
+
+    def _record_edges(self, obj: QueueObject, before: _Queue, after: _Queue) -> None:
+        """The events of what is on now and was not before, and the other way round."""
+        was = {(each.name, each.start): each for each in before.written}
+        now_on = {(each.name, each.start): each for each in after.written}
+        for key in was.keys() - now_on.keys():
+            text = f"window {printable(key[0])} has ended"
+            if was[key].until > self._store.clock.now():
+                text += f" before its time, which was {rfc3339(was[key].until)}"
+            self._record(obj, Happened.ENDED, text)
+        for key in now_on.keys() - was.keys():
+            stop = after.stops.get(key[0])
+            sets = what_it_sets(stop) if stop is not None else "nothing"
+            why = f" ({stop.reason})" if stop is not None and stop.reason else ""
+            text = f"window {printable(key[0])} is on until {rfc3339(now_on[key].until)}: {sets}{why}"
+            self._record(obj, Happened.STARTED, text)
+
+    # Writing
+
+    def _look(self, queue: str) -> None:
+        obj, known = self._store.queues.get(queue), self._queues.get(queue)
+        if obj is None or known is None or queue in self._writing:
+            return
+        if known.revision != (obj.metadata.uid, obj.metadata.generation):
+            return  # its change is on its way
+        now = self._store.clock.now()
+        found = settle(known.calendar, known.written, now)
+        self._record_missed(obj, known, found.changes, now)
+        self._record_skipped(obj, known, now)
+        known.looked_at = now
+        if found.entries != known.written:
+            self._write(obj, found.entries, found.changes)
+        elif (at := next_look(known.calendar, known.written, now)) is not None:
+            self._schedule(queue, at)
+
+    def _write(self, obj: QueueObject, entries: tuple[Entry, ...], changes: tuple[WindowChange, ...]) -> None:
+        queue, body = obj.metadata.name, edge_patch(obj, entries, changes)
+        taken = self._context.submit(
+            self._context.writers,
+            ("windows", obj.metadata.uid),
+            partial(self._send, queue, body),
+            partial(self._receive, queue),
+            rank=(0,),
+            queue=queue,
+            subject=queue_subject(obj),
+        )
+        if taken:
+            self._writing.add(queue)
+        else:
+            self._schedule(queue, self._store.clock.now(), seconds=RETRY_SECONDS)
+
+    def _send(self, queue: str, body: dict[str, Any]) -> bool:
+        self._context.client.patch(f"{QUEUES}/{queue}", body)
+        return True
+
+    def _receive(self, queue: str, written: bool | None) -> None:
+        """Written or not, the queue is looked at again: a stored edge comes back as a change of the spec."""
+        self._writing.discard(queue)
+        self._schedule(queue, self._store.clock.now(), seconds=RETRY_SECONDS)
+
+    def _record_missed(
+        self, obj: QueueObject, known: _Queue, changes: tuple[WindowChange, ...], now: datetime
+    ) -> None:
+        names = {change.window for change in changes if change.what == Happened.MISSED}
+        if not names:
+            return
+        for on in windows_on(known.calendar.given, now):
+            key = on.window.name, on.until
+            if on.window.name in names and key not in known.missed:
+                known.missed = frozenset({*(each for each in known.missed if each[1] > now), key})
+                text = (
+                    f"window {printable(on.window.name)} began at {rfc3339(on.since)} and ends at "
+                    f"{rfc3339(on.until)}: nobody wrote that in time, and it stops nothing any more"
+                )
+                self._record(obj, Happened.MISSED, text, warning=True)
+
+    def _record_skipped(self, obj: QueueObject, known: _Queue, now: datetime) -> None:
+        if known.looked_at is None:
+            return
+        for override in skipped_between(known.calendar, known.looked_at, now):
+            why = f" ({printable(override.reason)})" if override.reason else ""
+            text = f"window {printable(override.window)} does not begin at {rfc3339(override.start)}, as "
+            self._record(obj, SKIPPED, f"{text}spec.windowOverrides says{why}")
+
+    def _record(self, obj: QueueObject, reason: str, message: str, *, warning: bool = False) -> None:
+        self._context.recorder.record(
+            queue_subject(obj), reason=reason, message=message, warning=warning, repeat_after=0.0
+        )
+
+    # Times
+
+    def _schedule(self, queue: str, at: datetime, *, seconds: float = 0.0) -> None:
+        when = at + timedelta(seconds=seconds)
+        self._due[queue] = when
+        heapq.heappush(self._heap, (when, next(self._numbers), queue))
+        if len(self._heap) > 2 * len(self._due) + _MIN_OUTDATED:
+            self._heap = [(each, next(self._numbers), name) for name, each in self._due.items()]
+            heapq.heapify(self._heap)
+
+    def _drop_outdated(self) -> None:
+        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+
+
+def edge_patch(
+    obj: QueueObject, entries: tuple[Entry, ...], changes: tuple[WindowChange, ...]
+) -> dict[str, Any]:
+    """Which windows are on, for the Queue of this resource version only. The history names the windows."""
+    names = dict.fromkeys(change.window for change in changes if change.what != Happened.MISSED)
+    return {
+        "metadata": {
+            "resourceVersion": obj.metadata.resource_version,
+            "annotations": {well_known.ON_BEHALF_OF: author(", ".join(names))},
+        },
+        "spec": {"inWindow": to_wire(entries) or None},
+    }
+
+
+def _wire(spec: QueueSpec) -> dict[str, Any]:
+    return {"windows": spec.windows, "windowOverrides": spec.window_overrides}

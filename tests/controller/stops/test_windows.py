@@ -1,0 +1,234 @@
+"""What the leader writes at the edges of change windows, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from cluster.cache.changes import QueueChange
+from cluster.objects import QueueObject
+from controller.context import ControllerContext
+from controller.stops.windows import RETRY_SECONDS, ChangeWindows
+from queues.apimachinery.timestamps import rfc3339
+from tests.support.http.asking import SetClock
+from tests.support.http.wire_objects import queue as wire_queue
+from tests.support.rules.cases import NOW
+
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+SPEC_CHANGED = {QueueChange.SPEC}
+
+
+def freeze(name: str, start: datetime, end: datetime, **more: Any) -> dict[str, Any]:
+    return {"name": name, "from": rfc3339(start), "until": rfc3339(end), "stopPolicy": "Hold", **more}
+
+
+NEXT = freeze("next", NOW + HOUR, NOW + 2 * HOUR, reason="backups")
+AFTER = freeze("after", NOW + 2 * HOUR, NOW + 3 * HOUR)
+ON = freeze("on", NOW - HOUR, NOW + HOUR)
+
+
+def entry(window: dict[str, Any]) -> dict[str, str]:
+    return {"name": window["name"], "start": window["from"], "until": window["until"]}
+
+
+class Cluster:
+    """One queue with windows, the writes that were submitted, and the events."""
+
+    def __init__(self, *windows: dict[str, Any], on: Any = None, overrides: Any = None) -> None:
+        self.clock = SetClock()
+        self.events: list[tuple[str, str]] = []
+        self.bodies: list[dict[str, Any]] = []
+        self._receive: Callable[[bool | None], object] = lambda _: None
+        self.queues: dict[str, QueueObject] = {}
+        store = SimpleNamespace(
+            clock=self.clock,
+            queues=self.queues,
+            backoff=SimpleNamespace(attempt=lambda _step, _key, work, **_: work()),
+        )
+        context = SimpleNamespace(
+            store=store,
+            writers=None,
+            client=None,
+            submit=self._submit,
+            recorder=SimpleNamespace(record=self._record),
+        )
+        self.windows = ChangeWindows(cast(ControllerContext, context))
+        self.generation = 0
+        self.store(windows=list(windows), inWindow=on, windowOverrides=overrides)
+
+    def _submit(self, _writers: Any, _key: Any, send: Any, receive: Any, **_: Any) -> bool:
+        self.bodies.append(send.args[1])
+        self._receive = receive
+        return True
+
+    def _record(self, _subject: Any, *, reason: str, message: str, **_: Any) -> None:
+        self.events.append((reason, message))
+
+    def store(self, **spec: Any) -> None:
+        """A new version of the queue, which the watch shows."""
+        self.generation += 1
+        self.spec = {**getattr(self, "spec", {}), **spec}
+        body = wire_queue("q", generation=self.generation, **{k: v for k, v in self.spec.items() if v})
+        body["metadata"]["resourceVersion"] = str(100 + self.generation)
+        self.queues["q"] = msgspec.convert(body, QueueObject)
+        self.windows.record({"q": SPEC_CHANGED})
+
+    def step(self, *, after: timedelta = timedelta(), leads: bool = True) -> list[Any]:
+        """Time goes by, and a sync; returns what was asked to be written."""
+        self.clock.at += after
+        self.clock.seconds += after.total_seconds()
+        self.bodies.clear()
+        self.windows.step(leads=leads)
+        return [body["spec"]["inWindow"] for body in self.bodies]
+
+    def stored(self, *, written: bool = True) -> None:
+        """The write that is under way has ended."""
+        if written:
+            self.store(inWindow=self.bodies[-1]["spec"]["inWindow"])
+        self._receive(True if written else None)
+
+    def seconds_left(self) -> float:
+        return self.windows.due - self.clock.monotonic()
+
+    @property
+    def reasons(self) -> list[str]:
+        return [reason for reason, _ in self.events]
+
+
+def test_both_edges_are_written_at_their_moments_and_nothing_in_between() -> None:
+    cluster = Cluster(NEXT)
+    assert cluster.step() == []
+    assert cluster.seconds_left() == 3600
+    assert cluster.step(after=HOUR) == [[entry(NEXT)]]
+    cluster.stored()
+    assert cluster.step() == []
+    assert cluster.seconds_left() == 3600
+    assert cluster.step(after=HOUR) == [None]
+    cluster.stored()
+    assert cluster.step() == []
+    assert cluster.seconds_left() == float("inf")
+    assert cluster.events == [
+        ("WindowStarted", "window next is on until 2030-01-01T14:00:00Z: Hold (backups)"),
+        ("WindowEnded", "window next has ended"),
+    ]
+
+
+def test_an_edge_is_for_one_resource_version_and_names_the_window_in_the_history() -> None:
+    cluster = Cluster(ON)
+    cluster.step()
+    [body] = cluster.bodies
+    assert body["metadata"] == {
+        "resourceVersion": "101",
+        "annotations": {"sluice.dev/on-behalf-of": "sluice: window on"},
+    }
+
+
+def test_one_that_ends_where_another_begins_is_one_write() -> None:
+    cluster = Cluster(NEXT, AFTER, on=[entry(NEXT)])
+    assert cluster.step(after=2 * HOUR) == [[entry(AFTER)]]
+    assert cluster.bodies[0]["metadata"]["annotations"] == {
+        "sluice.dev/on-behalf-of": "sluice: window next, after"
+    }
+
+
+def test_a_write_that_met_a_conflict_is_made_again_soon() -> None:
+    cluster = Cluster(ON)
+    assert len(cluster.step()) == 1
+    cluster.stored(written=False)
+    assert cluster.step() == []
+    assert cluster.seconds_left() == pytest.approx(RETRY_SECONDS)
+    assert len(cluster.step(after=timedelta(seconds=RETRY_SECONDS))) == 1
+
+
+def test_no_second_write_is_begun_while_one_is_under_way() -> None:
+    cluster = Cluster(ON)
+    assert len(cluster.step()) == 1
+    cluster.store(reason="disks")
+    assert cluster.step() == []
+
+
+def test_a_leader_that_comes_late_begins_late_and_one_that_comes_too_late_says_so_once() -> None:
+    late = Cluster(ON)
+    assert late.step(after=HOUR - MINUTE) == [[entry(ON)]]
+    missed = Cluster(ON)
+    for _ in range(2):
+        assert missed.step(after=HOUR - MINUTE + timedelta(seconds=1)) == []
+        missed.windows.follow_leadership()
+        missed.clock.at = NOW + HOUR - timedelta(seconds=30)
+    assert missed.reasons == ["WindowMissed"]
+    assert "stops nothing any more" in missed.events[0][1]
+
+
+def test_a_replica_that_does_not_lead_writes_nothing_and_counts_what_is_overdue() -> None:
+    cluster = Cluster(ON, NEXT, on=[entry(freeze("on", NOW - HOUR, NOW + HOUR))])
+    assert cluster.step(leads=False) == []
+    assert cluster.windows.overdue() == 0
+    assert cluster.step(after=HOUR, leads=False) == []
+    assert cluster.windows.overdue() == 2  # one should have ended, and one have begun
+    cluster.windows.follow_leadership()
+    assert cluster.step() == [[entry(NEXT)]]
+    assert cluster.events == []
+
+
+def test_what_others_began_and_ended_is_said_as_well() -> None:
+    """Admission writes edges with the edits of windows."""
+    cluster = Cluster(NEXT)
+    cluster.step()
+    cluster.store(windows=[NEXT, ON], inWindow=[entry(ON)])
+    cluster.step()
+    cluster.store(windows=[NEXT], inWindow=None)
+    cluster.step()
+    cluster.store(windows=None)
+    cluster.step()
+    assert cluster.events == [
+        ("WindowStarted", "window on is on until 2030-01-01T13:00:00Z: Hold"),
+        ("WindowEnded", "window on has ended before its time, which was 2030-01-01T13:00:00Z"),
+    ]
+
+
+def test_a_queue_that_is_deleted_is_forgotten() -> None:
+    cluster = Cluster(NEXT)
+    cluster.step()
+    cluster.queues.clear()
+    cluster.windows.record({"q": SPEC_CHANGED})
+    assert cluster.step(after=HOUR) == []
+    assert cluster.seconds_left() == float("inf")
+
+
+def test_an_occurrence_that_is_left_out_is_said_when_it_would_begin() -> None:
+    skip = {"window": "next", "start": rfc3339(NOW + HOUR), "skip": True, "reason": "the release"}
+    cluster = Cluster(NEXT, overrides=[skip])
+    cluster.step()
+    assert cluster.seconds_left() == 3600
+    assert cluster.step(after=HOUR) == []
+    assert cluster.events == [
+        (
+            "WindowSkipped",
+            "window next does not begin at 2030-01-01T13:00:00Z, as spec.windowOverrides says (the release)",
+        )
+    ]
+
+
+def test_a_window_that_cannot_be_read_any_more_stays_until_its_end() -> None:
+    """A time zone that is no more, say: to let go would undo a stop that somebody wants."""
+    renamed = {**ON, "timeZone": "Europe/Bonn"}
+    cluster = Cluster(renamed, on=[entry(ON)])
+    assert cluster.step() == []
+    assert cluster.step(after=HOUR) == [None]
+
+
+@pytest.mark.parametrize("minutes", [-4, 4])
+def test_a_clock_that_jumps_ends_nothing(minutes: int) -> None:
+    start = freeze("start", NOW, NOW + HOUR)
+    cluster = Cluster(start)
+    cluster.step()
+    cluster.stored()
+    cluster.step()
+    assert cluster.step(after=minutes * MINUTE) == []
+    cluster.windows.follow_leadership()
+    assert cluster.step() == []
