@@ -210,12 +210,12 @@ class Sandbox:
 
     def _stops_nothing(self, name: str) -> bool:
         """Whether it is asked to be open, or to close below a parent that is closed, or is gone."""
-        opened = self.patch_queue(name, state="Open", stopPolicy="None", resumeAt=None)
+        opened = self.patch_queue(name, state="Open", **_NO_STOP)
         return opened.status in (200, 404) or self._close(name) in (200, 404)
 
     def _close(self, queue: str) -> int:
         """Ask for that, whatever it was; the status of the answer."""
-        return self.patch_queue(queue, state="Closed", stopPolicy="None", resumeAt=None).status
+        return self.patch_queue(queue, state="Closed", **_NO_STOP).status
 
     # Pods
 
@@ -449,6 +449,10 @@ class Sandbox:
             return found if {bind.pod for bind in found} >= wanted else []
 
         return until(bound, f"the audit lines of the binds of {len(wanted)} pods")
+
+
+#: Beside the state, and with it.
+_NO_STOP: Object = {"stopPolicy": "None", "resumeAt": None, "windows": None, "windowOverrides": None}
 
 
 def _is_to_close(spec: Object) -> bool:

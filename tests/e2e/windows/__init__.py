@@ -1,0 +1,1 @@
+"""Change windows on a control plane."""
