@@ -42,6 +42,8 @@ from controller.context import QUEUES, ControllerContext
 from queues import well_known
 from queues.states import ACTIONS, Action, Desired, State, own_state
 from queues.text import printable
+from queues.windows.refusals import WindowError
+from queues.windows.resuming import Resumed, resume_windows
 
 BUS_VERSION = "bus.volcano.sh/v1alpha1"
 #: The number of attempts while the queue changes in between.
@@ -57,12 +59,14 @@ _command = msgspec.json.Decoder(Command)
 
 
 class Acted(msgspec.Struct, frozen=True):
-    """It was carried out. `state`: the queue's own state then; `desired`: what was written, if anything."""
+    """It was carried out. `state`: the queue's own state then; `desired`: what was written, if anything.
+    `windows`: those that were ended."""
 
     command: Command
     queue: QueueObject
     state: State
     desired: Desired | None
+    windows: tuple[str, ...] = ()
 
 
 class ActedBefore(msgspec.Struct, frozen=True):
@@ -137,6 +141,8 @@ class CommandExecutor:
             return Dropped(command, reason)
         try:
             return self._act(command, obj)
+        except WindowError as exc:
+            return Dropped(command, str(exc))
         except (Conflict, Overloaded):
             raise
         except Refused as exc:
@@ -176,8 +182,23 @@ class CommandExecutor:
                 "reason": command_reason(command) or None,
                 "resumeAt": None,
             }
+        windows = self._resumed_windows(command, obj)
+        if windows.overrides is not None:
+            body.setdefault("spec", {})["windowOverrides"] = windows.overrides
         self._client.patch(f"{QUEUES}/{obj.metadata.name}", body)
-        return Acted(command, obj, own, desired)
+        return Acted(command, obj, own, desired, windows.ended)
+
+    def _resumed_windows(self, command: Command, obj: QueueObject) -> Resumed:
+        """What suspends the queue by the calendar, a resume leaves out until it begins again."""
+        if command.action != Action.RESUME:
+            return Resumed()
+        spec = {
+            "windows": obj.spec.windows,
+            "windowOverrides": obj.spec.window_overrides,
+            "inWindow": obj.spec.in_window,
+        }
+        now, reason = self._store.clock.now(), command_reason(command)
+        return resume_windows(spec, now=now, reason=reason, suspended_only=True)
 
     def _commands_to_record(self, obj: QueueObject, command: Command) -> list[str]:
         commands = self._store.commands.for_queue(obj.metadata.name)

@@ -110,6 +110,8 @@ class CommandHandler:
         effect = (
             f"spec.state is {act.desired} now" if act.desired else f"nothing to do, the queue is {act.state}"
         )
+        if act.windows:
+            effect += f", and left out until they begin again: window {', '.join(act.windows)}"
         still = _still_stopped(self._context.store.snapshot.decision(act.queue.metadata.name))
         self._record(act.command, act.queue, f"{effect}{still}")
         self._count(act.command, "acted" if act.desired else "nothing")

@@ -48,9 +48,13 @@ def run_action(action: Action, session: Session, flags: Flags) -> int:
         session.console.warn(refused_edits_text(configuration))
     waits_for_closed = action is Action.CLOSE and flags.text("wait") in {_CLOSED, "true"}
     wait_for = State.CLOSED if waits_for_closed else None
-    return _edit(
-        session, flags, request, ActionOperation(action=action, stop=request.stop, wait_for=wait_for)
+    operation = ActionOperation(
+        action=action,
+        stop=request.stop,
+        wait_for=wait_for,
+        simulates=session.dry_run is DryRun.CLIENT,
     )
+    return _edit(session, flags, request, operation)
 
 
 def run_hold(verb: str, session: Session, flags: Flags) -> int:

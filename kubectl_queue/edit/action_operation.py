@@ -6,13 +6,15 @@ Promises
 - A patch holds only what differs; None removes a field.
 - `reason` and `resumeAt` belong to a stop: they are set with it and removed with it.
 - A queue that is stopped so already still takes a new `reason` or `resumeAt`.
-- `resume` also undoes a stop policy, as Kueue's does. It never undoes Closed.
+- `resume` also undoes a stop policy, as Kueue's does, and leaves out the queue's own windows that are on,
+  until they begin again (`queues.windows.resuming`). It never undoes Closed, nor a window of an ancestor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
@@ -24,6 +26,7 @@ from kubectl_queue.edit.operation import (
     parent_verdict,
     ungated_warnings,
 )
+from kubectl_queue.errors import QueueError
 from kubectl_queue.objects.fields import Object, name_of, spec_of
 from kubectl_queue.objects.queues import QueueObjects, may_be_live
 from kubectl_queue.views.acknowledgement import WaitCondition, acknowledgement_wait, live_count
@@ -31,7 +34,12 @@ from queues.admission.command_validation import action_refusal
 from queues.messages import refusal_text, stop_text
 from queues.queue import Queue
 from queues.states import ACTIONS, Action, Desired, State, StopPolicy
+from queues.text import quoted
 from queues.verdict import Verdict
+from queues.windows.edges import read_calendar, settle
+from queues.windows.entries import read_entries, to_wire
+from queues.windows.refusals import WindowError
+from queues.windows.resuming import Resumed, resume_windows
 
 _OUTCOMES: Mapping[Action, str] = {
     Action.OPEN: "opened",
@@ -50,11 +58,14 @@ _REACHED: Mapping[Action, frozenset[State]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ActionOperation:
-    """One of the actions of Commands. `wait_for`: what --wait waits for besides the acknowledgement."""
+    """One of the actions of Commands. `wait_for`: what --wait waits for besides the acknowledgement.
+    `simulates`: the patch is not sent, so what the server adds to it is added here.
+    """
 
     action: Action
     stop: StopFields = field(default_factory=StopFields)
     wait_for: State | None = None
+    simulates: bool = False
 
     def refusal(self, name: str) -> str | None:
         return action_refusal(name, self.action)
@@ -64,6 +75,9 @@ class ActionOperation:
         own = queues.own_state(queue.name)
         target = ACTIONS[self.action][own]
         patch = changed_fields(self._fields(queue, own=own, target=target), spec_of(item))
+        windows = self._windows(item, now=queues.now)
+        if windows.overrides is not None:
+            return self._with_windows(item, patch, windows, now=queues.now)
         if not patch:
             why = _why_unchanged(self.action, name=queue.name, own=own)
             refused = self.action is Action.SUSPEND and own is State.CLOSED
@@ -73,6 +87,27 @@ class ActionOperation:
             )
         outcome = self._outcome(target, patch, closing=live_count(queues.branch(queue.name)) > 0)
         return Decision(outcome=outcome, patch=patch)
+
+    def _windows(self, item: Object, *, now: datetime) -> Resumed:
+        if self.action is not Action.RESUME:
+            return Resumed()
+        try:
+            return resume_windows(spec_of(item), now=now)
+        except WindowError as exc:
+            raise QueueError(f"queue {quoted(name_of(item))}: {exc}") from exc
+
+    def _with_windows(
+        self, item: Object, patch: Mapping[str, Any], windows: Resumed, *, now: datetime
+    ) -> Decision:
+        """Also what its own spec asks for, if anything, is undone."""
+        fields: dict[str, Any] = {**patch, "windowOverrides": windows.overrides}
+        if self.simulates:
+            spec = {**spec_of(item), **fields}
+            found = settle(read_calendar(spec), read_entries(spec.get("inWindow")), now)
+            fields["inWindow"] = to_wire(found.entries) or None
+        names = ", ".join(windows.ended)
+        what = f"window {names} is" if len(windows.ended) == 1 else f"windows {names} are"
+        return Decision(outcome=f"resumed ({what} left out until the next beginning)", patch=fields)
 
     def _fields(self, queue: Queue, *, own: State, target: Desired | None) -> dict[str, Any]:
         """All fields that the action sets, whether they differ or not."""

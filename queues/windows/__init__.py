@@ -16,5 +16,6 @@
 | `stops`      | what windows set, and what counts of several                      |
 | `overriding` | what people do to one occurrence                                  |
 | `drains`     | which drain counts while a window drains                          |
+| `resuming`   | what a resume does to the windows that are on                     |
 | `texts`      | what users are told                                               |
 """

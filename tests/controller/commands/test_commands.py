@@ -116,3 +116,23 @@ def test_a_command_that_cannot_be_deleted_stays_recorded_and_delays_no_other(sta
     assert written[: len(kept)] == [f"uid-{name}" for name in kept]
     assert (written[-1], len(written)) == ("uid-next", len(kept) + MAX_RECORDED)
     assert {event["involvedObject"]["name"] for event in stage.events("StepFailed")} >= {"kept-0"}
+
+
+def test_a_resume_leaves_out_the_window_that_suspends_the_queue_and_no_other(stage: Stage) -> None:
+    """What holds it is not what the action undoes: a Command resumes what is Suspended."""
+    span = {"from": "2030-01-01T11:00:00Z", "until": "2030-01-01T13:00:00Z"}
+    entry = {"start": span["from"], "until": span["until"]}
+    windows = [
+        {"name": "night", "state": "Suspended", **span},
+        {"name": "held", "stopPolicy": "Hold", **span},
+    ]
+    obj = queue("a", windows=windows, inWindow=[{"name": "night", **entry}, {"name": "held", **entry}])
+    stage.receive_events(queue("root"), queue("default"), obj)
+    stage.client.readable[f"{QUEUES}/a"] = obj
+    stage.hears_of(stamped("go", action="ResumeQueue"))
+    stage.sync()
+    [act] = stage.acts
+    assert act["spec"] == {"windowOverrides": [{"window": "night", "start": span["from"], "skip": True}]}
+    assert [
+        event for event in stage.events() if "left out until they begin again: window night" in str(event)
+    ]

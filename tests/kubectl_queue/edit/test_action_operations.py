@@ -244,3 +244,35 @@ def test_ancestors_that_may_not_be_read_count_as_open() -> None:
     queues = QueueObjects([item("b", parent="unseen")], now=NOW, complete=False)
     assert queues.own_state("b") is State.OPEN
     assert warnings_after(Action.OPEN, queues) == []
+
+
+FREEZE = {
+    "name": "freeze",
+    "from": "2030-01-01T11:00:00Z",
+    "until": "2030-01-01T13:00:00Z",
+    "stopPolicy": "Hold",
+}
+SKIP = {"window": "freeze", "start": "2030-01-01T11:00:00Z", "skip": True}
+ENTRY = {"name": "freeze", "start": "2030-01-01T11:00:00Z", "until": "2030-01-01T13:00:00Z"}
+IN_WINDOW: dict[str, Any] = {"windows": [FREEZE], "inWindow": [ENTRY]}
+
+
+def test_resume_leaves_out_the_window_that_is_on_and_says_so() -> None:
+    decision = decide(ActionOperation(action=Action.RESUME), item("b", **IN_WINDOW))
+    assert decision.outcome == "resumed (window freeze is left out until the next beginning)"
+    assert dict(decision.patch) == {"windowOverrides": [SKIP]}
+    simulated = decide(ActionOperation(action=Action.RESUME, simulates=True), item("b", **IN_WINDOW))
+    assert dict(simulated.patch) == {"windowOverrides": [SKIP], "inWindow": None}
+
+
+def test_resume_ends_the_stop_of_the_spec_and_the_windows_in_one_edit() -> None:
+    held = item("b", stopPolicy="HoldAndDrain", reason="disks", **IN_WINDOW)
+    found = patch(Action.RESUME, held)
+    assert (found["stopPolicy"], found["reason"], found["windowOverrides"]) == ("None", None, [SKIP])
+
+
+def test_resume_touches_no_window_of_an_ancestor_and_no_other_action_touches_one() -> None:
+    above = item("a", **IN_WINDOW)
+    assert decide(ActionOperation(action=Action.RESUME), item("b", parent="a"), above).patch == {}
+    for action in set(Action) - {Action.RESUME}:
+        assert "windowOverrides" not in patch(action, above)
