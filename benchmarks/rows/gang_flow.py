@@ -30,10 +30,11 @@ from benchmarks.scheduler_configurations import ours
 from localcluster.build import Say
 
 #: The large gang; the pods of all small ones, and of each.
-LARGE, PODS, SMALL, NODES = 100, 600, 4, 100
+LARGE, PODS, SMALL, NODES = 100, 300, 4, 100
 ROOM = {"cpu": "1000", "pods": "100k"}
 GANG, SINGLE = "a gang", "as many single pods"
-GANGS, GROUPED, SINGLES = "pods of gangs", "pods of gangs whose PodGroups were there", "single pods"
+GANGS, SINGLES = f"pods of gangs of {SMALL}", "single pods"
+GROUPED = f"{GANGS}, PodGroups there before"
 
 
 T = TypeVar("T")
@@ -96,7 +97,7 @@ def _bind(
 def _rates(
     seen: Mapping[str, Sequence[Flow]], of: str, beside: str, goal: Goal | None = None
 ) -> Iterator[Line]:
-    return flows.lines(f"{of} of {SMALL}", beside=beside, ours=seen[of], theirs=seen[beside], goal=goal)
+    return flows.lines(of, beside=beside, ours=seen[of], theirs=seen[beside], goal=goal)
 
 
 # What is created
