@@ -145,6 +145,7 @@ SECONDS: Mapping[str, int] = {
     "controller/test_hostile_objects.py": 2,
     "e2e/queues/test_queues_closed_by_volcano.py": 15,
     "e2e/quota/test_never_over.py": 60,
+    "e2e/quota/test_many_gangs.py": 140,
     "e2e/queues/test_node_groups.py": 8,
     "e2e/quota/test_book_by_hand.py": 5,
     "e2e/quota/test_with_stops.py": 25,

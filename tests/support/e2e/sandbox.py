@@ -329,6 +329,11 @@ class Sandbox:
     def podgroup(self, name: str, queue: str, **more: Any) -> None:
         self.make_podgroup(name, queue, **more).must(201)
 
+    def make_podgroups(self, bodies: Iterable[Object]) -> None:
+        """Create these, over several connections."""
+        path = self.podgroups_path
+        self._by_many(lambda api, body: api.create(path, body).must(201), bodies)
+
     def make_podgroup(self, name: str, queue: str, *, dry: bool = False, **more: object) -> Answer:
         """Ask for a PodGroup; without a queue it is left to others to name one."""
         path = self.podgroups_path + ("?dryRun=All" if dry else "")
