@@ -377,7 +377,9 @@ class MemberLabels:
     def _is_accounted_for(self, member: UnlabelledMember) -> bool:
         """Whether what was let through before the pod had its label is accounted for; see (4) above."""
         stored = self._store.members.by_uid(member.uid)
-        if stored is None or not stored.may_be_bound or not stored.queue or member.cause is Cause.MENDED:
+        if stored is None or not stored.may_be_bound or not stored.queue:
+            return True
+        if member.cause in {Cause.MENDED, Cause.NAMED}:
             return True
         if stored.filtered:
             self.passes_assumed += 1

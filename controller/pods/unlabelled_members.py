@@ -36,11 +36,16 @@ class Cause(Enum):
     LOST = auto()
     MOVED = auto()
     MENDED = auto()
+    #: It has waited for its PodGroup, with an empty label, and that is there now.
+    NAMED = auto()
 
     @property
     def has_label(self) -> bool:
         """Whether the pod has a label: no list of pods without one shows it."""
-        return self is Cause.MOVED or self is Cause.MENDED
+        return self in _LABELLED
+
+
+_LABELLED = frozenset({Cause.MOVED, Cause.MENDED, Cause.NAMED})
 
 
 class UnlabelledMember(msgspec.Struct, kw_only=True):
@@ -244,7 +249,9 @@ class UnlabelledMembers:
 
     def record_unfitting(self, member: Member, queue: str) -> None:
         """Record that the annotation of this member, or its label, is to name this queue."""
-        self.add(_unlabelled(member, Cause.MENDED, waits=False, queue=queue))
+        has_waited = member.labels.get(well_known.QUEUE) == ""
+        cause = Cause.NAMED if has_waited else Cause.MENDED
+        self.add(_unlabelled(member, cause, waits=False, queue=queue))
 
     def record_listed(self, uids: Collection[str], *, waits: bool, version: int) -> None:
         """Record that these pods have no label; on no node at `version`, if they wait.

@@ -787,6 +787,7 @@ def test_a_pod_whose_podgroup_exists_by_now_gets_its_queue(leader: Leader) -> No
     )
     leader.sync()
     assert leader.labels() == {"work": "research"}
+    assert leader.events == [], "nobody has changed anything"
 
 
 def test_a_list_that_was_begun_before_a_member_left_does_not_show_that_it_is_gone(leader: Leader) -> None:
