@@ -30,6 +30,7 @@ from benchmarks.rows import (
     live_flow,
     members,
     others,
+    page,
     parked,
     quota_flow,
     requests,
@@ -73,6 +74,7 @@ ROWS: Mapping[str, Callable[[Say], RowResult]] = {
     "filter-loaded": filtering_under_load.measure,
     "prioritize": prioritizing.measure,
     "scored-members": scored_members.measure,
+    "page": page.measure,
     "growth": growth.measure,
 }
 
