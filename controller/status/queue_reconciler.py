@@ -323,6 +323,8 @@ class QueueReconciler:
                 at = self._acknowledgement.known_at(version)
                 pending = Stop(scope=scope, places=places, version=version, at=at)
                 stop = self._records.begin_stop(queue, pending)
+        if stop.acknowledged and self._acknowledgement.is_unknown_to_some(queue):
+            stop = self._records.begin_stop(queue, self._withdrawn(stop))
         if stop.acknowledged:
             return True
         now = self._store.clock.monotonic()
@@ -334,6 +336,12 @@ class QueueReconciler:
         self._records.acknowledge_stop(queue)
         self._context.metrics.acknowledgement_duration.observe(now - stop.at)
         return True
+
+    def _withdrawn(self, stop: Stop) -> Stop:
+        """The same stop, pending again: a replica has come that does not know what stops the queue."""
+        version = self._store.snapshot.resource_version
+        at = self._store.clock.monotonic()
+        return Stop(scope=stop.scope, places=stop.places, version=version, at=at, withdrawn=True)
 
     def _seconds_for_first_pods(self, queue: str, verdict: Verdict, specs: SpecsSeen) -> float:
         """For how long the status of a queue whose gates are being removed waits."""
@@ -355,7 +363,8 @@ class QueueReconciler:
         """
         snapshot, queue = self._store.snapshot, obj.metadata.name
         decision, scope = snapshot.decision(queue), snapshot.scope(queue)
-        acknowledged = scope if _says_acknowledged(obj, scope) else ""
+        is_withdrawn = stop is not None and stop.withdrawn
+        acknowledged = scope if _says_acknowledged(obj, scope) and not is_withdrawn else ""
         if stop is not None and stop.acknowledged:
             acknowledged = stop.scope  # the queues may have changed since: no evidence is for that
         chain = snapshot.tree.chain(queue).queues

@@ -30,7 +30,8 @@ class Stop(msgspec.Struct, kw_only=True):
     `places`: what must not change, for it to be the same stop. `version`: a version of the queues that has
     these. `at`: since when that is known here, in monotonic seconds. `pending_since`: since when a stop of
     the queue has been pending; a queue that is moved below it makes another stop of it, and does not begin
-    that anew. `waiting_for`: the obstacle, once a pending stop has waited for a while.
+    that anew. `waiting_for`: the obstacle, once a pending stop has waited for a while. `withdrawn`: it was
+    acknowledged, and is not any more, though no spec has changed.
     """
 
     scope: str
@@ -40,6 +41,7 @@ class Stop(msgspec.Struct, kw_only=True):
     pending_since: float = 0.0
     acknowledged: bool = False
     waiting_for: str = ""
+    withdrawn: bool = False
 
     def __post_init__(self) -> None:
         self.pending_since = self.pending_since or self.at

@@ -122,6 +122,8 @@ class StopAcknowledgement:
         self._readings = ReplicaReadings(context, received=self._receive_reading)
         #: The live replicas that do not say that they know quotas; None before the first reading.
         self._unaware: frozenset[str] | None = None
+        #: Those that do not say that they know change windows.
+        self._unaware_of_windows: frozenset[str] = frozenset()
         #: The open passes of this replica by queue, in this sync; None before they are needed.
         self._passes: dict[str, list[BindPass]] | None = None
         #: `MemberLabels.passes_assumed` when they were gathered.
@@ -446,8 +448,21 @@ class StopAcknowledgement:
         ]
         return msgspec.structs.replace(view, passes=tuple(passes))
 
+    def is_unknown_to_some(self, queue: str) -> bool:
+        """Whether nothing but change windows stops the queue, and a live replica does not know these.
+
+        When the replicas that do not change, the statuses of such queues are looked at.
+        """
+        return bool(self._unaware_of_windows) and self._is_by_window(queue)
+
     def _receive_reading(self, reading: ReplicaReading) -> None:
         self._record_lost_replicas(reading)
+        unaware = frozenset(name for name, report in reading.views.items() if not report.windows)
+        if unaware != self._unaware_of_windows:
+            self._unaware_of_windows = unaware
+            for name in self._store.snapshot.stopped_queues():
+                if self._is_by_window(name):
+                    self._work_queue.add(name, QueueChange.STATUS)
         unaware = frozenset(name for name, report in reading.views.items() if not report.quotas)
         if unaware != self._unaware:
             self._unaware = unaware

@@ -60,22 +60,36 @@ def fleet(module_cluster: LocalCluster, tmp_path: Path) -> Iterator[Fleet]:
         made.close()
 
 
+#: All that a replica says that knows no change windows.
+COMPLETE = {"seen": ALL, "open": [], "admitting": [], "pods": ALL, "passes": [], "binds": []}
+FREEZE = {"name": "freeze", "from": "2020-01-01T00:00Z", "until": "2100-01-01T00:00Z", "stopPolicy": "Hold"}
+
+
 @pytest.mark.parametrize(
-    ("says", "missing"),
+    ("says", "missing", "stop"),
     [
-        ({"seen": ALL, "open": [], "admitting": [], "placing": []}, "says nothing of its pods"),
-        ({"seen": ALL, "admitting": [], "pods": ALL}, "does not say what it let through"),
+        (
+            {"seen": ALL, "open": [], "admitting": [], "placing": []},
+            "says nothing of its pods",
+            {"state": "Suspended"},
+        ),
+        (
+            {"seen": ALL, "admitting": [], "pods": ALL},
+            "does not say what it let through",
+            {"state": "Suspended"},
+        ),
+        (COMPLETE, "is of a version that does not know change windows", {"windows": [FREEZE]}),
     ],
-    ids=["pods", "open"],
+    ids=["pods", "open", "windows"],
 )
 def test_what_an_older_replica_does_not_say_keeps_a_stop_waiting(
-    own_sandbox: Sandbox, fleet: Fleet, says: dict[str, Any], missing: str
+    own_sandbox: Sandbox, fleet: Fleet, says: dict[str, Any], missing: str, stop: dict[str, Any]
 ) -> None:
     """While its Lease is renewed; not any more once it is gone."""
     fleet.join("server-1")
     queue = own_sandbox.queue()
     with older_replica(own_sandbox.cluster, says):
-        own_sandbox.patch_queue(queue, state="Suspended").must()
+        own_sandbox.patch_queue(queue, **stop).must()
         waiting = own_sandbox.queue_that(
             queue,
             f"be stopped, or wait for what replica {OLD} does not say",
