@@ -15,6 +15,7 @@ from tests.support.manifests.bare_api import (
     commands,
     eventually,
     namespaces,
+    queue,
 )
 
 pytestmark = pytest.mark.cluster
@@ -66,7 +67,7 @@ def policies_work(api: Api) -> bool:
     return refused and api.create(namespaces(), body, dry=True).status == 403
 
 
-@pytest.mark.parametrize("kind", ["sluice-commands", "sluice-namespaces"])
+@pytest.mark.parametrize("kind", ["sluice-commands", "sluice-namespaces", "sluice-queues"])
 def test_the_expressions_fit_the_types(api: Api, kind: str) -> None:
     path = f"{REGISTRATIONS}/validatingadmissionpolicies/{kind}"
     eventually(lambda: "typeChecking" in api.get(path).body.get("status", {}))
@@ -221,3 +222,40 @@ def test_a_new_namespace_is_held_to_the_same(api: Api, metadata: dict[str, Any],
 def test_the_server_writes_both_labels(api: Api, namespace: str) -> None:
     change = {"metadata": {"labels": {GUARD: None, LABEL: "other"}}}
     assert api.patch(namespace, change, user=SERVER, dry=True).status == 200
+
+
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+FREEZE = {"name": "freeze", "from": "2020-01-01T00:00Z", "until": "2100-01-01T00:00Z", "stopPolicy": "Hold"}
+ON = {"name": "freeze", "start": "2020-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "user", "allowed"),
+    [
+        ({"inWindow": None}, None, False),
+        ({"inWindow": [{**ON, "until": "2021-01-01T00:00:00Z"}]}, None, False),
+        ({"weight": 2}, None, True),
+        ({"inWindow": None}, SERVER, True),
+        (
+            {"inWindow": None, "windows": None},
+            None,
+            True,
+        ),  # as the webhook has it with an edit of the windows
+        (
+            {
+                "inWindow": None,
+                "windowOverrides": [{"window": "freeze", "start": FREEZE["from"], "skip": True}],
+            },
+            None,
+            True,
+        ),
+    ],
+)
+def test_nobody_but_the_server_begins_or_ends_a_window(
+    api: Api, spec: dict[str, Any], user: str | None, allowed: bool
+) -> None:
+    """Where the webhook is not asked, or an older replica is, which does not know the field."""
+    assert api.create(QUEUES, queue("timed", windows=[FREEZE], inWindow=[ON])).status in {201, 409}
+    reply = api.patch(f"{QUEUES}/timed", {"spec": spec}, user=user, dry=True)
+    assert (reply.status == 200) is allowed, reply.message
+    assert allowed or "spec.inWindow: the server writes it" in reply.message

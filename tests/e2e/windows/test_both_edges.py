@@ -13,6 +13,7 @@ from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import condition, is_active, is_stopped, on_a_node
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
+from tests.support.plugin.harness import plugin_in_process
 
 pytestmark = pytest.mark.cluster
 
@@ -30,6 +31,12 @@ def freeze(start: datetime, end: datetime, *, name: str = "freeze", **more: Any)
 
 def ends_at(window: Object, end: datetime) -> Object:
     return {"window": window["name"], "start": window["from"], "until": rfc3339(end)}
+
+
+def plugin(sandbox: Sandbox, *words: str) -> str:
+    done = plugin_in_process(*words, kubeconfig=sandbox.cluster.layout.kubeconfig)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def kept_by(queue: Object) -> int:
@@ -113,3 +120,40 @@ def test_a_window_of_a_parent_drains_the_queues_below_by_its_own_deadline(sandbo
     sandbox.patch_queue(above, windows=[{**window, "drain": drain}]).must()
     until(lambda: sandbox.read_pods() == {}, "its pod to be evicted")
     sandbox.patch_queue(above, windows=None).must()
+
+
+def test_a_resume_leaves_out_the_window_that_is_on_and_its_undoing_brings_it_back(sandbox: Sandbox) -> None:
+    """A Command leaves out what suspends the queue, kubectl queue what holds it as well."""
+    span = (now() - HOUR, now() + HOUR)
+    windows = [freeze(*span, state="Suspended", stopPolicy=None), freeze(*span, name="held")]
+    queue = sandbox.queue(windows=[{key: value for key, value in each.items() if value} for each in windows])
+    assert is_in(sandbox.queue_that(queue, "be stopped", is_stopped), "freeze", "held")
+    sandbox.command(queue, "ResumeQueue").must(201)
+    found = sandbox.queue_that(queue, "be held alone", lambda read: is_in(read, "held"))
+    assert found["spec"]["windowOverrides"] == [
+        {"window": "freeze", "start": windows[0]["from"], "skip": True}
+    ]
+    sandbox.event(queue, "ResumeQueue", "left out until they begin again: window freeze", namespace="default")
+    said = plugin(sandbox, "resume", queue)
+    assert "resumed (window held is left out until the next beginning)" in said
+    names = sandbox.pods("late", 1, queue)
+    sandbox.all_bound(names)
+    assert plugin(sandbox, "windows", "start", queue, "held")
+    assert is_in(sandbox.queue_that(queue, "be stopped again", is_stopped), "held")
+
+
+def test_a_closing_queue_closes_when_its_window_lets_its_pods_go(sandbox: Sandbox) -> None:
+    """A window holds what waits in it, and no window closes or opens a queue."""
+    queue = sandbox.queue()
+    names = sandbox.pods("last", 1, queue, gated=True)
+    sandbox.patch_queue(queue, state="Closed").must()
+    window = freeze(now() - HOUR, now() + HOUR)
+    sandbox.patch_queue(queue, windows=[window]).must()
+    found = sandbox.queue_that(queue, "be stopped", is_stopped)
+    assert (found["status"]["state"], condition(found, "Accepting")["status"]) == ("Closing", "False")
+    sandbox.ungate(names)
+    sandbox.reason_on(names[0], "window freeze")
+    sandbox.patch_queue(queue, windows=None).must()
+    sandbox.all_bound(names)
+    sandbox.delete_pods()
+    sandbox.in_state(queue, "Closed")
