@@ -319,7 +319,13 @@ class QuotaReleases:
                 touched[member.uid] = version
 
         return self._context.submit(
-            self._context.writers, ("quota-touch", member.uid), send, receive, rank=(0,), queue=member.queue
+            self._context.writers,
+            ("quota-touch", member.uid),
+            send,
+            receive,
+            rank=(0,),
+            queue=member.queue,
+            subject=pod_subject(member),
         )
 
     # Releases

@@ -234,6 +234,19 @@ def test_one_that_is_refused_while_an_earlier_try_may_still_happen_keeps_its_roo
     assert corner.settle() == ["denied"]
 
 
+def test_where_the_book_is_new_all_wait_for_a_pod_that_nobody_may_change() -> None:
+    """What was begun before may still happen to it."""
+    corner = Corner()
+    corner.api.create("denied", "team", 1)
+    corner.api.create("other", "team", 1, priority=9)
+    corner.api.forbidden.add("denied")
+    corner.api.book = None
+    corner.leader.begin_term()
+    assert corner.settle() == []
+    corner.api.forbidden.clear()
+    assert corner.settle() == ["other"]
+
+
 class WaitingPodsOfTheWatch(WaitingPods):
     def _count(self, queues: Iterable[str], begun: Collection[str]) -> None:
         super()._count(queues, ())
