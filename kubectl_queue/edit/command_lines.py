@@ -53,8 +53,8 @@ class EditLine(NamedTuple):
         return shlex.join([*COMMAND.split(), self.verb, name, *flags])
 
 
-def operation_of(line: EditLine, *, now: datetime) -> Operation:
-    """Raises UsageError."""
+def operation_of(line: EditLine, *, now: datetime, simulates: bool = False) -> Operation:
+    """`simulates`: for a preview, which the server does not see. Raises UsageError."""
     command = f"{COMMAND} {line.verb}"
     if line.verb not in FLAGS:
         raise UsageError(f"there is no edit {line.verb!r}", see=COMMAND)
@@ -63,10 +63,11 @@ def operation_of(line: EditLine, *, now: datetime) -> Operation:
     if flags.names:
         raise UsageError(f"unexpected {flags.names[0]!r}", see=command)
     check_one_end(flags, command=command)
-    return _operation(line.verb, flags, now=now, command=command)
+    return _operation(line.verb, flags, now=now, simulates=simulates)
 
 
-def _operation(verb: str, flags: Flags, *, now: datetime, command: str) -> Operation:
+def _operation(verb: str, flags: Flags, *, now: datetime, simulates: bool) -> Operation:
+    command = f"{COMMAND} {verb}"
     if verb == "move":
         parent = flags.text("parent")
         if not parent:
@@ -79,4 +80,4 @@ def _operation(verb: str, flags: Flags, *, now: datetime, command: str) -> Opera
         drain = drain_fields(flags, now=now, command=command)
         return StopPolicyOperation(policy=StopPolicy.HOLD_AND_DRAIN, stop=stop, drain=drain)
     closed = State.CLOSED if verb == "close" else None
-    return ActionOperation(action=_ACTIONS[verb], stop=stop, wait_for=closed)
+    return ActionOperation(action=_ACTIONS[verb], stop=stop, wait_for=closed, simulates=simulates)

@@ -86,7 +86,7 @@ def create_app(backend: Backend) -> Flask:
 
     @app.get("/api/windows")
     def all_windows() -> Response:
-        return json_answer(windows(backend.board.shown().frame))
+        return json_answer(windows(backend.board.shown().frame, now=backend.now()))
 
     add_queue_routes(app, backend, places)
     return app

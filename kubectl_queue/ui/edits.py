@@ -108,7 +108,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 def preview(wanted: Wanted, name: str, queues: QueueObjects) -> Preview:
     """Raises QueueError where it cannot be done."""
-    operation = operation_of(wanted.line, now=queues.now)
+    operation = operation_of(wanted.line, now=queues.now, simulates=True)
     shown = preview_edit(operation, name, queues)
     texts = all_texts(name, before=queues, after=shown.after) if shown.patch else ()
     item = queues.items[name]
@@ -151,7 +151,8 @@ def _evicts_more(before: QueueObjects, after: QueueObjects) -> bool:
 
 def drain_pods(wanted: Wanted, name: str, queues: QueueObjects, client: ApiClient) -> Pods:
     """What `--dry-run` says of the pods. Reads all pods with the viewer's rights, in pages."""
-    after = preview_edit(operation_of(wanted.line, now=queues.now), name, queues).after
+    operation = operation_of(wanted.line, now=queues.now, simulates=True)
+    after = preview_edit(operation, name, queues).after
     warnings: list[str] = []
     reader = InventoryReader(client, namespace=lambda: "default", warn=warnings.append)
     inventory = reader.read(scales=any_scales(after))

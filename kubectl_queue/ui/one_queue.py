@@ -19,25 +19,35 @@ from kubectl_queue.access.client import ApiClient
 from kubectl_queue.access.responses import Request
 from kubectl_queue.cli.suggestions import queue_not_found
 from kubectl_queue.errors import ForbiddenError, QueueError
-from kubectl_queue.objects.fields import generation_of, spec_of, value_at
+from kubectl_queue.objects.fields import generation_of, value_at
 from kubectl_queue.objects.queues import QueueObjects, changes_of, given_back_of
 from kubectl_queue.ui.rows import Frame, Row
 from kubectl_queue.views import drain_status as drains
 from kubectl_queue.views.history import with_given_back
 from kubectl_queue.views.waiting_pods import WaitingRow, waiting_rows
 from kubectl_queue.views.why import Section, explain_queue, sections
+from kubectl_queue.views.windows import as_structure, window_table
 from queues import well_known
 from queues.membership import label_value
 from queues.status.changes import Change
 
 PAGE = 500
+#: The next windows of all queues, and of one.
+WINDOWS, NEXT = 50, 5
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+class WindowsShown(msgspec.Struct, frozen=True):
+    """Those that are on, then the next ones. `refused`: what of windows cannot be read."""
+
+    rows: Sequence[Mapping[str, Any]] = ()
+    refused: Sequence[str] = ()
 
 
 class OpenedQueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`history`: newest first. `drain`: how far it is, line by line; empty where there is none.
 
-    `windows`, `overrides`, `in_window`: as the object has them.
+    `windows`: of the queue and those above it.
     """
 
     frame: int
@@ -49,9 +59,7 @@ class OpenedQueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     drain: Sequence[str]
     history: Sequence[Change]
     below: Sequence[str]
-    windows: Sequence[Any]
-    overrides: Sequence[Any]
-    in_window: Sequence[Any]
+    windows: WindowsShown
 
 
 class WaitingPods(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,40 +104,17 @@ def opened(frame: Frame | None, name: str, *, now: datetime) -> OpenedQueue:
         drain=draining,
         history=list(reversed(with_given_back(changes_of(item), given_back_of(item)))),
         below=list(queues.tree.children(name)),
-        windows=_listed(item, "windows"),
-        overrides=_listed(item, "windowOverrides"),
-        in_window=_listed(item, "inWindow"),
+        windows=windows(frame, now=now, top=name, number=NEXT),
     )
 
 
-class WindowsOfQueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """As the object has them."""
-
-    queue: str
-    windows: Sequence[Any]
-    overrides: Sequence[Any]
-    in_window: Sequence[Any]
-
-
-def windows(frame: Frame | None) -> list[WindowsOfQueue]:
-    """Of each queue that has some, those that are in a window first."""
-    items = frame.queues.items.items() if frame is not None else ()
-    found = [
-        WindowsOfQueue(
-            queue=name,
-            windows=_listed(item, "windows"),
-            overrides=_listed(item, "windowOverrides"),
-            in_window=_listed(item, "inWindow"),
-        )
-        for name, item in sorted(items)
-        if _listed(item, "windows") or _listed(item, "inWindow")
-    ]
-    return sorted(found, key=lambda each: not each.in_window)
-
-
-def _listed(item: Mapping[str, Any], field: str) -> Sequence[Any]:
-    value = spec_of(dict(item)).get(field)
-    return value if isinstance(value, list) else ()
+def windows(frame: Frame | None, *, now: datetime, top: str = "", number: int = WINDOWS) -> WindowsShown:
+    """As `kubectl queue windows`; of `top` and those above it, or of all queues."""
+    if frame is None:
+        return WindowsShown()
+    table = window_table(frame.queues.at(now), top=top, number=number)
+    refused = [f'queue "{each.queue}": {refusal}' for each in table.refused for refusal in each.refusals]
+    return WindowsShown(as_structure(table.rows), refused)
 
 
 def waiting_pods(client: ApiClient, name: str, *, after: str) -> WaitingPods:

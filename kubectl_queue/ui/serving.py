@@ -87,8 +87,8 @@ class PageServer:
         self._watch = QueueWatch(
             lambda: Queues(ApiClient(transport, warn=ignore)), self._board, clock=time.monotonic
         )
-        self._folder = Path(tempfile.mkdtemp(prefix="kubectl-queue-ui-"))
         self._socket = socket.create_server((guard.HOST, port))
+        self._folder = Path(tempfile.mkdtemp(prefix="kubectl-queue-ui-"))
         self.port: int = self._socket.getsockname()[1]
         backend = Backend(
             port=self.port,

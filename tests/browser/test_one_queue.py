@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 from playwright.sync_api import expect
 
 from localcluster.cluster import LocalCluster
+from queues.apimachinery.timestamps import rfc3339
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.plugin.harness import plugin_in_process
 from tests.support.ui.windows import Window
@@ -81,3 +84,26 @@ def test_a_queue_that_is_deleted_is_said_to_be_gone(window: Window, sandbox: San
     expect(window.page.locator("#queue-state")).to_contain_text("Open")
     sandbox.remove_queue(name)
     expect(window.page.locator("#queue-state")).to_contain_text(f'"{name}" not found')
+
+
+def test_a_change_window_that_is_on_is_shown_with_the_next_ones(window: Window, sandbox: Sandbox) -> None:
+    """On the screen of windows, at the top of all queues, and on the queue's own screen."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    times = {"from": now - timedelta(minutes=5), "until": now + timedelta(hours=1)}
+    freeze = {"name": "freeze", **{key: rfc3339(at) for key, at in times.items()}, "state": "Suspended"}
+    daily = {"schedule": "0 2 * * *", "duration": "2h", "timeZone": "UTC"}
+    nightly = {"name": "nightly", **daily, "stopPolicy": "Hold"}
+    name = sandbox.queue("research", windows=[freeze, nightly])
+    page = window.page
+    page.get_by_role("link", name="Windows").click()
+    row = page.locator("#windows-screen tr", has_text=name).filter(has_text="freeze")
+    expect(row).to_contain_text("On")
+    expect(row.locator("time")).to_have_count(2)
+    rows = page.locator("#windows-screen tr", has_text=name)
+    expect(rows.filter(has_text="nightly").first).to_contain_text("Next")
+    page.get_by_role("link", name="Queues").click()
+    expect(page.locator("#next-window")).to_contain_text("freeze of")
+    window.expect_state(name, "Suspended")
+    window.row(name).get_by_role("link").click()
+    expect(page.locator("#queue-windows")).to_contain_text("freeze of")
+    sandbox.patch_queue(name, windows=[]).must()

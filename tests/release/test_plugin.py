@@ -92,6 +92,9 @@ def test_an_archive_for_krew_runs_by_the_link_that_krew_makes(wheel: Path, tmp_p
     environ = {"PATH": f"{path}:/usr/bin:/bin"}
     assert output(path / "kubectl_queue", "version", "--client", **environ) == f"Client Version: {VERSION}\n"
     assert output(path / "kubectl_complete_queue", "res", **environ).endswith("\n:4\n")
+    page = store / "kubectl-queue" / "lib" / "kubectl_queue" / "ui"
+    assert (page / "templates" / "page.html").exists()
+    assert (page / "static" / "page.js").exists()
     packages = store / "kubectl-queue" / PYTHON
     assert {"flask", "werkzeug", "markupsafe", "msgspec", "tzdata", "yaml"} <= {
         each.name for each in packages.iterdir()

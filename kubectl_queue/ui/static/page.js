@@ -43,7 +43,7 @@ function showScreen({ isNew = false } = {}) {
   if (!isLetIn) return;
   if (screen === "queue") queue.open(name, action);
   else queue.close();
-  if (screen === "windows") refreshWindows();
+  if (screen === "windows") refreshWindows({ isLookedAt: true });
 }
 
 export function go(path) {
@@ -121,7 +121,7 @@ function take(line, { isFirst }) {
     const { screen } = screenOf(location.pathname);
     if (isFirst) showScreen();
     else if (screen === "queue") queue.refresh();
-    else if (screen === "windows") refreshWindows();
+    refreshWindows({ isLookedAt: screen === "windows" });
     follow();
   }
   showAge();

@@ -5,6 +5,7 @@
 import { ask, Refused } from "/static/api.js";
 import { actionForm, actionsOf } from "/static/actions.js";
 import { element, foreign, plural, time, visible, withoutDistances, withTimes } from "/static/text.js";
+import { windowsOf } from "/static/windows.js";
 import { POLICIES, PROBLEMS, STATES } from "/static/words.js";
 
 const screen = document.getElementById("queue-screen");
@@ -80,7 +81,7 @@ function show(queue) {
   part("drain", queue.drain, drainPart);
   part("below", queue.below, belowPart);
   part("history", queue.history, historyPart);
-  part("windows", [queue.windows, queue.overrides, queue.inWindow], () => windowsPart(queue));
+  part("windows", queue.windows, windowsPart);
 }
 
 function stateLine({ row, created }) {
@@ -102,7 +103,7 @@ function stateLine({ row, created }) {
   ];
 }
 
-export function queueLink(name) {
+function queueLink(name) {
   return element("a", { href: `/queues/${encodeURIComponent(name)}` }, foreign(name));
 }
 
@@ -171,26 +172,9 @@ function historyPart(changes) {
   return [heading("History"), table("History, newest first", ["When", "Who", "What", "From", "To", "Until", "Reason"], rows)];
 }
 
-/** What the object has: names, schedules and times, as they were written. */
-export function windowsPart({ windows, overrides, inWindow }) {
-  const lines = (items, title) =>
-    items.length
-      ? [element("h3", {}, title), element("ul", {}, ...items.map((item) => element("li", {}, withTimes(fieldsText(item)))))]
-      : [];
-  if (!windows.length && !inWindow.length) return [];
-  return [
-    heading("Change windows"),
-    ...lines(inWindow, "On now"),
-    ...lines(windows, "By the calendar"),
-    ...lines(overrides, "Occurrences that were changed"),
-  ];
-}
-
-function fieldsText(item) {
-  if (item === null || typeof item !== "object") return String(item);
-  return Object.entries(item)
-    .map(([key, value]) => `${key} ${value !== null && typeof value === "object" ? JSON.stringify(value) : value}`)
-    .join(", ");
+function windowsPart(windows) {
+  const parts = windowsOf(windows, "");
+  return parts.length ? [heading("Change windows"), ...parts] : [];
 }
 
 // What waits: asked for once, and again by a button.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -70,12 +71,22 @@ def test_a_drain_is_shown_with_its_blockers() -> None:
     assert any("PDB team/db" in line for line in opened(made, "a")["drain"])
 
 
-def test_windows_are_shown_as_the_object_has_them() -> None:
-    window = {"name": "nightly", "schedule": "0 2 * * *", "duration": "2h"}
-    on = {"window": "nightly", "until": "2030-01-01T14:00:00Z"}
-    made, _ = page(item("root"), item("a", windows=[window]), item("b", windows=[window], inWindow=[on]))
-    assert opened(made, "a")["windows"] == [window]
-    assert [each["queue"] for each in made.ask("GET", "/api/windows").get_json()] == ["b", "a"]
+def test_windows_are_those_of_the_command_of_the_queue_and_of_those_above_it() -> None:
+    window = {
+        "name": "nightly",
+        "schedule": "0 2 * * *",
+        "duration": "2h",
+        "timeZone": "UTC",
+        "state": "Suspended",
+    }
+    made, _ = page(item("root"), item("a", windows=[window]), item("b", parent="a"), item("c"))
+    shown = opened(made, "b")["windows"]
+    first, *others = shown["rows"]
+    assert (first["queue"], first["start"], len(others)) == ("a", "2030-01-02T02:00:00Z", 4)
+    assert opened(made, "c")["windows"]["rows"] == []
+    told = run_command(made.api, "windows", "--next=1", "-ojson").out
+    [first, *_] = made.ask("GET", "/api/windows").get_json()["rows"]
+    assert first == json.loads(told)["windows"][0]
 
 
 @pytest.mark.parametrize("value", [7, "x", {"a": 1}, [None, 7, "x", {"a": [1]}]])
