@@ -56,7 +56,7 @@ TABLE: Mapping[str, Row] = {
     "hold": Row("Let queues schedule nothing new, by their stop policy.", "actions"),
     "drain": Row("Let queues schedule nothing new, and evict what runs.", "drain"),
     "stop": Row("Drain queues, or hold them with --keep-already-running, as kueuectl does.", "drain"),
-    "resume": Row("Undo a suspension and a stop policy.", "actions"),
+    "resume": Row("Undo a suspension and a stop policy, and leave out the window that is on.", "actions"),
     "move": Row("Put queues under another parent.", "move"),
     "delete": Row("Delete queues.", "delete"),
     "policy": Row("Show, check and explain scheduling policies.", "policy"),

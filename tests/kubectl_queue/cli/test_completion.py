@@ -136,4 +136,7 @@ def test_kubectl_finds_it_beside_the_plugin() -> None:
     program = Path(sys.executable).with_name("kubectl_complete-queue")
     environ = {"PATH": os.environ["PATH"], "KUBECONFIG": "/no-such-file"}
     done = subprocess.run([program, "res"], env=environ, capture_output=True, text=True, check=True)
-    assert done.stdout == "resume\tUndo a suspension and a stop policy.\n:4\n"
+    assert (
+        done.stdout
+        == "resume\tUndo a suspension and a stop policy, and leave out the window that is on.\n:4\n"
+    )
