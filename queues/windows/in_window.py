@@ -7,6 +7,8 @@ every edit.
 | the window, at this moment               | was written | so                                         |
 |------------------------------------------|-------------|--------------------------------------------|
 | is on, for `SHORTEST_LEFT` or longer     | no          | STARTED: it is written                     |
+| is on, and ends sooner, but began just   | no          | STARTED: such a window is short            |
+| now (`PUNCTUAL`)                         |             |                                            |
 | is on, and ends sooner                   | no          | MISSED: who comes so late stops nothing    |
 | is on, and has been since it was written | yes         | it stays, with the end that it has now     |
 | is on anew, and nobody wrote the end     | yes         | ENDED and STARTED, or MISSED               |
@@ -35,6 +37,8 @@ from queues.windows.window import Windows
 
 #: What is left of a window that is begun late.
 SHORTEST_LEFT = timedelta(seconds=60)
+#: Who writes it within this time of its beginning is not late.
+PUNCTUAL = timedelta(seconds=10)
 #: By how much clocks may differ, or go back.
 CLOCKS = timedelta(minutes=5)
 
@@ -90,7 +94,7 @@ def _entry(on: On | None, old: Entry | None, now: datetime) -> Entry | None:
         return None
     if old is not None and old.until >= on.since:
         return Entry(name=old.name, start=old.start, until=on.until)
-    if on.until - now < SHORTEST_LEFT:
+    if on.until - now < SHORTEST_LEFT and now - on.since > PUNCTUAL:
         return None
     return Entry(name=on.window.name, start=on.since, until=on.until)
 

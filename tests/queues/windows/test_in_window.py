@@ -27,6 +27,15 @@ STARTED, ENDED, MISSED = Happened.STARTED, Happened.ENDED, Happened.MISSED
 
 
 @pytest.mark.parametrize(
+    ("seconds", "changes"), [(0, [STARTED]), (10, [STARTED]), (11, [MISSED]), (59, [MISSED])]
+)
+def test_a_window_of_a_minute_is_begun_by_who_is_not_late(seconds: int, changes: list[Happened]) -> None:
+    short = windows(weekly("0 2 * * *", "1m", "UTC"))
+    found = in_window(short, (), START + timedelta(seconds=seconds))
+    assert [change.what for change in found.changes] == changes
+
+
+@pytest.mark.parametrize(
     ("now", "written", "entries", "changes"),
     [
         (START - timedelta(seconds=1), (), (), []),
