@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -62,6 +63,8 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     term: Callable[[], int]
     namespace: str
     metrics: Metrics
+    #: How long before a change window begins that is said; nothing: it is not.
+    window_soon: timedelta = timedelta()
     #: Whether schedulers call the extender: in all modes but `gate`.
     schedulers_ask: bool = True
 

@@ -17,6 +17,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -213,6 +214,7 @@ class Runtime:
             drain_rate=settings.drain_rate,
             drain_in_flight=settings.drain_in_flight,
             drain_grace_limit=settings.drain_grace_limit,
+            window_soon=timedelta(minutes=settings.window_soon),
             recorder=EventRecorder(client=self.client, writers=self._writers, metrics=self.metrics),
             metrics=self.metrics,
             other_replicas=OtherReplicas(

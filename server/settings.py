@@ -80,6 +80,7 @@ RANGES: Mapping[str, Range] = {
     "drain_rate": Range(1, 10_000, "evictions a second"),
     "drain_in_flight": Range(1, 100_000, "pods"),
     "drain_grace_limit": Range(1, 86_400, "seconds"),
+    "window_soon": Range(0, 1440, "minutes"),
 }
 #: Every setting that is one of some words.
 CHOICES: Mapping[str, Sequence[str]] = {"mode": MODES, "log_level": LEVELS}
@@ -122,6 +123,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     drain_rate: int = 200
     drain_in_flight: int = 500
     drain_grace_limit: int = GRACE_LIMIT
+    window_soon: int = 15
     log_level: str = "info"
 
     def __post_init__(self) -> None:
@@ -297,6 +299,7 @@ _HELP: Mapping[str, str] = {
     "drain_rate": "evictions a second of the whole server, at most",
     "drain_in_flight": "pods that are evicted and not gone yet, of the whole server, at most",
     "drain_grace_limit": "seconds that a terminating pod counts as in flight, at most",
+    "window_soon": "minutes before a change window begins that event WindowSoon says so; 0: none does",
     "log_level": "which lines of the log are written: those of this level and above",
 }
 

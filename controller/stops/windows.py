@@ -8,6 +8,7 @@ Verdicts read that and no clock, so a window stops and lets go of its queue by t
 | several do, or one ends where another begins              | one write                                    |
 | a window is on and ends within a minute                   | event WindowMissed, once                     |
 | an occurrence would begin that an override leaves out     | event WindowSkipped                          |
+| a window begins within setting `window_soon`              | event WindowSoon, once                       |
 | a write met a conflict                                    | looks again, at the newer queue              |
 | shows other windows than before, whoever wrote them       | events WindowStarted and WindowEnded         |
 
@@ -44,11 +45,12 @@ from queues.windows.entries import Entry, read_entries, to_wire
 from queues.windows.in_window import Change as WindowChange
 from queues.windows.in_window import Happened, overdue
 from queues.windows.rules import windows_on
+from queues.windows.soon import next_soon, soon
 from queues.windows.stops import WindowStop, read_stops, what_it_sets
-from queues.windows.texts import author
+from queues.windows.texts import author, length
 
-#: The event for an occurrence that is left out.
-SKIPPED = "WindowSkipped"
+#: The events for an occurrence that is left out, and for one that begins soon.
+SKIPPED, SOON = "WindowSkipped", "WindowSoon"
 #: How soon a queue is looked at again after a write that met a conflict.
 RETRY_SECONDS = 0.5
 #: For so long queues are looked at in one sync; the others follow in the next one, at once.
@@ -66,6 +68,8 @@ class _Queue(msgspec.Struct, kw_only=True):
     stops: Mapping[str, WindowStop]
     looked_at: datetime | None = None
     missed: frozenset[tuple[str, datetime]] = frozenset()
+    #: Of which beginnings it was said that they come soon.
+    soon: frozenset[tuple[str, datetime]] = frozenset()
 
 
 class ChangeWindows:
@@ -157,7 +161,7 @@ class ChangeWindows:
             stops={stop.name: stop for stop in read_stops(obj.spec.windows)},
         )
         if known is not None and known.revision[0] == revision[0]:
-            read.looked_at, read.missed = known.looked_at, known.missed
+            read.looked_at, read.missed, read.soon = known.looked_at, known.missed, known.soon
             if leads:
                 self._record_edges(obj, known, read)
         self._queues[queue] = read
@@ -198,11 +202,18 @@ class ChangeWindows:
         found = settle(known.calendar, known.written, now)
         self._record_missed(obj, known, found.changes, now)
         self._record_skipped(obj, known, now)
+        self._record_soon(obj, known, now)
         known.looked_at = now
         if found.entries != known.written:
             self._write(obj, found.entries, found.changes)
-        elif (at := next_look(known.calendar, known.written, now)) is not None:
+        elif (at := self._next_look(known, now)) is not None:
             self._schedule(queue, at)
+
+    def _next_look(self, known: _Queue, now: datetime) -> datetime | None:
+        times = [next_look(known.calendar, known.written, now)]
+        if self._context.window_soon:
+            times.append(next_soon(known.calendar.given, now, self._context.window_soon))
+        return min((at for at in times if at is not None), default=None)
 
     def _write(self, obj: QueueObject, entries: tuple[Entry, ...], changes: tuple[WindowChange, ...]) -> None:
         queue, body = obj.metadata.name, edge_patch(obj, entries, changes)
@@ -252,6 +263,23 @@ class ChangeWindows:
             why = f" ({printable(override.reason)})" if override.reason else ""
             text = f"window {printable(override.window)} does not begin at {rfc3339(override.start)}, as "
             self._record(obj, SKIPPED, f"{text}spec.windowOverrides says{why}")
+
+    def _record_soon(self, obj: QueueObject, known: _Queue, now: datetime) -> None:
+        within = self._context.window_soon
+        if not within:
+            return
+        known.soon = frozenset(each for each in known.soon if each[1] > now)
+        for occurrence in soon(known.calendar.given, now, within):
+            key = occurrence.window, occurrence.start
+            if key in known.soon:
+                continue
+            known.soon |= {key}
+            stop = known.stops.get(occurrence.window)
+            sets = what_it_sets(stop) if stop is not None else "nothing"
+            why = f" ({stop.reason})" if stop is not None and stop.reason else ""
+            text = f"window {printable(occurrence.window)} begins at {rfc3339(occurrence.start)}, in "
+            text += f"{length(occurrence.start - now)}, until {rfc3339(occurrence.end)}: {sets}{why}"
+            self._record(obj, SOON, text)
 
     def _record(self, obj: QueueObject, reason: str, message: str, *, warning: bool = False) -> None:
         self._context.recorder.record(

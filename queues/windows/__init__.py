@@ -17,5 +17,6 @@
 | `overriding` | what people do to one occurrence                                  |
 | `drains`     | which drain counts while a window drains                          |
 | `resuming`   | what a resume does to the windows that are on                     |
+| `soon`       | what begins soon                                                  |
 | `texts`      | what users are told                                               |
 """

@@ -71,6 +71,7 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
     "drain_rate": [("1", 1), ("10000", 10000), ("7", 7)],
     "drain_in_flight": [("1", 1), ("100000", 100000), ("7", 7)],
     "drain_grace_limit": [("1", 1), ("86400", 86400), ("7", 7)],
+    "window_soon": [("0", 0), ("1440", 1440), ("7", 7)],
     "log_level": [("debug", "debug"), ("warning", "warning"), ("error", "error")],
 }
 

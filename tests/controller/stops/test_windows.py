@@ -39,7 +39,13 @@ def entry(window: dict[str, Any]) -> dict[str, str]:
 class Cluster:
     """One queue with windows, the writes that were submitted, and the events."""
 
-    def __init__(self, *windows: dict[str, Any], on: Any = None, overrides: Any = None) -> None:
+    def __init__(
+        self,
+        *windows: dict[str, Any],
+        on: Any = None,
+        overrides: Any = None,
+        soon: timedelta = timedelta(),
+    ) -> None:
         self.clock = SetClock()
         self.events: list[tuple[str, str]] = []
         self.bodies: list[dict[str, Any]] = []
@@ -55,6 +61,7 @@ class Cluster:
             writers=None,
             client=None,
             submit=self._submit,
+            window_soon=soon,
             recorder=SimpleNamespace(record=self._record),
         )
         self.windows = ChangeWindows(cast(ControllerContext, context))
@@ -232,3 +239,33 @@ def test_a_clock_that_jumps_ends_nothing(minutes: int) -> None:
     assert cluster.step(after=minutes * MINUTE) == []
     cluster.windows.follow_leadership()
     assert cluster.step() == []
+
+
+def test_that_a_window_begins_soon_is_said_once_before_it() -> None:
+    """Again where it is moved, and by each new leader."""
+    cluster = Cluster(NEXT, soon=15 * MINUTE)
+    cluster.step()
+    assert cluster.seconds_left() == 45 * 60
+    cluster.step(after=45 * MINUTE)
+    assert cluster.events == [
+        (
+            "WindowSoon",
+            "window next begins at 2030-01-01T13:00:00Z, in 15m, until 2030-01-01T14:00:00Z: Hold (backups)",
+        )
+    ]
+    assert cluster.seconds_left() == 15 * 60
+    cluster.store(reason="disks")
+    cluster.step(after=MINUTE)
+    assert cluster.reasons == ["WindowSoon"]
+    early = {"window": "next", "start": rfc3339(NOW + HOUR), "from": rfc3339(NOW + 50 * MINUTE)}
+    cluster.store(windowOverrides=[early])
+    cluster.step()
+    assert cluster.reasons == ["WindowSoon"] * 2
+    assert "in 4m" in cluster.events[1][1]
+
+
+def test_what_is_left_out_or_on_does_not_begin_soon() -> None:
+    skip = {"window": "next", "start": rfc3339(NOW + HOUR), "skip": True}
+    cluster = Cluster(NEXT, ON, on=[entry(ON)], overrides=[skip], soon=2 * HOUR)
+    cluster.step()
+    assert cluster.events == []
