@@ -18,6 +18,12 @@ def test_of_a_history_what_stops_a_queue_is_told_the_newest_first() -> None:
     assert newer.at > older.at
 
 
+def test_both_edges_of_a_window_are_told_by_what_the_server_wrote() -> None:
+    edge = Change(by="sluice: window nightly", field="inWindow", to="nightly", at="2026-11-28T14:00:00Z")
+    [told] = notices_of_history("q", "uid", [edge])
+    assert told.text == 'queue "q": spec.inWindow by sluice: window nightly: nightly, it was none'
+
+
 @pytest.mark.parametrize(
     "other", [line(seconds=1), line(to="Closed"), line(by="bob"), line("stopPolicy")], ids=str
 )
