@@ -2,7 +2,8 @@
 
 | word   | the occurrence                          | becomes                                       |
 |--------|-----------------------------------------|-----------------------------------------------|
-| skip   | that is on, or else the next one        | left out; one that is on ends now             |
+| skip   | that is on, or else the next one        | left out; one that is on ends now, with those |
+|        |                                         | that overlap it                               |
 | start  | that is left out, and would be on now   | as if it never had been; a resume leaves one  |
 |        |                                         | out                                           |
 | start  | the next one                            | begins now, and lasts as long as it would; a  |
@@ -19,7 +20,7 @@ Promises
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -48,12 +49,15 @@ class Overridden(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """An occurrence of a window, as it would be without a skip; `override`: the one that is for it."""
+    """An occurrence of a window, as it would be without a skip. `override`: the one that is for it.
+    `overrides`: all that there are, for who ends all that is on; None: the occurrence alone is meant.
+    """
 
     window: Window
     occurrence: Occurrence
     override: Override | None
     is_on: bool
+    overrides: tuple[Override, ...] | None = None
 
     @property
     def is_skipped(self) -> bool:
@@ -79,7 +83,8 @@ def choose(given: Windows, name: str, *, now: datetime, at: datetime | None = No
         (each for each in given.overrides if each.window == name and each.start == occurrence.scheduled), None
     )
     is_on = occurrence.start <= now < occurrence.end
-    return Chosen(window=window, occurrence=occurrence, override=override, is_on=is_on)
+    overrides = given.overrides if at is None else None
+    return Chosen(window=window, occurrence=occurrence, override=override, is_on=is_on, overrides=overrides)
 
 
 def skip(raw: Sequence[Any], chosen: Chosen, *, reason: str, now: datetime) -> Overridden:
@@ -88,10 +93,25 @@ def skip(raw: Sequence[Any], chosen: Chosen, *, reason: str, now: datetime) -> O
     if chosen.is_skipped:
         return Overridden(outcome=f"unchanged ({_shown(chosen, now)} is left out already)")
     ends = "ended: the rest of " if chosen.is_on else ""
-    return Overridden(
-        outcome=f"edited ({ends}{_shown(chosen, now)} is left out)",
-        overrides=_with(raw, chosen, now=now, skip=True, reason=reason),
-    )
+    overrides = _with(raw, chosen, now=now, skip=True, reason=reason)
+    for other in _others_on(chosen, now) if chosen.is_on else ():
+        overrides = _with(overrides, other, now=now, skip=True, reason=reason)
+    return Overridden(outcome=f"edited ({ends}{_shown(chosen, now)} is left out)", overrides=overrides)
+
+
+def _others_on(chosen: Chosen, now: datetime) -> Iterator[Chosen]:
+    """The occurrences that overlap this one, and would keep the window on."""
+    if chosen.overrides is None:
+        return
+    name, left_out = chosen.window.name, {chosen.occurrence.scheduled}
+    while len(left_out) <= OVERRIDES:
+        others = [each for each in chosen.overrides if each.window != name or each.start not in left_out]
+        skips = [Override(window=name, start=start, skip=True) for start in left_out]
+        occurrence = latest_on(chosen.window, [*others, *skips], now)
+        if occurrence is None:
+            return
+        left_out.add(occurrence.scheduled)
+        yield Chosen(window=chosen.window, occurrence=occurrence, override=None, is_on=True)
 
 
 def start(

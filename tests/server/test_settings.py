@@ -189,6 +189,7 @@ BAD: dict[str, list[str]] = {
     "request_timeout": ["", "4", "3601", "-60", "1m", "60s"],
     "drain_rate": ["", "0", "10001", "-1", "1.5", "fast"],
     "drain_in_flight": ["", "0", "100001", "-1", "1.5", "all"],
+    "window_soon": ["", "1441", "-1", "1.5", "15m"],
     "drain_grace_limit": ["", "0", "86401", "-1", "1.5", "5m"],
     "log_level": ["", "INFO", "trace", "warn"],
     "mode": ["", "Gate", "extenders"],

@@ -78,6 +78,21 @@ def test_a_skip_leaves_out_the_one_that_is_on_or_the_next(now: datetime, outcome
     assert is_on(told.overrides, AMID + 24 * HOUR) == ENDS + 24 * HOUR
 
 
+def test_a_skip_ends_all_that_is_on_where_occurrences_overlap_and_a_start_brings_back_its_end() -> None:
+    often = {"name": "nightly", "stopPolicy": "Hold", **weekly("0,30 2 * * *", "1h", "UTC")}
+    now = utc(2026, 11, 2, 2, 45)
+    given = read(windows=(often,))
+    told = skip([], choose(given, "nightly", now=now), reason="", now=now)
+    after = read(*(told.overrides or ()), windows=(often,))
+    assert [each.start.minute for each in after.overrides] == [30, 0]
+    assert window_on(after.windows[0], after.overrides, now) is None
+    chosen = choose(after, "nightly", now=now)
+    back = start(told.overrides or [], chosen, until=None, reason="", now=now, is_named=False)
+    on = window_on(after.windows[0], read(*(back.overrides or ()), windows=(often,)).overrides, now)
+    assert on is not None
+    assert on.until == utc(2026, 11, 2, 3, 30)
+
+
 def test_a_start_undoes_the_skip_of_the_one_that_would_be_on() -> None:
     other = {"window": "gone", "start": "whatever", "unheard": [1]}
     told = done("start", other, SKIP, now=AMID)
