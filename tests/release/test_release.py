@@ -85,7 +85,9 @@ def test_the_wheel_has_the_product_its_types_and_its_license_and_nothing_else() 
     paths = {Path(included.distribution_path) for included in builder.recurse_included_files()}
     assert {path.parts[0] for path in paths} == WHEEL_PACKAGES
     assert {Path(package) / "py.typed" for package in WHEEL_PACKAGES} <= paths
-    assert {path.name for path in paths if path.suffix != ".py"} == {"py.typed"}
+    page = {path for path in paths if path.parts[:2] == ("kubectl_queue", "ui") and path.suffix != ".py"}
+    assert {path.suffix for path in page} == {".css", ".html", ".js"}
+    assert {path.name for path in paths - page if path.suffix != ".py"} == {"py.typed"}
     assert builder.metadata.core.license_files == ["LICENSE"]
     assert builder.metadata.core.license_expression == "Apache-2.0"
 
