@@ -39,6 +39,11 @@ class StoredBook(msgspec.Struct, frozen=True):
     version: int
     others: Mapping[str, Mapping[str, None]] = {}
 
+    @property
+    def new_since(self) -> int:
+        """A version at which the former book was lost already; 0 where this one is not new."""
+        return (self.book.since or self.version) if self.book.is_new else 0
+
 
 class _ConfigMap(msgspec.Struct, frozen=True, rename="camel"):
     metadata: Metadata
@@ -127,11 +132,13 @@ def open_book(client: Client, namespace: str) -> StoredBook:
     except BadBook:
         before = Book(term=0, is_new=True)
     stored = StoredBook(before, found.metadata.uid, found.metadata.version, _others(found))
-    after = msgspec.structs.replace(before, term=before.term + 1)
     if found.immutable:
         precondition = {"uid": stored.uid, "resourceVersion": str(stored.version)}
         client.delete(_path(namespace), {"preconditions": precondition})
-        return _create(client, namespace, msgspec.structs.replace(after, is_new=True))
+        after = Book(term=before.term + 1, intents=before.intents, is_new=True)
+        return _create(client, namespace, after)
+    since = stored.new_since if before.term else 0  # one that was not read is new with this write
+    after = msgspec.structs.replace(before, term=before.term + 1, since=since)
     return write_book(client, namespace, stored, after)
 
 

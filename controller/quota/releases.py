@@ -30,8 +30,8 @@ Invariants
   what any leader has begun counts, and so does every pod without them.
 - Use falls only by what the watch shows. A late watch delays a release, and allows none.
 - Where the book is new, the cache knows all pods as of the time when it was opened, and each pod that waits
-  gets a version that no earlier book can have named, before one is released. The book says that it is new
-  until that is done: whoever opens it meanwhile does the same.
+  gets a version that no earlier book can have named, before one is released: a later one than the book's
+  first. The book says that it is new, and since when, until that is done: whoever opens it meanwhile goes on.
 - Thousands of one queue hold up nobody else's: the patches of each queue have their turn.
 - All pods of a gang's minimum are in one write of the book. One of them that changes meanwhile is released at
   its new version, once that is in the book, and counts in between.
@@ -146,10 +146,10 @@ class QuotaReleases:
         """Forget everything: a term begins or ends."""
         self._book.forget()
         self._intents: dict[str, _Intent] = {}
-        #: Pods that must change before the first release, since the book is new; and the least version that
-        #: each pod so changed has.
+        #: Pods that must change before the first release, since the book is new; and those of them that have
+        #: been changed, as the watch will show.
         self._to_touch: set[str] | None = None
-        self._touched: dict[str, int] = {}
+        self._touched = set[str]()
         #: Whether what is written in the book at its opening was looked at.
         self._is_ready = False
         self._retry_at = -math.inf
@@ -253,7 +253,7 @@ class QuotaReleases:
             for uid, version in stored.book.intents.items()
         }
         # What another leader has begun meanwhile may be at the versions of an earlier touch.
-        self._to_touch, self._touched = None, {}
+        self._to_touch, self._touched = None, set()
         self._is_ready, self._retry_at = False, -math.inf
         self._waiting.forget()
 
@@ -263,16 +263,12 @@ class QuotaReleases:
         """
         if not self._is_cache_current(stored):
             return False
+        since = stored.new_since
         if self._to_touch is None:
-            is_new = stored.book.is_new
-            self._to_touch = {member.uid for member in self._waiting.unreleased()} if is_new else set()
+            self._to_touch = {member.uid for member in self._waiting.unreleased() if member.version <= since}
         for uid in list(self._to_touch):
             member = self._store.members.by_uid(uid)
-            if (
-                member is None
-                or not self._waiting.rules.waits(member)
-                or member.version >= self._touched.get(uid, math.inf)
-            ):
+            if member is None or not self._waiting.rules.waits(member) or member.version > since:
                 self._to_touch.discard(uid)
             elif uid not in self._touched:
                 self._touch(member)
@@ -300,7 +296,7 @@ class QuotaReleases:
 
     def _touch(self, member: Member, intent: _Intent | None = None) -> bool:
         """Change the pod: what was begun at its present version can happen no more. Returns whether that is
-        under way. `intent`: the one that is not to happen; else its new version is remembered.
+        under way. `intent`: the one that is not to happen; else that it was touched is remembered.
         """
         token, touched = secrets.token_hex(8), self._touched
         body = {"metadata": {"uid": member.uid, "annotations": {well_known.QUOTA_TERM: token}}}
@@ -316,7 +312,7 @@ class QuotaReleases:
             if intent is not None:
                 intent.is_touched = bool(version)
             elif version is not None and version > member.version:
-                touched[member.uid] = version
+                touched.add(member.uid)
 
         return self._context.submit(
             self._context.writers,

@@ -7,7 +7,8 @@ former leader may still let go, and counts it.
 Invariants
 - `parse(encode(book)) == book`.
 - A book that is new says so, until what was begun before it can happen no more. So the leader that made it
-  may crash, or not hear that it was stored: whoever opens it next knows.
+  may crash, or not hear that it was stored: whoever opens it next knows. It also says since when it is new:
+  a pod that has changed after that need not be changed again, so each leader goes on where the last one died.
 - At most `MAX_INTENTS` are in it: 32 bytes each, beside names that are no UUIDs.
 - What is not as this version writes it is a `BadBook`, and the book counts as lost (`controller.quota`). So
   does one from which somebody has removed a line by hand: the last line is a checksum of the others.
@@ -30,10 +31,11 @@ FORMAT = "1"
 MAX_INTENTS = 512
 #: Characters of a book that is read: as many intents with names of the longest kind.
 MAX_LENGTH = 300_000
-#: Behind the term of a book that is new.
+#: Behind the term of a book that is new, with the version since when it is, where that is known.
 NEW = " new"
 
 _VERSION = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
+_NEW = re.compile(f"{NEW}(?: (.*))?$", re.ASCII)
 #: So that many terms can follow that of any book that is read.
 _TERM = re.compile(r"[1-9][0-9]{0,14}", re.ASCII)
 #: Of a UID that is no UUID, as it is.
@@ -46,17 +48,20 @@ class BadBook(ValueError):
 
 class Book(msgspec.Struct, frozen=True, kw_only=True):
     """`term`: which leader wrote it; each has a greater one. `intents`: resource versions by pod UID.
-    `is_new`: the former book was lost, and what is in nobody's book may still happen.
+    `is_new`: the former book was lost, and what is in nobody's book may still happen. `since`: then, a
+    resource version at which the former one was lost already; 0 where that is not written down yet.
     """
 
     term: int
     intents: Mapping[str, int] = {}
     is_new: bool = False
+    since: int = 0
 
 
 def encode(book: Book) -> str:
     lines = (f"{_short(uid)} {version}" for uid, version in sorted(book.intents.items()))
-    head = f"{FORMAT} {book.term}{NEW if book.is_new else ''}"
+    since = f" {book.since}" if book.since else ""
+    head = f"{FORMAT} {book.term}{NEW + since if book.is_new else ''}"
     return _with_checksum("\n".join((head, *lines)))
 
 
@@ -83,7 +88,13 @@ def parse(text: str) -> Book:
         intents[_uid(short)] = _number(version)
     if len(intents) < len(lines):
         raise BadBook("it has a pod twice")
-    return Book(term=_number(term.removesuffix(NEW), _TERM), intents=intents, is_new=term.endswith(NEW))
+    new = _NEW.search(term)
+    return Book(
+        term=_number(term[: new.start()] if new else term, _TERM),
+        intents=intents,
+        is_new=new is not None,
+        since=_number(new[1]) if new and new[1] is not None else 0,
+    )
 
 
 def _number(text: str, form: re.Pattern[str] = _VERSION) -> int:

@@ -101,6 +101,30 @@ def test_a_book_is_new_until_all_was_touched_whoever_opens_it() -> None:
     assert api.faults == []
 
 
+def test_who_opens_a_new_book_goes_on_where_the_last_leader_died() -> None:
+    """Leaders that die sooner than one of them has touched all pods come to an end all the same."""
+    api = smooth_api()
+    names = [f"p{number}" for number in range(9)]
+    for name in names:
+        api.create(name, "team", 1)
+    touched: list[str] = []
+    for _ in range(9):
+        leader = Replica(api, QuotaReleases)
+        for _ in range(5):
+            leader.hear(99)
+            leader.step()
+            touches = [key for key in leader.writes.held if key[0] == "quota-touch"]
+            if touches:
+                leader.writes.send(touches[0], gives_up=False)
+                touched.append(str(touches[0][1]))
+                break
+            leader.send_all()
+    assert sorted(touched) == sorted(api.pods[name]["metadata"]["uid"] for name in names)
+    goes_on(Replica(api, QuotaReleases))
+    assert any(histories.is_released(api.pods[name]) for name in names)
+    assert api.faults == []
+
+
 def test_a_pod_is_touched_again_for_each_book_that_is_new() -> None:
     """One that thinks that it leads has touched it for the book before."""
     api = smooth_api()
@@ -273,9 +297,9 @@ class ForgetsWhatHadNoAnswer(QuotaReleases):
 
 
 class TouchesNothing(QuotaReleases):
-    def _touch(self, member: Any, intent: Any = None) -> bool:
-        self._touched[member.uid] = 0
-        return True
+    def _make_ready(self, stored: StoredBook) -> bool:
+        self._to_touch = set()
+        return super()._make_ready(stored)
 
 
 class TrustsAnOldCache(QuotaReleases):

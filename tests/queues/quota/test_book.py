@@ -15,9 +15,13 @@ UID = "4a1b6f0e-1c2d-4e3f-8a9b-0c1d2e3f4a5b"
 uids = st.uuids().map(str) | st.from_regex(r"[0-9A-Za-z._-]{1,60}", fullmatch=True)
 
 
-@given(st.dictionaries(uids, st.integers(1, 2**62), max_size=20), st.integers(1, 2**40), st.booleans())
-def test_a_book_is_read_as_it_was_written(intents: dict[str, int], term: int, is_new: bool) -> None:
-    book = Book(term=term, intents=intents, is_new=is_new)
+@given(
+    st.dictionaries(uids, st.integers(1, 2**62), max_size=20),
+    st.integers(1, 2**40),
+    st.none() | st.integers(0, 2**62),
+)
+def test_a_book_is_read_as_it_was_written(intents: dict[str, int], term: int, since: int | None) -> None:
+    book = Book(term=term, intents=intents, is_new=since is not None, since=since or 0)
     assert parse(encode(book)) == book
 
 
@@ -36,6 +40,11 @@ def test_an_intent_takes_few_bytes() -> None:
         "1 -1",
         "1 1 old",
         "1  new",
+        "1 1 new ",
+        "1 1 new 0",
+        "1 1 new x",
+        "1 1 new 7 8",
+        "1 new 1",
         "1 x",
         f"1 {10**15}",
         "1 1\n",
