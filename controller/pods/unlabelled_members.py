@@ -249,7 +249,7 @@ class UnlabelledMembers:
 
     def record_unfitting(self, member: Member, queue: str) -> None:
         """Record that the annotation of this member, or its label, is to name this queue."""
-        has_waited = member.labels.get(well_known.QUEUE) == ""
+        has_waited = bool(member.podgroup) and member.labels.get(well_known.QUEUE) == ""
         cause = Cause.NAMED if has_waited else Cause.MENDED
         self.add(_unlabelled(member, cause, waits=False, queue=queue))
 
