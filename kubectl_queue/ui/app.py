@@ -52,6 +52,9 @@ class Code(msgspec.Struct, frozen=True):
     code: str
 
 
+_code = msgspec.json.Decoder(Code)
+
+
 class Problem(msgspec.Struct, frozen=True):
     error: str
 
@@ -65,7 +68,7 @@ def create_app(backend: Backend) -> Flask:
 
     @app.post("/api/session")
     def session() -> Response:
-        token = backend.keys.exchange(decoded(Code).code)
+        token = backend.keys.exchange(decoded(_code).code)
         if token is None:
             abort(401, "this address was used before; the terminal has a new one")
         backend.used()

@@ -79,10 +79,10 @@ class Places:
             self._questions.release()
 
 
-def decoded(kind: type[T]) -> T:
+def decoded(decoder: msgspec.json.Decoder[T]) -> T:
     """The body of the request."""
     try:
-        return msgspec.json.decode(request.get_data(), type=kind)
+        return decoder.decode(request.get_data())
     except msgspec.DecodeError as exc:
         abort(400, str(exc))
 

@@ -65,6 +65,10 @@ class Agreed(Wanted, frozen=True):
     agreed: bool = False
 
 
+DECODE_WANTED = msgspec.json.Decoder(Wanted)
+DECODE_AGREED = msgspec.json.Decoder(Agreed)
+
+
 class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`refusal`: why it is not done. `is_change`: False where the queue is so already.
 

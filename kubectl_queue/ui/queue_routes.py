@@ -60,7 +60,7 @@ def _add_reading(app: Flask, backend: Backend, places: Places) -> None:
 def _add_editing(app: Flask, backend: Backend, places: Places) -> None:
     @app.post("/api/queues/<name>/preview")
     def preview(name: str) -> Response:
-        wanted = decoded(edits.Wanted)
+        wanted = decoded(edits.DECODE_WANTED)
         shown = edits.preview(wanted, name, _find(backend, name))
         if wanted.verb in _INTO_A_TRAP:
             with places.question():
@@ -71,13 +71,13 @@ def _add_editing(app: Flask, backend: Backend, places: Places) -> None:
 
     @app.post("/api/queues/<name>/pods")
     def pods(name: str) -> Response:
-        wanted, queues = decoded(edits.Wanted), _find(backend, name)
+        wanted, queues = decoded(edits.DECODE_WANTED), _find(backend, name)
         with places.question():
             return json_answer(edits.drain_pods(wanted, name, queues, backend.connect(ignore).client))
 
     @app.post("/api/queues/<name>/edits")
     def edit(name: str) -> Response:
-        agreed, queues = decoded(edits.Agreed), _find(backend, name)
+        agreed, queues = decoded(edits.DECODE_AGREED), _find(backend, name)
         said: list[str] = []
         with places.question():
             try:

@@ -69,6 +69,40 @@ BAD_SPEC: dict[str, list[Any]] = {
         {"afterDeadline": "Delete"},
         {"afterDeadline": "Evict", "deadline": "2999-01-31T18:00:00Z"},
     ],
+    "windows": [
+        1,
+        "nightly",
+        {},
+        ["nightly"],
+        [
+            {
+                "name": "A b",
+                "from": "2030-01-01T00:00:00Z",
+                "until": "2030-01-02T00:00:00Z",
+                "stopPolicy": "Hold",
+            }
+        ],
+        [
+            {
+                "name": "a",
+                "schedule": "@daily",
+                "duration": "2h",
+                "timeZone": "Europe/Berlin",
+                "stopPolicy": "Hold",
+            }
+        ],
+        [{"name": "a", "schedule": "x" * 100_000, "duration": "2h", "timeZone": "UTC", "stopPolicy": "Hold"}],
+        [{"name": "a", "from": "2030-01-01T00:00:00Z", "until": "2030-01-02T00:00:00Z"}],
+    ],
+    "windowOverrides": [
+        1,
+        "nightly",
+        {},
+        [1],
+        [{"window": "a", "start": "2030-01-01T00:00:00Z", "skip": True}],
+    ],
+    #: What is written there is left out, and said.
+    "inWindow": [],
     "namespaceSelector": [
         1,
         "team=a",
