@@ -29,7 +29,8 @@ def test_a_pod_that_a_late_replica_refused_once_more_is_retried(own_sandbox: San
     own_sandbox.ungate(["early"])
     own_sandbox.reason_on("early", "is not for namespace")
     # From here on the late one alone is asked, and hears of everything late; the leader is another one.
-    fleet.ways[LATE].delay = 1.5
+    # Not later than this: a new connection is made of several such delays, and has a few seconds.
+    fleet.ways[LATE].delay = 0.7
     fleet.only(LATE)
     label(own_sandbox, "yes")
     try:
