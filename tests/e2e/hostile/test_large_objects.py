@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -86,8 +87,9 @@ def test_a_large_deployment_is_taken_and_can_be_edited_and_its_pods_run(sandbox:
     assert edited.body["metadata"]["labels"]["sluice.dev/queue"] == queue
     pods = until(lambda: len(found := sandbox.read_pods()) == 2 and list(found), "its pods")
     sandbox.all_bound(pods)
+    note = {"metadata": {"annotations": {"a": "b"}}}
     for name in pods:
-        sandbox.patch_pod(name, {"metadata": {"annotations": {"a": "b"}}}).must()
+        answer_to(partial(sandbox.patch_pod, name, note), f"an answer to the patch of {name}").must()
 
 
 def test_a_stop_holds_for_large_pods(sandbox: Sandbox, queue: str) -> None:
