@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from queues.text import printable, quoted
-from queues.windows.rules import Occurrence, On
+from queues.text import printable
+from queues.windows.rules import On
 from queues.windows.stops import what_it_sets
-from queues.windows.window import Window
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -29,24 +28,6 @@ def tree_text(window: str, queue: str) -> str:
 def author(window: str) -> str:
     """In the history, in the column of who did it: `sluice: window nightly`."""
     return f"sluice: window {window}"
-
-
-def why_lines(on: On, queue: str, *, now: datetime) -> list[str]:
-    """Which window stops a queue, since when, until when, and what ends it earlier."""
-    window, zone = on.window, on.window.zone
-    since, until = (clock(moment, zone, now=now) for moment in (on.since, on.until))
-    reason = f": {printable(window.reason)}" if window.reason else ""
-    return [
-        f"window {window.name} of queue {quoted(queue)} sets {what_it_sets(window)}{reason}",
-        f"since {since}, until {until} (in {length(on.until - now)})",
-        f"to end it now: kubectl queue resume {printable(queue)}",
-    ]
-
-
-def coming_text(occurrence: Occurrence, window: Window, *, now: datetime) -> str:
-    """`nightly: Sun 4 Oct 02:00 CEST for 2h`."""
-    start = clock(occurrence.start, window.zone, now=now, with_day=True)
-    return f"{window.name}: {start} for {length(occurrence.end - occurrence.start)}"
 
 
 def clock(moment: datetime, zone: ZoneInfo | None, *, now: datetime, with_day: bool = False) -> str:
