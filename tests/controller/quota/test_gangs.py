@@ -550,12 +550,18 @@ def test_releases_that_go_on_at_another_version_are_due_though_they_fill_the_boo
     assert stage.settle() == set(names)
 
 
-def test_a_leader_that_ends_between_two_patches_leaves_the_rest_to_the_next_one() -> None:
+def half_released() -> tuple[Stage, list[str]]:
+    """A gang of three and its names: one is released, and the releases of the others are held."""
     stage = Stage(3)
     stage.api.set_group("gang", "team", 3)
     names = stage.pods("gang", letters(3))
     stage.until(lambda: len(stage.held("quota-release")) == 3)
     stage.leader.writes.send(("quota-release", stage.api.pods["g-001"]["metadata"]["uid"]), gives_up=True)
+    return stage, list(names)
+
+
+def test_a_leader_that_ends_between_two_patches_leaves_the_rest_to_the_next_one() -> None:
+    stage, names = half_released()
     stage.api.create("first", "team", 1, priority=9)
     stage.leader.begin_term()
     assert stage.settle() == set(names)
@@ -567,11 +573,7 @@ def test_the_rest_of_a_gang_goes_first_though_it_has_changed_since_another_leade
     is_heard: bool, is_lost: bool
 ) -> None:
     """Before or after the new leader has heard of that; and where the book is lost."""
-    stage = Stage(3)
-    stage.api.set_group("gang", "team", 3)
-    names = stage.pods("gang", letters(3))
-    stage.until(lambda: len(stage.held("quota-release")) == 3)
-    stage.leader.writes.send(("quota-release", stage.api.pods["g-001"]["metadata"]["uid"]), gives_up=True)
+    stage, names = half_released()
     stage.leader.writes.held.clear()
     stage.api.create("first", "team", 1, priority=9)
     if is_lost:
@@ -585,11 +587,7 @@ def test_the_rest_of_a_gang_goes_first_though_it_has_changed_since_another_leade
 
 
 def test_a_gang_that_another_leader_has_begun_takes_no_room_that_is_not_there() -> None:
-    stage = Stage(3)
-    stage.api.set_group("gang", "team", 3)
-    names = stage.pods("gang", letters(3))
-    stage.until(lambda: len(stage.held("quota-release")) == 3)
-    stage.leader.writes.send(("quota-release", stage.api.pods["g-001"]["metadata"]["uid"]), gives_up=True)
+    stage, names = half_released()
     stage.leader.writes.held.clear()
     stage.api.book = None
     stage.set_queue(2)
