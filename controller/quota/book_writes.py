@@ -85,14 +85,18 @@ class BookWrites:
 
         self._submit(partial(open_book, self._context.client, self._context.namespace), receive)
 
-    def write(self, intents: Mapping[str, int], written: Callable[[bool], object]) -> None:
-        """Write these intents, and that the book is not new; `written` is called with whether that is known
-        to be stored.
+    def write(
+        self, intents: Mapping[str, int], written: Callable[[bool], object], *, is_new: bool = False
+    ) -> None:
+        """Write these intents; `written` is called with whether that is known to be stored.
+
+        `is_new`: the book stays new, since when it is.
         """
         stored = self.stored
         if stored is None:
             raise LookupError("the book is not open")
-        book = Book(term=stored.book.term, intents=intents)
+        since = stored.new_since if is_new else 0
+        book = Book(term=stored.book.term, intents=intents, is_new=bool(since), since=since)
 
         def receive(after: StoredBook | None) -> None:
             if after is None:

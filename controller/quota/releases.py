@@ -32,6 +32,9 @@ Invariants
 - Where the book is new, the cache knows all pods as of the time when it was opened, and each pod that waits
   gets a version that no earlier book can have named, before one is released: a later one than the book's
   first. The book says that it is new, and since when, until that is done: whoever opens it meanwhile goes on.
+- Nobody waits for a pod that cannot be changed, as a policy may have it: it is in doubt. It counts, since an
+  earlier leader may have begun its release, and is not released, until it has changed after all. So long the
+  book stays new, whatever is written into it.
 - Thousands of one queue hold up nobody else's: the patches of each queue have their turn.
 - All pods of a gang's minimum are in one write of the book. One of them that changes meanwhile is released at
   its new version, once that is in the book, and counts in between.
@@ -150,6 +153,9 @@ class QuotaReleases:
         #: been changed, as the watch will show.
         self._to_touch: set[str] | None = None
         self._touched = set[str]()
+        #: Those of which a try to change them came to nothing.
+        self._unchangeable = set[str]()
+        self._next_touch_at = -math.inf
         #: Whether what is written in the book at its opening was looked at.
         self._is_ready = False
         self._retry_at = -math.inf
@@ -168,15 +174,20 @@ class QuotaReleases:
             return self._retry_at
         if not self._is_ready:
             return math.inf
+        touch_due = self._next_touch_at if self._in_doubt else math.inf
         if len(self._intents) >= MAX_INTENTS:
-            return self._renewal_due
-        others = min(self._waiting.due, self._voided.due, self._give_backs.due, self._placements.due)
+            return min(self._renewal_due, touch_due)
+        others = min(
+            self._waiting.due, self._voided.due, self._give_backs.due, self._placements.due, touch_due
+        )
         return min(self._next_pass_at, others) if self._waiting.is_due(self._next_pass_at) else others
 
     @property
     def is_book_ready(self) -> bool:
         """Whether no release can happen that is not in the open book; also where there is none to be made."""
-        return (self._is_ready and self._book.stored is not None) or not self._is_needed()
+        stored = self._book.stored
+        is_open = self._is_ready and stored is not None and not stored.book.is_new
+        return is_open or not self._is_needed()
 
     def claimant_of(self, queue: str) -> Member | None:
         """The pod for which others leave room in the queue (`queues.quota.claims`)."""
@@ -221,6 +232,8 @@ class QuotaReleases:
             return
         if not self._is_ready and not self._make_ready(self._book.stored):
             return
+        if self._settle_doubt(self._book.stored):
+            return
         self._settle()
         if self._renew():
             return
@@ -253,7 +266,7 @@ class QuotaReleases:
             for uid, version in stored.book.intents.items()
         }
         # What another leader has begun meanwhile may be at the versions of an earlier touch.
-        self._to_touch, self._touched = None, set()
+        self._to_touch, self._touched, self._unchangeable = None, set(), set()
         self._is_ready, self._retry_at = False, -math.inf
         self._waiting.forget()
 
@@ -263,24 +276,46 @@ class QuotaReleases:
         """
         if not self._is_cache_current(stored):
             return False
-        since = stored.new_since
         if self._to_touch is None:
+            since = stored.new_since
             self._to_touch = {member.uid for member in self._waiting.unreleased() if member.version <= since}
-        for uid in list(self._to_touch):
-            member = self._store.members.by_uid(uid)
-            if member is None or not self._waiting.rules.waits(member) or member.version > since:
-                self._to_touch.discard(uid)
-            elif uid not in self._touched:
-                self._touch(member)
-        if self._to_touch:
+        self._touch_all(self._to_touch, since=stored.new_since)
+        if self._to_touch - self._unchangeable:
             return False
-        if stored.book.is_new:
+        if stored.book.is_new and not self._to_touch:
             self._write_book()
             return False
         self._is_ready = True
         for intent in self._intents.values():
             self._take_over(intent)
         return True
+
+    def _touch_all(self, uids: set[str], *, since: int) -> None:
+        """Change these pods; those that have changed, or do not wait any more, are taken out of the set."""
+        for uid in list(uids):
+            member = self._store.members.by_uid(uid)
+            if member is None or not self._waiting.rules.waits(member) or member.version > since:
+                uids.discard(uid)
+                if member is not None:
+                    self._waiting.record_pod(member.queue, uid)
+            elif uid not in self._touched:
+                self._touch(member)
+
+    @property
+    def _in_doubt(self) -> set[str]:
+        """The pods of which an earlier leader may have begun the release, and that cannot be changed."""
+        return self._to_touch or set()
+
+    def _settle_doubt(self, stored: StoredBook) -> bool:
+        """Try again to change what is in doubt. Returns whether the book is written, which is new no more."""
+        now = self._store.clock.monotonic()
+        if self._in_doubt and now >= self._next_touch_at:
+            self._next_touch_at = now + RETRY_SECONDS
+            self._touch_all(self._in_doubt, since=stored.new_since)
+        is_settled = stored.book.is_new and not self._in_doubt
+        if is_settled:
+            self._write_book()
+        return is_settled
 
     def _take_over(self, intent: _Intent) -> None:
         """What another leader has begun goes on as what is begun here. What the pod requests at this version
@@ -298,7 +333,7 @@ class QuotaReleases:
         """Change the pod: what was begun at its present version can happen no more. Returns whether that is
         under way. `intent`: the one that is not to happen; else that it was touched is remembered.
         """
-        token, touched = secrets.token_hex(8), self._touched
+        token, touched, unchangeable = secrets.token_hex(8), self._touched, self._unchangeable
         body = {"metadata": {"uid": member.uid, "annotations": {well_known.QUOTA_TERM: token}}}
 
         def send() -> int:
@@ -313,6 +348,8 @@ class QuotaReleases:
                 intent.is_touched = bool(version)
             elif version is not None and version > member.version:
                 touched.add(member.uid)
+            elif version is None:
+                unchangeable.add(member.uid)
 
         return self._context.submit(
             self._context.writers,
@@ -445,7 +482,7 @@ class QuotaReleases:
         room = MAX_INTENTS - len(self._intents)
         self._slices.begin()
         try:
-            self._waiting.read(self._intents)
+            self._waiting.read(self._intents, in_doubt=self._in_doubt)
             chosen = self._waiting.choose(room, goes_on=self._goes_on()) if room else []
             for member, lack in self._waiting.take_reasons():
                 self._blocked(member, msgspec.structs.replace(lack, missing=0))
@@ -481,9 +518,8 @@ class QuotaReleases:
 
     def _write_book(self) -> None:
         intents = dict(self._intents)
-        self._book.write(
-            {uid: intent.version for uid, intent in intents.items()}, partial(self._written, intents)
-        )
+        versions = {uid: intent.version for uid, intent in intents.items()}
+        self._book.write(versions, partial(self._written, intents), is_new=bool(self._in_doubt))
 
     def _written(self, intents: dict[str, _Intent], is_stored: bool) -> None:
         if not is_stored:  # the book is opened again, and says what is to be finished
@@ -498,4 +534,4 @@ class QuotaReleases:
         return bool(self._intents) or self._store.snapshot.has_quotas or self._store.members.quota_gated > 0
 
     def _is_postponed(self, uid: str) -> bool:
-        return self._voided.is_postponed(uid, now=self._store.clock.monotonic())
+        return uid in self._in_doubt or self._voided.is_postponed(uid, now=self._store.clock.monotonic())

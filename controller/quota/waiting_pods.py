@@ -22,7 +22,7 @@ Invariants
   pass may last while the cache changes. What was chosen counts; who has changed is left out and read again;
   use that falls meanwhile is read by the next pass. Use that rises meanwhile is of pods that nobody released
   here (made with a node, or without a gate): the watch may always be that late.
-- A pod whose release was begun is in no index.
+- A pod whose release was begun, or may have been, is in no index.
 - The minimum of a gang is chosen whole or not at all: where one of its pods has changed since it was asked
   for, none of them is. Only pods of queues with a quota are asked for as gangs.
 - A gang of which a part was released as this replica came to lead goes first, once what is missing of its
@@ -38,7 +38,7 @@ Owner: the controller's thread.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 
 import msgspec
@@ -219,8 +219,12 @@ class WaitingPods:
 
     # Reading
 
-    def read(self, begun: Collection[str]) -> None:
-        """Read what has changed. `begun`: the pods whose release was begun, by UID."""
+    def read(self, begun: Collection[str], *, in_doubt: Set[str] = frozenset()) -> None:
+        """Read what has changed.
+
+        `begun`: the pods whose release was begun, by UID. `in_doubt`: those of which it may have been. They
+        count, too, and are in no index; and they are postponed, so that their gangs wait for them.
+        """
         ended = self._ended(self._store.clock.monotonic())
         if not (self._has_changes or ended):
             return
@@ -231,6 +235,7 @@ class WaitingPods:
             rules, self._snapshot = rules_in_force(self._store, snapshot), snapshot
         pods, queues = self._pods, self._queues
         self._pods, self._queues, self._awaits = {}, set(), 0
+        counted = {*begun, *in_doubt} if in_doubt else begun
         self.rules.begin_reading()
         if policies != self._policies or self._tree is None:
             self._policies = policies
@@ -248,11 +253,11 @@ class WaitingPods:
         for queue in queues.union(self._store.podgroups.queues() if self._tree is None else ()):
             self._record_kept_gangs(queue)
             for uid in self._waiting_in(queue):
-                self._read_pod(uid, begun)
+                self._read_pod(uid, counted)
                 self._pause()
         for uids in pods.values():
             for uid in uids:
-                self._read_pod(uid, begun, has_changed=True)
+                self._read_pod(uid, counted, has_changed=True)
         of_gangs = self._read_gangs(begun)
         if is_other:
             self._tree = tree
@@ -260,9 +265,9 @@ class WaitingPods:
             changed = {*self._store.members.queues(), *self._store.force_deleted.queues()}
         else:
             changed = {*pods, *queues, *ended, *of_gangs}
-        self._count(changed, begun)
+        self._count(changed, counted)
         if self._usage.rules.overcommit:
-            self._count_unplaced(begun)
+            self._count_unplaced(counted)
 
     def _waiting_in(self, queue: str) -> set[str]:
         """The pods that wait, or that are in an index."""

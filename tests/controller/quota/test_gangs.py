@@ -313,8 +313,8 @@ def test_where_a_pod_has_gone_since_it_was_asked_for_none_of_its_gang_is_chosen(
     waiting = stage.leader.releases._waiting
     read, chosen = waiting.read, list[int]()
 
-    def read_and_hear(begun: Collection[str]) -> None:
-        read(begun)
+    def read_and_hear(begun: Collection[str], **more: Any) -> None:
+        read(begun, **more)
         if waiting.gang_state("team", "gang") is not None and not chosen:
             chosen.append(len(begun))
             stage.api.delete("g-001")

@@ -16,7 +16,7 @@ from controller.quota import book_writes
 from controller.quota.book_writes import StoredBook
 from controller.quota.releases import QuotaReleases
 from controller.quota.waiting_pods import WaitingPods
-from queues.quota.book import Book, encode
+from queues.quota.book import Book, encode, parse
 from tests.support.examples import scaled
 from tests.support.http.wire_objects import queue
 from tests.support.quota import histories
@@ -258,17 +258,73 @@ def test_one_that_is_refused_while_an_earlier_try_may_still_happen_keeps_its_roo
     assert corner.settle() == ["denied"]
 
 
-def test_where_the_book_is_new_all_wait_for_a_pod_that_nobody_may_change() -> None:
-    """What was begun before may still happen to it."""
+def corner_with_a_new_book_and_a_pod_that_nobody_may_change() -> Corner:
+    """`denied` would use all of queue `lab`; `beside` has room beside it."""
     corner = Corner()
+    corner.leader.server.has(queue("far", parent="root", capability={"cpu": "1"}))
     corner.api.create("denied", "team", 1)
-    corner.api.create("other", "team", 1, priority=9)
+    corner.api.create("behind", "other", 1, priority=9)
+    corner.api.create("beside", "far", 1)
     corner.api.forbidden.add("denied")
     corner.api.book = None
     corner.leader.begin_term()
-    assert corner.settle() == []
+    return corner
+
+
+def test_where_the_book_is_new_a_pod_that_nobody_may_change_counts_and_holds_up_nobody_else() -> None:
+    """What was begun before may still happen to it. Once it cannot any more, its room is for all."""
+    corner = corner_with_a_new_book_and_a_pod_that_nobody_may_change()
+    assert corner.settle(40) == ["beside"]
+    corner.api.create("later", "team", 1)
+    assert corner.settle(40) == ["beside"]
+    assert not corner.leader.releases.is_book_ready
     corner.api.forbidden.clear()
-    assert corner.settle() == ["other"]
+    assert corner.settle(40) == ["behind", "beside"]
+    assert corner.leader.releases.is_book_ready
+
+
+@pytest.mark.parametrize("is_gone", [True, False], ids=["deleted", "released by the former leader"])
+def test_a_pod_in_doubt_that_is_gone_or_is_released_leaves_nothing_behind(is_gone: bool) -> None:
+    corner = corner_with_a_new_book_and_a_pod_that_nobody_may_change()
+    corner.settle()
+    if is_gone:
+        corner.api.delete("denied")
+    else:
+        late = {"metadata": {"labels": {"sluice.dev/released": corner.release("denied")[1]}}, "spec": {}}
+        corner.api.change("denied", lambda one: corner.api._apply(one, late))
+    assert corner.settle() == (["behind", "beside"] if is_gone else ["denied", "beside"])
+    assert corner.leader.releases.is_book_ready
+    assert corner.api.faults == []
+
+
+def test_the_next_leader_knows_what_is_in_doubt() -> None:
+    """The book stays new, whatever the first one has written into it."""
+    corner = corner_with_a_new_book_and_a_pod_that_nobody_may_change()
+    assert corner.settle() == ["beside"]
+    assert corner.api.book is not None
+    first = parse(corner.api.book["data"]["book"])
+    assert first.is_new
+    corner.leader.begin_term()
+    assert corner.settle() == ["beside"]
+    after = parse(corner.api.book["data"]["book"])
+    assert (after.is_new, after.since) == (True, first.since)
+    assert after.term == first.term + 1
+
+
+def test_a_gang_waits_for_a_pod_of_it_that_is_in_doubt() -> None:
+    corner = Corner()
+    corner.leader.server.has(queue("lab", capability={"cpu": "3"}, version=3, generation=3))
+    corner.api.set_group("gang0", "other", 2)
+    corner.api.create("denied", "other", 1, group="gang0")
+    corner.api.create("mate", "other", 1, group="gang0")
+    corner.api.create("single", "other", 1)
+    corner.api.forbidden.add("denied")
+    corner.api.book = None
+    corner.leader.begin_term()
+    assert corner.settle(40) == ["single"]
+    corner.api.forbidden.clear()
+    assert corner.settle(40) == ["denied", "mate", "single"]
+    assert corner.api.faults == []
 
 
 class WaitingPodsOfTheWatch(WaitingPods):
@@ -294,6 +350,14 @@ class ForgetsWhatHadNoAnswer(QuotaReleases):
             member = self._store.members.by_uid(intent.uid)
             if member is not None and intent.is_written and not intent.is_sent:
                 self._send_release(member, intent)
+
+
+class DoubtsNothing(QuotaReleases):
+    """A pod that cannot be changed counts as one that waits."""
+
+    def _touch_all(self, uids: set[str], *, since: int) -> None:
+        super()._touch_all(uids, since=since)
+        uids -= self._unchangeable
 
 
 class TouchesNothing(QuotaReleases):
@@ -340,6 +404,7 @@ FAULTY: dict[str, tuple[int, Callable[..., QuotaReleases]]] = {
     "counts by the watch alone": (0, CountsByTheWatchAlone),
     "drops an intent without an answer": (0, ForgetsWhatHadNoAnswer),
     "touches nothing where the book was lost": (1, TouchesNothing),
+    "doubts nothing where the book was lost": (1, DoubtsNothing),
     "trusts a cache older than the book": (2, TrustsAnOldCache),
     "patches whatever version": (3, patching_whatever_version),
 }

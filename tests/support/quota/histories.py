@@ -69,6 +69,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     weigh_elections: float = 2.0
     weigh_lists: float = 1.0
     weigh_lost_books: float = 1.0
+    #: A policy comes that lets nobody patch a pod, or it goes.
+    weigh_policies: float = 1.0
     #: A pod is changed in something of no concern.
     weigh_labels: float = 3.0
 
@@ -82,6 +84,7 @@ _QUIET = Rates(
     sleeps=0.0,
     sleeps_else=0.0,
     weigh_lost_books=0.0,
+    weigh_policies=0.0,
     weigh_labels=0.0,
 )
 #: What a history has much of; each takes its turn.
@@ -94,6 +97,7 @@ RATES = (
         hears=0.9,
         unanswered=0.1,
         weigh_lost_books=12.0,
+        weigh_policies=3.0,
         weigh_elections=6.0,
         weigh_wakes=0.5,
     ),
@@ -471,6 +475,7 @@ class History:
         yield self._rates.weigh_lists, lambda: self._chance.choice(self.replicas).list_anew()
         yield 4, self._send
         yield self._rates.weigh_wakes, self._wake
+        yield self._rates.weigh_policies, lambda: self._to_one(self._forbid)
         if self._loses_book:
             yield self._rates.weigh_lost_books, self._lose_book
 
@@ -523,6 +528,9 @@ class History:
     def _label(self, name: str) -> None:
         """Something of no concern changes: the pod has another version."""
         self.api.change(name, lambda one: one["metadata"]["labels"].update(note=str(self.api.version)))
+
+    def _forbid(self, name: str) -> None:
+        self.api.forbidden ^= {name}
 
     def _elect(self) -> None:
         self._leads = self._chance.choice(self.replicas)
@@ -581,6 +589,7 @@ class History:
     def _end(self) -> None:
         """All faults end, and one replica leads. There is time for each claim to end."""
         self.api.is_rough = False
+        self.api.forbidden.clear()
         self._elect()
         for _ in range(60):
             for replica in self.replicas:
