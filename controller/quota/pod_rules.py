@@ -69,8 +69,12 @@ class PodRules:
         return start.may_start or start.reason is StartReason.NO_ROOM
 
     def may_be_released(self, member: Member) -> bool:
+        """Not before its queue is written on it: which one that is would hang on whether a replica has heard
+        of its PodGroup, and the next leader may count it nowhere.
+        """
         return (
             self.waits(member)
+            and member.written
             and not member.leaving
             and (member.quota_gated or self.concerns(member.queue))
             and self._may_start_as_read(member)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from cluster.cache.members import Member
@@ -270,6 +271,16 @@ def test_ten_thousand_podgroups_of_one_namespace_hold_up_nobody() -> None:
     assert stage.settle() == {"other"}
 
 
+def test_a_pod_is_not_released_before_its_queue_is_written_on_it() -> None:
+    """The next leader may not have heard of its PodGroup, and would count it nowhere."""
+    stage = Stage(2)
+    stage.api.set_group("group", "team", 1)
+    stage.api.create("early", "team", 1, group="group", assigned=False)
+    assert stage.settle() == set()
+    stage.api.assign("early")
+    assert stage.settle() == {"early"}
+
+
 @pytest.mark.parametrize("part", range(2))
 def test_no_history_leaves_a_gang_half_released_or_takes_a_queue_over_its_capability(part: int) -> None:
     """Where the rest of its minimum is there, and has room."""
@@ -291,9 +302,18 @@ def completes_nothing(reading: GangReading, member: Member, begun: Collection[st
     return None if state in {PodState.RELEASED, PodState.PLACED} else state
 
 
+may_be_released = PodRules.may_be_released
+
+
+def needs_no_written_queue(rules: PodRules, member: Member) -> bool:
+    """A replica that has not heard of the PodGroup counts the pod in no queue."""
+    return may_be_released(rules, msgspec.structs.replace(member, written=True))
+
+
 @pytest.mark.parametrize(
     ("of", "rule", "fault", "first"),
     [
+        (PodRules, "may_be_released", needs_no_written_queue, 0),
         (PodRules, "is_asked_with_gang", gangs_are_single, 0),
         (GangReading, "_pod_state", completes_nothing, 400),
     ],

@@ -42,6 +42,7 @@ QUEUES: Mapping[str, tuple[str, int | None]] = {
 }
 #: The queues of the PodGroups.
 GANGS = {"gang0": "team", "gang1": "team", "gang2": "other"}
+_NAMES = ("annotations", "labels")
 #: How many things happen in a history before all faults end.
 STEPS = 80
 
@@ -73,6 +74,11 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     weigh_policies: float = 1.0
     #: A pod is changed in something of no concern.
     weigh_labels: float = 3.0
+    #: A pod of a gang comes before admission knows its PodGroup; a replica comes to hear of PodGroups later
+    #: than of pods, or no more; a pod is given its queue.
+    unassigned: float = 0.3
+    weigh_late_groups: float = 2.0
+    weigh_assignments: float = 2.0
 
 
 #: A little of everything.
@@ -139,17 +145,27 @@ class ApiServer:
     # What users, kubelets and kube-scheduler do
 
     def create(
-        self, name: str, of: str, cpu: int, *, gated: bool = True, priority: int = 0, group: str = ""
+        self,
+        name: str,
+        of: str,
+        cpu: int,
+        *,
+        gated: bool = True,
+        priority: int = 0,
+        group: str = "",
+        assigned: bool = True,
     ) -> None:
-        """`gated`: else it pends since before there was a quota. `group`: its PodGroup."""
+        """`gated`: else it pends since before there was a quota. `group`: its PodGroup. `assigned`: else
+        admission did not know that, and so not the queue.
+        """
         self.version += 1
         grouped = {GROUP: group} if group else {}
         made = pod(
             name,
             uid=f"uid-{name}-{self.version}",
             version=self.version,
-            labels={"sluice.dev/queue": of},
-            annotations={"sluice.dev/queue": of, **grouped},
+            labels={"sluice.dev/queue": of if assigned else ""},
+            annotations={**({"sluice.dev/queue": of} if assigned else {}), **grouped},
             gates=GATES if gated else None,
             resources={"requests": {"cpu": str(cpu)}},
             priority=priority,
@@ -186,6 +202,13 @@ class ApiServer:
         self.pods[name] = changed
         self._record("MODIFIED", changed)
         return changed
+
+    def assign(self, name: str) -> None:
+        """Write its queue, once its PodGroup exists."""
+        group = self.groups.get(self.pods[name]["metadata"]["annotations"].get(GROUP, ""))
+        if group is not None and not self.pods[name]["metadata"]["labels"]["sluice.dev/queue"]:
+            written = {"sluice.dev/queue": group["spec"]["queue"]}
+            self.change(name, lambda one: self._apply(one, {"metadata": dict.fromkeys(_NAMES, written)}))
 
     def delete(self, name: str) -> None:
         """A pod on a node is there until its kubelet has ended it."""
@@ -260,7 +283,7 @@ class ApiServer:
 
     def _apply(self, one: Wire, body: Wire) -> None:
         was_released = is_released(one)
-        for place in ("annotations", "labels"):
+        for place in _NAMES:
             one["metadata"][place].update(body["metadata"].get(place, {}))
         if "spec" in body:
             one["spec"].pop("schedulingGates", None)
@@ -311,10 +334,9 @@ def uses(pods: list[Wire]) -> dict[str, int]:
             continue
         if "deletionTimestamp" in one["metadata"] and not spec.get("nodeName"):
             continue
-        name = one["metadata"]["labels"]["sluice.dev/queue"]
-        while name in QUEUES:
-            used[name] += cpu_of(one)
-            name = QUEUES[name][0]
+        for name in chain_of(one):
+            if name in used:
+                used[name] += cpu_of(one)
     return used
 
 
@@ -383,6 +405,9 @@ class Replica:
         )
         self.server.store.add_listener(self.context.work_queue.add_change)
         self.said: dict[str, Lack] = {}
+        #: Whether PodGroups are heard of later than pods; and what was not heard of yet.
+        self.hears_groups_late = False
+        self._unheard: list[tuple[str, Wire]] = []
         self.releases = make(self.context, blocked=self._say)
 
     def _say(self, member: Member, lack: Lack) -> None:
@@ -390,15 +415,29 @@ class Replica:
 
     def hear(self, most: int) -> None:
         """The next events of the watch; with the last one a bookmark."""
+        if not self.hears_groups_late:
+            self._hear_unheard()
         for version, what, obj in self.api.events[self.seen : self.seen + most]:
-            (self.server.lacks if what == "DELETED" else self.server.has)(obj)
+            if self.hears_groups_late and obj["kind"] == "PodGroup":
+                self._unheard.append((what, obj))
+            else:
+                self._hear_of(what, obj)
             self.watched.applied = version
             self.seen += 1
         if self.seen == len(self.api.events):
             self.watched.applied = self.api.version
 
+    def _hear_of(self, what: str, obj: Wire) -> None:
+        (self.server.lacks if what == "DELETED" else self.server.has)(obj)
+
+    def _hear_unheard(self) -> None:
+        for what, obj in self._unheard:
+            self._hear_of(what, obj)
+        self._unheard.clear()
+
     def list_anew(self) -> None:
         """Its watch had ended (410)."""
+        self._unheard.clear()
         missing = set(self.server.store.members._by_uid) - {
             one["metadata"]["uid"] for one in self.api.pods.values()
         }
@@ -469,6 +508,8 @@ class History:
         yield self._rates.weigh_labels, lambda: self._to_one(self._label)
         if self._gangs:
             yield 0.5, self._delete_group
+            yield self._rates.weigh_late_groups, self._hear_groups_late
+            yield self._rates.weigh_assignments, lambda: self._to_one(self.api.assign)
         yield 20, self._work
         yield self._rates.weigh_elections, self._elect
         yield 10, self._hear
@@ -502,7 +543,10 @@ class History:
         if self._is(0.9):
             gated = not self._is(self._rates.ungated)
             priority = self._chance.randint(0, 9)
-            self.api.create(f"p{self._made}", of, 1, gated=gated, priority=priority, group=name)
+            assigned = not self._is(self._rates.unassigned)
+            self.api.create(
+                f"p{self._made}", of, 1, gated=gated, priority=priority, group=name, assigned=assigned
+            )
 
     def _delete_group(self) -> None:
         if self.api.groups:
@@ -528,6 +572,10 @@ class History:
     def _label(self, name: str) -> None:
         """Something of no concern changes: the pod has another version."""
         self.api.change(name, lambda one: one["metadata"]["labels"].update(note=str(self.api.version)))
+
+    def _hear_groups_late(self) -> None:
+        replica = self._chance.choice(self.replicas)
+        replica.hears_groups_late = not replica.hears_groups_late
 
     def _forbid(self, name: str) -> None:
         self.api.forbidden ^= {name}
@@ -590,8 +638,12 @@ class History:
         """All faults end, and one replica leads. There is time for each claim to end."""
         self.api.is_rough = False
         self.api.forbidden.clear()
+        for replica in self.replicas:
+            replica.hears_groups_late = False
         self._elect()
         for _ in range(60):
+            for name in self.api.pods:
+                self.api.assign(name)
             for replica in self.replicas:
                 replica.hear(len(self.api.events))
                 replica.send_all()
@@ -621,7 +673,7 @@ class History:
             cpu = sum(map(cpu_of, asked))
             if asked and all(most is None or counted[queue] + cpu <= most for queue, most in limits):
                 left.append(f"{name} waits though it has room")
-            elif is_gated and name not in self._leads.said:
+            elif is_gated and name not in self._leads.said and one["metadata"]["labels"]["sluice.dev/queue"]:
                 left.append(f"{name} waits and nobody says why")
         return left
 
@@ -654,7 +706,7 @@ def may_wait(one: Wire) -> bool:
 
 
 def chain_of(one: Wire) -> list[str]:
-    chain = [one["metadata"]["labels"]["sluice.dev/queue"]]
-    while QUEUES[chain[-1]][0] in QUEUES:
-        chain.append(QUEUES[chain[-1]][0])
+    chain = [one["metadata"]["labels"]["sluice.dev/queue"] or GANGS[one["metadata"]["annotations"][GROUP]]]
+    while (parent := QUEUES.get(chain[-1], ("", None))[0]) in QUEUES:
+        chain.append(parent)
     return chain
