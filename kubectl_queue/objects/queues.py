@@ -12,7 +12,7 @@ Promises
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from datetime import datetime
@@ -151,21 +151,29 @@ class QueueObjects:
 
     def with_item(self, item: Object, *, now: datetime) -> QueueObjects:
         """The same with `item` instead of the queue of its name."""
-        items = {**self.items, name_of(item): item}
-        return QueueObjects(items.values(), now=now, complete=self.complete)
+        name = name_of(item)
+        return self.with_changes({**self.items, name: item}, (name,), now=now)
 
-    def with_statuses(self, items: Mapping[str, Object], changed: Iterable[str]) -> QueueObjects | None:
-        """The same queues and decisions with newer statuses; None where more than the status has changed.
+    def with_changes(
+        self, items: Mapping[str, Object], changed: Collection[str], *, now: datetime
+    ) -> QueueObjects:
+        """The same as made anew of `items`, which differ from those that were read by `changed` alone.
 
-        `items`: all of them. `changed`: the names of those that may differ. The decisions are of the time at
-        which these queues were read.
+        What was read and decided of the others is kept, where all queues were read.
         """
-        if items.keys() != self.items.keys():
-            return None
-        if any(queue_of(items[name]) != self.tree.queues[name] for name in changed):
-            return None
+        if not self.complete:
+            return QueueObjects(items.values(), now=now, complete=False)
+        read = {name: queue_of(items[name]) for name in changed if name in items}
+        gone = {name for name in changed if name not in items and name in self.items}
         newer = copy(self)
-        newer.items = dict(items)
+        newer.now, newer.items = now, dict(items)
+        differing = gone | {name for name, queue in read.items() if self.tree.get(name) != queue}
+        if differing:
+            kept = {name: queue for name, queue in self.tree.queues.items() if name not in gone}
+            newer.tree = Tree({**kept, **read})
+        valid_until = self.decisions.valid_until
+        if differing or (valid_until is not None and valid_until <= now):
+            newer.decisions = QueueSnapshot.updated(self.decisions, newer.tree, changed=differing, now=now)
         return newer
 
     def at(self, now: datetime) -> QueueObjects:

@@ -149,8 +149,12 @@ def _asked(operation: Operation, name: str, queues: QueueObjects) -> list[str]:
 
 
 def _evicts_more(before: QueueObjects, after: QueueObjects) -> bool:
-    is_same = after.decisions.draining_queues() == before.decisions.draining_queues()
+    is_same = _draining(after) == _draining(before)
     return not is_same or may_evict_more_bare_pods(before=before, after=after)
+
+
+def _draining(queues: QueueObjects) -> dict[str, set[str]]:
+    return {by: set(names) for by, names in queues.decisions.draining_queues().items()}
 
 
 def drain_pods(wanted: Wanted, name: str, queues: QueueObjects, client: ApiClient) -> Pods:

@@ -2,13 +2,13 @@
 
 Invariants
 - A frame that was made from the one before has the same rows as one made anew from the same objects.
-- Where only statuses differ, the rows of those queues and of the ones above them are made again alone.
-- A time at which a stop ends by itself is passed between two frames only where all rows are made anew.
+- What a change costs is what it concerns: the rows that may differ (`views.changed_rows`) are made again, and
+  no others. So it is with a time at which a stop ends by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,9 +16,11 @@ import msgspec
 
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.objects.queues import QueueObjects
+from kubectl_queue.views.changed_rows import changed_by_time, concerned_rows
 from kubectl_queue.views.problems import Problem, problem_of
-from kubectl_queue.views.queue_tree import TreeRow, tree_row, tree_rows
+from kubectl_queue.views.queue_tree import TreeRow, tree_order, tree_row, tree_rows
 from kubectl_queue.views.text import text_without_times
+from queues.tree import Tree
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -58,30 +60,40 @@ def first_frame(queues: QueueObjects, *, number: int) -> Frame:
     return Frame(number, queues, {row.name: _row(row) for row in tree_rows(queues)})
 
 
-def next_frame(before: Frame, items: Mapping[str, Object], changed: Iterable[str], *, now: datetime) -> Frame:
+def next_frame(
+    before: Frame, items: Mapping[str, Object], changed: Collection[str], *, now: datetime
+) -> Frame:
     """`changed`: names whose objects differ from those of the frame before, or are new, or gone.
 
-    The same frame where there are none, and no stop has ended by itself.
+    The same frame where there are none, and time has changed nothing either.
     """
-    number, names = before.number + 1, set(changed)
-    has_ended = _ended(before.queues, now=now)
-    if not (names or has_ended):
+    aged = changed_by_time(before.queues, now=now)
+    if not (changed or aged):
         return before
-    queues = None if has_ended else before.queues.with_statuses(items, names)
-    if queues is None:
-        return first_frame(QueueObjects(items.values(), now=now), number=number)
-    above = {each.name for name in names for each in queues.tree.chain(name).queues}
-    again = names | above
-    rows = {
-        name: _row(tree_row(name, row.parent, queues)) if name in again else row
-        for name, row in before.rows.items()
-    }
-    return Frame(number, queues, rows)
+    queues = before.queues.with_changes(items, changed, now=now)
+    again = concerned_rows(before.queues, queues, changed, aged=aged)
+    order = _order(before, queues, changed)
+    rows = {name: _next_row(name, parent, before, queues, again) for name, parent in order}
+    return Frame(before.number + 1, queues, rows)
 
 
-def _ended(queues: QueueObjects, *, now: datetime) -> bool:
-    times = (queue.resume_time for queue in queues.tree.queues.values())
-    return any(queues.now < time <= now for time in times if time is not None)
+def _order(before: Frame, queues: QueueObjects, changed: Collection[str]) -> Iterable[tuple[str, str]]:
+    """As `tree_order`, which is as before where no queue has come, gone or moved."""
+    old, new = before.queues.tree, queues.tree
+    if all(_place(name, old) == _place(name, new) for name in changed):
+        return [(name, row.parent) for name, row in before.rows.items()]
+    return tree_order(new)
+
+
+def _place(name: str, tree: Tree) -> tuple[bool, str | None]:
+    queue = tree.get(name)
+    return queue is not None, queue.parent if queue is not None else None
+
+
+def _next_row(name: str, parent: str, before: Frame, queues: QueueObjects, again: Container[str]) -> Row:
+    row = before.rows.get(name)
+    is_kept = row is not None and name not in again and row.parent == parent
+    return row if row is not None and is_kept else _row(tree_row(name, parent, queues))
 
 
 def difference(before: Frame | None, after: Frame) -> Difference:

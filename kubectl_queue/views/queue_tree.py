@@ -6,6 +6,8 @@ Promises
   none, or has not acknowledged the stop, the row says so.
 - The pods of a queue are its own and those of all below it, as far as they are counted.
 - The structure of the rows (`as_structure`) has the same queues in the same order.
+- A row depends on its queue, on what that inherits from those above it, and on the counts of those below it:
+  `changed_rows` says which rows a change concerns.
 """
 
 from __future__ import annotations
@@ -52,11 +54,13 @@ class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def tree_rows(queues: QueueObjects, *, top: str = "") -> list[TreeRow]:
     """The rows of `top` and what is below it, or of all queues."""
-    return [
-        tree_row(name, parent, queues)
-        for start in ([top] if top else _tops(queues.tree))
-        for name, parent in _with_parents(start, queues.tree)
-    ]
+    return [tree_row(name, parent, queues) for name, parent in tree_order(queues.tree, top=top)]
+
+
+def tree_order(tree: Tree, *, top: str = "") -> Iterator[tuple[str, str]]:
+    """The queues in the order of their rows, each with its `TreeRow.parent`."""
+    for start in [top] if top else _tops(tree):
+        yield from _with_parents(start, tree)
 
 
 def as_structure(rows: Sequence[TreeRow]) -> list[dict[str, Any]]:
