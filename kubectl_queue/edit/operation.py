@@ -1,6 +1,7 @@
 """An operation on a queue: a function from the queues as they were read to a merge patch of `spec`.
 
-There are two: `action_operation` and `stop_policy_operation`. `editor.QueueEditor` carries them out.
+There are four: `action_operation`, `stop_policy_operation`, `move_operation` and `window_operation`.
+`editor.QueueEditor` carries them out, and for the page `ui.edits`.
 """
 
 from __future__ import annotations

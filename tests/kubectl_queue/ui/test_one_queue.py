@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from kubectl_queue.access.client import Listing
 from kubectl_queue.access.responses import Request
 from kubectl_queue.errors import ForbiddenError
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.views.drain_status import lines as drain_lines
 from queues.membership import label_value
-from tests.support.plugin.harness import NOW, item, run_command
+from tests.support.plugin.harness import NOW, StoredObjects, item, run_command
 from tests.support.ui.pages import PageOnValues
 
 CHANGE = {"by": "ann", "field": "state", "from": "Open", "to": "Suspended", "at": "2030-01-01T11:00:00Z"}
@@ -21,13 +20,13 @@ BLOCKER = {"name": "PDB team/db", "pods": 2, "never": True, "message": "it allow
 DRAIN = {"left": 2, "blocked": 2, "blockers": [BLOCKER]}
 
 
-class Answers:
-    """The API server, by path; keeps what it was asked."""
+class Answers(StoredObjects):
+    """The API server, by the end of the path; keeps what it was asked."""
 
     def __init__(self, **answers: Any) -> None:
+        super().__init__({})
         self.answers = answers
         self.asked: list[Request] = []
-        self.now = NOW
 
     def send(self, request: Request, *, kind: str = "") -> Object:
         self.asked.append(request)
@@ -37,13 +36,10 @@ class Answers:
         found: Object = answer
         return found
 
-    def list(self, path: str, **_: Any) -> Listing:
-        return Listing([], "7")
-
 
 def page(*items: Object, **answers: Any) -> tuple[PageOnValues, Answers]:
     made, api = PageOnValues(*items), Answers(**answers)
-    made.objects = api  # type: ignore[assignment]
+    made.objects = api
     return made, api
 
 
