@@ -5,17 +5,13 @@ A queue that is called start, skip or extend is named as queue/start.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from kubectl_queue.access.queue_reader import read_queues
-from kubectl_queue.cli.flag_values import future_fault, parse_time, quoted
+from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.flags import (
-    Flag,
     Flags,
-    checked_name,
-    duration_with_unit_flag,
     int_flag,
     names,
 )
@@ -24,10 +20,8 @@ from kubectl_queue.cli.suggestions import queue_not_found
 from kubectl_queue.commands.actions import EditRequest, finish, new_editor, wait_flag
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.edit.operation import StopFields
-from kubectl_queue.edit.window_operation import Change, WindowOperation
-from kubectl_queue.errors import QueueError, UsageError
-from kubectl_queue.objects.fields import spec_of
-from kubectl_queue.objects.queues import QueueObjects
+from kubectl_queue.edit.window_lines import FLAGS, WORDS, check_line, window_operation_of
+from kubectl_queue.errors import UsageError
 from kubectl_queue.output.formats import DOCUMENTS, dump
 from kubectl_queue.output.tables import Layout
 from kubectl_queue.session import Session
@@ -35,10 +29,7 @@ from kubectl_queue.views.calendar import calendar
 from kubectl_queue.views.windows import HEADINGS, WindowTable, as_structure, cells, window_table
 from queues.text import printable
 from queues.text import quoted as named
-from queues.windows import overriding
-from queues.windows.overriding import Chosen, Overridden, choose
-from queues.windows.reader import read_windows
-from queues.windows.refusals import WindowError, refusals_text
+from queues.windows.refusals import refusals_text
 
 _COMMAND = f"{COMMAND} windows"
 _NEXT, _MOST = 10, 1000
@@ -52,7 +43,7 @@ _TABLE_OUTPUTS = (None, Output.TABLE, Output.JSON, Output.YAML, Output.ICS)
 
 def run_windows(session: Session, flags: Flags) -> int:
     word = flags.names[0] if flags.names else ""
-    if word in EDITS:
+    if word in WORDS:
         return _edit(word, session, flags)
     return _show(session, flags)
 
@@ -105,94 +96,17 @@ def _shown(row: Sequence[str]) -> tuple[str, ...]:
 
 
 def _edit(word: str, session: Session, flags: Flags) -> int:
-    command = f"{_COMMAND} {word}"
     _refuse(session, flags, _OF_TABLES, _EDIT_OUTPUTS, why="is for the table of windows")
     given = flags.names[1:]
     if len(given) != 2:
         raise UsageError(f"QUEUE and WINDOW are required, got {len(given)} names", see=_COMMAND)
-    if flags.has("for") and flags.has("until"):
-        raise UsageError("--for and --until exclude each other", see=_COMMAND)
-    if word == "skip" and (flags.has("for") or flags.has("until")):
-        raise UsageError(
-            "skip leaves out all of it: --for and --until are for start and extend", see=_COMMAND
-        )
-    if word == "extend" and not (flags.has("for") or flags.has("until")):
-        raise UsageError("say until when, by --until or --for", see=command)
     [queue], window = names(given[:1], command=_COMMAND), given[1]
-    checked_name(window, see=_COMMAND)
+    check_line(word, window, flags)
     queues = read_queues(session.api, (queue,))
-    now = queues.now
-    read_at: Callable[[datetime], datetime] | None = flags.value("at")
-    at = read_at(now) if read_at is not None else None
-    until = _until(flags, now=now)
-    if word == "extend" and until is None:
-        until = _later_end(queue, window, flags, queues, at=at)
-    operation = WindowOperation(
-        window=window,
-        change=EDITS[word](until, flags.text("reason"), now, at is not None),
-        now=now,
-        at=at,
-        simulates=session.dry_run is DryRun.CLIENT,
-    )
+    is_simulated = session.dry_run is DryRun.CLIENT
+    operation = window_operation_of(word, window, flags, queue=queue, queues=queues, simulates=is_simulated)
     editor = new_editor(session, EditRequest((queue,), queues, StopFields()), operation)
     return finish(editor, flags, failed=editor.edit_all((queue,)))
-
-
-def _until(flags: Flags, *, now: datetime) -> datetime | None:
-    """By --until, or for a start by --for."""
-    read: Callable[[datetime], datetime] | None = flags.value("until")
-    span = flags.duration("for")
-    starts = flags.names[0] == "start"
-    if read is None and not (starts and span is not None):
-        return None
-    at = read(now) if read is not None else now + (span or now - now)
-    fault = future_fault(at, now=now)
-    if fault:
-        raise UsageError(f"the end, {at.isoformat()}, {fault}", see=_COMMAND)
-    return at.replace(microsecond=0)
-
-
-def _later_end(
-    queue: str, window: str, flags: Flags, queues: QueueObjects, *, at: datetime | None
-) -> datetime:
-    """By --for, from the end that it has now: once, so that a second attempt adds nothing."""
-    span = flags.duration("for")
-    if queue not in queues.items:
-        raise queue_not_found(queue, among=queues.tree)
-    try:
-        chosen = choose(read_windows(spec_of(queues.items[queue])), window, now=queues.now, at=at)
-    except WindowError as exc:
-        raise QueueError(f"queue {named(queue)}: {exc}") from exc
-    return chosen.occurrence.end + (span or queues.now - queues.now)
-
-
-def _start(until: datetime | None, reason: str, now: datetime, is_named: bool) -> Change:
-    def change(raw: Sequence[Any], chosen: Chosen) -> Overridden:
-        return overriding.start(raw, chosen, until=until, reason=reason, now=now, is_named=is_named)
-
-    return change
-
-
-def _skip(_until: datetime | None, reason: str, now: datetime, _is_named: bool) -> Change:
-    def change(raw: Sequence[Any], chosen: Chosen) -> Overridden:
-        return overriding.skip(raw, chosen, reason=reason, now=now)
-
-    return change
-
-
-def _extend(until: datetime | None, reason: str, now: datetime, _is_named: bool) -> Change:
-    def change(raw: Sequence[Any], chosen: Chosen) -> Overridden:
-        return overriding.extend(raw, chosen, until=until or now, reason=reason, now=now)
-
-    return change
-
-
-#: By the word after `windows`.
-EDITS: Mapping[str, Callable[[datetime | None, str, datetime, bool], Change]] = {
-    "start": _start,
-    "skip": _skip,
-    "extend": _extend,
-}
 
 
 def _refuse(
@@ -228,22 +142,7 @@ VERBS = (
         ),
         flags=(
             int_flag("next", f"How many of those that come; default {_NEXT}, at most {_MOST}."),
-            Flag(
-                name="at",
-                default=None,
-                read=parse_time,
-                value="TIME",
-                help="The occurrence that begins then by its schedule: 2030-01-31T02:00 (your zone) or ...Z.",
-            ),
-            duration_with_unit_flag("for", "How long a start lasts, or how much longer it lasts, e.g. 30m."),
-            Flag(
-                name="until",
-                default=None,
-                read=parse_time,
-                value="TIME",
-                help="When it ends: 18:30 or 2030-01-31T18:30 (both in your zone), or ...T18:30:00Z.",
-            ),
-            Flag(name="reason", help="Why, in your words; shown with the occurrence."),
+            *FLAGS,
             wait_flag("Wait until the controller has acknowledged it."),
             TIMEOUT,
             DRY_RUN,

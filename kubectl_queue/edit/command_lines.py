@@ -1,7 +1,7 @@
 """Edits of one queue as command lines: what the page asks for is read by the commands' own flags.
 
-Promise: the operation is that of `kubectl queue VERB NAME` with the same flags, and a value that the command
-line refuses is refused in the same words.
+Promise: the operation is that of `kubectl queue VERB NAME`, or of `kubectl queue windows WORD NAME WINDOW`,
+with the same flags, and a value that the command line refuses is refused in the same words.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from kubectl_queue.edit.move_operation import MoveOperation
 from kubectl_queue.edit.operation import Operation
 from kubectl_queue.edit.stop_flags import REASON, STOP_FLAGS, check_one_end, stop_fields
 from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
+from kubectl_queue.edit.window_lines import FLAGS as WINDOW_FLAGS
+from kubectl_queue.edit.window_lines import WORDS, check_line, window_operation_of
 from kubectl_queue.errors import UsageError
+from kubectl_queue.objects.queues import QueueObjects
 from queues.fields.table import BY_NAME
 from queues.states import Action, State, StopPolicy
 
@@ -37,33 +40,51 @@ FLAGS: Mapping[str, Sequence[Flag]] = MappingProxyType(
         "close": (REASON,),
         "open": (),
         "move": (PARENT,),
+        **dict.fromkeys(WORDS, WINDOW_FLAGS),
     }
 )
 
 
 class EditLine(NamedTuple):
-    """A verb with the values of its flags, as they stand behind `--flag=`."""
+    """A verb with the values of its flags, as they stand behind `--flag=`.
+
+    `start`, `skip` and `extend` are words behind `windows`; `window`: of which they change an occurrence.
+    """
 
     verb: str
     values: Mapping[str, str]
+    window: str = ""
+
+    @property
+    def is_of_window(self) -> bool:
+        return self.verb in WORDS
 
     def command(self, name: str) -> str:
         """The command line that does the same, for a shell."""
         flags = (f"--{flag}={value}" for flag, value in self.values.items())
-        return shlex.join([*COMMAND.split(), self.verb, name, *flags])
+        words = ("windows", self.verb, name, self.window) if self.is_of_window else (self.verb, name)
+        return shlex.join([*COMMAND.split(), *words, *flags])
 
 
-def operation_of(line: EditLine, *, now: datetime, simulates: bool = False) -> Operation:
-    """`simulates`: for a preview, which the server does not see. Raises UsageError."""
-    command = f"{COMMAND} {line.verb}"
+def operation_of(line: EditLine, name: str, queues: QueueObjects, *, simulates: bool = False) -> Operation:
+    """The edit of the queue `name`. `simulates`: for a preview, which the server does not see.
+
+    Raises QueueError, and UsageError for what the command line refuses.
+    """
+    command = f"{COMMAND} {'windows' if line.is_of_window else line.verb}"
     if line.verb not in FLAGS:
         raise UsageError(f"there is no edit {line.verb!r}", see=COMMAND)
     words = [f"--{flag}={value}" for flag, value in line.values.items()]
     flags = parse(words, FLAGS[line.verb], command=command)
     if flags.names:
         raise UsageError(f"unexpected {flags.names[0]!r}", see=command)
+    if line.is_of_window:
+        check_line(line.verb, line.window, flags)
+        return window_operation_of(
+            line.verb, line.window, flags, queue=name, queues=queues, simulates=simulates
+        )
     check_one_end(flags, command=command)
-    return _operation(line.verb, flags, now=now, simulates=simulates)
+    return _operation(line.verb, flags, now=queues.now, simulates=simulates)
 
 
 def _operation(verb: str, flags: Flags, *, now: datetime, simulates: bool) -> Operation:

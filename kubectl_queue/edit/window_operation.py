@@ -71,4 +71,9 @@ class WindowOperation:
         return []
 
     def wait_condition(self, verdict: Verdict) -> WaitCondition:
-        return acknowledgement_wait(Action.OPEN if verdict.schedules else Action.SUSPEND, verdict)
+        return window_wait(verdict)
+
+
+def window_wait(verdict: Verdict) -> WaitCondition:
+    """The acknowledgement of what the windows leave of the queue, be it stopped or not."""
+    return acknowledgement_wait(Action.OPEN if verdict.schedules else Action.SUSPEND, verdict)

@@ -4,6 +4,7 @@ Invariants
 - What is written was decided on the spec that the viewer saw: where the queue has another uid or generation
   meanwhile, nothing is written, and the answer says who changed it. A status that was written meanwhile is no
   change of the viewer's concern: the write, guarded by resourceVersion, is tried again on it.
+- An occurrence of a window is the one of the preview: where time has made it another one, nothing is written.
 - What the plugin would ask before (`asked`), the viewer has to have agreed to; for `root` its name is typed.
 - The API server decides who may: a refusal is passed on in its words.
 
@@ -24,8 +25,9 @@ from kubectl_queue.edit.command_lines import EditLine, operation_of
 from kubectl_queue.edit.consequences import all_texts, asked_texts
 from kubectl_queue.edit.operation import Operation
 from kubectl_queue.edit.preview import preview_edit
+from kubectl_queue.edit.window_operation import window_wait
 from kubectl_queue.errors import ConflictError, QueueError
-from kubectl_queue.objects.fields import Object, generation_of, value_at
+from kubectl_queue.objects.fields import Object, generation_of, spec_of, value_at
 from kubectl_queue.objects.queues import QueueObjects, changes_of
 from kubectl_queue.views.drain_preview import (
     PreviewSection,
@@ -46,21 +48,25 @@ _NAMED = 20
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """An edit: a verb with the values of its flags."""
+    """An edit: a verb with the values of its flags; of a `window`, where the verb is for one."""
 
     verb: str
     values: dict[str, str] = {}
+    window: str = ""
 
     @property
     def line(self) -> EditLine:
-        return EditLine(self.verb, self.values)
+        return EditLine(self.verb, self.values, self.window)
 
 
 class Agreed(Wanted, frozen=True):
-    """What the viewer has seen and said: `uid` and `generation` of the preview, `typed` the queue's name."""
+    """What the viewer has seen and said: `uid`, `generation` and `outcome` as in the preview; `typed`: the
+    name of the queue.
+    """
 
     uid: str = ""
     generation: int = 0
+    outcome: str = ""
     typed: str = ""
     agreed: bool = False
 
@@ -112,7 +118,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 def preview(wanted: Wanted, name: str, queues: QueueObjects) -> Preview:
     """Raises QueueError where it cannot be done."""
-    operation = operation_of(wanted.line, now=queues.now, simulates=True)
+    operation = operation_of(wanted.line, name, queues, simulates=True)
     shown = preview_edit(operation, name, queues)
     texts = all_texts(name, before=queues, after=shown.after) if shown.patch else ()
     item = queues.items[name]
@@ -126,15 +132,18 @@ def preview(wanted: Wanted, name: str, queues: QueueObjects) -> Preview:
         asked=_asked(operation, name, queues),
         types_name=name == ROOT,
         pods=evicts,
-        values=_with_times(wanted.values, shown.patch),
+        values=_with_times(wanted, shown.patch, item),
         uid=_uid(item),
         generation=generation_of(item),
     )
 
 
-def _with_times(values: Mapping[str, str], patch: Mapping[str, Any]) -> Mapping[str, str]:
+def _with_times(wanted: Wanted, patch: Mapping[str, Any], item: Object) -> Mapping[str, str]:
     """A span from now is another time when it is written."""
-    fixed = dict(values)
+    fixed = dict(wanted.values)
+    if wanted.line.is_of_window:
+        until = _new_end(patch, item)
+        return {**{key: value for key, value in fixed.items() if key != "for"}, **until} if until else fixed
     if fixed.get("for") and patch.get("resumeAt"):
         del fixed["for"]
         fixed["until"] = patch["resumeAt"]
@@ -144,22 +153,32 @@ def _with_times(values: Mapping[str, str], patch: Mapping[str, Any]) -> Mapping[
     return fixed
 
 
+def _new_end(patch: Mapping[str, Any], item: Object) -> dict[str, str]:
+    """Of the occurrence that is to begin now or to end later: of the override that the patch adds."""
+    raw = spec_of(item).get("windowOverrides")
+    before = raw if isinstance(raw, list) else []
+    added = [
+        each["until"] for each in patch.get("windowOverrides") or () if each not in before and "until" in each
+    ]
+    return {"until": added[-1]} if added else {}
+
+
 def _asked(operation: Operation, name: str, queues: QueueObjects) -> list[str]:
     return list(asked_texts(operation, [name], queues))
 
 
 def _evicts_more(before: QueueObjects, after: QueueObjects) -> bool:
-    is_same = _draining(after) == _draining(before)
-    return not is_same or may_evict_more_bare_pods(before=before, after=after)
-
-
-def _draining(queues: QueueObjects) -> dict[str, set[str]]:
-    return {by: set(names) for by, names in queues.decisions.draining_queues().items()}
+    """Whether a queue comes to drain, or by another policy, or a policy evicts pods that it left alone."""
+    drained = before.decisions.draining_queues()
+    more = after.decisions.draining_queues().items()
+    return any(set(names) - set(drained.get(by, ())) for by, names in more) or may_evict_more_bare_pods(
+        before=before, after=after
+    )
 
 
 def drain_pods(wanted: Wanted, name: str, queues: QueueObjects, client: ApiClient) -> Pods:
     """What `--dry-run` says of the pods. Reads all pods with the viewer's rights, in pages."""
-    operation = operation_of(wanted.line, now=queues.now, simulates=True)
+    operation = operation_of(wanted.line, name, queues, simulates=True)
     after = preview_edit(operation, name, queues).after
     warnings: list[str] = []
     reader = InventoryReader(client, namespace=lambda: "default", warn=warnings.append)
@@ -183,12 +202,13 @@ def write(agreed: Agreed, name: str, queues: QueueObjects, api: Queues) -> tuple
 
     Raises QueueError; ConflictError where the queue is not the one of the preview.
     """
-    operation = operation_of(agreed.line, now=queues.now)
+    operation = operation_of(agreed.line, name, queues)
     _check_said(agreed, operation, name, queues)
     for attempt in range(_ATTEMPTS):
         item = _checked(api.get(name), agreed, name)
         queues = queues.with_item(item, now=api.now)
         before = preview_edit(operation, name, queues)
+        _check_occurrence(agreed, before.outcome)
         if before.refusal:
             raise QueueError(before.refusal)
         if not before.patch:
@@ -224,6 +244,15 @@ def _check_said(agreed: Agreed, operation: Operation, name: str, queues: QueueOb
         raise QueueError("nothing was changed: what this loses was not agreed to")
 
 
+def _check_occurrence(agreed: Agreed, outcome: str) -> None:
+    """Another occurrence may be on by now, or the next one, though nothing was written."""
+    if agreed.line.is_of_window and outcome != agreed.outcome:
+        raise ConflictError(
+            f"nothing was changed: by now it would be {outcome}; look at the preview again",
+            code=_CONFLICT,
+        )
+
+
 def _checked(item: Object, agreed: Agreed, name: str) -> Object:
     if _uid(item) == agreed.uid and generation_of(item) == agreed.generation:
         return item
@@ -254,9 +283,13 @@ def with_warnings(written: Written, texts: Sequence[str]) -> Written:
 
 def progress(verb: str, name: str, queues: QueueObjects, *, since: int) -> EditSteps:
     """How far an edit with this verb is. Raises QueueError where a drain was ended meanwhile."""
+    verdict = queues.decisions.verdict(name, live=True)
     values = {"parent": ROOT} if verb == "move" else {}
-    operation = operation_of(EditLine(verb, values), now=queues.now)
-    condition = operation.wait_condition(queues.decisions.verdict(name, live=True))
+    line = EditLine(verb, values)
+    if line.is_of_window:
+        condition = window_wait(verdict)
+    else:
+        condition = operation_of(line, name, queues).wait_condition(verdict)
     return edit_steps(condition, queues.from_top(name), since=since, chain=queues.chain(name))
 
 

@@ -5,34 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import expect
 
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.objects import state_of
-from tests.support.e2e.sandbox import RBAC, Sandbox
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.ui.acting import QUEUES, act, do, grant, open_queue
 from tests.support.ui.windows import Ui, Window
-
-QUEUES = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"]}
-
-
-def act(page: Page, name: str, word: str, **fields: str) -> None:
-    """From the queue's screen to the button that does it, and no further."""
-    page.get_by_role("link", name=word, exact=True).click()
-    for flag, value in fields.items():
-        page.locator(f"#field-{flag}").fill(value)
-    page.get_by_role("button", name="Preview", exact=True).click()
-    expect(page.get_by_role("heading", name="What it would do")).to_be_visible()
-
-
-def do(page: Page) -> Locator:
-    page.locator("button.do").click()
-    return page.locator("#steps")
-
-
-def open_queue(window: Window, name: str) -> Page:
-    window.row(name).get_by_role("link").click()
-    expect(window.page.get_by_role("link", name="Suspend", exact=True)).to_be_visible()
-    return window.page
 
 
 def test_a_stop_is_previewed_written_and_followed_to_its_acknowledgement(
@@ -40,7 +19,7 @@ def test_a_stop_is_previewed_written_and_followed_to_its_acknowledgement(
 ) -> None:
     name = sandbox.queue("research")
     page = open_queue(window, name)
-    act(page, name, "Suspend", reason="quota change", **{"for": "2h"})
+    act(page, "Suspend", reason="quota change", **{"for": "2h"})
     expect(page.locator("#outcome")).to_contain_text("suspended until")
     expect(page.locator(".preview code")).to_have_text(
         f"kubectl queue suspend {name} '--reason=quota change' --for=2h"
@@ -51,7 +30,7 @@ def test_a_stop_is_previewed_written_and_followed_to_its_acknowledgement(
     found = sandbox.read_queue(name)
     assert (found["spec"]["state"], found["spec"]["reason"]) == ("Suspended", "quota change")
     assert found["spec"]["resumeAt"]
-    act(page, name, "Resume")
+    act(page, "Resume")
     expect(do(page)).to_contain_text("Acknowledged: yes")
     expect(page.locator("#queue-state")).to_contain_text("Open")
 
@@ -61,11 +40,11 @@ def test_a_drain_is_followed_until_no_pod_is_left(window: Window, sandbox: Sandb
     sandbox.pod("runs", name).must(201)
     sandbox.all_bound(["runs"])
     page = open_queue(window, name)
-    act(page, name, "Drain")
+    act(page, "Drain")
     page.get_by_role("button", name="Which pods would go?").click()
     expect(page.locator(".pods")).to_contain_text(f"{sandbox.namespace}/runs")
     expect(do(page)).to_contain_text("Drained: yes")
-    act(page, name, "Resume")
+    act(page, "Resume")
     expect(do(page)).to_contain_text("Acknowledged: yes")
 
 
@@ -82,20 +61,20 @@ def test_the_other_actions_write_what_they_say(
 ) -> None:
     name = sandbox.queue("research")
     page = open_queue(window, name)
-    act(page, name, word, **fields)
+    act(page, word, **fields)
     expect(do(page)).to_contain_text("Acknowledged: yes")
     spec = sandbox.read_queue(name)["spec"]
     assert {key: spec.get(key) for key in wanted} == wanted
     if word == "Close":
-        act(page, name, "Open")
+        act(page, "Open")
         expect(do(page)).to_contain_text("Acknowledged: yes")
 
 
 def test_the_second_of_two_viewers_is_told_what_the_first_did(ui: Ui, sandbox: Sandbox) -> None:
     name = sandbox.queue("research")
     first, second = open_queue(ui.window(), name), open_queue(ui.window(), name)
-    act(first, name, "Suspend", reason="first")
-    act(second, name, "Hold", reason="second")
+    act(first, "Suspend", reason="first")
+    act(second, "Hold", reason="second")
     expect(do(first)).to_contain_text("Acknowledged: yes")
     second.locator("button.do").click()
     expect(second.locator(".preview")).to_contain_text(
@@ -149,20 +128,9 @@ def test_as_whom_the_command_acts_is_shown(started: Callable[..., Ui], sandbox: 
     expect(window.page.locator("#place")).to_contain_text("as ann impersonated with --as")
 
 
-def grant(sandbox: Sandbox, user: str, *rules: dict[str, object]) -> None:
-    role = {"metadata": {"name": user}, "rules": list(rules)}
-    binding = {
-        "metadata": {"name": user},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
-    }
-    sandbox.create(f"{RBAC}/clusterroles", role)
-    sandbox.create(f"{RBAC}/clusterrolebindings", binding)
-
-
 def test_roots_name_has_to_be_typed(window: Window) -> None:
     page = open_queue(window, "root")
-    act(page, "root", "Hold")
+    act(page, "Hold")
     expect(page.locator("button.do")).to_have_attribute("aria-disabled", "true")
     page.locator("#typed").fill("root")
     expect(page.locator("button.do")).to_have_attribute("aria-disabled", "false")

@@ -10,6 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.support.e2e.sandbox import Sandbox
+from tests.support.ui.acting import NIGHTLY
 from tests.support.ui.windows import Ui, Window
 
 #: What each screen is tried on.
@@ -28,14 +29,15 @@ def focused(window: Window) -> str:
 @pytest.mark.parametrize("look", LOOKS)
 def test_axe_finds_nothing_on_any_screen(ui: Ui, sandbox: Sandbox, look: str) -> None:
     """The policy is bypassed for axe alone, which is a script of others."""
-    name = sandbox.queue("research")
+    name = sandbox.queue("research", windows=[NIGHTLY])
     sandbox.suspend(name, reason="audit")
     window = ui.window(bypass_csp=True, **LOOKS[look])
     page = window.page
     for path, ready in (
         ("/", f'#rows tr[data-name="{name}"]'),
-        (f"/queues/{name}", "#queue-actions a"),
+        (f"/queues/{name}", "#queue-windows a.button"),
         (f"/queues/{name}/drain", "#field-reason"),
+        (f"/queues/{name}/extend?window=nightly", "#field-until"),
         ("/windows", "#windows-heading"),
     ):
         window.go(path)

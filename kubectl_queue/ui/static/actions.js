@@ -2,6 +2,7 @@
 
 import { ask, Refused } from "/static/api.js";
 import { element, foreign, visible, withTimes } from "/static/text.js";
+import { WINDOW_ACTIONS, windowAction } from "/static/window_actions.js";
 
 const REASON = { flag: "reason", label: "Reason, shown to those whose work it stops" };
 const STOP = [
@@ -46,9 +47,15 @@ export function actionsOf(name, rights) {
   ];
 }
 
-/** Build the form of an action in its place. */
-export function actionForm(name, verb, place) {
-  const action = ACTIONS[verb];
+function actionOf(verb, search) {
+  if (Object.hasOwn(WINDOW_ACTIONS, verb)) return windowAction(verb, search);
+  if (Object.hasOwn(ACTIONS, verb)) return { ...ACTIONS[verb], verb, window: "", title: "", fixed: {} };
+  return null;
+}
+
+/** Build the form of an action in its place. `search`: of the address; it names a window. */
+export function actionForm(name, verb, search, place) {
+  const action = actionOf(verb, search);
   if (!action) return;
   const path = `/api/queues/${encodeURIComponent(name)}`;
   const fields = action.fields.map((field) => ({ ...field, input: inputOf(field) }));
@@ -56,7 +63,7 @@ export function actionForm(name, verb, place) {
   const form = element(
     "form",
     { class: "action", "aria-labelledby": "action-heading" },
-    element("h2", { id: "action-heading" }, `${action.word} `, foreign(name), element("span", { class: "quiet" }, ` – ${action.does}`)),
+    element("h2", { id: "action-heading" }, `${action.word} `, action.title, foreign(name), element("span", { class: "quiet" }, ` – ${action.does}`)),
     ...fields.map(({ label, input }) => element("p", {}, element("label", { for: input.id }, label), input)),
     element(
       "p",
@@ -65,13 +72,16 @@ export function actionForm(name, verb, place) {
       element("a", { class: "button", href: `/queues/${encodeURIComponent(name)}` }, "Leave it"),
     ),
   );
-  const values = () => Object.fromEntries(fields.filter(({ input }) => input.value).map(({ flag, input }) => [flag, input.value]));
+  const values = () => ({
+    ...action.fixed,
+    ...Object.fromEntries(fields.filter(({ input }) => input.value).map(({ flag, input }) => [flag, input.value])),
+  });
   const preview = async () => {
     shown.replaceChildren("Asking…");
     try {
-      const wanted = { verb, values: values() };
+      const wanted = { verb, window: action.window, values: values() };
       const answer = await ask("POST", `${path}/preview`, wanted);
-      shown.replaceChildren(...previewOf(answer, { name, verb, path, wanted, preview, shown }));
+      shown.replaceChildren(...previewOf(answer, { name, action, path, wanted, preview, shown }));
       shown.querySelector("h3")?.focus();
     } catch (error) {
       shown.replaceChildren(faultOf(error));
@@ -99,7 +109,7 @@ function list(texts, attributes) {
   return texts.length ? element("ul", attributes, ...texts.map((text) => element("li", {}, withTimes(text)))) : null;
 }
 
-function previewOf(answer, { name, verb, path, wanted, preview, shown }) {
+function previewOf(answer, { name, action, path, wanted, preview, shown }) {
   const parts = [
     element("h3", { tabindex: "-1" }, "What it would do"),
     element("p", {}, foreign(name), " ", element("strong", { id: "outcome" }, withTimes(answer.outcome))),
@@ -112,7 +122,7 @@ function previewOf(answer, { name, verb, path, wanted, preview, shown }) {
 
   const agree = answer.asked.length ? element("input", { type: "checkbox", id: "agree" }) : null;
   const typed = answer.typesName ? element("input", { id: "typed", autocomplete: "off" }) : null;
-  const button = element("button", { type: "button", class: "do" }, `${ACTIONS[verb].word} it`);
+  const button = element("button", { type: "button", class: "do" }, `${action.word} it`);
   const ready = () => (!agree || agree.checked) && (!typed || typed.value === name);
   const check = () => button.setAttribute("aria-disabled", String(!ready()));
   if (agree) {
@@ -128,11 +138,12 @@ function previewOf(answer, { name, verb, path, wanted, preview, shown }) {
   button.addEventListener("click", async () => {
     if (!ready()) return;
     button.setAttribute("aria-disabled", "true");
-    const { uid, generation, values } = answer;
-    const agreed = { verb, values, uid, generation, typed: typed?.value ?? "", agreed: Boolean(agree) };
+    const { uid, generation, outcome, values } = answer;
+    const said = { typed: typed?.value ?? "", agreed: Boolean(agree) };
+    const agreed = { ...wanted, values, uid, generation, outcome, ...said };
     try {
       const written = await ask("POST", `${path}/edits`, agreed);
-      showWritten(shown, { name, verb, written });
+      showWritten(shown, { name, verb: wanted.verb, written });
     } catch (error) {
       const again = error instanceof Refused && error.body?.isConflict ? againButton(preview) : null;
       shown.replaceChildren(...[faultOf(error), again].filter(Boolean));

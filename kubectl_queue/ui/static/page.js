@@ -41,7 +41,7 @@ function showScreen({ isNew = false } = {}) {
   document.title = name ? `${name} – queue` : screen === "windows" ? "Windows" : "Queues";
   if (isNew) document.getElementById("main").focus();
   if (!isLetIn) return;
-  if (screen === "queue") queue.open(name, action);
+  if (screen === "queue") queue.open(name, action, location.search);
   else queue.close();
   if (screen === "windows") refreshWindows({ isLookedAt: true });
 }

@@ -5,19 +5,21 @@
 import { ask, Refused } from "/static/api.js";
 import { actionForm, actionsOf } from "/static/actions.js";
 import { element, foreign, plural, time, visible, withoutDistances, withTimes } from "/static/text.js";
+import { actionsOfWindow } from "/static/window_actions.js";
 import { windowsOf } from "/static/windows.js";
 import { POLICIES, PROBLEMS, STATES } from "/static/words.js";
 
 const screen = document.getElementById("queue-screen");
 
-/** The queue that is shown, and what its parts said last. */
-let shown = { name: "", action: "", said: new Map() };
+/** The queue that is shown, what its parts said last, its windows, and what the viewer may do to it. */
+let shown = { name: "", action: "", said: new Map(), windows: null, rights: null };
 let isAsking = false;
 let isStale = false;
 
-export async function open(name, action) {
+/** `search`: of the address, which may name a window. */
+export async function open(name, action, search) {
   if (shown.name !== name) {
-    shown = { name, action: "", said: new Map() };
+    shown = { name, action: "", said: new Map(), windows: null, rights: null };
     screen.replaceChildren(
       element("h1", { id: "queue-heading" }, "Queue ", foreign(name)),
       ...["state", "actions", "action", "windows", "why", "drain", "waiting", "below", "history"].map((part) =>
@@ -28,14 +30,14 @@ export async function open(name, action) {
     askWaiting(name);
   }
   await refresh();
-  if (shown.name === name && shown.action !== action) {
-    shown.action = action;
-    showAction(name, action);
+  if (shown.name === name && shown.action !== action + search) {
+    shown.action = action + search;
+    showAction(name, action, search);
   }
 }
 
 export function close() {
-  shown = { name: "", action: "", said: new Map() };
+  shown = { name: "", action: "", said: new Map(), windows: null, rights: null };
   screen.replaceChildren();
 }
 
@@ -81,7 +83,8 @@ function show(queue) {
   part("drain", queue.drain, drainPart);
   part("below", queue.below, belowPart);
   part("history", queue.history, historyPart);
-  part("windows", queue.windows, windowsPart);
+  shown.windows = queue.windows;
+  showWindows();
 }
 
 function stateLine({ row, created }) {
@@ -172,8 +175,13 @@ function historyPart(changes) {
   return [heading("History"), table("History, newest first", ["When", "Who", "What", "From", "To", "Until", "Reason"], rows)];
 }
 
-function windowsPart(windows) {
-  const parts = windowsOf(windows, "");
+function showWindows() {
+  const { name, windows, rights } = shown;
+  if (windows) part("windows", [windows, rights], () => windowsPart(windows, { name, rights }));
+}
+
+function windowsPart(windows, viewer) {
+  const parts = windowsOf(windows, "", (row) => actionsOfWindow(row, windows.rows, viewer));
   return parts.length ? [heading("Change windows"), ...parts] : [];
 }
 
@@ -223,10 +231,12 @@ async function askRights(name) {
   }
   if (shown.name !== name) return;
   document.getElementById("queue-actions").replaceChildren(...actionsOf(name, rights));
+  shown.rights = rights;
+  showWindows();
 }
 
-function showAction(name, action) {
+function showAction(name, action, search) {
   const place = document.getElementById("queue-action");
   place.replaceChildren();
-  if (action) actionForm(name, action, place);
+  if (action) actionForm(name, action, search, place);
 }

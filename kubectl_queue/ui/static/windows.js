@@ -45,25 +45,26 @@ function nameOf(row) {
   return element("span", {}, foreign(row.window), " of ", link);
 }
 
-/** The rows as a table, and what could not be read; `none`: what is said where there are none. */
-export function windowsOf({ rows, refused }, none) {
+/** The rows as a table, and what could not be read; `none`: what is said where there are none. `actions`: what
+ * can be done to the occurrence of a row. */
+export function windowsOf({ rows, refused }, none, actions) {
   const faults = refused.map((text) => element("p", { class: "fault" }, visible(text)));
   if (!rows.length) return none ? [element("p", { class: "quiet" }, none), ...faults] : faults;
   const times = rows.flatMap((row) => [Date.parse(row.start), Date.parse(row.until)]);
   const begin = Math.min(Date.now(), ...times);
   const whole = Math.max(...times) - begin || 1;
-  const headings = ["Window", "State", "Starts", "Ends", "Sets", "Reason"];
+  const headings = ["Window", "State", "Starts", "Ends", "Sets", "Reason", ...(actions ? ["Change"] : [])];
   const table = element(
     "table",
     { class: "list windows" },
     element("caption", { class: "unseen" }, "Change windows, those that are on first"),
     element("thead", {}, element("tr", {}, ...headings.map((text) => element("th", { scope: "col" }, text)))),
-    element("tbody", {}, ...rows.flatMap((row) => lineOf(row, begin, whole))),
+    element("tbody", {}, ...rows.map((row) => lineOf(row, begin, whole, actions))),
   );
   return [element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Change windows" }, table), ...faults];
 }
 
-function lineOf(row, begin, whole) {
+function lineOf(row, begin, whole, actions) {
   const sets = Object.values(row.sets).join(", ");
   const bar = element("span", { class: "bar" });
   bar.style.setProperty("--from", (Date.parse(row.start) - begin) / whole);
@@ -77,7 +78,8 @@ function lineOf(row, begin, whole) {
     element("td", {}, time(row.until)),
     element("td", {}, foreign(sets)),
     element("td", {}, foreign(row.reason ?? "")),
+    actions ? element("td", {}, element("span", { class: "tools" }, ...actions(row))) : null,
   );
   line.dataset.standing = row.state;
-  return [line];
+  return line;
 }

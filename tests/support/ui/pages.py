@@ -79,6 +79,8 @@ class PageOnValues:
         self, *items: Object, objects: Mapping[str, Object] | None = None, heartbeat: float = 0.05
     ) -> None:
         self.clock = Clock()
+        #: By the API server's clock.
+        self.now = NOW
         self.board = Board(clock=self.clock)
         self.keys = Keys()
         self.api = StoredQueues(*items)
@@ -97,7 +99,7 @@ class PageOnValues:
             board=self.board,
             connect=self._connect,
             place=PLACE,
-            now=lambda: NOW,
+            now=lambda: self.now,
             heartbeat=heartbeat,
         )
 
