@@ -61,7 +61,7 @@ export function windowsOf({ rows, refused }, none, actions) {
     element("thead", {}, element("tr", {}, ...headings.map((text) => element("th", { scope: "col" }, text)))),
     element("tbody", {}, ...rows.map((row) => lineOf(row, begin, whole, actions))),
   );
-  return [element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Change windows" }, table), ...faults];
+  return [element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of change windows" }, table), ...faults];
 }
 
 function lineOf(row, begin, whole, actions) {
