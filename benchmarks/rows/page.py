@@ -39,8 +39,15 @@ ROUNDS = 7
 FRAME, SHOWN, MEMORY = 1.0, 0.1, 150.0
 GATHERED = 0.1
 _PATH = "/apis/scheduling.volcano.sh/v1beta1/queues"
-_ALL_THERE = f"() => document.querySelectorAll('#rows tr').length === {QUEUES}"
-_NEXT_PAINT = "() => new Promise(done => requestAnimationFrame(() => done(performance.now())))"
+_ALL_THERE = f"() => document.querySelectorAll('#tree tbody tr').length === {QUEUES}"
+#: Milliseconds from the navigation to the first paint with all rows, as the page's own clock has it.
+_PAINTED = f"""() => {{
+  if (!window.hasAll && ({_ALL_THERE})()) {{
+    window.hasAll = true;
+    requestAnimationFrame(() => {{ window.paintedAt = performance.now(); }});
+  }}
+  return window.paintedAt;
+}}"""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -218,8 +225,7 @@ def _round(browser: Browser, server: StandIn, *, say: Say) -> Seen:
             page.goto(address)
             page.wait_for_function(_ALL_THERE)
             page.reload()  # the command has read the queues by now
-            page.wait_for_function(_ALL_THERE)
-            frame = page.evaluate(_NEXT_PAINT) / 1000
+            frame = page.wait_for_function(_PAINTED).json_value() / 1000
             shown = {count: _shown(page, server, count) for count in CHANGES}
             memory = resident([process.pid])
             page.context.close()
@@ -232,7 +238,7 @@ def _round(browser: Browser, server: StandIn, *, say: Say) -> Seen:
 def _shown(page: Page, server: StandIn, count: int) -> float:
     """Until the last of them shows it: the frame has all that came together, or one after it."""
     name = [name for name in server.items if "-q-" in name][count - 1]
-    cell = f"document.querySelector('#rows tr[data-name=\"{name}\"]').children[3].textContent"
+    cell = f"document.querySelector('#tree tbody tr[data-name=\"{name}\"]').children[3].textContent"
     began = time.perf_counter()
     number = server.change(count)
     page.wait_for_function(f"() => {cell} === '{number}'", polling="raf")

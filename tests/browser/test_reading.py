@@ -42,7 +42,7 @@ def test_the_address_works_once_and_leaves_no_key_in_it(ui: Ui) -> None:
     assert window.page.url == f"{ui.origin}/"
     again = ui.bare_window(used)
     expect(again.page.get_by_role("heading", name="This window is not let in")).to_be_visible()
-    assert again.page.locator("#rows tr").count() == 0
+    assert again.page.locator("#tree tbody tr").count() == 0
 
 
 def test_a_reload_shows_the_same_screen(window: Window) -> None:

@@ -1,4 +1,6 @@
 // The tree of queues. A row is made once and then changed in place, so that it keeps the focus and its place.
+// Rows are in groups: what of them is not on the screen costs neither layout nor paint (page.css), and is found by
+// the browser's own search and by screen readers all the same.
 //
 // Problems come first when the tree is first shown, and when that is asked for; in between no row jumps, and a
 // new queue comes after those that were there.
@@ -6,7 +8,7 @@
 import { element, foreign, plural, visible, withTimes } from "/static/text.js";
 import { POLICIES, PRESSING, PROBLEMS, STATES } from "/static/words.js";
 
-const body = document.getElementById("rows");
+const table = document.getElementById("tree");
 const filter = document.getElementById("filter");
 const problems = document.getElementById("problems");
 const count = document.getElementById("count");
@@ -19,6 +21,13 @@ let below = new Map();
 let order = [];
 let seen = 0;
 let focused = "";
+/** Rows of a group, and rem of a row of one line: how high a group is before it has been on the screen. */
+const GROUP = 50;
+const HEIGHT = 1.7625;
+/** The groups in their order, each with how many of its rows are not hidden. */
+const groups = [];
+/** Of a row that is new, as its pattern has it. */
+const NOTHING = { state: null, stopPolicy: null, pending: null, running: null, cause: "", problem: null };
 
 export function queueNames() {
   return [...queues.keys()];
@@ -51,26 +60,47 @@ export function forget() {
   seen = 0;
 }
 
+/** Attributes that a copy has not. */
+const UNSAID = { "aria-expanded": null, hidden: null };
+/** What each row is a copy of: to copy one is several times as fast as to make its elements. */
+const PATTERN = element(
+  "tr",
+  { role: "row", tabindex: "-1" },
+  element(
+    "th",
+    { role: "rowheader", scope: "row" },
+    element("span", { class: "knob", "aria-hidden": "true" }),
+    element("a", { tabindex: "-1" }, element("bdi", {})),
+  ),
+  signedCell(),
+  signedCell(),
+  element("td", { role: "gridcell", class: "number" }),
+  element("td", { role: "gridcell", class: "number" }),
+  element("td", { role: "gridcell", class: "cause" }),
+);
+
+function signedCell() {
+  const sign = element("span", { class: "sign", "aria-hidden": "true" });
+  sign.append(new Text());
+  const cell = element("td", { role: "gridcell" }, sign);
+  cell.append(new Text());
+  return cell;
+}
+
 function add(row) {
-  const cells = {
-    name: element("th", { role: "rowheader", scope: "row" }),
-    state: element("td", { role: "gridcell" }),
-    policy: element("td", { role: "gridcell" }),
-    pending: element("td", { role: "gridcell", class: "number" }),
-    running: element("td", { role: "gridcell", class: "number" }),
-    cause: element("td", { role: "gridcell", class: "cause" }),
-  };
-  const line = element("tr", { role: "row", tabindex: "-1" }, ...Object.values(cells));
+  const line = PATTERN.cloneNode(true);
+  const [name, state, policy, pending, running, cause] = line.children;
   line.dataset.name = row.name;
-  const link = element("a", { href: `/queues/${encodeURIComponent(row.name)}`, tabindex: "-1" }, foreign(row.name));
-  cells.name.append(element("span", { class: "knob", "aria-hidden": "true" }), link);
-  const queue = { row: null, line, cells, place: 1000 + seen++, isOpen: true };
+  name.lastChild.setAttribute("href", `/queues/${encodeURIComponent(row.name)}`);
+  name.lastChild.firstChild.textContent = visible(row.name);
+  const cells = { state, policy, pending, running, cause };
+  const queue = { row: null, line, cells, place: 1000 + seen++, isOpen: true, isHidden: false, level: 1, said: { ...UNSAID } };
   queues.set(row.name, queue);
   show(queue, row);
 }
 
 function show(queue, row) {
-  const before = queue.row ?? {};
+  const before = queue.row ?? NOTHING;
   queue.row = row;
   const { cells, line } = queue;
   if (before.state !== row.state) signed(cells.state, STATES[row.state]);
@@ -86,18 +116,30 @@ function show(queue, row) {
 }
 
 function signed(cell, { sign, word } = { sign: "?", word: "" }) {
-  cell.replaceChildren(element("span", { class: "sign", "aria-hidden": "true" }, sign), word);
+  cell.firstChild.firstChild.data = sign;
+  cell.lastChild.data = word;
+}
+
+/** Set attributes of a queue's row, those that differ. */
+function say(queue, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (queue.said[name] === value) continue;
+    queue.said[name] = value;
+    if (value === null) queue.line.removeAttribute(name);
+    else queue.line.setAttribute(name, value);
+  }
 }
 
 function remove(name) {
   const queue = queues.get(name);
   if (!queue) return;
   if (focused === name) {
-    const near = queue.line.nextElementSibling ?? queue.line.previousElementSibling;
+    const at = order.indexOf(name);
+    const isThere = (each) => each !== name && queues.has(each);
     const hadFocus = document.activeElement === queue.line;
-    focused = near?.dataset.name ?? "";
+    focused = order.slice(at).find(isThere) ?? order.slice(0, at).findLast(isThere) ?? "";
     queue.line.remove();
-    if (hadFocus) near?.focus();
+    if (hadFocus) queues.get(focused)?.line.focus();
   } else queue.line.remove();
   queues.delete(name);
 }
@@ -129,21 +171,44 @@ export function arrange() {
     const names = below.get(parent) ?? [];
     names.sort((one, other) => queues.get(one).place - queues.get(other).place);
     names.forEach((name, index) => {
-      const { line } = queues.get(name);
-      line.setAttribute("aria-level", level);
-      line.setAttribute("aria-posinset", index + 1);
-      line.setAttribute("aria-setsize", names.length);
-      line.style.setProperty("--level", level);
+      const queue = queues.get(name);
+      queue.level = level;
+      say(queue, { "aria-level": level, "aria-posinset": index + 1, "aria-setsize": names.length });
       order.push(name);
-      lines.push(line);
+      lines.push(queue.line);
       if (level < 100) walk(name, level + 1);
     });
   };
   walk("", 1);
   const active = document.activeElement;
-  body.replaceChildren(...lines);
-  if (body.contains(active)) active.focus({ preventScroll: true });
+  fillGroups(lines);
+  if (table.contains(active)) active.focus({ preventScroll: true });
   showVisible();
+}
+
+function fillGroups(lines) {
+  const number = Math.ceil(lines.length / GROUP);
+  while (groups.length < number) groups.push({ body: element("tbody", { role: "rowgroup" }), shown: 0 });
+  for (const { body } of groups.splice(number)) body.remove();
+  groups.forEach(({ body }, at) => {
+    const wanted = lines.slice(at * GROUP, (at + 1) * GROUP);
+    const present = body.children;
+    const isSame = present.length === wanted.length && wanted.every((line, place) => line === present[place]);
+    if (!isSame) body.replaceChildren(...wanted);
+    if (!body.isConnected) table.append(body);
+  });
+}
+
+/** A group of which no row is shown takes no room, and one that was not on the screen that of its rows. */
+function sizeGroups() {
+  groups.forEach((group, at) => {
+    const names = order.slice(at * GROUP, (at + 1) * GROUP);
+    const shown = names.filter((name) => !queues.get(name).isHidden).length;
+    if (shown === group.shown) return;
+    group.shown = shown;
+    group.body.hidden = !shown;
+    group.body.style.containIntrinsicBlockSize = `${shown * HEIGHT}rem`;
+  });
 }
 
 /** Hide what is below closed queues, and what the filter leaves out. */
@@ -160,25 +225,26 @@ export function showVisible() {
   let shown = 0;
   for (const name of order) {
     const queue = queues.get(name);
-    const level = Number(queue.line.getAttribute("aria-level"));
-    if (hiddenBelow && level > hiddenBelow) queue.line.hidden = true;
+    const { level } = queue;
+    if (hiddenBelow && level > hiddenBelow) queue.isHidden = true;
     else {
       hiddenBelow = 0;
-      queue.line.hidden = Boolean(wanted) && !kept.has(name);
+      queue.isHidden = Boolean(wanted) && !kept.has(name);
       const hasBelow = below.has(name);
-      if (hasBelow) queue.line.setAttribute("aria-expanded", queue.isOpen || Boolean(wanted));
-      else queue.line.removeAttribute("aria-expanded");
+      say(queue, { "aria-expanded": hasBelow ? queue.isOpen || Boolean(wanted) : null });
       if (hasBelow && !queue.isOpen && !wanted) hiddenBelow = level;
     }
-    if (!queue.line.hidden) shown += 1;
+    say(queue, { hidden: queue.isHidden ? "" : null });
+    if (!queue.isHidden) shown += 1;
   }
+  sizeGroups();
   count.textContent = wanted ? `${shown} of ${plural(order.length, "queue")}` : plural(order.length, "queue");
-  if (!queues.has(focused) || queues.get(focused).line.hidden) setFocused(visibleNames()[0] ?? "");
+  if (!queues.has(focused) || queues.get(focused).isHidden) setFocused(visibleNames()[0] ?? "");
   else setFocused(focused);
 }
 
 function visibleNames() {
-  return order.filter((name) => !queues.get(name).line.hidden);
+  return order.filter((name) => !queues.get(name).isHidden);
 }
 
 function setFocused(name) {
@@ -263,12 +329,12 @@ function onKey(event) {
   moves[event.key]();
 }
 
-body.addEventListener("keydown", onKey);
-body.addEventListener("focusin", (event) => {
+table.addEventListener("keydown", onKey);
+table.addEventListener("focusin", (event) => {
   const line = event.target.closest("tr[data-name]");
   if (line) setFocused(line.dataset.name);
 });
-body.addEventListener("click", (event) => {
+table.addEventListener("click", (event) => {
   const line = event.target.closest("tr[data-name]");
   if (line && event.target.closest(".knob") && below.has(line.dataset.name)) {
     toggle(line.dataset.name, !queues.get(line.dataset.name).isOpen);

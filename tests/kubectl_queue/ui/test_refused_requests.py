@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -123,6 +125,13 @@ def test_the_page_itself_has_no_data_and_no_script_of_others(page: PageOnValues)
         assert text.count("<script") == 1
         assert 'src="/static/page.js"' in text
         assert "style=" not in text
+
+
+def test_all_scripts_are_asked_for_at_once(page: PageOnValues) -> None:
+    """Each that the page imports, directly or not."""
+    text = page.ask("GET", "/", token="").get_data(as_text=True)
+    scripts = {path.name for path in (Path(app.__file__).parent / "static").glob("*.js")}
+    assert set(re.findall(r'"/static/(\w+\.js)"', text)) == scripts
 
 
 def test_what_goes_wrong_is_said_without_a_trace(page: PageOnValues, monkeypatch: pytest.MonkeyPatch) -> None:

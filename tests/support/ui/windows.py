@@ -41,7 +41,7 @@ class Window:
             self.elsewhere.append(request.url)
 
     def row(self, queue: str) -> Locator:
-        return self.page.locator(f'#rows tr[data-name="{queue}"]')
+        return self.page.locator(f'#tree tbody tr[data-name="{queue}"]')
 
     def cells(self, queue: str) -> list[str]:
         return self.row(queue).locator("th, td").all_inner_texts()
@@ -83,7 +83,7 @@ class Ui:
         window = Window(context.new_page(), self.origin)
         self.windows.append(window)
         window.page.goto(self.address)
-        expect(window.page.locator("#rows tr").first).to_be_visible()
+        expect(window.page.locator("#tree tbody tr").first).to_be_visible()
         self.address = self._next_address()
         return window
 
