@@ -340,6 +340,8 @@ class DrainController:
         drain.record_request(unit, now=now)
         if has_command:
             self._suspension.withdraw_command(drain.by, unit)
+        elif unit.parts:
+            self._suspension.send_together(drain.by, unit)
         elif unit.action in OF_WORKLOAD:
             self._suspension.send(drain.by, unit)
         else:

@@ -37,7 +37,7 @@ from __future__ import annotations
 import logging
 import re
 import zlib
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -143,10 +143,7 @@ class DrainRequests:
         context = self._context
 
         def send() -> RequestResult:
-            answer = self._send(unsent.queue, request, granted=granted)
-            return msgspec.structs.replace(
-                unsent, outcome=answer.outcome, message=answer.message, retry_after=answer.retry_after
-            )
+            return _answered(unsent, self._send(unsent.queue, request, granted=granted))
 
         if not context.submit(
             context.drain_writers,
@@ -158,6 +155,41 @@ class DrainRequests:
             batched=True,
         ):
             context.work_queue.deliver(partial(self._receive, unsent), batched=True)
+
+    def submit_together(
+        self, look: Callable[[], object], requests: Sequence[tuple[Callable[[], object], RequestResult]]
+    ) -> None:
+        """Have these requests sent by one thread, one right after the other, if `look` raises nothing.
+
+        Each request comes with its result as long as it is not sent. Where `look` raises, all have that
+        outcome.
+        """
+        context, unsent = self._context, [result for _, result in requests]
+
+        def send() -> list[RequestResult]:
+            looked = self._send(unsent[0].queue, look, granted=Outcome.GRANTED)
+            if looked.outcome is not Outcome.GRANTED:
+                return [_answered(each, looked) for each in unsent]
+            return [
+                _answered(each, self._send(each.queue, request, granted=Outcome.GRANTED))
+                for request, each in requests
+            ]
+
+        def receive(results: list[RequestResult] | None) -> None:
+            for each in results or unsent:
+                self._receive(each)
+
+        first = unsent[0]
+        if not context.submit(
+            context.drain_writers,
+            ("drain", first.uid),
+            send,
+            receive,
+            rank=(0,),
+            lane=lane_of(first.unit.pods[0].namespace, uid=first.uid, budget=None),
+            batched=True,
+        ):
+            context.work_queue.deliver(partial(receive, None), batched=True)
 
     def check_drains(self, queue: str) -> None:
         """Raises `DrainEnded` where the queue does not drain any more, or this replica leads no longer."""
@@ -186,6 +218,12 @@ class DrainRequests:
         if result.outcome is Outcome.GRANTED:
             record_grant(self._context, result)
         self._context.work_queue.add_batched(result.drain, QueueChange.STATUS)
+
+
+def _answered(unsent: RequestResult, answer: Answer) -> RequestResult:
+    return msgspec.structs.replace(
+        unsent, outcome=answer.outcome, message=answer.message, retry_after=answer.retry_after
+    )
 
 
 def lane_of(namespace: str, *, uid: str, budget: BudgetKey | None) -> Hashable:

@@ -3,7 +3,7 @@
 The pods of a Job are not evicted one by one, since each would count as failed. The Job is suspended instead,
 and its controller *deletes* its pods without asking any budget. Therefore a Job is suspended only if every
 budget allows all of its pods, which is read just before (`_check_may_suspend`), and one Job of a budget at a
-time (`queues.drain.plan`).
+time (`queues.drain.plan`). The Jobs of one PodGroup are looked at together, and then suspended in one go.
 
 =====================  ==================================  =============================
 kind                   suspended by                        resumed by
@@ -31,8 +31,9 @@ Invariants
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -112,6 +113,23 @@ class JobSuspension:
         if workload is not None:
             act = self._scale if unit.action is DrainAction.SCALE else self._suspend
             self._requests.submit(lambda: act(drain, unit, workload), _unsent(drain, unit))
+
+    def send_together(self, drain: str, unit: Unit) -> None:
+        """Suspend all workloads of a gang in one go: all are looked at, and then all are suspended."""
+        parts = [(part, part.workload) for part in unit.parts if part.workload is not None]
+        objects: dict[str, WorkloadObject] = {}
+
+        def look() -> None:
+            for _, workload in parts:
+                objects[workload.uid] = self._read_unsuspended(workload)
+            self._check_may_suspend([workload for _, workload in parts], unit)
+
+        def write(workload: SuspendableWorkload) -> None:
+            self._write_suspension(workload, objects[workload.uid], drain=drain)
+
+        self._requests.submit_together(
+            look, [(partial(write, workload), _unsent(drain, part)) for part, workload in parts]
+        )
 
     def withdraw_command(self, drain: str, unit: Unit) -> None:
         """Take back a Command that had no effect.
@@ -287,6 +305,13 @@ class JobSuspension:
         )
 
     def _suspend(self, drain: str, unit: Unit, workload: SuspendableWorkload) -> None:
+        obj = self._read_unsuspended(workload)
+        self._check_may_suspend([workload], unit)
+        self._requests.check_drains(unit.pods[0].queue)
+        self._write_suspension(workload, obj, drain=drain)
+
+    def _read_unsuspended(self, workload: SuspendableWorkload) -> WorkloadObject:
+        """The workload as the API server has it now. Raises `ClusterError` where it is gone or suspended."""
         kind = KINDS[workload.kind]
         path = workload_path(kind, workload.namespace, workload.name)
         obj = decode_response(self._context.client.get(path), _workload)
@@ -294,8 +319,11 @@ class JobSuspension:
             raise NotFound(404, "NotFound", f"{workload} is gone")
         if is_paused(kind, obj):
             raise Conflict(409, "Conflict", f"{workload} is suspended already")
-        self._check_may_suspend(workload, unit)
-        self._requests.check_drains(unit.pods[0].queue)
+        return obj
+
+    def _write_suspension(self, workload: SuspendableWorkload, obj: WorkloadObject, *, drain: str) -> None:
+        kind = KINDS[workload.kind]
+        path = workload_path(kind, workload.namespace, workload.name)
         try:
             self._context.client.patch(
                 path, _suspend_patch(workload, obj, drain=drain), content_type=JSON_PATCH
@@ -308,35 +336,40 @@ class JobSuspension:
             withdraw(self._context.client, workload, RESUME)  # of the stop before
             create_command(self._context.client, workload, kind, ABORT)
 
-    def _check_may_suspend(self, workload: SuspendableWorkload, unit: Unit) -> None:
-        """Raises `SuspendBlocked` unless every budget allows all of its pods, as the API server says now.
+    def _check_may_suspend(self, workloads: Sequence[SuspendableWorkload], unit: Unit) -> None:
+        """Raises `SuspendBlocked` unless every budget allows all pods of these workloads, and of the unit, as
+        the API server says now.
 
         Past the deadline no budget is asked. Workloads and pods of queues that are not drained are left alone
         then too.
         """
-        client, known = self._context.client, self._context.store.workloads.by_uid(workload.uid)
-        if known is None or not self._context.store.snapshot.decision(known.queue).drains:
-            raise SuspendBlocked("it is of a queue that is not drained")
-        pods = self._pods(workload, unit)
+        client, store = self._context.client, self._context.store
+        for workload in workloads:
+            known = store.workloads.by_uid(workload.uid)
+            if known is None or not store.snapshot.decision(known.queue).drains:
+                raise SuspendBlocked(f"{workload} is of a queue that is not drained")
+        pods = self._pods(workloads, unit)
         foreign = next((pod for pod in pods if not is_drained(self._context.store, pod)), None)
         if foreign is not None:
             raise SuspendBlocked(f"its pod {foreign.metadata.name} is of a queue that is not drained")
         if unit.action is not DrainAction.SUSPEND:
             return
-        listed = budgets.list_budgets(client, namespace=workload.namespace, most=MAX_BUDGETS)
+        listed = budgets.list_budgets(client, namespace=unit.pods[0].namespace, most=MAX_BUDGETS)
         running = [pod for pod in pods if pod.status.phase == "Running"]
         for budget, counted in _budgets_of_pods(listed, running):
             _check_budget(budget, counted, budgets.list_selected_pods(client, budget))
 
-    def _pods(self, workload: SuspendableWorkload, unit: Unit) -> list[Pod]:
-        """Its running pods, as the API server says now: those with its label, and the pods of the unit."""
-        selector = KINDS[workload.kind].pod_selector(name=workload.name, uid=workload.uid)
-        pods = budgets.list_pods(self._context.client, namespace=workload.namespace, selector=selector)
-        known = {pod.metadata.uid for pod in pods}
+    def _pods(self, workloads: Sequence[SuspendableWorkload], unit: Unit) -> list[Pod]:
+        """Their running pods, as the API server says now: those with their labels, and those of the unit."""
+        pods: dict[str, Pod] = {}
+        for workload in workloads:
+            selector = KINDS[workload.kind].pod_selector(name=workload.name, uid=workload.uid)
+            listed = budgets.list_pods(self._context.client, namespace=workload.namespace, selector=selector)
+            pods |= {pod.metadata.uid: pod for pod in listed}
         for running in unit.pods:
-            if running.uid not in known:
-                pods.append(decode_response(self._context.client.get(_pod_path(running)), _pod))
-        return [pod for pod in pods if budgets.runs(pod)]
+            if running.uid not in pods:
+                pods[running.uid] = decode_response(self._context.client.get(_pod_path(running)), _pod)
+        return [pod for pod in pods.values() if budgets.runs(pod)]
 
 
 def _is_void(workload: Workload) -> bool:

@@ -168,11 +168,12 @@ class Requests:
         return all(each is None or _may_send(each, now) for each in requests)
 
     def send(self, unit: Unit) -> None:
-        queues, first = {pod.uid: pod.queue for pod in unit.pods}, unit.pods[0].queue
-        for uid, pods in _uids(unit):
-            request = self._request(uid)
-            request.pending, request.answered_at = True, None
-            request.queue, request.budgets, request.pods = queues.get(uid, first), unit.budgets, pods
+        for part in unit.parts or (unit,):
+            queues, first = {pod.uid: pod.queue for pod in part.pods}, part.pods[0].queue
+            for uid, pods in _uids(part):
+                request = self._request(uid)
+                request.pending, request.answered_at = True, None
+                request.queue, request.budgets, request.pods = queues.get(uid, first), part.budgets, pods
 
     def has_command(self, unit: Unit) -> bool:
         """Whether a Command was sent for the unit's workload.
@@ -247,6 +248,8 @@ class Requests:
 
 def _uids(unit: Unit) -> list[tuple[str, int]]:
     """The UID of each request that a unit takes, and how many pods go by it."""
+    if unit.parts:
+        return [each for part in unit.parts for each in _uids(part)]
     if unit.action in OF_WORKLOAD and unit.workload is not None:
         return [(unit.workload.uid, len(unit.pods))]
     return [(pod.uid, 1) for pod in unit.pods]

@@ -33,6 +33,7 @@ from cluster.token_bucket import TokenBucket
 from controller.drain.limits import OverloadPauses
 from controller.drain.request_states import (
     NEVER,
+    OF_WORKLOAD,
     REFUSAL_LIMIT,
     SUSPEND_SECONDS,
     Outcome,
@@ -336,7 +337,7 @@ class DrainState:
         """The unit is about to be sent."""
         if unit.action is not DrainAction.CUT_GRACE:
             self.in_flight += len(unit.pods)
-        if unit.workload is not None:
+        if unit.action in OF_WORKLOAD:
             self._busy_budgets_at |= dict.fromkeys(unit.budgets, now)
         self._requests.send(unit)
 

@@ -151,10 +151,16 @@ class RunningPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return f"pod {self.namespace}/{self.name}"
 
 
+def gang_key(pod: RunningPod) -> BudgetKey:
+    """Namespace and name of the PodGroup that the pod names."""
+    return pod.namespace, pod.pod_group
+
+
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
     """Pods that go together. `started`: some of them are leaving already. `gang`: the PodGroup's name.
 
-    `budgets`: those that it takes disruptions of, once it is a step.
+    `parts`: the workloads of a gang, which are suspended in one go; pods of the gang that are of none of them
+    follow once that is done. `budgets`: those that it takes disruptions of, once it is a step.
     """
 
     action: DrainAction
@@ -162,14 +168,18 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     workload: SuspendableWorkload | None = None
     gang: str = ""
     started: bool = False
+    parts: tuple[Unit, ...] = ()
     budgets: tuple[BudgetKey, ...] = ()
 
     def __str__(self) -> str:
         if self.workload is not None:
             return str(self.workload)
-        if self.gang:
-            return f"podgroup {self.pods[0].namespace}/{self.gang}"
-        return str(self.pods[0])
+        return self.gang_text or str(self.pods[0])
+
+    @property
+    def gang_text(self) -> str:
+        """Its gang in words; empty where it has none."""
+        return f"podgroup {self.pods[0].namespace}/{self.gang}" if self.gang else ""
 
 
 class BlockedUnit(msgspec.Struct, frozen=True, kw_only=True):

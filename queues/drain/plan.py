@@ -12,9 +12,11 @@ workload  it is suspended: a Job, a    every budget allows all of its pods at on
           JobSet, a Job of             suspended workload of that budget has pods that are leaving
           `batch.volcano.sh`
 gang      its pods are evicted         every budget allows all of its pods; once it has started, a pod
-                                       at a time
+                                       or a workload at a time
 pod       it is evicted                its budget allows one more
 ========  ===========================  ===============================================================
+
+The workloads of one PodGroup are a part of its gang: they are suspended in one go, and its other pods follow.
 
 How many disruptions a pod takes of its budget: none while its phase is not Running. None while it is not
 ready, if the budget says AlwaysAllow, or if the budget has all the healthy pods that it wants; the latter
@@ -57,6 +59,7 @@ from queues.drain.model import (
     Plan,
     RunningPod,
     Unit,
+    gang_key,
     keep_rule,
 )
 from queues.text import join_limited
@@ -192,9 +195,14 @@ class _Planner:
         workloads: dict[str, list[RunningPod]] = {}
         gangs: dict[BudgetKey, list[RunningPod]] = {}
         units: list[tuple[Unit, RunningPod | None]] = []
-        started_gangs = {(pod.namespace, pod.pod_group) for pod in to_go if pod.leaving}
+        # A pod of a Job that is deleted by somebody else does not mean that its gang goes.
+        started_gangs = {
+            gang_key(pod)
+            for pod in to_go
+            if self._is_leaving(pod) and (pod.workload is None or pod.workload.suspended)
+        }
         for pod in to_go:
-            gang = (pod.namespace, pod.pod_group)
+            gang = gang_key(pod)
             if self._is_leaving(pod):
                 continue
             if pod.workload is not None and not pod.workload.suspended and not _is_split(pod, kept_parts):
@@ -206,12 +214,24 @@ class _Planner:
                     action=DrainAction.EVICT, pods=(pod,), gang=pod.pod_group, started=bool(pod.pod_group)
                 )
                 units.append((unit, None))
+        joined: dict[BudgetKey, list[Unit]] = {}
         for uid, pods in workloads.items():
             unit = Unit(action=DrainAction.SUSPEND, pods=tuple(pods), workload=pods[0].workload)
-            units.append((unit, kept_parts.get(uid)))
+            gang, part = _gang_of_all(pods), kept_parts.get(uid)
+            if gang[1] and (gang in started_gangs or gang in self._started_gangs):
+                units.append((msgspec.structs.replace(unit, gang=gang[1], started=True), part))
+            elif gang[1] and part is None and not self._overdue:
+                joined.setdefault(gang, []).append(unit)
+            else:
+                units.append((unit, part))
         for gang, pods in gangs.items():
             pods.sort(key=_pod_order)
-            units.append((Unit(action=DrainAction.EVICT, pods=tuple(pods), gang=gang[1]), None))
+            unit = Unit(action=DrainAction.EVICT, pods=tuple(pods), gang=gang[1])
+            if gang not in joined:
+                units.append((unit, None))
+            else:
+                joined[gang].append(unit)
+        units += [(_joined(gang, parts), None) for gang, parts in joined.items()]
         return units
 
     def _decide(self, unit: Unit, part: RunningPod | None) -> Unit | BlockedUnit | _ShortUnit:
@@ -265,7 +285,17 @@ class _Planner:
             self._pending_disruptions[key] = self._pending_disruptions.get(key, 0) + number
         if unit.action is DrainAction.SUSPEND:
             self._suspending_budgets.update(by_key)
-        return msgspec.structs.replace(unit, budgets=tuple(needed))
+        parts = tuple(
+            msgspec.structs.replace(part, budgets=self._budgets_of(part, needed)) for part in unit.parts
+        )
+        return msgspec.structs.replace(unit, budgets=tuple(needed), parts=parts)
+
+    def _budgets_of(self, unit: Unit, needed: Container[BudgetKey]) -> tuple[BudgetKey, ...]:
+        """Those of the needed budgets that select pods of the unit."""
+        keys = (
+            budget.key for pod in unit.pods for budget in self._budgets.selecting(pod.namespace, pod.labels)
+        )
+        return tuple(dict.fromkeys(key for key in keys if key in needed))
 
     def _takes_disruption(self, pod: RunningPod, budget: Budget, action: DrainAction) -> bool:
         """Whether the pod takes one of the disruptions that the budget allows."""
@@ -371,6 +401,24 @@ _TWO_BUDGETS_TEXT = (
 )
 
 
+def _gang_of_all(pods: Iterable[RunningPod]) -> BudgetKey:
+    """The gang of all these pods of one namespace; of none, if they differ."""
+    gangs = {gang_key(pod) for pod in pods}
+    return gangs.pop() if len(gangs) == 1 else ("", "")
+
+
+def _joined(gang: BudgetKey, units: list[Unit]) -> Unit:
+    """The workloads and other pods of one gang as one unit."""
+    if len(units) == 1:
+        return units[0]
+    pods = sorted((pod for unit in units for pod in unit.pods), key=_pod_order)
+    workloads = (
+        msgspec.structs.replace(unit, gang=gang[1]) for unit in units if unit.action is DrainAction.SUSPEND
+    )
+    parts = tuple(sorted(workloads, key=str))
+    return Unit(action=DrainAction.SUSPEND, pods=tuple(pods), gang=gang[1], parts=parts)
+
+
 def _overdue_action(unit: Unit) -> DrainAction:
     if unit.action is not DrainAction.SUSPEND or unit.workload is None:
         return DrainAction.DELETE
@@ -385,7 +433,7 @@ def _is_split(pod: RunningPod, kept_parts: Mapping[str, RunningPod]) -> bool:
 def _blocked_unit(
     unit: Unit, reason: BlockerReason, by: str, message: str, *, never: bool = False
 ) -> BlockedUnit:
-    stalls = f"{unit} has begun to go and stalls: " if unit.gang and unit.started else ""
+    stalls = f"{unit.gang_text} has begun to go and stalls: " if unit.gang and unit.started else ""
     return BlockedUnit(unit=unit, reason=reason, blocker=by, message=stalls + message, never=never)
 
 

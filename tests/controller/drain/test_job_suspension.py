@@ -297,6 +297,75 @@ def test_budgets_are_read_before_the_deadline_only(action: DrainAction, outcome:
     assert corner.suspend(action).outcome is outcome
 
 
+# The workloads of one PodGroup
+
+
+class TwoJobs(Corner):
+    """Jobs `train` and `test` of one PodGroup, of a pod each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has()
+        self.has_pod()
+        self.server.has(other := workload("jobs.batch", "test", annotations=dict(NAMED_RESEARCH)))
+        self.api.readable[BATCH_TEST] = other
+        self.has_pod("last")
+
+    def suspend_together(self) -> list[Outcome]:
+        parts = []
+        for name, pod in (("train", "part"), ("test", "last")):
+            runs = RunningPod(
+                uid=f"uid-{pod}", namespace="team", name=pod, queue="research", labels={}, created=NOW
+            )
+            job = SuspendableWorkload(kind="jobs", namespace="team", name=name, uid=f"uid-{name}")
+            parts.append(Unit(action=DrainAction.SUSPEND, pods=(runs,), workload=job, gang="ring"))
+        pods = tuple(pod for part in parts for pod in part.pods)
+        unit = Unit(action=DrainAction.SUSPEND, pods=pods, gang="ring", parts=tuple(parts))
+        self.suspension.send_together("research", unit)
+        self.work()
+        assert [result.uid for result in self.results] == ["uid-train", "uid-test"]
+        return [result.outcome for result in self.results]
+
+
+NAMED_RESEARCH = {"scheduling.volcano.sh/queue-name": "research"}
+BATCH_TEST = f"{TEAM.format('batch/v1')}/jobs/test"
+
+
+def test_the_jobs_of_a_podgroup_are_suspended_in_one_go() -> None:
+    """One request of the drain's writers: nothing else is between the two patches."""
+    corner = TwoJobs()
+    assert corner.suspend_together() == [Outcome.GRANTED] * 2
+    assert corner.written() == [("PATCH", BATCH), ("PATCH", BATCH_TEST)]
+    assert [patch[0]["value"] for patch in corner.patches()] == ["uid-train", "uid-test"]
+
+
+def test_a_budget_has_to_allow_the_pods_of_all_jobs_of_a_podgroup() -> None:
+    """Of two it allows one: no Job is suspended."""
+    corner = TwoJobs()
+    budget = {
+        "metadata": {"name": "web", "namespace": "team"},
+        "spec": {"selector": {}},
+        "status": {"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1},
+    }
+    corner.api.readable[PODS] = listed(*(corner.api.readable[f"{PODS}/{name}"] for name in ("part", "last")))
+    corner.api.readable[BUDGETS] = listed(budget)
+    assert (corner.suspend_together(), corner.written()) == ([Outcome.BUDGET] * 2, [])
+    assert "allows 1 now, and 2 would have to go" in corner.results[0].message
+
+
+def test_one_job_that_is_gone_keeps_the_others_of_its_podgroup_for_the_next_look() -> None:
+    corner = TwoJobs()
+    del corner.api.readable[BATCH_TEST]
+    assert (corner.suspend_together(), corner.written()) == ([Outcome.ABSENT] * 2, [])
+
+
+def test_a_job_of_a_podgroup_whose_patch_is_refused_does_not_keep_the_others() -> None:
+    """It is changed between the look and the write; the drain asks again for it alone."""
+    corner = TwoJobs()
+    corner.api.refusal = lambda sent: UNCHANGED if sent.path == BATCH else None
+    assert corner.suspend_together() == [Outcome.ABSENT, Outcome.GRANTED]
+
+
 # Budgets
 
 

@@ -27,6 +27,7 @@ from tests.support.drain.drain_cases import (
     Cluster,
     budget,
     pod,
+    sent_by,
     work,
 )
 from tests.support.rules.cases import (
@@ -64,7 +65,7 @@ def random_pods(draw: st.DrawFn, name: str) -> RunningPod:
         labels=draw(st.sampled_from(LABELS)),
         priority=draw(st.sampled_from((0, 0, 0, 1, 1, 2_000_000_000))),
         namespace=LAB if kind == "job" else draw(st.sampled_from((LAB, LAB, LAB, "other"))),
-        pod_group=which if kind == "gang" else "",
+        pod_group=which if kind == "gang" else draw(st.sampled_from(("", "", "g"))) if kind == "job" else "",
         workload=work(which, suspended=which == "paused") if kind == "job" else None,
         bare=kind == "bare",
         daemon=kind == "daemon",
@@ -211,7 +212,7 @@ def test_no_pod_is_sent_twice(cluster: Cluster, counted: bool) -> None:
     assert cluster.carry_out(first)
     if counted:
         cluster.count()
-    sent = {uid for unit in first.steps for uid in uids(unit)}
+    sent = {uid for unit in first.steps for uid in sent_by(unit)}
     second = cluster.plan()
     assert not sent & {uid for unit in second.steps for uid in uids(unit)}
     assert sent <= {one.uid for one in second.leaving}

@@ -105,6 +105,11 @@ def keeping(**labels: str) -> DrainSpec:
     return DrainSpec(keep=parse_selector({"matchLabels": labels}))
 
 
+def sent_by(unit: Unit) -> frozenset[str]:
+    """The UIDs of the pods that go with this step; others of its gang follow."""
+    return frozenset(one.uid for part in unit.parts or (unit,) for one in part.pods)
+
+
 def steps_of(found: Plan) -> list[list[str]]:
     """The pods of each step, in order."""
     return [[one.name for one in unit.pods] for unit in found.steps]
@@ -217,9 +222,11 @@ class Cluster:
         return True
 
     def _suspend(self, unit: Unit) -> None:
-        assert unit.workload is not None
+        """Of a gang of several workloads the other pods follow in a later plan."""
+        going = {part.workload.uid for part in unit.parts or (unit,) if part.workload is not None}
+        assert going
         for uid, one in self.runners.items():
-            if one.workload is not None and one.workload.uid == unit.workload.uid:
+            if one.workload is not None and one.workload.uid in going:
                 self.runners[uid] = replace(one, workload=replace(one.workload, suspended=True))
 
     def carry_out(self, found: Plan) -> bool:
