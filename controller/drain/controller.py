@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from datetime import datetime
 
 import msgspec
@@ -44,7 +44,7 @@ from controller.drain.eviction import DrainRequests, record_delay
 from controller.drain.job_suspension import JobSuspension
 from controller.drain.limits import share_limits, spare_places
 from controller.drain.request_states import OF_WORKLOAD
-from controller.drain.running_pods import UNKNOWN_OWNER_WAIT, RunningPodReader
+from controller.drain.running_pods import UNKNOWN_OWNER_WAIT, RunningPodReader, gang_minimums
 from controller.drain.snapshot import (
     DrainSnapshot,
     ReadRequest,
@@ -54,6 +54,7 @@ from controller.drain.snapshot import (
 )
 from controller.drain.state import READ_SECONDS, STEP_SECONDS, Drains, DrainState, uids
 from queues.apimachinery.conversion import Converter
+from queues.drain.broken_gangs import broken_gangs, stays
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import (
     DrainAction,
@@ -62,7 +63,6 @@ from queues.drain.model import (
     Plan,
     RunningPod,
     Unit,
-    keep_rule,
     parse_drain_spec,
 )
 from queues.drain.plan import plan
@@ -187,7 +187,8 @@ class DrainController:
         # 1. Snapshot
         pods = self._running_pods(drain, time)
         drain.record_pods(pods, is_leaving=self._is_leaving, now=now)
-        self._request_read(drain, pods, now=now)
+        broken = self._broken_gangs(drain, pods, time)
+        self._request_read(drain, pods, now=now, broken=broken)
         if drain.snapshot is None:
             drain.expect_pods(len(pods))
             drain.schedule(now + READ_SECONDS)
@@ -201,6 +202,7 @@ class DrainController:
             pending_disruptions=drain.pending_disruptions(),
             started_gangs=drain.started_gangs,
             busy_budgets=self._busy_budgets(drain.snapshot),
+            broken_gangs=broken,
         )
         delays = self._delays(drain, planned, gone_nodes=drain.snapshot.gone_nodes, now=now)
         for delay in drain.record_plan(planned, delays=delays.values(), now=now):
@@ -246,7 +248,16 @@ class DrainController:
         member, workload = self._store.members.by_uid(uid), self._store.workloads.by_uid(uid)
         return member.leaving if member is not None else workload is None or workload.paused
 
-    def _request_read(self, drain: DrainState, pods: list[RunningPod], *, now: float) -> None:
+    def _broken_gangs(
+        self, drain: DrainState, pods: list[RunningPod], time: datetime
+    ) -> dict[BudgetKey, str]:
+        """The gangs of which nothing stays, since too few pods would."""
+        minimums = gang_minimums(self._store, pods) if drain.spec.evict_broken_gangs else {}
+        return broken_gangs(pods, drain.spec, minimums, now=time)
+
+    def _request_read(
+        self, drain: DrainState, pods: list[RunningPod], *, now: float, broken: Container[BudgetKey]
+    ) -> None:
         """Request another read of the budgets, if the last one is old enough."""
         if not drain.wants_read(now):
             return
@@ -256,7 +267,7 @@ class DrainController:
                 waiting.add(member.uid)
             elif member.leaves_at is not None and member.leaves_at < time:
                 nodes.add(member.node)
-        to_go = (pod for pod in pods if keep_rule(pod, drain.spec) is None)
+        to_go = (pod for pod in pods if stays(pod, drain.spec, broken) is None)
         request = ReadRequest(
             at=self._now(),
             unread=drain.queues if drain.snapshot is None else (),

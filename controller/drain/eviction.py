@@ -310,12 +310,13 @@ def record_grant(context: ControllerContext, result: RequestResult) -> None:
                 _record_cut(context, pod, f"its grace period was cut to {result.grace} s: {text}")
         case DrainAction.EVICT:
             for pod in filter(None, [result.pod]):
-                _record_eviction(context, pod, f"evicted: {text}")
+                _record_eviction(context, pod, f"evicted{_with_gang(result.unit, pod)}: {text}")
         case DrainAction.DELETE:
             for pod in filter(None, [result.pod]):
                 _record_deletion(context, pod, text)
         case DrainAction.SUSPEND | DrainAction.SUSPEND_ANYWAY:
-            _record_on_workload(context, result.uid, reason="SuspendedByQueue", message=f"suspended: {text}")
+            message = f"suspended{_with_gang(result.unit)}: {text}"
+            _record_on_workload(context, result.uid, reason="SuspendedByQueue", message=message)
             for pod in result.unit.pods if result.action is DrainAction.SUSPEND_ANYWAY else ():
                 _record_deletion(context, pod, text)
         case DrainAction.SCALE:
@@ -328,6 +329,11 @@ def record_grant(context: ControllerContext, result: RequestResult) -> None:
             )
             for pod in result.unit.pods:
                 _record_deletion(context, pod, text)
+
+
+def _with_gang(unit: Unit, pod: RunningPod | None = None) -> str:
+    """Which gang the pod goes with, or the workload, if it would stay without that; else nothing."""
+    return f" {unit.because}" if unit.overruled and (pod is None or pod.uid in unit.overruled) else ""
 
 
 def record_delay(context: ControllerContext, delay: DelayedPod) -> None:

@@ -13,17 +13,20 @@ another than the cache has, since its namespace names another (`Store.membership
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cluster.cache.members import Member
 from cluster.cache.store import Store
 from cluster.cache.workloads import Workload
+from queues.drain.broken_gangs import GangMinimum
+from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import (
     RunningPod,
     SuspendableWorkload,
     Termination,
+    gang_key,
 )
 from queues.drain.terminating_pods import requested_at
 from queues.workload_kinds import KINDS, MAX_OWNERS, SUSPENDABLE, Life
@@ -72,6 +75,7 @@ class RunningPodReader:
             created=member.created,
             priority=member.priority,
             pod_group=member.podgroup,
+            task=member.task,
             workload=self._suspendable_workload(workload, member) if workload is not None else None,
             bare=not member.owner_uid,
             daemon=self._is_daemon(member) or (owner_unknown and member.owner_kind == "DaemonSet"),
@@ -141,6 +145,25 @@ class RunningPodReader:
             suspended=workload.paused or workload.uid in self.requested,
             stalled=member.uid in self.delayed,
         )
+
+
+def gang_minimums(store: Store, pods: Collection[RunningPod]) -> dict[BudgetKey, GangMinimum]:
+    """What the gangs of these pods of one drain need; nothing of those whose pods go by themselves."""
+    covered, minimums = {pod.uid for pod in pods}, dict[BudgetKey, GangMinimum]()
+    for key in dict.fromkeys(gang_key(pod) for pod in pods if pod.pod_group):
+        gang = store.podgroups.gang(*key)
+        if gang is not None and gang.least > 1:
+            beside = (each for each in store.members.in_podgroup(*key) if each.uid not in covered)
+            tasks = tuple(each.task for each in beside if _counts_beside(each))
+            minimums[key] = GangMinimum(least=gang.least, tasks=gang.tasks, beside=tasks)
+    return minimums
+
+
+def _counts_beside(member: Member) -> bool:
+    """Whether a pod that the drain does not cover is there for the minimum of its gang."""
+    if not member.live:
+        return member.phase == "Succeeded"
+    return bool(member.node) and not member.leaving
 
 
 def termination_of(member: Member) -> Termination | None:

@@ -37,6 +37,7 @@ from kubectl_queue.session import Session
 from kubectl_queue.views.drain_preview import (
     DrainPreview,
     PreviewSection,
+    any_breaks_gangs,
     any_scales,
     may_evict_more_bare_pods,
     newly_evicted_bare_pods,
@@ -88,7 +89,8 @@ def confirm_bare_pods(
     if not may_evict_more_bare_pods(before=queues, after=after):
         return
     try:
-        pods = newly_evicted_bare_pods(_inventory(session).read_pods(), before=queues, after=after)
+        inventory = _inventory(session).read_pods(breaks_gangs=any_breaks_gangs(after))
+        pods = newly_evicted_bare_pods(inventory, before=queues, after=after)
         text = "\n".join(_bare_pod_lines(pods))
     except ForbiddenError as exc:
         text = f"The pods without a controller, which nothing makes again, cannot be listed: {exc}"
@@ -121,7 +123,9 @@ def _print_preview(session: Session, editor: QueueEditor) -> int:
     if not editor.edited:
         return 0
     try:
-        inventory = _inventory(session).read(scales=any_scales(editor.queues))
+        inventory = _inventory(session).read(
+            scales=any_scales(editor.queues), breaks_gangs=any_breaks_gangs(editor.queues)
+        )
     except ForbiddenError as exc:
         session.console.note(f"the pods that would go cannot be listed: {exc}")
         return 1

@@ -23,7 +23,7 @@ from kubectl_queue.objects.fields import (
     spec_of,
 )
 from kubectl_queue.objects.running_pods import Inventory, SuspendableWorkloads, inventory, read_budgets
-from kubectl_queue.objects.types import POD, TYPES, Type
+from kubectl_queue.objects.types import POD, PODGROUP, TYPES, Type
 from kubectl_queue.why.membership import membership_of
 from queues import well_known
 from queues.workload_kinds import KINDS, Life, WorkloadKind
@@ -45,21 +45,33 @@ class InventoryReader:
         #: The only namespace that is read; empty: all are.
         self._only = ""
 
-    def read(self, *, scales: bool) -> Inventory:
+    def read(self, *, scales: bool, breaks_gangs: bool) -> Inventory:
         """Raises ForbiddenError where no pods may be read.
 
-        `scales`: whether a drain is past its deadline and brings to zero what can be scaled.
+        `scales`: whether a drain is past its deadline and brings to zero what can be scaled. `breaks_gangs`:
+        whether a drain has gangs go whole.
         """
         pods = self._pods()
         kinds = [row for row in KINDS.values() if row.suspension is not None]
         kinds += [row for row in KINDS.values() if scales and row.life is Life.WHILE_SCALED]
         workloads = {row.key: self._list_or_warn(_type(row)) for row in kinds}
         budgets = read_budgets(self._list_or_warn(BUDGET))
-        return inventory(pods, queue=self._queue, workloads=SuspendableWorkloads(workloads), budgets=budgets)
+        return inventory(
+            pods,
+            queue=self._queue,
+            workloads=SuspendableWorkloads(workloads),
+            budgets=budgets,
+            podgroups=self._podgroups(breaks_gangs),
+        )
 
-    def read_pods(self) -> Inventory:
-        """Only the pods. Raises ForbiddenError where none may be read."""
-        return inventory(self._pods(), queue=self._queue, workloads=SuspendableWorkloads({}))
+    def read_pods(self, *, breaks_gangs: bool) -> Inventory:
+        """Only the pods, and the gangs. Raises ForbiddenError where none may be read."""
+        pods, workloads = self._pods(), SuspendableWorkloads({})
+        podgroups = self._podgroups(breaks_gangs)
+        return inventory(pods, queue=self._queue, workloads=workloads, podgroups=podgroups)
+
+    def _podgroups(self, breaks_gangs: bool) -> list[Object]:
+        return self._list_or_warn(PODGROUP) if breaks_gangs else []
 
     def _pods(self) -> list[Object]:
         try:

@@ -119,6 +119,13 @@ FLAGS: tuple[tuple[str, Flag], ...] = (
         bool_flag("keep-bare-pods", "Pods without a controller are to stay; nothing would make them again."),
     ),
     (
+        "brokenGangs",
+        bool_flag(
+            "evict-broken-gangs",
+            "Pods that are to stay go with their gang where they are less than its minimum.",
+        ),
+    ),
+    (
         "rate",
         _removable(
             "rate",
@@ -175,6 +182,8 @@ def drain_fields(flags: Flags, *, now: datetime, command: str) -> dict[str, Any]
     given = {field: flags.value(flag.name) for field, flag in FLAGS if flags.has(flag.name)}
     if "barePods" in given:
         given["barePods"] = "Keep" if given["barePods"] else "Evict"
+    if "brokenGangs" in given:
+        given["brokenGangs"] = "Evict" if given["brokenGangs"] else "Keep"
     if "afterDeadline" in given:
         given["afterDeadline"] = _after_deadline(flags, command=command)
     return {**given, **_deadline_fields(given, now=now, command=command)} if "deadline" in given else given

@@ -42,7 +42,7 @@ _OUTCOMES = {StopPolicy.HOLD: "held", StopPolicy.HOLD_AND_DRAIN: "draining"}
 _UNCHANGED = {StopPolicy.HOLD: "it is held already", StopPolicy.HOLD_AND_DRAIN: "it is to be drained already"}
 #: What a `spec.drain` without the field means: not worth a message.
 _ENDED = {"scale": "deleted, or their workloads brought to zero", "delete": "deleted"}
-_DEFAULTS = {"barePods": "Evict", "afterDeadline": "Keep"}
+_DEFAULTS = {"barePods": "Evict", "brokenGangs": "Keep", "afterDeadline": "Keep"}
 
 
 @dataclass(frozen=True, kw_only=True)

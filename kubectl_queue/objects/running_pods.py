@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,10 +30,12 @@ from kubectl_queue.objects.fields import (
 from queues import well_known
 from queues.apimachinery.conversion import Converter
 from queues.apimachinery.label_selectors import BadSelector
-from queues.drain.disruption_budgets import Budget, BudgetObject, parse_budget
+from queues.drain.broken_gangs import GangMinimum
+from queues.drain.disruption_budgets import Budget, BudgetKey, BudgetObject, parse_budget
 from queues.drain.model import RunningPod, SuspendableWorkload, Termination
 from queues.drain.terminating_pods import requested_at
-from queues.membership import GROUP_ANNOTATION
+from queues.membership import GROUP_ANNOTATION, TASK
+from queues.quota.gangs import gang_of, task_of
 from queues.scale_record import kept_at_zero
 from queues.workload_kinds import MAX_OWNERS, Life, Suspension, WorkloadKind, find_kind_of_owner
 
@@ -41,11 +44,14 @@ _budget_object = Converter[BudgetObject](BudgetObject)
 
 
 class Inventory(NamedTuple):
-    """What was read, at one time. `unscheduled`: the pods that are on no node."""
+    """What was read, at one time. `unscheduled`: the pods that are on no node. `minimums`: of the gangs, by
+    namespace and name of the PodGroup.
+    """
 
     pods: tuple[RunningPod, ...]
     unscheduled: tuple[RunningPod, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    minimums: Mapping[BudgetKey, GangMinimum] = MappingProxyType({})
 
 
 class SuspendableWorkloads:
@@ -108,6 +114,7 @@ def inventory(
     queue: Callable[[Object], str],
     workloads: SuspendableWorkloads,
     budgets: Iterable[Budget] = (),
+    podgroups: Iterable[Object] = (),
 ) -> Inventory:
     """The values that `queues.drain` works on, from objects of the API. `queue`: that of a pod."""
     scheduled: list[RunningPod] = []
@@ -115,7 +122,24 @@ def inventory(
     for pod in pods:
         running = _running_pod(pod, queue=queue(pod), workloads=workloads)
         (scheduled if spec_of(pod).get("nodeName") else unscheduled).append(running)
-    return Inventory(tuple(scheduled), tuple(unscheduled), tuple(budgets))
+    minimums = dict(filter(None, map(_minimum, podgroups)))
+    return Inventory(tuple(scheduled), tuple(unscheduled), tuple(budgets), minimums)
+
+
+def _minimum(podgroup: Object) -> tuple[BudgetKey, GangMinimum] | None:
+    """None where its pods go by themselves."""
+    spec = spec_of(podgroup)
+    gang = gang_of(
+        _uid(podgroup),
+        "",
+        _EPOCH,
+        min_member=_number(spec.get("minMember")),
+        min_task_member=spec.get("minTaskMember"),
+    )
+    if gang.least <= 1:
+        return None
+    key = (str(value_at(podgroup, "metadata.namespace") or ""), str(value_at(podgroup, "metadata.name")))
+    return key, GangMinimum(least=gang.least, tasks=gang.tasks)
 
 
 def _running_pod(pod: Object, *, queue: str, workloads: SuspendableWorkloads) -> RunningPod:
@@ -130,6 +154,7 @@ def _running_pod(pod: Object, *, queue: str, workloads: SuspendableWorkloads) ->
         created=_created(pod),
         priority=int(spec_of(pod).get("priority") or 0),
         pod_group=str(annotations_of(pod).get(GROUP_ANNOTATION) or ""),
+        task=task_of(str(annotations_of(pod).get(TASK) or ""), str(labels_of(pod).get(TASK) or "")),
         workload=workloads.owner_of(pod),
         bare=not reference,
         daemon=reference.get("kind") == "DaemonSet",

@@ -8,7 +8,7 @@ Promises
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -20,6 +20,7 @@ from kubectl_queue.objects.running_pods import Inventory
 from kubectl_queue.views.drain_status import blocker_message
 from kubectl_queue.views.text import plural
 from queues.apimachinery.timestamps import rfc3339
+from queues.drain.broken_gangs import broken_gangs, stays
 from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey
 from queues.drain.model import (
     BlockedUnit,
@@ -28,7 +29,7 @@ from queues.drain.model import (
     Plan,
     RunningPod,
     Unit,
-    keep_rule,
+    gang_key,
     parse_drain_spec,
 )
 from queues.drain.plan import plan
@@ -95,8 +96,9 @@ def previews(inventory: Inventory, queues: QueueObjects, *, names: Iterable[str]
 def _preview(by: str, names: tuple[str, ...], inventory: Inventory, queues: QueueObjects) -> DrainPreview:
     spec = _drain_spec(by, queues)
     pods = [pod for pod in inventory.pods if pod.queue in names]
-    budgets = BudgetIndex(_budgets(inventory, frozenset(names), spec))
-    planned = plan(pods, budgets, spec, now=queues.now)
+    budgets = BudgetIndex(_budgets(inventory, frozenset(names), spec, now=queues.now))
+    broken = _broken_gangs(inventory, names, spec, now=queues.now)
+    planned = plan(pods, budgets, spec, now=queues.now, broken_gangs=broken)
     sections = _sections(planned, spec, now=queues.now)
     return DrainPreview(
         by=by,
@@ -128,20 +130,41 @@ def _drain_spec(by: str, queues: QueueObjects) -> DrainSpec:
     return parse_drain_spec(drain_in_force(spec.get("drain"), spec.get("windows"), on))
 
 
-def _budgets(inventory: Inventory, names: frozenset[str], spec: DrainSpec) -> list[Budget]:
+def _broken_gangs(
+    inventory: Inventory, names: Collection[str], spec: DrainSpec, *, now: datetime
+) -> dict[BudgetKey, str]:
+    """The gangs that go whole. Pods that have succeeded are not read, so they are not counted."""
+    beside: dict[BudgetKey, list[str]] = {}
+    for pod in inventory.pods:
+        if pod.queue not in names and not pod.leaving:
+            beside.setdefault(gang_key(pod), []).append(pod.task)
+    pods = [pod for pod in inventory.pods if pod.queue in names]
+    present = {gang_key(pod) for pod in pods}
+    minimums = {
+        key: replace(least, beside=tuple(beside.get(key, ())))
+        for key, least in inventory.minimums.items()
+        if key in present
+    }
+    return broken_gangs(pods, spec, minimums, now=now)
+
+
+def _budgets(inventory: Inventory, names: frozenset[str], spec: DrainSpec, *, now: datetime) -> list[Budget]:
     """The budgets, each with the number of its pods outside."""
     index = BudgetIndex(inventory.budgets)
     outside: dict[BudgetKey, int] = {}
-    for pod in _pods_outside(inventory, names, spec):
+    for pod in _pods_outside(inventory, names, spec, now=now):
         for budget in index.selecting(pod.namespace, pod.labels):
             outside[budget.key] = outside.get(budget.key, 0) + 1
     return [replace(budget, outside=outside.get(budget.key, 0)) for budget in inventory.budgets]
 
 
-def _pods_outside(inventory: Inventory, names: frozenset[str], spec: DrainSpec) -> Iterator[RunningPod]:
+def _pods_outside(
+    inventory: Inventory, names: frozenset[str], spec: DrainSpec, *, now: datetime
+) -> Iterator[RunningPod]:
     """The pods that may be ready when the drain has ended; one that waits for a draining queue never is."""
+    broken = _broken_gangs(inventory, names, spec, now=now)
     for pod in inventory.pods:
-        if not pod.leaving and (pod.queue not in names or keep_rule(pod, spec) is not None):
+        if not pod.leaving and (pod.queue not in names or stays(pod, spec, broken) is not None):
             yield pod
     for pod in inventory.unscheduled:
         if not pod.leaving and pod.queue not in names:
@@ -152,19 +175,15 @@ def newly_evicted_bare_pods(
     inventory: Inventory, *, before: QueueObjects, after: QueueObjects
 ) -> list[RunningPod]:
     """The pods without a controller that would go after an edit and would not without it."""
-    specs_before, specs_after = _drain_specs(before), _drain_specs(after)
-    return [
-        pod
-        for pod in inventory.pods
-        if pod.bare and _is_evicted(pod, specs_after) and not _is_evicted(pod, specs_before)
-    ]
+    evicted_before = _evicted(inventory, before)
+    return [pod for pod in _evicted(inventory, after).values() if pod.bare and pod.uid not in evicted_before]
 
 
 def may_evict_more_bare_pods(*, before: QueueObjects, after: QueueObjects) -> bool:
     """Whether pods without a controller may go after an edit that would not without it."""
     kept_before = {queue: _kept(spec) for queue, spec in _drain_specs(before).items()}
     return any(
-        not spec.keep_bare and kept_before.get(queue) != _kept(spec)
+        (not spec.keep_bare or spec.evict_broken_gangs) and kept_before.get(queue) != _kept(spec)
         for queue, spec in _drain_specs(after).items()
     )
 
@@ -174,9 +193,14 @@ def any_scales(queues: QueueObjects) -> bool:
     return any(spec.scales(queues.now) for spec in _drain_specs(queues).values())
 
 
-def _kept(spec: DrainSpec) -> tuple[bool, str | None]:
+def any_breaks_gangs(queues: QueueObjects) -> bool:
+    """Whether one of the drains has gangs go whole."""
+    return any(spec.evict_broken_gangs for spec in _drain_specs(queues).values())
+
+
+def _kept(spec: DrainSpec) -> tuple[bool, str | None, bool]:
     """The settings that say which pods stay."""
-    return spec.keep_bare, None if spec.keep is None else str(spec.keep)
+    return spec.keep_bare, None if spec.keep is None else str(spec.keep), spec.evict_broken_gangs
 
 
 def _drain_specs(queues: QueueObjects) -> Mapping[str, DrainSpec]:
@@ -191,16 +215,26 @@ def _drain_specs(queues: QueueObjects) -> Mapping[str, DrainSpec]:
     }
 
 
-def _is_evicted(pod: RunningPod, specs: Mapping[str, DrainSpec]) -> bool:
-    spec = specs.get(pod.queue)
-    return spec is not None and not pod.leaving and keep_rule(pod, spec) is None
+def _evicted(inventory: Inventory, queues: QueueObjects) -> dict[str, RunningPod]:
+    """The pods that are to go, by UID."""
+    evicted: dict[str, RunningPod] = {}
+    for by, names in queues.decisions.draining_queues().items():
+        spec = _drain_spec(by, queues) if by in queues.items else DrainSpec(unreadable="it is gone")
+        if spec.unreadable:
+            continue
+        broken = _broken_gangs(inventory, names, spec, now=queues.now)
+        for pod in inventory.pods:
+            if pod.queue in names and not pod.leaving and stays(pod, spec, broken) is None:
+                evicted[pod.uid] = pod
+    return evicted
 
 
 def _step(unit: Unit) -> tuple[str, ...]:
     pods = plural(len(unit.pods), "pod") if unit.workload or unit.gang else ""
     bare = "bare: nothing makes it again" if not unit.workload and any(pod.bare for pod in unit.pods) else ""
     priority = f"priority {max(pod.priority for pod in unit.pods)}"
-    return _VERBS[unit.action], str(unit), priority, pods or bare
+    cells = (_VERBS[unit.action], str(unit), priority, pods or bare)
+    return (*cells, unit.because) if unit.overruled else cells
 
 
 def _by_blocker(blocks: Sequence[BlockedUnit]) -> list[PreviewRow]:

@@ -4,9 +4,10 @@ Read in this order:
 
 1. `model`: the values of a drain, and which pods stay by rule.
 2. `disruption_budgets`: what a PodDisruptionBudget allows, now and ever.
-3. `plan`: which units may go now, in which order, and what blocks the others.
-4. `terminating_pods`: how long a pod that is going counts as in flight, and what delays it.
-5. `progress`: condition `Drained` and `status.drain`.
+3. `broken_gangs`: which gangs go whole, since too few of their pods would stay.
+4. `plan`: which units may go now, in which order, and what blocks the others.
+5. `terminating_pods`: how long a pod that is going counts as in flight, and what delays it.
+6. `progress`: condition `Drained` and `status.drain`.
 
 `controller.drain` executes a plan; `kubectl queue drain --dry-run` prints it.
 """

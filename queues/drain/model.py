@@ -81,6 +81,8 @@ class DrainSpec(msgspec.Struct, frozen=True, kw_only=True):
     #: What is left at the deadline goes, whatever budgets say. Workloads that can be scaled are, if so asked.
     delete_after_deadline: bool = False
     scale_after_deadline: bool = False
+    #: Pods that stay by `keep` or `barePods` go, where less than the minimum of their gang would stay.
+    evict_broken_gangs: bool = False
     #: Seconds instead of the pods' own.
     grace_seconds: int | None = None
     #: Why it cannot be read: then no pod goes.
@@ -127,7 +129,7 @@ class RunningPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `grace_period`: its `terminationGracePeriodSeconds`. `leaving`: its eviction was requested, or it is
     terminating.
-    `bare`: it has no owner. `daemon`: a DaemonSet owns it.
+    `bare`: it has no owner. `daemon`: a DaemonSet owns it. `task`: in its PodGroup.
     """
 
     uid: str
@@ -138,6 +140,7 @@ class RunningPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created: datetime
     priority: int = 0
     pod_group: str = ""
+    task: str = ""
     workload: SuspendableWorkload | None = None
     bare: bool = False
     daemon: bool = False
@@ -161,6 +164,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
     `parts`: the workloads of a gang, which are suspended in one go; pods of the gang that are of none of them
     follow once that is done. `budgets`: those that it takes disruptions of, once it is a step.
+    `overruled`: UIDs of pods that would stay but for `drain.brokenGangs`; `because`: the words for that.
     """
 
     action: DrainAction
@@ -169,6 +173,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     gang: str = ""
     started: bool = False
     parts: tuple[Unit, ...] = ()
+    overruled: frozenset[str] = frozenset()
+    because: str = ""
     budgets: tuple[BudgetKey, ...] = ()
 
     def __str__(self) -> str:
@@ -227,6 +233,7 @@ def parse_drain_spec(drain: Any) -> DrainSpec:
         in_flight=read.in_flight or 0,
         keep_bare=read.bare_pods == "Keep",
         keep=keep,
+        evict_broken_gangs=read.broken_gangs == "Evict",
         deadline=_in_utc(at) if at is not None else None,
         delete_after_deadline=read.after_deadline in {"Delete", "Scale"},
         scale_after_deadline=read.after_deadline == "Scale",
@@ -265,6 +272,7 @@ class _DrainFields(msgspec.Struct, frozen=True, rename="camel"):
     in_flight: Annotated[int, msgspec.Meta(ge=1)] | None = None
     bare_pods: Literal["Evict", "Keep"] | None = None
     keep: Any = None
+    broken_gangs: Literal["Evict", "Keep"] | None = None
     deadline: datetime | None = None
     after_deadline: Literal["Keep", "Scale", "Delete"] | None = None
     grace_period_seconds: Annotated[int, msgspec.Meta(ge=0)] | None = None

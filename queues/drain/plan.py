@@ -33,7 +33,8 @@ Invariants
 - Past the deadline nothing is evicted any more. What is left stays (`afterDeadline: Keep`), or goes, budgets
   or not: workloads that can be suspended are, all other pods are deleted (`Delete`). With `Scale`, workloads
   that can be scaled are brought to zero replicas; one of which a pod stays by rule is not, and its other pods
-  are deleted. What stays by rule stays.
+  are deleted. What stays by rule stays. What is left of a broken gang (`broken_gangs`) is evicted all the
+  same, within its budgets.
 - A pod that is leaving is not evicted again.
 """
 
@@ -46,6 +47,7 @@ from datetime import datetime
 import msgspec
 
 from queues.apimachinery.timestamps import rfc3339
+from queues.drain.broken_gangs import stays
 from queues.drain.disruption_budgets import (
     Budget,
     BudgetIndex,
@@ -77,13 +79,15 @@ def plan(
     pending_disruptions: Mapping[BudgetKey, int] | None = None,
     started_gangs: Container[BudgetKey] = frozenset(),
     busy_budgets: Collection[BudgetKey] = frozenset(),
+    broken_gangs: Mapping[BudgetKey, str] | None = None,
 ) -> Plan:
     """Plan the next step of one drain. `pods`: all running pods of its queues.
 
     `pending_disruptions`: by budget, disruptions that were requested and that the budgets did not count yet
     when they were read; without those of suspended workloads, whose budgets are in `busy_budgets`.
     `started_gangs`: gangs of which pods were evicted already. `busy_budgets`: budgets of the suspended
-    workloads of other drains, or of pods that have just gone.
+    workloads of other drains, or of pods that have just gone. `broken_gangs`: those that go whole, with why
+    (`queues.drain.broken_gangs`).
     """
     planner = _Planner(
         budgets,
@@ -92,6 +96,7 @@ def plan(
         pending_disruptions=pending_disruptions or {},
         started_gangs=started_gangs,
         busy_budgets=busy_budgets,
+        broken_gangs=broken_gangs or {},
     )
     return planner.plan(tuple(pods))
 
@@ -142,31 +147,45 @@ class _Planner:
         pending_disruptions: Mapping[BudgetKey, int],
         started_gangs: Container[BudgetKey],
         busy_budgets: Collection[BudgetKey],
+        broken_gangs: Mapping[BudgetKey, str],
     ) -> None:
         self._budgets = budgets
         self._spec = spec
         self._overdue = spec.overdue(now)
         self._pending_disruptions = dict(pending_disruptions)
         self._started_gangs = started_gangs
+        self._broken_gangs = broken_gangs
         #: Budgets of suspended workloads with pods that are leaving; of workloads that this plan suspends.
         self._suspended_budgets: set[BudgetKey] = set(busy_budgets)
         self._suspending_budgets: set[BudgetKey] = set()
 
     def plan(self, pods: tuple[RunningPod, ...]) -> Plan:
-        rules = [(pod, keep_rule(pod, self._spec)) for pod in pods]
+        rules = [(pod, stays(pod, self._spec, self._broken_gangs)) for pod in pods]
         kept = tuple((pod, rule) for pod, rule in rules if rule is not None and not self._is_leaving(pod))
         to_go = [pod for pod, rule in rules if rule is None or self._is_leaving(pod)]
         leaving = tuple(pod for pod in to_go if self._is_leaving(pod))
         busy_budgets = self._budgets_of_suspended(leaving)
         kept_parts = {pod.workload.uid: pod for pod, _ in kept if pod.workload is not None}
         units = sorted(self._units(to_go, kept_parts), key=_unit_order)
-        decisions = [self._decide(unit, part) for unit, part in units]
+        decisions = [self._decide(self._with_cause(unit), part) for unit, part in units]
         return Plan(
             steps=tuple(each for each in decisions if isinstance(each, Unit)),
             kept=kept,
             blocked=self._blocked(decisions),
             leaving=leaving,
             busy_budgets=frozenset(busy_budgets),
+        )
+
+    def _with_cause(self, unit: Unit) -> Unit:
+        """The unit with its pods that would stay if its gang were not broken."""
+        because = self._broken_gangs.get(_gang_of_all(unit.pods))
+        if because is None:
+            return unit
+        ends = self._overdue and not self._spec.delete_after_deadline
+        overruled = frozenset(pod.uid for pod in unit.pods if ends or keep_rule(pod, self._spec) is not None)
+        parts = tuple(map(self._with_cause, unit.parts))
+        return msgspec.structs.replace(
+            unit, overruled=overruled, because=because if overruled else "", parts=parts
         )
 
     def _is_leaving(self, pod: RunningPod) -> bool:
@@ -252,8 +271,10 @@ class _Planner:
             return self._after_deadline(unit)
         return self._by_budgets(unit)
 
-    def _after_deadline(self, unit: Unit) -> Unit | BlockedUnit:
+    def _after_deadline(self, unit: Unit) -> Unit | BlockedUnit | _ShortUnit:
         if not self._spec.delete_after_deadline:
+            if unit.overruled:
+                return self._by_budgets(unit)
             message = _DEADLINE_TEXT.format(at=self._deadline_text)
             return _blocked_unit(unit, BlockerReason.DEADLINE, "spec.drain.deadline", message, never=True)
         return msgspec.structs.replace(unit, action=_overdue_action(unit))

@@ -53,6 +53,16 @@ DRAIN_FIELDS = (
         check=label_selector,
     ),
     _row(
+        "brokenGangs",
+        help="What becomes of pods that stay of a gang, where these are less than its minimum.",
+        details=(
+            "Keep leaves them running. Evict has them go with the gang, though keep or barePods says "
+            "otherwise, or the deadline has passed with afterDeadline Keep; disruption budgets hold. Pods of "
+            "DaemonSets and system-critical ones stay, and those of queues that are not drained."
+        ),
+        check=one_of("Evict", "Keep"),
+    ),
+    _row(
         "deadline",
         help="From when on nothing is evicted any more and the pods that are left meet afterDeadline.",
         details="To be set to a time to come.",

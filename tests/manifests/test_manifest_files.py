@@ -55,6 +55,7 @@ VOLCANO = {
 OURS = [
     *("spec.state", "spec.stopPolicy", "spec.resumeAt", "spec.reason", "spec.drain.rate"),
     *("spec.drain.inFlight", "spec.drain.barePods", "spec.drain.keep.matchLabels"),
+    "spec.drain.brokenGangs",
     *("spec.drain.gracePeriodSeconds", "status.drain.since", "status.drain.blockers"),
     *(f"status.drain.{name}" for name in ("evicted", "suspended", "deleted", "left", "leaving")),
     *("status.drain.kept", "status.drain.blocked"),

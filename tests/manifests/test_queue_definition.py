@@ -132,6 +132,11 @@ def test_rules_and_ends_are_worded_as_they_are_read(spec: dict[str, Any]) -> Non
     said = spec["drain"]["properties"]
     read = {word: parse_drain_spec({"barePods": word}).keep_bare for word in said["barePods"]["enum"]}
     assert read == {"Evict": False, "Keep": True}
+    gangs = {
+        word: parse_drain_spec({"brokenGangs": word}).evict_broken_gangs
+        for word in said["brokenGangs"]["enum"]
+    }
+    assert gangs == {"Evict": True, "Keep": False}
     ends = {word: parse_drain_spec({"afterDeadline": word}) for word in said["afterDeadline"]["enum"]}
     assert {word: (end.delete_after_deadline, end.scale_after_deadline) for word, end in ends.items()} == {
         "Keep": (False, False),

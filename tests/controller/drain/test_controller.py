@@ -16,7 +16,7 @@ from tests.support.controller.controller_harness import (
     GrantingBoundary,
     Sent,
 )
-from tests.support.http.wire_objects import Wire, job, member, meta, namespace, queue
+from tests.support.http.wire_objects import Wire, job, member, meta, namespace, podgroup, queue
 
 BUDGETS = "/apis/policy/v1/namespaces/team/poddisruptionbudgets"
 NODE = {"nodeName": "node-0"}
@@ -199,6 +199,67 @@ def test_a_job_is_suspended_with_the_mark_of_the_drain(corner: Corner) -> None:
         "path": "/metadata/annotations/sluice.dev~1suspended",
         "value": "research",
     } in patch
+
+
+@pytest.mark.parametrize(("setting", "goes"), [("Evict", True), ("Keep", False)])
+def test_what_a_drain_would_leave_of_a_gang_goes_too_and_says_so(
+    corner: Corner, setting: str, *, goes: bool
+) -> None:
+    """Its label keeps one of three. Set while the drain goes on it counts, too; the pod elsewhere stays."""
+    keep = {"matchLabels": {"stay": "yes"}}
+    drain = {"keep": keep, "brokenGangs": "Keep"}
+    grouped = {"scheduling.k8s.io/group-name": "ring"}
+    corner.receive_events(
+        queue("research", version=5, generation=2, stopPolicy="HoldAndDrain", drain=drain),
+        queue("other", version=5),
+        podgroup("ring", queue="research", minMember=3),
+        running("a", annotations=grouped, labels={"stay": "yes"}),
+        running("b", annotations=grouped),
+        running("elsewhere", queue="other", annotations=grouped),
+        event="MODIFIED",
+    )
+    corner.step()
+    assert corner.evicted() == ["b"]
+    corner.receive_events(running("b", version=2, annotations=grouped), event="DELETED")
+    drain = {"keep": keep, "brokenGangs": setting}
+    changed = queue("research", version=6, generation=3, stopPolicy="HoldAndDrain", drain=drain)
+    corner.receive_events(changed, event="MODIFIED")
+    corner.step()
+    assert corner.evicted() == (["b", "a"] if goes else ["b"])
+    corner.harness._writers[0].work()
+    texts = [event["message"] for event in corner.harness.events("Evicted")]
+    because = "evicted with podgroup team/ring, of which less than its minimum of 3 pods would stay"
+    assert [text.startswith(because) for text in texts] == [False, *([True] if goes else [])]
+
+
+def test_the_jobs_of_one_podgroup_are_suspended_in_one_step(corner: Corner) -> None:
+    """Their one budget allows the pods of both; the pod of no Job follows."""
+    grouped = {"scheduling.k8s.io/group-name": "ring"}
+    pods = []
+    for name in ("one", "two"):
+        made = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": name,
+            "uid": f"uid-{name}",
+            "controller": True,
+        }
+        pods.append(running(f"{name}-0", owner=made, annotations=grouped))
+        corner.receive_events(job(name, queue="research"))
+        corner.api.readable[f"/apis/batch/v1/namespaces/team/jobs/{name}"] = {
+            "metadata": meta(name, namespace="team"),
+            "spec": {"suspend": False},
+        }
+    pods.append(running("free", annotations=grouped))
+    corner.receive_events(*pods)
+    for pod in pods:
+        corner.api.readable[f"/api/v1/namespaces/team/pods/{pod['metadata']['name']}"] = pod
+    corner.step(2)
+    patched = [sent.path.rpartition("/")[2] for sent in corner.api.sent if sent.method == "PATCH"]
+    assert (patched, corner.evicted()) == (["one", "two"], [])
+    corner.step(2)
+    assert corner.evicted() == ["free"]
+    assert corner.progress() == {"evicted": 1, "left": 3, "leaving": 3}
 
 
 def test_what_cannot_be_read_delays_every_eviction_of_the_drain(corner: Corner) -> None:

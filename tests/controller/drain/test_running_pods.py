@@ -8,10 +8,20 @@ from typing import Any
 
 import pytest
 
-from controller.drain.running_pods import UNKNOWN_OWNER_WAIT, RunningPodReader
+from controller.drain.running_pods import UNKNOWN_OWNER_WAIT, RunningPodReader, gang_minimums
 from queues.drain.model import RunningPod
 from tests.support.http.asking import Server
-from tests.support.http.wire_objects import CREATED, NAMED, Wire, member, namespace, owner, queue, workload
+from tests.support.http.wire_objects import (
+    CREATED,
+    NAMED,
+    Wire,
+    member,
+    namespace,
+    owner,
+    podgroup,
+    queue,
+    workload,
+)
 
 #: When every pod of these tests was created, and long after.
 MADE = datetime.fromisoformat(CREATED)
@@ -225,3 +235,28 @@ def test_a_terminating_pod_was_requested_to_end_a_grace_period_before() -> None:
     )
     [stays] = read(server(running()))
     assert stays.termination is None
+
+
+GROUPED = {"scheduling.k8s.io/group-name": "ring"}
+
+
+def test_what_a_gang_needs_is_counted_with_its_pods_that_the_drain_does_not_cover() -> None:
+    """Those on nodes that do not leave, and those that have succeeded, each with its task."""
+    task = {**GROUPED, "volcano.sh/task-spec": "launcher"}
+    going = running("going", queue="other", annotations=GROUPED)
+    going["metadata"] |= {"deletionTimestamp": "2030-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30}
+    made = server(
+        podgroup("ring", queue="research", minMember=4, minTaskMember={"worker": 3}),
+        podgroup("single", queue="research", minMember=1),
+        running("covered", annotations=GROUPED),
+        running("alone", annotations={"scheduling.k8s.io/group-name": "single"}),
+        running("beside", queue="other", annotations=task),
+        member("ended", annotations=GROUPED, nodeName="node-0", status={"phase": "Succeeded"}),
+        member("failed", annotations=GROUPED, nodeName="node-0", status={"phase": "Failed"}),
+        member("waits", queue="other", annotations=GROUPED),
+        going,
+    )
+    (key, minimum), *others = gang_minimums(made.store, read(made)).items()
+    assert (key, others) == (("team", "ring"), [])
+    assert (minimum.least, minimum.tasks) == (4, (("worker", 3),))
+    assert sorted(minimum.beside) == ["", "launcher"]

@@ -122,6 +122,42 @@ def test_a_gang_that_stalls_half_way_is_named(sandbox: Sandbox, queue: str) -> N
     assert message.startswith(f"podgroup {sandbox.namespace}/gang has begun to go and stalls: ")
 
 
+def test_the_jobs_of_one_podgroup_are_suspended_together_or_not_at_all(sandbox: Sandbox, queue: str) -> None:
+    """Their budget allows one of the two, and both run on; then both are suspended in one step."""
+    sandbox.podgroup("ring", queue, minMember=2)
+    for name in ("one", "two"):
+        body = work_body(JOB, name, queue)
+        meta = body["spec"]["template"]["metadata"]
+        meta["labels"]["app"] = "ring"
+        meta.setdefault("annotations", {})[GROUPED_BY] = "ring"
+        sandbox.make(JOB, body).must(201)
+    pods = wait_for_running(sandbox, 2)
+    path = budget(sandbox, "ring", {"app": "ring"}, minAvailable=1)
+    wait_for_allowed(sandbox, path, 1)
+    found = drain(sandbox, queue, "Blocked")
+    assert counts(found) == {"left": 2, "blocked": 2}
+    assert "2 pods go together or not at all" in blockers(found)[named(sandbox, "ring")][2]
+    assert running(sandbox) == pods
+    wants(sandbox, path, 0)
+    wait_for_drain(sandbox, queue, "Drained", suspended=2, left=0)
+
+
+def test_what_is_left_of_a_gang_goes_with_it_where_the_drain_says_so(sandbox: Sandbox, queue: str) -> None:
+    """A label keeps a pod of each of two gangs: less than the minimum of one, and enough for the other."""
+    gang(sandbox, queue, "ring", 3)
+    gang(sandbox, queue, "pair", 2)
+    sandbox.api.patch(f"{sandbox.podgroups_path}/pair", {"spec": {"minMember": 1}}, kind=MERGE).must()
+    for name in ("ring-0", "pair-0"):
+        sandbox.patch_pod(name, {"metadata": {"labels": {"stay": "yes"}}}).must()
+    settings = {"keep": {"matchLabels": {"stay": "yes"}}, "brokenGangs": "Evict"}
+    drain(sandbox, queue, "Drained", drain=settings)
+    found = wait_for_drain(sandbox, queue, "Drained", evicted=4, left=0)
+    assert counts(found) == {"evicted": 4, "kept": 1}
+    assert running(sandbox) == {"pair-0"}
+    because = f"evicted with podgroup {sandbox.namespace}/ring, of which less than its minimum of 3 pods"
+    sandbox.event("ring-0", "Normal Evicted", because)
+
+
 def keep_from_eviction(sandbox: Sandbox, pod: str) -> None:
     """A policy of somebody else's; returns once it holds."""
     name = sandbox.named("unevicted")

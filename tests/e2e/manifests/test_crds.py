@@ -43,7 +43,12 @@ def test_a_queue_of_nothing_gets_volcanos_defaults_and_no_stop(api: Api) -> None
 
 def test_a_drain_evicts_bare_pods_and_keeps_what_is_left(api: Api) -> None:
     spec = api.create(QUEUES, queue("drained", drain={"rate": 0.5}), dry=True).body["spec"]
-    assert spec["drain"] == {"rate": 0.5, "barePods": "Evict", "afterDeadline": "Keep"}
+    assert spec["drain"] == {
+        "rate": 0.5,
+        "barePods": "Evict",
+        "brokenGangs": "Keep",
+        "afterDeadline": "Keep",
+    }
 
 
 def test_a_drain_that_is_told_nothing_is_not_there(api: Api) -> None:

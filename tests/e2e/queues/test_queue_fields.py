@@ -58,6 +58,7 @@ BAD_SPEC: dict[str, list[Any]] = {
         {"gracePeriodSeconds": 2**31},
         {"gracePeriodSeconds": "30s"},
         {"barePods": "Delete"},
+        {"brokenGangs": "Delete"},
         {"keep": "all"},
         {"keep": {"matchLabels": {"a b": "c"}}},
         {"keep": {"matchLabels": {"a": "\x00"}}},

@@ -39,6 +39,8 @@ def test_a_flag_that_is_not_given_sets_nothing() -> None:
     [
         ("--keep-bare-pods", "barePods", "Keep"),
         ("--keep-bare-pods=false", "barePods", "Evict"),
+        ("--evict-broken-gangs", "brokenGangs", "Evict"),
+        ("--evict-broken-gangs=false", "brokenGangs", "Keep"),
         ("--rate=0.5", "rate", 0.5),
         ("--rate=20", "rate", 20),
         ("--in-flight=7", "inFlight", 7),

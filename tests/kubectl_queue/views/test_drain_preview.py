@@ -176,6 +176,32 @@ def test_a_gang_is_one_line() -> None:
     assert told == ["evict podgroup lab/ring priority 0 3 pods"]
 
 
+@pytest.mark.parametrize(("setting", "goes"), [("Evict", True), ("Keep", False)])
+def test_what_is_left_of_a_gang_goes_with_it_if_the_drain_says_so(setting: str, *, goes: bool) -> None:
+    """The line says why; a bare pod that would stay is asked about."""
+    ring = {"metadata": {"name": "ring", "namespace": "lab", "uid": "uid-ring"}, "spec": {"minMember": 3}}
+    pods = [pod(f"rank-{number}", gang="ring", owned_by=REPLICAS if number else None) for number in range(3)]
+    found = inventory_of(pods, podgroups=[ring])
+    queues = [drained(barePods="Keep", brokenGangs=setting)]
+    told = said(found, *queues)
+    because = "with podgroup lab/ring, of which less than its minimum of 3 pods would stay"
+    whole = f"evict podgroup lab/ring priority 0 3 pods {because} (drain.brokenGangs: Evict)"
+    expected = whole if goes else "evict podgroup lab/ring priority 0 2 pods"
+    assert section(told, "Goes, in this order") == [expected]
+    before, after = snapshot(item("b")), snapshot(*queues)
+    assert may_evict_more_bare_pods(before=before, after=after) is goes
+    bare = newly_evicted_bare_pods(found, before=before, after=after)
+    assert [each.name for each in bare] == (["rank-0"] if goes else [])
+
+
+def test_pods_of_a_gang_in_a_queue_that_is_not_drained_count_as_staying() -> None:
+    ring = {"metadata": {"name": "ring", "namespace": "lab", "uid": "uid-ring"}, "spec": {"minMember": 2}}
+    pods = [pod("bare", gang="ring"), pod("goes", gang="ring", owned_by=REPLICAS)]
+    pods.append(pod("beside", gang="ring", owned_by=REPLICAS, queue="other"))
+    told = said(inventory_of(pods, podgroups=[ring]), drained(barePods="Keep", brokenGangs="Evict"))
+    assert section(told, "Stays") == ["pod lab/bare by rule BarePod"]
+
+
 def test_pods_of_other_queues_and_unscheduled_pods_are_left_out() -> None:
     pods = [pod("other", queue="other"), pod("gated", nodeName=""), pod("free", queue="")]
     assert said(inventory_of(pods)) == ['queue "b": 0 pods to go, 0 to stay']

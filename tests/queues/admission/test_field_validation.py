@@ -54,6 +54,7 @@ GOOD: dict[str, list[Any]] = {
     "drain": [
         {},
         {"rate": 0.5, "inFlight": 1, "barePods": "Keep"},
+        {"brokenGangs": "Evict"},
         {"rate": 1000, "inFlight": 2**31 - 1, "gracePeriodSeconds": 0},
         {"gracePeriodSeconds": 2**31 - 1},
         {"keep": {}},
@@ -181,6 +182,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("drain", {"gracePeriodSeconds": 0.5}, "spec.drain.gracePeriodSeconds: 0.5 is not"),
     ("drain", {"gracePeriodSeconds": "30s"}, 'spec.drain.gracePeriodSeconds: "30s" is not'),
     ("drain", {"barePods": "Delete"}, 'spec.drain.barePods: "Delete" is not one of Evict, Keep'),
+    ("drain", {"brokenGangs": "Go"}, 'spec.drain.brokenGangs: "Go" is not one of Evict, Keep'),
     (
         "drain",
         {"afterDeadline": "Evict"},

@@ -1,11 +1,25 @@
-"""Gangs of which workloads are a part: what goes together, and what it waits for."""
+"""What goes together of a gang of which workloads are a part, and what goes of one that is broken."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from queues.drain.model import BlockerReason, DrainAction, RunningPod, Unit
+from queues.drain.broken_gangs import GangMinimum, broken_gangs
+from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey
+from queues.drain.model import (
+    BlockerReason,
+    DrainAction,
+    DrainSpec,
+    KeepRule,
+    Plan,
+    RunningPod,
+    Termination,
+    Unit,
+)
+from queues.drain.plan import plan
 from tests.support.drain.drain_cases import (
     LAB,
     blocked,
@@ -130,3 +144,154 @@ def test_past_the_deadline_each_goes_by_itself() -> None:
         ("job lab/b", DrainAction.SUSPEND_ANYWAY),
         ("podgroup lab/g", DrainAction.DELETE),
     ]
+
+
+# What is left of a gang (brokenGangs: Evict)
+
+
+EVICT = replace(keeping(stay="yes"), keep_bare=True, evict_broken_gangs=True)
+LATE = replace(DrainSpec(evict_broken_gangs=True), deadline=NOW - SECOND)
+
+
+def ring(number: int, *, kept: int = 0, name: str = "g", **fields: Any) -> list[RunningPod]:
+    """A gang of so many pods, of which so many stay by `drain.keep`."""
+    return [
+        replace(one, labels={"app": "web", "stay": "yes"} if place < kept else one.labels)
+        for place, one in enumerate(gang(number, name, **fields))
+    ]
+
+
+def least(number: int, *beside: str, name: str = "g", **tasks: int) -> dict[BudgetKey, GangMinimum]:
+    return {(LAB, name): GangMinimum(least=number, tasks=tuple(tasks.items()), beside=beside)}
+
+
+def drained(
+    held: list[RunningPod],
+    minimums: dict[BudgetKey, GangMinimum],
+    *budgets: Budget,
+    spec: DrainSpec = EVICT,
+    started: bool = False,
+) -> Plan:
+    """The plan of a drain that knows these gangs."""
+    return plan(
+        held,
+        BudgetIndex(budgets),
+        spec,
+        now=NOW,
+        broken_gangs=broken_gangs(held, spec, minimums, now=NOW),
+        started_gangs=[G] if started else [],
+    )
+
+
+def kept_of(found: Plan) -> dict[str, KeepRule]:
+    return {one.name: rule for one, rule in found.kept}
+
+
+def test_what_a_label_keeps_of_a_gang_goes_where_it_is_less_than_the_minimum() -> None:
+    """In one step with the others: all of it may go, or none does."""
+    found = drained(ring(4, kept=2), least(3))
+    (unit,) = found.steps
+    assert (len(unit.pods), found.kept, unit.overruled) == (4, (), frozenset({"uid-g-0", "uid-g-1"}))
+    assert unit.because == (
+        "with podgroup lab/g, of which less than its minimum of 3 pods would stay (drain.brokenGangs: Evict)"
+    )
+    assert drained(ring(4, kept=2), least(3), budget(allowed=3)).steps == ()
+
+
+@pytest.mark.parametrize(
+    ("minimums", "spec"),
+    [
+        (least(2), EVICT),
+        ({}, EVICT),
+        (least(3), replace(EVICT, evict_broken_gangs=False)),
+        (least(3, name="other"), EVICT),
+        (least(3, ""), EVICT),
+    ],
+    ids=["enough stay", "no PodGroup", "Keep", "of another gang", "another queue has one more"],
+)
+def test_what_a_label_keeps_of_a_gang_stays_otherwise(
+    minimums: dict[BudgetKey, GangMinimum], spec: DrainSpec
+) -> None:
+    found = drained(ring(4, kept=2), minimums, spec=spec)
+    assert steps_of(found) == [["g-2", "g-3"]]
+    assert set(kept_of(found).values()) == {KeepRule.LABEL}
+    assert found.steps[0].overruled == frozenset()
+
+
+def test_bare_pods_of_a_gang_go_too() -> None:
+    """Though nothing makes them again: who sets both fields is asked by the plugin."""
+    first, *others = gang(3)
+    (unit,) = drained([replace(first, bare=True), *others], least(3)).steps
+    assert (len(unit.pods), unit.overruled) == (3, frozenset({"uid-g-0"}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "rule"), [({"daemon": True}, "DaemonSet"), ({"priority": 2 * 10**9}, "SystemCritical")]
+)
+def test_pods_of_daemonsets_and_system_critical_ones_stay_in_any_case(
+    fields: dict[str, Any], rule: str
+) -> None:
+    """They count as staying, and those that stay beside them go if that is not enough."""
+    first, *others = ring(3, kept=2)
+    found = drained([replace(first, **fields), *others], least(3))
+    assert (steps_of(found), kept_of(found)) == ([["g-1", "g-2"]], {"g-0": rule})
+    assert steps_of(drained([replace(first, **fields), *others], least(2))) == [["g-2"]]
+
+
+def test_a_gang_that_stays_as_a_whole_is_left_alone() -> None:
+    found = drained(ring(3, kept=3), least(3))
+    assert (found.steps, len(found.kept)) == ((), 3)
+
+
+def test_what_stayed_goes_once_the_others_are_gone() -> None:
+    """A new leader, or a field that is set later: what runs now says it."""
+    found = drained(ring(2, kept=2), least(3))
+    assert steps_of(found) == [["g-0", "g-1"]]
+
+
+def test_a_minimum_of_a_task_counts() -> None:
+    """Two stay of two, but no launcher."""
+    held = [replace(one, task="worker" if one.name != "g-2" else "launcher") for one in ring(3, kept=2)]
+    assert len(drained(held, least(2, launcher=1)).steps[0].pods) == 3
+    assert steps_of(drained(held, least(2, worker=1))) == [["g-2"]]
+    assert steps_of(drained(held, least(2, "launcher", launcher=1))) == [["g-2"]]
+
+
+def test_a_pod_that_is_kept_and_waits_for_its_owner_to_be_known_counts_as_staying() -> None:
+    """Else a gang would go for a moment's ignorance."""
+    first, second, third = ring(3, kept=2)
+    found = drained([replace(first, leaving=True), second, third], least(2))
+    assert steps_of(found) == [["g-2"]]
+    going = replace(first, leaving=True, termination=Termination(requested_at=NOW, grace=30))
+    assert steps_of(drained([going, second, third], least(2))) == [["g-1"], ["g-2"]]
+
+
+def test_a_job_of_a_broken_gang_is_suspended_with_its_kept_pods() -> None:
+    """Without the field it stays whole, since a part of it does."""
+    held = [replace(one, labels={"stay": "yes"} if one.name == "a-0" else {}) for one in jobs("a", "b")]
+    (unit,) = drained(held, least(2)).steps
+    assert (parts_of(unit), unit.overruled) == (["job lab/a", "job lab/b"], frozenset({"uid-a-0"}))
+    assert [part.overruled for part in unit.parts] == [{"uid-a-0"}, frozenset()]
+    found = drained(held, least(1))
+    assert [str(step) for step in found.steps] == ["job lab/b"]
+
+
+@pytest.mark.parametrize(("running", "goes"), [(2, True), (3, False)])
+def test_past_a_deadline_that_keeps_a_gang_that_has_begun_to_go_goes_on(running: int, goes: bool) -> None:
+    """Within its budgets, as before the deadline; one that is whole is left alone."""
+    found = drained(gang(running), least(3), spec=LATE, started=running < 3)
+    assert bool(found.steps) is goes
+    if goes:
+        assert {unit.action for unit in found.steps} == {DrainAction.EVICT}
+        assert steps_of(drained(gang(running), least(3), budget(allowed=1), spec=LATE, started=True)) == [
+            ["g-0"]
+        ]
+    else:
+        assert only_block(found).reason is BlockerReason.DEADLINE
+
+
+def test_past_a_deadline_that_deletes_what_would_stay_is_deleted_too() -> None:
+    spec = replace(EVICT, deadline=NOW - SECOND, delete_after_deadline=True)
+    (unit,) = drained(ring(3, kept=1), least(2), budget(allowed=0), spec=spec).steps
+    assert (unit.action, len(unit.pods)) == (DrainAction.DELETE, 3)
+    assert steps_of(drained(ring(3, kept=1), least(1), spec=spec)) == [["g-1", "g-2"]]

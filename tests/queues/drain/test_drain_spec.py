@@ -53,6 +53,7 @@ def test_every_field_of_the_spec_is_read() -> None:
             "inFlight": 7,
             "barePods": "Keep",
             "keep": {"matchLabels": {"stay": "yes"}},
+            "brokenGangs": "Evict",
             "deadline": "2030-01-01T13:00:00Z",
             "afterDeadline": "Delete",
         }
@@ -62,13 +63,15 @@ def test_every_field_of_the_spec_is_read() -> None:
         in_flight=7,
         keep_bare=True,
         keep=Selector(match_labels={"stay": "yes"}),
+        evict_broken_gangs=True,
         deadline=NOW + timedelta(hours=1),
         delete_after_deadline=True,
     )
 
 
 def test_the_defaults_of_the_fields_with_two_choices() -> None:
-    assert parse_drain_spec({"barePods": "Evict", "afterDeadline": "Keep"}) == DrainSpec()
+    defaults = {"barePods": "Evict", "brokenGangs": "Keep", "afterDeadline": "Keep"}
+    assert parse_drain_spec(defaults) == DrainSpec()
 
 
 def test_an_empty_keep_selector_keeps_all_pods() -> None:
@@ -90,6 +93,7 @@ def test_an_empty_keep_selector_keeps_all_pods() -> None:
         ({"inFlight": 1.5}, "$.inFlight"),
         ({"barePods": "keep"}, "$.barePods"),
         ({"barePods": True}, "$.barePods"),
+        ({"brokenGangs": "evict"}, "$.brokenGangs"),
         ({"afterDeadline": "delete"}, "$.afterDeadline"),
         ({"deadline": "tomorrow"}, "$.deadline"),
         ({"deadline": ""}, "$.deadline"),

@@ -79,6 +79,7 @@ def inventory_of(
     jobsets: Iterable[Object] = (),
     volcano_jobs: Iterable[Object] = (),
     scaled: Mapping[str, Iterable[Object]] = MappingProxyType({}),
+    podgroups: Iterable[Object] = (),
 ) -> Inventory:
     """What would be read of them."""
     return inventory(
@@ -88,4 +89,5 @@ def inventory_of(
             {"jobs": jobs, "jobsets": jobsets, "jobs.batch.volcano.sh": volcano_jobs, **scaled}
         ),
         budgets=read_budgets(budgeted),
+        podgroups=podgroups,
     )
