@@ -259,6 +259,7 @@ class QueueObject(_Wire, frozen=True):
 class PodGroupSpec(_Wire, frozen=True):
     queue: str | None = None
     min_member: int = 0
+    priority_class_name: str | None = None
     # These are kept undecoded: no content of them may make a PodGroup unreadable.
     min_task_member: Any = None
     min_resources: Any = None

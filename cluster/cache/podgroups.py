@@ -4,13 +4,15 @@ Invariants
 - One writer: the PodGroup reflector's thread. Readers look up single entries, or get copies.
 - The counts of a queue always match its stored PodGroups.
 - A PodGroup older than the stored one is dropped.
-- What a PodGroup asks for as a gang is read once for each change of its spec.
+- What a PodGroup asks for as a gang is read once for each change of its spec, and of the value of its
+  PriorityClass; the latter is written by the reflector of these classes, under a lock.
 - A PodGroup is live unless it is Completed or all its pods are gone. The condition `Populated`, which the
   controller writes, tells "all pods gone" from "no pods yet".
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -52,8 +54,10 @@ def is_live(podgroup: PodGroup) -> bool:
     return phase_of(podgroup) is not Phase.COMPLETED and (populated is None or populated.status != "False")
 
 
-def gang_of_podgroup(podgroup: PodGroup) -> Gang:
-    """What it asks for. Its PriorityClass is not read: the greatest priority of its pods counts."""
+def gang_of_podgroup(
+    podgroup: PodGroup, *, value_of: Callable[[str], int | None] = lambda _name: None
+) -> Gang:
+    """What it asks for. `value_of`: that of a PriorityClass; None where there is none of that name."""
     meta, spec = podgroup.metadata, podgroup.spec
     return gang_of(
         meta.uid,
@@ -62,6 +66,7 @@ def gang_of_podgroup(podgroup: PodGroup) -> Gang:
         min_member=spec.min_member,
         min_task_member=spec.min_task_member,
         min_resources=spec.min_resources,
+        priority=value_of(spec.priority_class_name) if spec.priority_class_name else None,
     )
 
 
@@ -98,7 +103,7 @@ class PodGroups:
     `on_queue_change`: called when a PodGroup is new or its queue changed. `on_change`: called with each
     former and present state. `on_policy_change`: called when it names another scheduling policy. `arrived`:
     called with the admission request of each PodGroup that was seen. `is_seen`: whether a PodGroup can have
-    members, by its namespace; all others are as if they did not exist.
+    members, by its namespace; all others are as if they did not exist. `value_of`: that of a PriorityClass.
     """
 
     def __init__(
@@ -109,6 +114,7 @@ class PodGroups:
         arrived: Callable[[str], None],
         on_policy_change: Callable[[PodGroup], None] = lambda _group: None,
         is_seen: Callable[[PodGroup], bool] = lambda _group: True,
+        value_of: Callable[[str], int | None] = lambda _name: None,
     ) -> None:
         self._is_seen = is_seen
         self._on_queue_change = on_queue_change
@@ -118,8 +124,31 @@ class PodGroups:
         self._by_key: dict[Key, PodGroup] = {}
         self._by_queue: dict[str, dict[Key, PodGroup]] = {}
         self._counts: dict[str, PodGroupCounts] = {}
-        #: Of the PodGroups whose pods do not go by themselves; the same object until the spec changes.
+        self._value_of = value_of
+        #: Of the PodGroups whose pods do not go by themselves; the same object until the spec, or the value
+        #: of the PriorityClass, changes.
         self._gangs: dict[Key, Gang] = {}
+        #: The PriorityClass that each gang names, and the gangs by it.
+        self._class_of: dict[Key, str] = {}
+        self._by_class: dict[str, dict[Key, PodGroup]] = {}
+        self._names_classes = False
+        #: Held by the two threads that write gangs: the reflectors of PodGroups and of PriorityClasses.
+        self._gangs_lock = threading.Lock()
+        self._class_listeners: list[Callable[[bool], object]] = []
+
+    def add_class_listener(self, listener: Callable[[bool], object]) -> None:
+        """`listener` is called when a gang comes to name a PriorityClass, or none does any more."""
+        self._class_listeners.append(listener)
+
+    def classes_changed(self, names: Iterable[str]) -> None:
+        """PriorityClasses of these names have other values. In the thread of their reflector."""
+        for name in names:
+            with self._gangs_lock:
+                concerned = list(self._by_class.get(name, {}).items())
+                for key, podgroup in concerned:
+                    self._gangs[key] = gang_of_podgroup(podgroup, value_of=self._value_of)
+            for _, podgroup in concerned:
+                self._on_change(podgroup)
 
     def replace(self, objects: list[PodGroup]) -> None:
         present = {_key(obj.metadata) for obj in objects}
@@ -166,11 +195,33 @@ class PodGroups:
     def _set_gang(self, key: Key, before: PodGroup | None, after: PodGroup) -> None:
         if before is not None and before.spec == after.spec and before.metadata.uid == after.metadata.uid:
             return
-        gang = gang_of_podgroup(after)
-        if gang.is_single:
-            self._gangs.pop(key, None)
-        elif gang != self._gangs.get(key):
-            self._gangs[key] = gang
+        named = after.spec.priority_class_name or ""
+        with self._gangs_lock:
+            gang = gang_of_podgroup(after, value_of=self._value_of)
+            self._index_class(key, "" if gang.is_single else named, after)
+            if gang.is_single:
+                self._gangs.pop(key, None)
+            elif gang != self._gangs.get(key):
+                self._gangs[key] = gang
+        self._tell_class_listeners()
+
+    def _index_class(self, key: Key, name: str, podgroup: PodGroup) -> None:
+        """Index a gang by the PriorityClass that it names now; "": by none. The lock is held."""
+        before = self._class_of.pop(key, "")
+        if before:
+            self._by_class[before].pop(key)
+            if not self._by_class[before]:
+                del self._by_class[before]
+        if name:
+            self._class_of[key] = name
+            self._by_class.setdefault(name, {})[key] = podgroup
+
+    def _tell_class_listeners(self) -> None:
+        names_any = bool(self._class_of)
+        if names_any is not self._names_classes:
+            self._names_classes = names_any
+            for listener in self._class_listeners:
+                listener(names_any)
 
     def _remove(self, before: PodGroup) -> None:
         key, queue = _key(before.metadata), queue_of(before)
@@ -179,7 +230,10 @@ class PodGroups:
             if index.get(key) is before:
                 del index[key]
         if key not in self._by_key:
-            self._gangs.pop(key, None)
+            with self._gangs_lock:
+                self._gangs.pop(key, None)
+                self._index_class(key, "", before)
+            self._tell_class_listeners()
         self._counts[queue].add(before, -1)
         if not in_queue:  # users choose queue names: an index without PodGroups would stay for good
             del self._by_queue[queue]

@@ -25,7 +25,7 @@ change and return. An exception of one callback affects neither the other callba
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 
@@ -46,6 +46,7 @@ from cluster.cache.own_writes import OwnWrites
 from cluster.cache.pod_policies import PodPolicies
 from cluster.cache.podgroups import PodGroupKey, PodGroups
 from cluster.cache.podgroups import queue_of as queue_of_podgroup
+from cluster.cache.priority_classes import PriorityClasses
 from cluster.cache.queue_shares import QueueShares
 from cluster.cache.queues import QueueCache
 from cluster.cache.refused_members import RefusedMembers
@@ -134,13 +135,16 @@ class Store:
         #: Owners of members that are in no watch, as far as is known.
         self.missing_owners = MissingOwners(clock=clock.monotonic)
         arrived = self.admissions.close
+        self.priority_classes = PriorityClasses(self._classes_changed)
         self.podgroups = PodGroups(
+            value_of=self.priority_classes.value,
             on_queue_change=self._podgroup_queue_changed,
             on_change=self._podgroup_changed,
             on_policy_change=self._policy_of_podgroup_changed,
             arrived=arrived,
             is_seen=self._may_have_members,
         )
+        self.podgroups.add_class_listener(lambda needed: self.priority_classes.follow(needed=needed))
         self.memberships = Memberships(
             settings=membership_settings,
             namespaces=self.namespaces,
@@ -343,6 +347,9 @@ class Store:
         made_for = self.members.by_uid(owner) if owner else None
         for member in (*self.members.with_claim(namespace, name), *([made_for] if made_for else [])):
             self.notify(member.queue, PodChange(member.uid))
+
+    def _classes_changed(self, names: Collection[str]) -> None:
+        self.podgroups.classes_changed(names)
 
     def _podgroup_changed(self, group: PodGroup) -> None:
         key = PodGroupKey(group.metadata.namespace, group.metadata.name)

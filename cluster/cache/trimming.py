@@ -159,10 +159,11 @@ def trim_podgroup(podgroup: PodGroup) -> PodGroup:
 
 
 def _podgroup_spec(spec: PodGroupSpec) -> PodGroupSpec:
-    if spec.min_task_member is None and spec.min_resources is None:
+    if spec.min_task_member is None and spec.min_resources is None and spec.priority_class_name is None:
         return spec
     return replace(
         spec,
+        priority_class_name=(spec.priority_class_name or "")[:NAME] or None,
         min_task_member=_first_entries(spec.min_task_member, MAX_TASKS + 1),
         min_resources=_first_entries(spec.min_resources, MAX_RESOURCES + 1),
     )

@@ -20,6 +20,7 @@ from cluster.api.client import Client
 from cluster.cache.device_claims import ClaimEvents, ClassEvents, DeviceClass, ResourceClaim
 from cluster.cache.marker_pods import MarkerAnnotation, MarkerPods
 from cluster.cache.node_totals import SizedNode
+from cluster.cache.priority_classes import PriorityClass
 from cluster.cache.scheduling_policies import ConfigMap
 from cluster.cache.store import Store
 from cluster.cache.system_pods import SystemPod
@@ -70,6 +71,8 @@ NODE_TOTALS, NODES_PATH = "node-totals", "/api/v1/nodes"
 #: (`cluster.cache.device_claims`). Not every cluster has them.
 CLAIMS, CLASSES = "resource-claims", "device-classes"
 DEVICES = "/apis/resource.k8s.io/v1"
+#: Watched while some gang names one, and only then (`cluster.cache.priority_classes`).
+PRIORITY_CLASSES, PRIORITY_CLASSES_PATH = "priority-classes", "/apis/scheduling.k8s.io/v1/priorityclasses"
 #: Stops and Commands wait for these kinds, so a dead watch of them must be noticed soon; a policy is to be in
 #: effect within a second.
 SHORT_WATCH_KINDS = ("queues", "pods", "namespaces", "podgroups", "commands", "policies")
@@ -115,6 +118,7 @@ _SYSTEM_POD = ObjectDecoder(msgspec.json.Decoder(SystemPod).decode, LenientReade
 _SIZED_NODE = ObjectDecoder(msgspec.json.Decoder(SizedNode).decode, LenientReader(SizedNode))
 _CLAIM = ObjectDecoder(msgspec.json.Decoder(ResourceClaim).decode, LenientReader(ResourceClaim))
 _CLASS = ObjectDecoder(msgspec.json.Decoder(DeviceClass).decode, LenientReader(DeviceClass))
+_PRIORITY_CLASS = ObjectDecoder(msgspec.json.Decoder(PriorityClass).decode, LenientReader(PriorityClass))
 _QUEUE = ObjectDecoder(read_queue, read_queue_leniently)
 _CONFIG_MAP = ObjectDecoder(msgspec.json.Decoder(ConfigMap).decode, LenientReader(ConfigMap))
 _SCORING = {
@@ -187,10 +191,12 @@ class Informers:
         self._system_pods = OnDemandReflectors(lambda: {SYSTEM_PODS: self._new_system_pods_reflector()})
         self._node_totals = OnDemandReflectors(lambda: {NODE_TOTALS: self._new_node_totals_reflector()})
         self._device_claims = OnDemandReflectors(self._new_device_reflectors)
+        self._priority_classes = OnDemandReflectors(self._new_priority_class_reflector)
         self._on_demand = (
             *(self._scoring.reflectors, self._system_pods, self._node_totals),
-            self._device_claims,
+            *(self._device_claims, self._priority_classes),
         )
+        store.podgroups.add_class_listener(lambda needed: self._priority_classes.follow(needed=needed))
         store.queue_cache.add_devices_listener(lambda needed: self._device_claims.follow(needed=needed))
         store.policies.add_listener(lambda _before, after: self._scoring.follow(after))
         store.policies.add_listener(
@@ -317,6 +323,16 @@ class Informers:
             CLAIMS: self._device_reflector(CLAIMS, "resourceclaims", _CLAIM, known.claims),
             CLASSES: self._device_reflector(CLASSES, "deviceclasses", _CLASS, known.classes),
         }
+
+    def _new_priority_class_reflector(self) -> dict[str, Reflector[Any]]:
+        reflector = self._reflector(
+            PRIORITY_CLASSES,
+            PRIORITY_CLASSES_PATH,
+            _PRIORITY_CLASS,
+            self._store.priority_classes,
+            synced=threading.Event(),
+        )
+        return {PRIORITY_CLASSES: reflector}
 
     def _device_reflector(
         self, kind: str, plural: str, decoder: ObjectDecoder, handler: ClaimEvents | ClassEvents

@@ -337,7 +337,7 @@ class GiveBacks:
             uid=member.uid,
             queue=member.queue,
             requests=self._waiting.rules.requests(member),
-            priority=member.priority,
+            priority=self._waiting.rules.priority(member),
             since=member.created,
             is_placed=bool(member.node),
             is_critical=is_critical(member.namespace, member.priority_class, member.priority),

@@ -103,6 +103,11 @@ class PodRules:
             return with_devices(requests, member.claims, self._store.device_claims)
         return requests
 
+    def priority(self, member: Member) -> int:
+        """That of the PriorityClass that its PodGroup names; else its own."""
+        gang = self._store.podgroups.gang(member.namespace, member.podgroup) if member.podgroup else None
+        return member.priority if gang is None or gang.priority is None else gang.priority
+
     def waiting_pod(self, member: Member) -> WaitingPod:
         return WaitingPod(
             uid=member.uid,

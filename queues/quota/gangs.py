@@ -21,6 +21,8 @@ pod, once the minimum was released.
 |                 | `count/X`                          |                                                    |
 |                 | no quantity, or beyond any         | never: BAD_SPEC                                    |
 |                 | beyond a capability of its chain   | never: TOO_LARGE                                   |
+| `priority-      | a PriorityClass that exists        | the minimum, and each pod beyond it, has its value |
+| ClassName`      | absent, or of none that exists     | the minimum has the greatest priority of its pods  |
 
 | a pod of the gang                       | for the minimum | of what the gang uses |
 |-----------------------------------------|-----------------|-----------------------|
@@ -309,12 +311,20 @@ def ask(
         refused = _never(gang, gang.least - len(there), unused, never=never)
         return refused or _not_yet(missing, may_go=(*there, *waiting), members=members, everywhere=everywhere)
     if not chosen:
-        return Asked(others=tuple(_one_by_one(waiting, unused if keeps or keeps_once_started else {})))
+        others = _one_by_one(waiting, unused if keeps or keeps_once_started else {})
+        return Asked(others=tuple(with_priority(pod, gang.priority) for pod in others))
     requests = _greater(_total(chosen), unused)
     refused = _never(gang, len(chosen), dict(requests), never=never)
     if keeps:
         requests = _less(requests, unused)
     return refused or Asked(minimum=_entry(gang, chosen, requests))
+
+
+def with_priority(pod: WaitingPod, priority: int | None) -> WaitingPod:
+    """The pod with the priority of its gang, if that has one of its own."""
+    if priority is None or pod.priority == priority:
+        return pod
+    return msgspec.structs.replace(pod, priority=priority)
 
 
 def _entry(gang: Gang, chosen: Sequence[GangPod], requests: Requests) -> WaitingPod:

@@ -33,6 +33,7 @@ OPTIONAL = {
         for kind in ("resourceclaims", "deviceclasses")
         for verb in ("list", "watch")
     ),
+    *((verb, "scheduling.k8s.io", "priorityclasses") for verb in ("list", "watch")),
     *((verb, "batch.volcano.sh", "jobs") for verb in ("get", "list", "watch", "patch")),
     *((verb, "jobset.x-k8s.io", "jobsets") for verb in ("get", "list", "watch", "patch")),
     *(("get", "admissionregistration.k8s.io", kind) for kind in rights._WEBHOOKS),

@@ -1,4 +1,4 @@
-"""Which kinds are watched while a scheduling policy, or a capability, needs them, and only then."""
+"""Which kinds are watched while a scheduling policy, a capability or a gang needs them, and only then."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cluster.cache.store import Clock, Store
 from cluster.informers import informers
 from cluster.informers.informers import ALL_KINDS, Informers
 from cluster.metrics import Metrics
-from cluster.objects import Metadata, QueueObject, QueueSpec
+from cluster.objects import Metadata, PodGroup, PodGroupSpec, QueueObject, QueueSpec
 from cluster.readiness import ClusterReadiness
 from queues.membership import MembershipSettings
 from queues.quota.devices import ClaimFault
@@ -50,6 +50,12 @@ class Watches:
         self._version += 1
         metadata = Metadata(name="lab", resource_version=str(self._version), generation=self._version)
         self._store.queue_cache.set(QueueObject(metadata=metadata, spec=spec))
+        return self
+
+    def has_podgroup(self, **spec: Any) -> Watches:
+        self._version += 1
+        metadata = Metadata(name="ring", namespace="lab", resource_version=str(self._version))
+        self._store.podgroups.upsert(PodGroup(metadata=metadata, spec=PodGroupSpec(min_member=2, **spec)))
         return self
 
     def say_not_served(self, kind: str) -> ClaimFault | None:
@@ -104,6 +110,13 @@ def test_a_cluster_without_claims_or_classes_is_known_as_such(
 ) -> None:
     watches = Watches(monkeypatch).has_capability("deviceclass/gpu")
     assert watches.say_not_served(kind) is ClaimFault.NO_API
+
+
+def test_priority_classes_are_watched_while_a_gang_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    watches = Watches(monkeypatch).has_podgroup()
+    assert watches.started == []
+    assert watches.has_podgroup(priority_class_name="high").started == ["priority-classes"]
+    assert watches.has_podgroup().started == []
 
 
 def test_they_end_with_the_informers(monkeypatch: pytest.MonkeyPatch) -> None:

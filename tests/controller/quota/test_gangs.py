@@ -11,6 +11,8 @@ import msgspec
 import pytest
 
 from cluster.cache.members import Member
+from cluster.cache.priority_classes import PriorityClass
+from cluster.objects import Metadata
 from controller.quota.gang_reading import GangReading
 from controller.quota.pod_rules import PodRules
 from controller.quota.releases import QuotaReleases
@@ -99,6 +101,60 @@ def letters(number: int, first: int = 0) -> list[str]:
 
 
 # Whole or not at all
+
+
+def test_a_gang_stands_in_line_with_the_value_of_its_priority_class() -> None:
+    """Before a pod of a higher priority than its pods have; as the class comes, it is asked for anew."""
+    stage = Stage(2)
+    stage.pods("", ["first"], cpu=2)
+    assert stage.settle() == {"first"}
+    stage.api.create("other", "team", 1, priority=5)
+    stage.api.set_group("gang", "team", 2, priorityClassName="high")
+    stage.pods("gang", letters(3))
+    assert stage.settle() == {"first"}
+    stage.leader.server.store.priority_classes.replace(
+        [PriorityClass(metadata=Metadata(name="high", uid="uid-high"), value=10)]
+    )
+    stage.settle()
+    stage.api.delete("first")
+    assert stage.settle() == {"g-000", "g-001"}
+    stage.api.delete("g-000")
+    assert stage.settle() == {"g-001", "g-002"}, "what completes it, too"
+
+
+def test_who_is_evicted_for_others_has_the_priority_of_its_gang_too() -> None:
+    """Else a gang would have pods evicted that have it evicted in turn."""
+    stage = Stage(9)
+    stage.api.set_group("gang", "team", 2, priorityClassName="high")
+    stage.pods("gang", letters(2))
+    stage.api.create("alone", "team", 1, priority=5)
+    stage.settle()
+    store, rules = stage.leader.server.store, stage.leader.releases._waiting.rules
+
+    def priorities() -> dict[str, int]:
+        return {member.name: rules.priority(member) for member in store.members.in_queue("team")}
+
+    assert priorities() == {"g-000": 0, "g-001": 0, "alone": 5}
+    store.priority_classes.upsert(PriorityClass(metadata=Metadata(name="high", uid="uid-high"), value=10))
+    assert priorities() == {"g-000": 10, "g-001": 10, "alone": 5}
+
+
+def test_without_its_class_a_gang_has_the_priority_of_its_pods() -> None:
+    """That of a class that went counts no more."""
+    stage = Stage(2)
+    stage.pods("", ["first"], cpu=2)
+    assert stage.settle() == {"first"}
+    stage.api.create("other", "team", 1, priority=5)
+    stage.api.set_group("gang", "team", 2, priorityClassName="high")
+    stage.pods("gang", letters(2))
+    assert stage.settle() == {"first"}
+    classes = stage.leader.server.store.priority_classes
+    classes.replace([PriorityClass(metadata=Metadata(name="high", uid="uid-high"), value=10)])
+    stage.settle()
+    classes.replace([])
+    stage.settle()
+    stage.api.delete("first")
+    assert stage.settle() == {"other"}
 
 
 def test_a_gang_waits_for_its_pods_then_for_room_then_goes_whole() -> None:

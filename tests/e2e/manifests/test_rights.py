@@ -38,6 +38,8 @@ QUEUES = "scheduling.volcano.sh/queues"
         ("watch", "/nodes", {}),
         ("list", "resource.k8s.io/resourceclaims", {}),
         ("watch", "resource.k8s.io/deviceclasses", {}),
+        ("list", "scheduling.k8s.io/priorityclasses", {}),
+        ("watch", "scheduling.k8s.io/priorityclasses", {}),
         ("patch", "/namespaces", {}),
         ("create", "/events", {}),
         ("watch", "batch/jobs", {}),

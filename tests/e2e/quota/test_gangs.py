@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.drain.draining import priorities
 from tests.support.e2e.objects import GROUPED_BY, OWN_GATE, gates, on_a_node
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
@@ -58,6 +59,25 @@ def test_one_that_comes_after_its_pods_and_one_of_a_queue_that_is_resumed_go_who
     sandbox.api.delete(f"{sandbox.pods_path}/{held[0]}").must(200)
     gang(sandbox, "held", 1, first=2)
     until(lambda: running(sandbox, ["held-2"]), "the one that completes it again")
+
+
+def test_a_gang_stands_in_line_with_the_value_of_its_priority_class(sandbox: Sandbox) -> None:
+    """Its pods have a lower priority than the pod that waits since before."""
+    queue = sandbox.queue(capability={"cpu": "2"})
+    classes = priorities(sandbox, middle=1000, high=2000)
+    sandbox.pod("first", queue, cpu="2").must(201)
+    until(lambda: running(sandbox, ["first"]), "the first to run")
+    sandbox.pod("other", queue, cpu="1", priorityClassName=classes["middle"]).must(201)
+    sandbox.reason_on("other", f'queue "{queue}" has no room for this pod now')
+    lists = r'sluice_reflector_lists_total{kind="priority-classes"}'
+    before = sandbox.counted(lists)
+    sandbox.podgroup("gang", queue, minMember=2, priorityClassName=classes["high"])
+    until(lambda: sandbox.counted(lists) > before, "the classes to be read")
+    names = gang(sandbox, "gang", 2)
+    sandbox.reason_on(names[0], f'queue "{queue}" has no room for this pod now')
+    sandbox.api.delete(f"{sandbox.pods_path}/first").must(200)
+    until(lambda: running(sandbox, names) == names, "all of the gang to run")
+    assert running(sandbox, ["other"]) == []
 
 
 def test_a_stop_between_the_release_and_the_last_bind_waits_for_no_gang_and_a_resume_completes_it(

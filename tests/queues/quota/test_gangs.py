@@ -84,6 +84,21 @@ def outcome(found: Asked | NotAsked) -> str:
     return " ".join(("each:", *(each.uid for each in found.others)))
 
 
+def test_the_priority_of_a_gang_is_that_of_its_minimum_and_of_what_is_beyond_it() -> None:
+    """One that has none has the greatest of its minimum; the others have their own."""
+    members = [pod("a", priority=3), pod("b", priority=1)]
+    for own, expected in ((None, 3), (7, 7), (-2, -2)):
+        found = ask(gang(2, priority=own), members)
+        assert isinstance(found, Asked)
+        assert found.minimum is not None
+        assert found.minimum.priority == expected
+    beyond = [pod("c", PLACED), pod("d", PLACED), *members]
+    for own, others in ((None, [3, 1]), (7, [7, 7])):
+        found = ask(gang(2, priority=own), beyond)
+        assert isinstance(found, Asked)
+        assert [each.priority for each in found.others] == others
+
+
 FEW: dict[str, int] = {"ps": 1, "worker": 2}
 
 
