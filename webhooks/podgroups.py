@@ -1,4 +1,4 @@
-"""The mutating webhook for PodGroups, on CREATE and UPDATE.
+"""The webhooks for PodGroups: the mutating one, on CREATE and UPDATE, and the validating one, on UPDATE.
 
 A call goes decode (`webhooks.review`), queue, acceptance (`webhooks.acceptance`), patch, encode.
 
@@ -6,6 +6,9 @@ On CREATE a PodGroup without a queue, or in `default`, gets the queue that its n
 One whose pods can never start together is admitted with a warning (`webhooks.never_fits`); so is one
 whose annotation of its time is no time.
 An UPDATE of `spec.queue` is denied while pods name the PodGroup; otherwise the new queue must accept.
+
+The validating one gives the same warnings where an edit brings the reason. It denies nothing, so a dead
+server lets edits pass; the mutating one is not asked about them.
 """
 
 from __future__ import annotations
@@ -52,13 +55,27 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
         return ALLOWED
     queue = _queue(podgroup, before, request, store=store)
     if before is not None and queue == queue_of(before):
-        warnings: tuple[str, ...] = ()
-        if podgroup.spec != before.spec:
-            warnings = podgroup_warnings(podgroup, queue, request, store=store, settings=settings)
-        return Answer(patch=tuple(_set_label(podgroup, queue)), warnings=warnings)
+        return Answer(patch=tuple(_set_label(podgroup, queue)))
     if before is not None and store.members.in_podgroup(request.namespace, request.name):
         return _deny_move(request)
     return _submit(podgroup, queue, request, store=store, settings=settings)
+
+
+def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+    """The answer to the validating webhook on UPDATE: warnings alone."""
+    podgroup = decode_object(request.object, _podgroups)
+    before = decode_object(request.old_object, _podgroups, where="oldObject")
+    queue = queue_of(podgroup)
+    is_moved = queue != queue_of(before)  # the mutating webhook says it
+    if is_moved or podgroup.metadata.deletion_timestamp is not None:
+        return ALLOWED
+    warnings: tuple[str, ...] = ()
+    if podgroup.spec != before.spec:
+        warnings = podgroup_warnings(podgroup, queue, request, store=store, settings=settings)
+    key = well_known.PLACE_WITHIN
+    if podgroup.metadata.annotation(key) != before.metadata.annotation(key):
+        warnings += _time_warnings(podgroup)
+    return Answer(warnings=warnings)
 
 
 def _queue(podgroup: PodGroup, before: PodGroup | None, request: Request, *, store: Store) -> str:

@@ -11,6 +11,7 @@
 | `/validate/scales`   | their `scale`                | `workloads.scaling`            |
 | `/validate/rollouts` | workloads of queues, UPDATE  | `workloads.rollouts`           |
 | `/mutate/podgroups`  | podgroups, CREATE, UPDATE    | `podgroups`                    |
+| `/validate/podgroups` | podgroups, UPDATE           | `podgroups`                    |
 | `/validate/binds`    | pods/binding, bindings       | `pods.binds`                   |
 | `/mutate/namespaces` | namespaces, CREATE, UPDATE   | `namespaces`                   |
 | `/validate/namespaces` | namespaces, UPDATE         | `namespaces`                   |
@@ -59,6 +60,7 @@ def handlers(store: Store, settings: AdmissionSettings) -> Mapping[str, Handler]
         "/validate/scales": with_settings(scaling.validate),
         "/validate/rollouts": partial(rollouts.validate, store=store),
         "/mutate/podgroups": with_settings(podgroups.mutate),
+        "/validate/podgroups": with_settings(podgroups.validate),
         GUARD: with_settings(binds.validate),
         "/mutate/namespaces": partial(namespaces.mutate, store=store),
         "/validate/namespaces": partial(namespaces.validate, store=store),

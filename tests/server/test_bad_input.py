@@ -96,6 +96,7 @@ BODIES: dict[str, Wire] = {
     "/validate/binds": review(binding()),
     "/mutate/workloads": review(WORK, old=WORK, operation="UPDATE", resource="jobs.batch.volcano.sh"),
     "/mutate/podgroups": review(GANG, old=podgroup("gang", queue="research"), operation="UPDATE"),
+    "/validate/podgroups": review(GANG, old=podgroup("gang", queue="research"), operation="UPDATE"),
     "/validate/scales": review(
         {"kind": "Scale", "metadata": {"name": "train"}, "spec": {"replicas": 1}},
         old={"kind": "Scale", "metadata": {"name": "train"}, "spec": {"replicas": 0}},
@@ -507,7 +508,10 @@ OBJECTS = st.fixed_dictionaries({"metadata": SHAPES}, optional={"spec": SHAPES, 
 @examples(200)
 @given(
     path=st.sampled_from(
-        ["/mutate/workloads", "/mutate/podgroups", "/validate/scales", "/validate/rollouts"]
+        [
+            *("/mutate/workloads", "/mutate/podgroups", "/validate/podgroups"),
+            *("/validate/scales", "/validate/rollouts"),
+        ]
     ),
     resource=st.sampled_from([*WORKLOADS, "podgroups.scheduling.volcano.sh"]),
     operation=st.sampled_from(["CREATE", "UPDATE", "DELETE"]),

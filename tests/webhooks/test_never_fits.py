@@ -134,9 +134,8 @@ NEVER = "the pods of this PodGroup never start: "
 
 
 def told_of_group(server: Server, group: Wire, **request: Any) -> list[str]:
-    answer = server.ask(
-        "/mutate/podgroups", group, resource="podgroups.scheduling.volcano.sh", name="gang", **request
-    )
+    path = "/validate/podgroups" if "old" in request else "/mutate/podgroups"
+    answer = server.ask(path, group, resource="podgroups.scheduling.volcano.sh", name="gang", **request)
     assert answer.allowed, answer.message
     return answer.warnings
 
@@ -163,4 +162,16 @@ def test_a_podgroup_that_can_never_start_is_admitted_with_a_warning(
     assert told_of_group(server, podgroup("gang", queue="free", **spec)) == []
     before = podgroup("gang", queue="team", minMember=1)
     assert told_of_group(server, group, old=before, operation="UPDATE") == warnings
+    assert told_of_group(server, group, old=group, operation="UPDATE") == []
+    assert told_of_group(server, group, old=before, operation="UPDATE", user=CONTROLLER) == []
+    elsewhere = podgroup("gang", queue="free", minMember=1)
+    assert told_of_group(server, group, old=elsewhere, operation="UPDATE") == [], "the move says it"
+
+
+def test_an_edit_to_a_time_that_is_none_is_warned_of(server: Server) -> None:
+    within = "sluice.dev/place-within"
+    group = podgroup("gang", queue="team", annotations={within: "soon"})
+    before = podgroup("gang", queue="team", annotations={within: "90s"})
+    [told] = told_of_group(server, group, old=before, operation="UPDATE")
+    assert told.startswith(f'{within} "soon" is no time')
     assert told_of_group(server, group, old=group, operation="UPDATE") == []

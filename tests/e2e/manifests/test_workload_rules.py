@@ -22,6 +22,7 @@ MEMBER = ["members.workloads.sluice.dev/mutate/workloads"]
 NAMESPACE = ["namespaces.workloads.sluice.dev/mutate/workloads"]
 SCALE = ["scales.sluice.dev/validate/scales"]
 GROUP = ["podgroups.sluice.dev/mutate/podgroups"]
+EDIT = ["edits.podgroups.sluice.dev/validate/podgroups"]
 VOLCANO = "scheduling.volcano.sh/queue-name"
 LABEL = "volcano.sh/queue-name"
 MARK = "sluice.dev/suspended"
@@ -346,12 +347,15 @@ def test_a_jobset_of_no_queue_is_shown_where_it_bears_the_mark(api: Api, recorde
     assert (other, reply.status, marked) == ([], 200, JOB_SET)
 
 
-def test_a_podgroup_is_shown_when_it_is_made_or_moved(api: Api, recorder: Recorder) -> None:
+def test_a_podgroup_is_shown_when_it_is_made_moved_or_asks_for_something_else(
+    api: Api, recorder: Recorder
+) -> None:
+    """Not when its status alone changes, which is written often."""
     groups = "/apis/scheduling.volcano.sh/v1beta1/namespaces/plain/podgroups"
     gang = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
-        "metadata": {"name": "gang"},
+        "metadata": {"name": "gang", "labels": {"sluice.dev/queue": "research"}},
         "spec": {"queue": "research"},
     }
     with recorder.asked() as made:
@@ -361,6 +365,11 @@ def test_a_podgroup_is_shown_when_it_is_made_or_moved(api: Api, recorder: Record
             api.patch(f"{groups}/gang", {"spec": {"queue": "labs"}}, dry=True)
         with recorder.asked() as grown:
             api.patch(f"{groups}/gang", {"spec": {"minMember": 3}, "status": {"phase": "Running"}}, dry=True)
+        with recorder.asked() as timed:
+            annotations = {"sluice.dev/place-within": "soon"}
+            api.patch(f"{groups}/gang", {"metadata": {"annotations": annotations}}, dry=True)
+        with recorder.asked() as counted:
+            api.patch(f"{groups}/gang", {"status": {"phase": "Running"}}, dry=True)
     finally:
         api.delete(f"{groups}/gang")
-    assert (made, moved, grown) == (GROUP, GROUP, [])
+    assert (made, moved, grown, timed, counted) == (GROUP, [*GROUP, *EDIT], EDIT, EDIT, [])

@@ -32,6 +32,8 @@ def test_a_gang_starts_whole_and_what_is_beyond_its_minimum_one_by_one(sandbox: 
     )
     for name in names:
         assert gates(sandbox.reason_on(name, text)) == [QUOTA_GATE]
+    answer = sandbox.api.patch(f"{sandbox.podgroups_path}/gang?dryRun=All", {"spec": {"minMember": 513}})
+    assert "never start: 513 pods are to start together, and 512 can at most" in answer.must().warnings[0]
     names += gang(sandbox, "gang", 1, first=3)
     sandbox.reason_on("gang-3", f'queue "{queue}" never has room for this pod: with its PodGroup:')
     assert settled(lambda: running(sandbox, names), "the pods") == []

@@ -269,6 +269,7 @@ PATHS = [
         "/validate/scales",
         "/validate/rollouts",
         "/mutate/podgroups",
+        "/validate/podgroups",
         "/validate/binds",
         "/mutate/namespaces",
         "/mutate/commands",
