@@ -101,7 +101,7 @@ def test_no_queue_is_over_its_capability_and_what_fits_goes(own_sandbox: Sandbox
     gangs.end()
     book.end()
     judge = judged(pods.stored, book.stored, gangs.stored.values())
-    print(*figures(judge, life, faults), sep="\n")
+    print(*figures(judge, life, faults), *judge.notes, sep="\n")
     assert judge.faults == []
     assert life.wrong == []
     assert life.made - judge.ran - judge.gave_back - life.given_up == set()

@@ -132,7 +132,7 @@ class PodLife:
     def going_on(self) -> Iterator[None]:
         self._began = time.monotonic()
         for queue in MADE_AGAIN:
-            body = work_body(REPLICA_SET, f"again-{queue}", self._sandbox.named(queue), cpu="1", replicas=3)
+            body = work_body(REPLICA_SET, f"again-{queue}", self._sandbox.named(queue), cpu="1", replicas=6)
             self._sandbox.make(REPLICA_SET, body).must(201)
         acts = {"arrivals": self._arrive, "ends": self._end_some, "changes": self._change_some}
         threads = [

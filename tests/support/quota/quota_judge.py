@@ -146,6 +146,8 @@ class QuotaJudge:
     def __init__(self) -> None:
         self.pods: dict[str, SeenPod] = {}
         self.faults: list[str] = []
+        #: What was counted at each fault of that kind, to find out why.
+        self.notes: list[str] = []
         #: The most that each queue used of each resource of its capability.
         self.most: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.released = 0
@@ -327,6 +329,22 @@ class QuotaJudge:
             self.most[above][resource] = max(used, self.most[above].get(resource, 0))
             if used > limit:
                 self.faults.append(f"{of} takes {above} to {used} {resource} of {limit}")
+                self.notes.append(self._what_counts(above, resource))
+
+    def _what_counts(self, queue: str, resource: str) -> str:
+        """The pods below the queue that take some of it, and by what each counts."""
+        pods = [
+            self.pods[uid]
+            for uid, (own, takes) in self._counted.items()
+            if queue in chain(own) and takes.get(resource)
+        ]
+        says = (
+            f"{each.name} ({each.gang or 'single'}, version {each.version}): "
+            + ("on a node" if each.ran else "released" if each.is_released else "in the book")
+            for each in pods
+        )
+        term = self._book.term if self._book is not None else "none"
+        return f"{queue} {resource}, book of term {term}: " + "; ".join(says)
 
     # Who waits
 
