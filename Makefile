@@ -39,7 +39,7 @@ test: .venv/.stamp
 test-fast: .venv/.stamp # without the control plane and the files that take long; a worker more than cores, for some tests wait
 	HYPOTHESIS_PROFILE=fast $(PYTEST) -p no:schemathesis -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 8 -m "not cluster and not slow"
 
-test-long: .venv/.stamp # what takes long and few changes concern: upgrades, removal, thousands of queues, objects of megabytes
+test-long: .venv/.stamp # what takes long and few changes concern: upgrades, replicas that fail or hear late, thousands of queues
 	@$(RUN) localcluster build && $(RUN) localcluster.external_tools helm
 	$(FOUR_AT_ONCE) $(PYTEST) -n 4 -m long tests/e2e
 

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.support.e2e.api_requests import Api, Object
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import (
@@ -26,6 +28,8 @@ from tests.support.e2e.wait import until
 from tests.support.faults.faulty_proxy import Silence, expired_event
 from tests.support.faults.intercepting import Asked, Interceptor
 from tests.support.faults.slow_webhook import SlowWebhook
+
+pytestmark = pytest.mark.long
 
 LEADER, OTHER = "server-1", "server-2"
 #: Bytes of an answer that come: its head, and no object.

@@ -25,6 +25,8 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.faults.slow_webhook import SlowWebhook
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def own_sandbox(module_cluster: LocalCluster, fleet: Fleet) -> Iterator[Sandbox]:

@@ -19,6 +19,8 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.faults.slow_webhook import SlowWebhook
 
+pytestmark = pytest.mark.long
+
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/sluice"
 BINDS = "binds.sluice.dev"
 #: More than the server has threads for guards.

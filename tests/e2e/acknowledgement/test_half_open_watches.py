@@ -14,6 +14,8 @@ from tests.support.e2e.wait import until
 from tests.support.faults.faulty_proxy import Silence
 from tests.support.faults.intercepting import Asked
 
+pytestmark = pytest.mark.long
+
 #: A watch that is late for a minute was what there was; a machine that is busy makes seconds many.
 SECONDS = 40.0
 #: Bytes of the answer that come: its head, and no event.

@@ -25,6 +25,8 @@ from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
 from tests.support.faults.intercepting import Asked, Interceptor, When
 
+pytestmark = pytest.mark.long
+
 ANN = "ann@example.com"
 COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.support.e2e.api_requests import Answer
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import (
@@ -30,6 +32,8 @@ from tests.support.e2e.wait import until
 from tests.support.faults.faulty_proxy import Silence
 from tests.support.faults.intercepting import Asked
 from tests.support.faults.slow_webhook import SlowWebhook
+
+pytestmark = pytest.mark.long
 
 LEADER, OTHER = "server-1", "server-2"
 PODS, NAMESPACES = "/api/v1/pods", "/api/v1/namespaces"

@@ -22,6 +22,8 @@ from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
 from tests.support.faults.intercepting import Asked, Kept
 
+pytestmark = pytest.mark.long
+
 FORMER, NEXT = "server-1", "server-2"
 #: No scheduler asks us about such a pod: the guard alone keeps it from being bound.
 BY_HAND = "by-hand"

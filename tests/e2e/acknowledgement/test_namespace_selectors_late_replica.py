@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import on_a_node
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
+
+pytestmark = pytest.mark.long
 
 LABEL = "tests.sluice.dev-team"
 LATE = "server-2"

@@ -15,6 +15,8 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.second_api_server import SecondApiServer
 from tests.support.e2e.wait import until
 
+pytestmark = pytest.mark.long
+
 #: No scheduler asks us about such a pod: the guard alone keeps it from being bound.
 BY_HAND = "by-hand"
 

@@ -39,6 +39,8 @@ from tests.support.faults.faulty_proxy import (
     status,
 )
 
+pytestmark = pytest.mark.long
+
 #: Long enough for an honest reflector to do nothing wrong in, and for a mad one to do it many times.
 WHILE = 0.7
 #: Less than any wait that a stop ends, and more than a busy machine needs for it.

@@ -27,6 +27,8 @@ from tests.support.faults.faulty_proxy import (
     Silence,
 )
 
+pytestmark = pytest.mark.long
+
 QUEUE = "nowhere"
 PODS = "/api/v1/pods"
 NAMESPACES = "/api/v1/namespaces"

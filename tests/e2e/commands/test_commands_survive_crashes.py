@@ -17,6 +17,8 @@ from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
 from tests.support.faults.intercepting import Asked, Kept
 
+pytestmark = pytest.mark.long
+
 ANN, BOB = "ann@example.com", "bob@example.com"
 SERVER = "server-of-crashes"
 ELSEWHERE = "/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands"

@@ -15,6 +15,8 @@ from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
 from tests.support.faults.intercepting import Asked, Kept
 
+pytestmark = pytest.mark.long
+
 ANN = "ann@example.com"
 FIRST, LATE = "server-first", "server-late"
 WATCHED = "/apis/bus.volcano.sh/v1alpha1/commands"

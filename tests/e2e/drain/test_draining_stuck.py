@@ -32,6 +32,8 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import JOB, work_body
 
+pytestmark = pytest.mark.long
+
 #: The server's limits: pods in flight, and seconds that one counts as that.
 IN_FLIGHT, GRACE_LIMIT = 4, 2
 #: What a pod may ask for: thirty years.

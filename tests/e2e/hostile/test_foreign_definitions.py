@@ -26,6 +26,8 @@ from tests.support.e2e.objects import (
 from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import settled, until
 
+pytestmark = pytest.mark.long
+
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/queues.scheduling.volcano.sh"
 #: Its definition of queues is replaced and mended.
 KEEPS_CLUSTER = True

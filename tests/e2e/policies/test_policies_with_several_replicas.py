@@ -23,6 +23,8 @@ from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import PATIENCE, until
 from tests.support.faults.intercepting import Asked, Kept
 
+pytestmark = pytest.mark.long
+
 #: kube-scheduler tries a pod that was refused or lacks room again only after five minutes by itself.
 AT_ONCE = PATIENCE
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"

@@ -5,12 +5,16 @@ Two replicas; their lists of nodes are kept for as long as a test wants.
 
 from __future__ import annotations
 
+import pytest
+
 from extender.prioritizing import NOT_READ_FOR_SCORES
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.policies import Policies, patient, policy
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.faults.intercepting import Asked
+
+pytestmark = pytest.mark.long
 
 
 def lists_nodes(asked: Asked) -> bool:

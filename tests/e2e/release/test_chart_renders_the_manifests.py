@@ -19,7 +19,7 @@ from server.managed_selectors import differences
 from server.settings import Settings
 from tests.support.helm import Helm, by_identity, flags
 
-pytestmark = pytest.mark.cluster  # kubectl and Helm are built with the control plane
+pytestmark = [pytest.mark.cluster, pytest.mark.long]  # kubectl and Helm are built with the control plane
 
 Objects = dict[tuple[str, str, str], Manifest]
 #: The values under which each folder of `OPTIONS` is added, and some others that go together.

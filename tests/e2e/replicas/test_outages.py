@@ -26,6 +26,8 @@ from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import DEPLOYMENT, work_body
 from tests.support.plugin.harness import plugin_in_process
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def queue(sandbox: Sandbox) -> str:

@@ -22,6 +22,8 @@ from tests.support.e2e.stop import Stop
 from tests.support.e2e.wait import until
 from tests.support.plugin.harness import started_plugin
 
+pytestmark = pytest.mark.long
+
 PAUSED = "server-3"
 #: Members that wait when a round begins; members and pods of no queue that are made while it is stopped.
 BACKLOG, LATE, OTHERS = 30, 3, 3

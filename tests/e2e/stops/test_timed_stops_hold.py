@@ -22,6 +22,8 @@ from tests.support.e2e.objects import (
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 
+pytestmark = pytest.mark.long
+
 #: How long a stop lasts whose end is waited for: longer where the machine is too slow for what must happen
 #: before that.
 SOON = [timedelta(seconds=seconds) for seconds in (4, 12, 36, 108)]
