@@ -179,7 +179,7 @@ class Metrics:
         )
         self.notices = Counter(
             "sluice_notices",
-            "Notices that the receiver took, and messages that it did not take",
+            "Notices that the receiver took, messages that it did not take, and notices that are given up",
             ["outcome"],
             registry=self.registry,
         )

@@ -33,7 +33,7 @@ MESSAGE_LIMIT = 1000
 
 
 class EventRecorder:
-    """Records events; for the controller's thread only."""
+    """Records events; for one thread: the controller has one, and the sender of notices."""
 
     def __init__(
         self,

@@ -238,6 +238,7 @@ class Runtime:
             leading=self._leading,
             term=lambda: self._elector.term,
             metrics=self.metrics,
+            recorder=EventRecorder(client=self.client, writers=self._writers, metrics=self.metrics),
         )
 
     def _leading(self) -> bool:

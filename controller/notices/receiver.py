@@ -18,6 +18,7 @@ import contextlib
 import socket
 import ssl
 import threading
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,6 +26,7 @@ import msgspec
 
 from cluster.api.connection import Connection, Target, parse_target
 from cluster.exceptions import ConfigurationError, Unreachable
+from queues.notices.refusals import may_pass
 
 URL, AUTHORITY = "url", "ca.crt"
 #: Seconds for all of a request, and for one attempt to connect.
@@ -36,11 +38,16 @@ LONGEST_PATIENCE = 3600.0
 
 
 class NotTaken(Exception):
-    """The receiver did not take the message. `patience`: the seconds for which it asks to be left alone."""
+    """The receiver did not take the message.
 
-    def __init__(self, reason: str, *, patience: float = 0.0) -> None:
+    `patience`: the seconds for which it asks to be left alone. `may_pass`: it may take the same message
+    later; else it refuses this one.
+    """
+
+    def __init__(self, reason: str, *, patience: float = 0.0, may_pass: bool = True) -> None:
         super().__init__(reason)
         self.patience = patience
+        self.may_pass = may_pass
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -94,10 +101,13 @@ class Receiver:
             connection.close()
             with self._lock:
                 self._socket = None
-        if 300 <= head.status < 400:
-            raise NotTaken(f"HTTP {head.status}: a redirect, which is not followed")
         if not 200 <= head.status < 300:
-            raise NotTaken(f"HTTP {head.status}", patience=_patience(head.headers.get("retry-after", "")))
+            redirect = ": a redirect, which is not followed" if 300 <= head.status < 400 else ""
+            raise NotTaken(
+                f"HTTP {head.status}{redirect}",
+                patience=_patience(head.headers.get("retry-after", ""), now=head.headers.get("date", "")),
+                may_pass=may_pass(head.status),
+            )
 
     def _watch(self, new_socket: socket.socket) -> None:
         with self._lock:
@@ -161,10 +171,16 @@ def _reason(cause: BaseException | None) -> str:
     return "the connection was cut, or what came is no HTTP"
 
 
-def _patience(header: str) -> float:
-    """Retry-After in seconds; 0 for a date."""
-    seconds = float(header) if header.isascii() and header.isdigit() and len(header) <= 9 else 0.0
-    return min(seconds, LONGEST_PATIENCE)
+def _patience(header: str, *, now: str) -> float:
+    """Retry-After in seconds. A date counts from the answer's own Date on, `now`, whatever our clock says."""
+    if header.isascii() and header.isdigit() and len(header) <= 9:
+        seconds = float(header)
+    else:
+        try:
+            seconds = (parsedate_to_datetime(header) - parsedate_to_datetime(now)).total_seconds()
+        except (ValueError, TypeError, IndexError, OverflowError):  # no dates, or but one with a zone
+            seconds = 0.0
+    return max(0.0, min(seconds, LONGEST_PATIENCE))
 
 
 def _shut(current: socket.socket) -> None:

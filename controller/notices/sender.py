@@ -7,6 +7,8 @@
 | something is new                        | sends one message of all that is                                |
 | the receiver answered 2xx               | stores the cursor                                               |
 | it did not, or there is no URL          | waits longer each time (`BACKOFF`), or as long as it asked for  |
+| it refuses some for good                | tells the others, and gives up what it refuses, as              |
+|                                         | `queues.notices.refusals` has it                                |
 | the cursor could not be stored          | stores it again before anything else is sent                    |
 | another replica has stored one          | reads that one                                                  |
 
@@ -14,6 +16,7 @@ Invariants
 - Nothing waits for this thread, and it holds no lock of others. What is not told yet is in the queues
   themselves, so nothing piles up here.
 - A message goes out at most every `POLL_SECONDS`.
+- What is given up is in the log, in the metrics and in an event on its queue.
 - An exception ends no more than one round.
 """
 
@@ -21,7 +24,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from cluster.background_thread import BackgroundThread
@@ -29,11 +32,15 @@ from cluster.backoff import Backoff
 from cluster.cache.store import Store
 from cluster.exceptions import ClusterError, Conflict
 from cluster.metrics import Metrics
+from cluster.recorder import EventRecorder
+from controller.context import queue_subject
 from controller.notices.news import News, NewsReader
 from controller.notices.receiver import NotTaken, Receiver
 from controller.notices.storage import CursorStorage
 from queues.notices.cursor import Cursor, after_sending
 from queues.notices.message import in_order, message
+from queues.notices.news import Notice
+from queues.notices.refusals import MOST_REFUSALS, Refusals
 
 POLL_SECONDS = 2.0
 BACKOFF = Backoff(first=POLL_SECONDS, longest=300.0)
@@ -53,13 +60,17 @@ class NoticeSender:
         leading: Callable[[], bool],
         term: Callable[[], int],
         metrics: Metrics,
+        recorder: EventRecorder,
     ) -> None:
+        """`recorder`: for this thread alone."""
         self._store = store
         self._storage = storage
         self._receiver = receiver
         self._leading = leading
         self._term = term
         self._metrics = metrics
+        self._recorder = recorder
+        self._refusals = Refusals()
         self._news = NewsReader(store)
         self._cursor: Cursor | None = None
         self._cursor_of = 0
@@ -121,13 +132,41 @@ class NoticeSender:
             self._tell(cursor, news)
 
     def _tell(self, cursor: Cursor, news: News) -> None:
-        notices = in_order(news.new)
-        self._receiver.send(message(notices))
+        notices = self._refusals.next_message(in_order(news.new))
+        try:
+            self._receiver.send(message(notices))
+        except NotTaken as exc:
+            if not exc.may_pass and self._refusals.record_refused(notices):
+                self._give_up(notices[0], why=str(exc))
+                self._move_on(cursor, notices, news)
+            raise
+        self._refusals.record_taken()
         self._metrics.notices.labels("sent").inc(len(notices))
-        self._metrics.notices_waiting.set(0)
-        now = self._store.clock.now()
-        self._cursor = after_sending(cursor, notices, latest=news.latest, now=now, drains=news.drains)
+        self._move_on(cursor, notices, news)
+
+    def _move_on(self, cursor: Cursor, done: Sequence[Notice], news: News) -> None:
+        """These were taken or given up, and what else is new waits."""
+        ids = {notice.id for notice in done}
+        waiting = [notice for notice in news.new if notice.id not in ids]
+        self._metrics.notices_waiting.set(len(waiting))
+        self._cursor = after_sending(
+            cursor,
+            done,
+            waiting=waiting,
+            latest=news.latest,
+            now=self._store.clock.now(),
+            drains=news.drains,
+        )
         self._write_cursor(self._cursor)
+
+    def _give_up(self, notice: Notice, *, why: str) -> None:
+        """Say that it is not told, and why."""
+        self._metrics.notices.labels("given_up").inc()
+        text = f"a notice is given up, refused by the receiver {MOST_REFUSALS} times, {why}: {notice.text}"
+        log.warning("notices: %s", text)
+        queue = self._store.queues.get(notice.queue)
+        if queue is not None:
+            self._recorder.record(queue_subject(queue), reason="NoticeGivenUp", message=text, warning=True)
 
     def _read_cursor(self) -> Cursor:
         term = self._term()

@@ -1,8 +1,9 @@
 """What somebody outside is told of queues, once each. Pure; read `news` first.
 
-| module    | what it has                                             |
-|-----------|---------------------------------------------------------|
-| `news`    | what there is to tell of a queue, and with which id     |
-| `cursor`  | what was told already, and how it is stored             |
-| `message` | the JSON of several notices: their order, and N of them |
+| module     | what it has                                             |
+|------------|---------------------------------------------------------|
+| `news`     | what there is to tell of a queue, and with which id     |
+| `cursor`   | what was told already, and how it is stored             |
+| `message`  | the JSON of several notices: their order, and N of them |
+| `refusals` | what becomes of a message that is not taken             |
 """

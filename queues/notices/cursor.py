@@ -9,7 +9,8 @@ Promises
 - `since` follows the latest moment that was seen, `OVERLAP` behind it, and is never later than that behind
   our own clock. Clocks of replicas differ by less, so that what was written before and is seen later is
   still new. It never goes back.
-- What is new stays new until `after_sending` has it; nothing else makes it old.
+- What is new stays new until `after_sending` has it; nothing else makes it old. So `since` stays before what
+  still waits, when a part was sent.
 - The cursor has at most `MOST` ids of either sort. Beyond, the oldest moments go, and `since` with them.
 """
 
@@ -24,6 +25,8 @@ from queues.apimachinery.timestamps import EARLIEST, parse_timestamp, rfc3339
 from queues.notices.news import Notice
 
 OVERLAP = timedelta(minutes=10)
+#: The moments of a history are whole seconds.
+_MOMENT = timedelta(seconds=1)
 MOST = 5000
 
 
@@ -46,15 +49,25 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def after_sending(
-    cursor: Cursor, sent: Iterable[Notice], *, latest: datetime, now: datetime, drains: Collection[str]
+    cursor: Cursor,
+    sent: Iterable[Notice],
+    *,
+    waiting: Iterable[Notice] = (),
+    latest: datetime,
+    now: datetime,
+    drains: Collection[str],
 ) -> Cursor:
-    """The cursor once these were taken.
+    """The cursor once these were taken, or given up.
 
-    `latest`: the latest moment of the history that was seen when they were put together. `drains`: the ids
-    that drains have which there are still; those of others are forgotten.
+    `waiting`: what is new and was not sent with them. `latest`: the latest moment of the history that was
+    seen when they were put together. `drains`: the ids that drains have which there are still; those of
+    others are forgotten.
     """
     notices = list(sent)
-    since = max(cursor.since, min(latest, now) - OVERLAP) if latest != EARLIEST else cursor.since
+    since = cursor.since
+    if latest != EARLIEST:
+        first = min((each.at for each in waiting if not each.stands), default=latest)
+        since = max(since, min(min(latest, now) - OVERLAP, first - _MOMENT))
     told = {**cursor.told, **{each.id: each.at for each in notices if not each.stands}}
     newest = sorted(told.items(), key=lambda item: (item[1], item[0]))
     if len(newest) > MOST:

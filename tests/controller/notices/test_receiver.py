@@ -12,6 +12,13 @@ import pytest
 from controller.notices.receiver import NotTaken, Receiver, read_address
 from tests.support.http.notice_receiver import CUT, DRIPPING, OK, SECRET, SERVER_ERROR, SILENT, NoticeReceiver
 
+#: What an answer says that does not pass.
+REFUSED = {
+    "HTTP 302: a redirect, which is not followed",
+    *(f"HTTP {status}" for status in (400, 403, 404, 410)),
+}
+#: With its own date, and the one after which to come again.
+LATER = b"HTTP/1.1 503 Later\r\nDate: %b\r\nRetry-After: %b\r\n\r\n"
 BODY = b'{"text": "changed", "notices": []}'
 
 
@@ -28,9 +35,19 @@ def test_a_message_is_posted_as_json_with_path_and_query(tmp_path: Path) -> None
     ("answer", "reason", "patience"),
     [
         (SERVER_ERROR, "HTTP 500", 0),
+        (b"HTTP/1.1 408 Slow\r\n\r\n", "HTTP 408", 0),
+        (b"HTTP/1.1 425 Early\r\n\r\n", "HTTP 425", 0),
+        (b"HTTP/1.1 400 Bad\r\n\r\n", "HTTP 400", 0),
+        (b"HTTP/1.1 403 No\r\nRetry-After: 60\r\n\r\n", "HTTP 403", 60),
+        (b"HTTP/1.1 404 Where\r\n\r\n", "HTTP 404", 0),
+        (b"HTTP/1.1 410 Gone\r\n\r\n", "HTTP 410", 0),
         (b"HTTP/1.1 429 Slow\r\nRetry-After: 30\r\n\r\n", "HTTP 429", 30),
         (b"HTTP/1.1 429 Slow\r\nRetry-After: 999999999\r\n\r\n", "HTTP 429", 3600),
         (b"HTTP/1.1 503 Later\r\nRetry-After: tomorrow\r\n\r\n", "HTTP 503", 0),
+        (LATER % (b"Sun, 01 Jan 1995 00:00:00 GMT", b"Sun, 01 Jan 1995 00:02:00 GMT"), "HTTP 503", 120),
+        (LATER % (b"Sun, 01 Jan 1995 00:02:00 GMT", b"Sun, 01 Jan 1995 00:00:00 GMT"), "HTTP 503", 0),
+        (LATER % (b"Sun, 01 Jan 1995 00:00:00 GMT", b"Sun, 01 Jan 1995 00:02:00 -0000"), "HTTP 503", 0),
+        (LATER % (b"never", b"Sun, 01 Jan 1995 00:02:00 GMT"), "HTTP 503", 0),
         (
             b"HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/\r\n\r\n",
             "HTTP 302: a redirect, which is not followed",
@@ -49,6 +66,7 @@ def test_what_the_receiver_did_and_what_is_said_of_it(
     with NoticeReceiver(tmp_path, answer) as receiver, pytest.raises(NotTaken) as caught:
         Receiver(tmp_path, agent="sluice/1", deadline=0.5 if is_slow else 30).send(BODY)
     assert (str(caught.value), caught.value.patience) == (reason, patience)
+    assert caught.value.may_pass == (reason not in REFUSED)
     assert len(receiver.posts) == 1
 
 

@@ -12,6 +12,7 @@ from controller.notices.receiver import NotTaken
 from controller.notices.sender import BACKOFF, POLL_SECONDS, NoticeSender
 from queues.notices.message import MOST
 from queues.notices.news import notices_of_history
+from queues.notices.refusals import MOST_REFUSALS
 from queues.status.changes import Change
 from tests.queues.notices.values import NOW, line
 from tests.support.controller.notice_stage import Stage
@@ -98,6 +99,73 @@ def test_what_is_not_taken_is_tried_again_after_longer_and_longer(
         "notices: not sent, and tried again: HTTP 429",
         "notices: sent again",
     ]
+
+
+def test_what_is_refused_for_good_is_given_up_and_said_and_the_others_are_told(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of three in one message the first and the last are told, and then the second is tried again."""
+    caplog.set_level(logging.INFO)
+    sender = started(stage)
+    stage.later(5)
+    stage.put("a", [line(seconds=1), line(seconds=2, to="poison"), line(seconds=3)])
+    stage.receiver.refuses = "poison"
+    for _ in range(5):  # all together; the first; the others together; the second; the third
+        sender.round()
+    assert [[notice["at"][-3:] for notice in body["notices"]] for body in stage.receiver.bodies] == [
+        ["01Z"],
+        ["03Z"],
+    ]
+    assert stage.metrics.registry.get_sample_value("sluice_notices_waiting") == 1
+    waits = [sender.round() for _ in range(MOST_REFUSALS - 2)]
+    assert waits == [min(POLL_SECONDS * 2**number, BACKOFF.longest) for number in range(MOST_REFUSALS - 2)]
+    assert not stage.events
+    sender.round()
+    told = f"a notice is given up, refused by the receiver {MOST_REFUSALS} times, HTTP 400: "
+    told += 'queue "a": spec.state by alice (storage): poison, it was Open'
+    assert stage.events == [("a", "NoticeGivenUp", told)]
+    assert f"notices: {told}" in caplog.messages
+    assert sender.round() == POLL_SECONDS
+    assert len(stage.receiver.bodies) == 2
+    count = stage.metrics.registry.get_sample_value
+    assert count("sluice_notices_total", {"outcome": "given_up"}) == 1
+    assert count("sluice_notices_total", {"outcome": "sent"}) == 2
+    assert count("sluice_notices_waiting") == 0
+
+
+def test_what_comes_after_one_that_is_refused_is_told_at_the_next_try(stage: Stage) -> None:
+    sender = started(stage)
+    stage.put("a", [line(to="poison")])
+    stage.receiver.refuses = "poison"
+    for _ in range(3):
+        sender.round()
+    stage.put("b", [line()])
+    sender.round()
+    assert len(stage.receiver.ids) == 1
+
+
+def test_what_was_given_up_is_given_up_for_the_next_leader_too(stage: Stage) -> None:
+    sender = started(stage)
+    stage.put("a", [line(to="poison")], drained="Blocked", since="2026-11-28T14:00:00Z")
+    stage.receiver.refuses = "queue"
+    for _ in range(3 * MOST_REFUSALS):
+        sender.round()
+    assert len(stage.events) == 2
+    stage.receiver.refuses = ""
+    stage.sender().round()
+    assert not stage.receiver.bodies
+
+
+def test_while_the_receiver_is_away_nothing_is_given_up(stage: Stage) -> None:
+    sender = started(stage)
+    stage.put("a", [line()])
+    stage.receiver.problem = NotTaken("HTTP 503")
+    for _ in range(10 * MOST_REFUSALS):
+        sender.round()
+    stage.receiver.problem = None
+    sender.round()
+    assert not stage.events
+    assert len(stage.receiver.ids) == 1
 
 
 def test_nothing_is_sent_before_there_is_a_cursor(stage: Stage) -> None:
@@ -217,3 +285,35 @@ def test_whatever_happens_everything_is_told_at_least_once_with_the_same_id(even
     wanted = {notice.id for notice in notices_of_history("a", "a", lines)}
     assert set(stage.receiver.ids) == wanted
     assert failed or len(stage.receiver.ids) == len(wanted), "twice only where an answer or a leader was lost"
+
+
+@examples(60)
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b"]), st.booleans()), min_size=1, max_size=8),
+    st.lists(st.sampled_from(["round", "round", "503", "new leader"]), max_size=20),
+)
+def test_what_is_refused_for_good_costs_no_other_notice(
+    edits: list[tuple[str, bool]], events: list[str]
+) -> None:
+    """Wherever it stands among others, and whatever the receiver and the leader do in between."""
+    stage = Stage()
+    sender = started(stage)
+    stage.receiver.refuses = "poison"
+    lines: dict[str, list[Change]] = {"a": [], "b": []}
+    for number, (queue, is_poison) in enumerate(edits):
+        seconds = stage.later(1000).timestamp() - NOW.timestamp()
+        lines[queue].append(line(seconds=seconds, to=f"{'poison' if is_poison else 'fine'} {number}"))
+        stage.put(queue, lines[queue])
+    for event in [*events, *["round"] * (len(edits) + 1) * (MOST_REFUSALS + 2)]:
+        stage.receiver.problem = NotTaken("HTTP 503") if event == "503" else None
+        sender = stage.sender() if event == "new leader" else sender
+        sender.round()
+    wanted = {
+        notice.id: notice.text
+        for queue, history in lines.items()
+        for notice in notices_of_history(queue, queue, history)
+    }
+    fine = {id_ for id_, text in wanted.items() if "poison" not in text}
+    assert set(stage.receiver.ids) == fine
+    assert len(stage.receiver.ids) == len(fine)
+    assert len(stage.events) == len(wanted) - len(fine)

@@ -62,6 +62,15 @@ def test_a_drain_is_told_once_for_as_long_as_it_lasts() -> None:
     assert ended.is_new(blocked)
 
 
+def test_what_still_waits_stays_new_however_long_ago_it_was() -> None:
+    """The newest was sent first, and the cursor is stored."""
+    waiting = [notice("old", seconds=-3000), notice("stands", stands=True, seconds=-9000)]
+    sent = notice("new", seconds=2000)
+    told = after_sending(FIRST, [sent], waiting=waiting, latest=sent.at, now=sent.at, drains=())
+    assert all(map(decode(encode(told)).is_new, waiting))
+    assert not told.is_new(sent)
+
+
 def test_a_moment_in_the_future_silences_nothing() -> None:
     """A webhook whose clock was wrong."""
     later = notice("later", seconds=1_000_000)

@@ -14,7 +14,9 @@ from cluster.api.client import Client
 from cluster.cache.store import Store
 from cluster.exceptions import Conflict, NotFound, Unreachable
 from cluster.metrics import Metrics
+from cluster.object_reference import ObjectReference
 from cluster.objects import QueueObject
+from cluster.recorder import EventRecorder
 from controller.notices.receiver import NotTaken, Receiver
 from controller.notices.sender import NoticeSender
 from controller.notices.storage import CursorStorage
@@ -63,18 +65,21 @@ class ConfigMapServer:
 
 
 class SetReceiver:
-    """`problem`: what it does with a message instead of taking it. `takes_silently`: it takes it, and nobody
-    hears of that.
+    """`problem`: what it does with a message instead of taking it. `refuses`: no message with this text in it
+    is ever taken. `takes_silently`: it takes it, and nobody hears of that.
     """
 
     def __init__(self) -> None:
         self.problem: NotTaken | None = None
+        self.refuses = ""
         self.takes_silently = False
         self.bodies: list[dict[str, Any]] = []
 
     def send(self, body: bytes) -> None:
         if self.problem is not None:
             raise self.problem
+        if self.refuses and self.refuses.encode() in body:
+            raise NotTaken("HTTP 400", may_pass=False)
         self.bodies.append(json.loads(body))
         if self.takes_silently:
             raise NotTaken("cut")
@@ -95,6 +100,8 @@ class Stage:
         self.receiver = SetReceiver()
         self.metrics = Metrics()
         self.leading = True
+        #: The queue, the reason and the message of each.
+        self.events: list[tuple[str, str, str]] = []
         snapshot = SimpleNamespace(
             tree=self.queues, decision=lambda name: SimpleNamespace(policy_by=name.partition("-below")[0])
         )
@@ -117,7 +124,12 @@ class Stage:
             leading=lambda: self.leading,
             term=lambda: 1,
             metrics=self.metrics,
+            recorder=cast(EventRecorder, SimpleNamespace(record=self._record)),
         )
+
+    def _record(self, subject: ObjectReference, *, reason: str, message: str, warning: bool) -> None:
+        assert warning
+        self.events.append((subject.name, reason, message))
 
     def later(self, seconds: float) -> datetime:
         self.now += timedelta(seconds=seconds)
