@@ -18,6 +18,7 @@ import contextlib
 import socket
 import ssl
 import threading
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -35,6 +36,13 @@ DEADLINE, CONNECT_SECONDS = 15.0, 5.0
 LENGTH = 2048
 #: Seconds: a receiver that asks for more patience is given this.
 LONGEST_PATIENCE = 3600.0
+#: What is wrong with a certificate, by OpenSSL's number (x509_vfy.h).
+_UNVERIFIED: Mapping[int, str] = {
+    **dict.fromkeys((18, 19, 20, 21), "its authority is not trusted"),
+    9: "it is not valid yet",
+    10: "it has expired",
+    **dict.fromkeys((62, 64), "it is for another name"),
+}
 
 
 class NotTaken(Exception):
@@ -159,8 +167,10 @@ def _context(authority: Path) -> ssl.SSLContext:
 
 def _reason(cause: BaseException | None) -> str:
     """A text of our own: that of the error may name the receiver."""
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        why = _UNVERIFIED.get(cause.verify_code, "")
+        return "its certificate cannot be verified" + (f": {why}" if why else "")
     for kind, text in (
-        (ssl.SSLCertVerificationError, "its certificate cannot be verified"),
         (ssl.SSLError, "no TLS with it"),
         (socket.gaierror, "its name is not known"),
         (TimeoutError, "no answer in time"),

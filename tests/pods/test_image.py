@@ -173,6 +173,17 @@ def test_nothing_of_the_checkout_is_in_it_but_the_product(image: Image) -> None:
     assert [path.name for path in packages.rglob("gunicorn_app.py")] == ["gunicorn_app.py"]
 
 
+def test_the_authorities_of_the_base_are_in_it_where_python_looks(builder: Builder, image: Image) -> None:
+    """Receivers of notices on the internet are verified by these. Package `openssl` makes the last folder."""
+    base = builder.unpack(BASE)
+    for folder in ("etc/ssl", "usr/share/ca-certificates", "usr/lib/ssl"):
+        wanted = {path.relative_to(base) for path in regular_files(base / folder)}
+        assert wanted <= {path.relative_to(image.root) for path in regular_files(image.root / folder)}
+    assert [*(image.root / "usr/share/ca-certificates").rglob("*.crt")]
+    paths = "import ssl; print(*ssl.get_default_verify_paths()[3::2])"
+    assert image.run("python", "-c", paths) == "/usr/lib/ssl/cert.pem /usr/lib/ssl/certs\n"
+
+
 def test_all_that_the_server_imports_has_bytecode(image: Image) -> None:
     """The root is read-only in a pod: what has none is compiled again at each start."""
     assert image.run("python", "-c", WITHOUT_BYTECODE) == ""

@@ -75,9 +75,46 @@ def test_a_certificate_of_another_authority_is_not_taken(tmp_path: Path) -> None
         (tmp_path / name).mkdir()
     with NoticeReceiver(tmp_path / "one") as receiver, NoticeReceiver(tmp_path / "two"):
         (tmp_path / "one" / "ca.crt").write_bytes((tmp_path / "two" / "ca.crt").read_bytes())
-        with pytest.raises(NotTaken, match="its certificate cannot be verified"):
+        with pytest.raises(NotTaken) as caught:
+            Receiver(tmp_path / "one", agent="sluice/1").send(BODY)
+    assert str(caught.value) == "its certificate cannot be verified: its authority is not trusted"
+    assert caught.value.may_pass
+    assert not receiver.posts
+
+
+def test_without_an_authority_of_its_own_those_of_the_machine_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that OpenSSL finds, in the image those of Debian: here one that a variable names."""
+    with NoticeReceiver(tmp_path) as receiver:
+        known = (tmp_path / "ca.crt").rename(tmp_path / "known.crt")
+        with pytest.raises(NotTaken, match="its authority is not trusted"):
+            Receiver(tmp_path, agent="sluice/1").send(BODY)
+        monkeypatch.setenv("SSL_CERT_FILE", str(known))
+        Receiver(tmp_path, agent="sluice/1").send(BODY)
+    assert len(receiver.posts) == 1
+
+
+def test_with_an_authority_of_its_own_those_of_the_machine_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with NoticeReceiver(tmp_path / "one") as receiver, NoticeReceiver(tmp_path / "two"):
+        known = (tmp_path / "one" / "ca.crt").rename(tmp_path / "known.crt")
+        monkeypatch.setenv("SSL_CERT_FILE", str(known))
+        (tmp_path / "one" / "ca.crt").write_bytes((tmp_path / "two" / "ca.crt").read_bytes())
+        with pytest.raises(NotTaken, match="its authority is not trusted"):
             Receiver(tmp_path / "one", agent="sluice/1").send(BODY)
     assert not receiver.posts
+
+
+def test_a_certificate_for_another_name_is_not_taken_and_no_name_is_said(tmp_path: Path) -> None:
+    with NoticeReceiver(tmp_path) as receiver:
+        (tmp_path / "url").write_text(f"https://localhost:{receiver.port}/x")
+        with pytest.raises(NotTaken) as caught:
+            Receiver(tmp_path, agent="sluice/1").send(BODY)
+    assert str(caught.value) == "its certificate cannot be verified: it is for another name"
 
 
 @pytest.mark.parametrize(
