@@ -239,6 +239,7 @@ class Runtime:
             term=lambda: self._elector.term,
             metrics=self.metrics,
             recorder=EventRecorder(client=self.client, writers=self._writers, metrics=self.metrics),
+            window_soon=timedelta(minutes=self.settings.window_soon),
         )
 
     def _leading(self) -> bool:

@@ -299,7 +299,7 @@ _HELP: Mapping[str, str] = {
     "drain_rate": "evictions a second of the whole server, at most",
     "drain_in_flight": "pods that are evicted and not gone yet, of the whole server, at most",
     "drain_grace_limit": "seconds that a terminating pod counts as in flight, at most",
-    "window_soon": "minutes before a change window begins that event WindowSoon says so; 0: none does",
+    "window_soon": "minutes before a change window begins that an event and a notice say so; 0: none does",
     "log_level": "which lines of the log are written: those of this level and above",
 }
 

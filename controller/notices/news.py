@@ -1,7 +1,8 @@
 """What the store has to tell.
 
 Invariants
-- A queue that has not changed since the last look is not read again, for nothing becomes new by itself.
+- A queue that has not changed since the last look is not read again before something of it becomes new by
+  itself, as windows do.
 - Nothing is kept of it but what is new and not told yet: the queues themselves are the backlog.
 
 Threads: the sender's alone; it reads the store, and takes no lock of it.
@@ -9,39 +10,49 @@ Threads: the sender's alone; it reads the store, and takes no lock of it.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from cluster.cache.store import Store
 from cluster.objects import QueueObject
+from controller.stops.windows import windows_in_wire_form
 from queues import well_known
 from queues.apimachinery.timestamps import EARLIEST
 from queues.drain.progress import DRAINED
 from queues.notices.cursor import Cursor
 from queues.notices.news import Drain, Notice, ids_of_drain, notice_of_drain, notices_of_history
+from queues.notices.windows import QueueWindows, news_of_windows
 from queues.status.changes import parse_history
+from queues.windows.edges import read_calendar
+from queues.windows.entries import read_entries
+from queues.windows.stops import read_stops
 
 
 class News(msgspec.Struct, frozen=True, kw_only=True):
-    """`drains`: the ids that drains have which there are. `latest`: the latest moment of any history."""
+    """`standing`: the ids of all that stands. `latest`: the latest moment of any history."""
 
     new: tuple[Notice, ...]
-    drains: frozenset[str]
+    standing: frozenset[str]
     latest: datetime
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue as it was read. `look_again`: when it is read again though it has not changed."""
+
     obj: QueueObject
     new: tuple[Notice, ...]
-    drains: tuple[str, ...]
+    standing: tuple[str, ...]
+    windows: QueueWindows | None
+    look_again: datetime | None
 
 
 class NewsReader:
-    """Owner: the sender."""
+    """Owner: the sender. `window_soon`: how long before it begins a window is told; none: it is not."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, window_soon: timedelta) -> None:
         self._store = store
+        self._window_soon = window_soon
         self._known: dict[str, _Known] = {}
         self._latest = EARLIEST
 
@@ -51,24 +62,24 @@ class NewsReader:
         self._latest = EARLIEST
 
     def read(self, cursor: Cursor) -> News:
-        objects = dict(self._store.queues)
+        objects, now = dict(self._store.queues), self._store.clock.now()
         for name in self._known.keys() - objects.keys():
             del self._known[name]
         for name, obj in objects.items():
             known = self._known.get(name)
-            if known is None or known.obj is not obj:
-                self._known[name] = self._look_at(obj, cursor)
+            if known is None or known.obj is not obj or _is_due(known, now):
+                self._known[name] = self._look_at(obj, known, cursor, now)
             elif known.new:
                 new = tuple(filter(cursor.is_new, known.new))
-                self._known[name] = _Known(obj, new, known.drains)
+                self._known[name] = msgspec.structs.replace(known, new=new)
         known_queues = self._known.values()
         return News(
             new=tuple(notice for known in known_queues for notice in known.new),
-            drains=frozenset(id_ for known in known_queues for id_ in known.drains),
+            standing=frozenset(id_ for known in known_queues for id_ in known.standing),
             latest=self._latest,
         )
 
-    def _look_at(self, obj: QueueObject, cursor: Cursor) -> _Known:
+    def _look_at(self, obj: QueueObject, before: _Known | None, cursor: Cursor, now: datetime) -> _Known:
         name, uid = obj.metadata.name, obj.metadata.uid
         new: list[Notice] = []
         for notice in notices_of_history(
@@ -78,13 +89,25 @@ class NewsReader:
             if notice.at <= cursor.since:
                 break
             new.append(notice)
+        standing: list[str] = []
         drain = self._own_drain(obj)
-        drains: tuple[str, ...] = ()
         if drain is not None:
             told = notice_of_drain(name, uid, drain)
             new += [told] if told is not None else []
-            drains = ids_of_drain(uid, drain)
-        return _Known(obj, tuple(filter(cursor.is_new, new)), drains)
+            standing += ids_of_drain(uid, drain)
+        windows, look_again = _windows_of(obj, before), None
+        if windows is not None:
+            found = news_of_windows(windows, now=now, since=cursor.since, within=self._window_soon)
+            new += found.notices
+            standing += (notice.id for notice in found.notices if notice.stands)
+            look_again = found.look_again
+        return _Known(
+            obj=obj,
+            new=tuple(filter(cursor.is_new, new)),
+            standing=tuple(standing),
+            windows=windows,
+            look_again=look_again,
+        )
 
     def _own_drain(self, obj: QueueObject) -> Drain | None:
         """None for a drain that the queue inherits, too."""
@@ -95,3 +118,26 @@ class NewsReader:
         return Drain(
             reason=condition.reason, message=condition.message, since=condition.last_transition_time or ""
         )
+
+
+def _is_due(known: _Known, now: datetime) -> bool:
+    return known.look_again is not None and known.look_again <= now
+
+
+def _windows_of(obj: QueueObject, before: _Known | None) -> QueueWindows | None:
+    """None without windows. They are read once for each spec, since statuses change often."""
+    if not (obj.spec.windows or obj.spec.in_window):
+        return None
+    if before is not None and before.windows is not None and _spec_of(before.obj) == _spec_of(obj):
+        return before.windows
+    return QueueWindows(
+        queue=obj.metadata.name,
+        uid=obj.metadata.uid,
+        calendar=read_calendar(windows_in_wire_form(obj.spec)),
+        written=read_entries(obj.spec.in_window),
+        stops={stop.name: stop for stop in read_stops(obj.spec.windows)},
+    )
+
+
+def _spec_of(obj: QueueObject) -> tuple[str, int]:
+    return obj.metadata.uid, obj.metadata.generation

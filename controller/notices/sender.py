@@ -61,8 +61,9 @@ class NoticeSender:
         term: Callable[[], int],
         metrics: Metrics,
         recorder: EventRecorder,
+        window_soon: timedelta,
     ) -> None:
-        """`recorder`: for this thread alone."""
+        """`recorder`: for this thread alone. `window_soon`: how long before it begins a window is told."""
         self._store = store
         self._storage = storage
         self._receiver = receiver
@@ -71,7 +72,7 @@ class NoticeSender:
         self._metrics = metrics
         self._recorder = recorder
         self._refusals = Refusals()
-        self._news = NewsReader(store)
+        self._news = NewsReader(store, window_soon=window_soon)
         self._cursor: Cursor | None = None
         self._cursor_of = 0
         self._is_stored = True
@@ -155,7 +156,7 @@ class NoticeSender:
             waiting=waiting,
             latest=news.latest,
             now=self._store.clock.now(),
-            drains=news.drains,
+            standing=news.standing,
         )
         self._write_cursor(self._cursor)
 

@@ -155,7 +155,7 @@ class ChangeWindows:
             if queue not in self._due and queue not in self._writing:
                 self._schedule(queue, self._store.clock.now())
             return
-        spec = _wire(obj.spec)
+        spec = windows_in_wire_form(obj.spec)
         read = _Queue(
             revision=revision,
             calendar=read_calendar(spec),
@@ -317,5 +317,6 @@ def edge_patch(
     }
 
 
-def _wire(spec: QueueSpec) -> dict[str, Any]:
+def windows_in_wire_form(spec: QueueSpec) -> dict[str, Any]:
+    """What `read_calendar` takes."""
     return {"windows": spec.windows, "windowOverrides": spec.window_overrides}

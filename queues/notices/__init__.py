@@ -3,6 +3,7 @@
 | module     | what it has                                             |
 |------------|---------------------------------------------------------|
 | `news`     | what there is to tell of a queue, and with which id     |
+| `windows`  | the same of its change windows                          |
 | `cursor`   | what was told already, and how it is stored             |
 | `message`  | the JSON of several notices: their order, and N of them |
 | `refusals` | what becomes of a message that is not taken             |

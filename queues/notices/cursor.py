@@ -2,7 +2,8 @@
 
 | a notice                       | is new while                                          |
 |--------------------------------|-------------------------------------------------------|
-| that stands (a blocked drain)  | its id is not in `standing`                           |
+| that stands: a blocked drain,  | its id is not in `standing`                           |
+| a window that begins soon      |                                                       |
 | any other                      | it is later than `since`, and its id is not in `told` |
 
 Promises
@@ -11,7 +12,8 @@ Promises
   still new. It never goes back.
 - What is new stays new until `after_sending` has it; nothing else makes it old. So `since` stays before what
   still waits, when a part was sent.
-- The cursor has at most `MOST` ids of either sort. Beyond, the oldest moments go, and `since` with them.
+- The cursor has at most `MOST` ids with their moments: beyond, the oldest go, and `since` with them. Of the
+  others it has at most `MOST_STANDING`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from queues.notices.news import Notice
 OVERLAP = timedelta(minutes=10)
 #: The moments of a history are whole seconds.
 _MOMENT = timedelta(seconds=1)
-MOST = 5000
+#: Together half of what a ConfigMap may have.
+MOST, MOST_STANDING = 5000, 15_000
 
 
 class BadCursor(Exception):
@@ -55,13 +58,13 @@ def after_sending(
     waiting: Iterable[Notice] = (),
     latest: datetime,
     now: datetime,
-    drains: Collection[str],
+    standing: Collection[str],
 ) -> Cursor:
     """The cursor once these were taken, or given up.
 
     `waiting`: what is new and was not sent with them. `latest`: the latest moment of the history that was
-    seen when they were put together. `drains`: the ids that drains have which there are still; those of
-    others are forgotten.
+    seen when they were put together. `standing`: the ids of what stands still; those of anything else are
+    forgotten.
     """
     notices = list(sent)
     since = cursor.since
@@ -72,11 +75,11 @@ def after_sending(
     newest = sorted(told.items(), key=lambda item: (item[1], item[0]))
     if len(newest) > MOST:
         since = max(since, newest[-MOST - 1][1])
-    standing = cursor.standing | {each.id for each in notices if each.stands}
+    told_of_standing = cursor.standing | {each.id for each in notices if each.stands}
     return Cursor(
         since=since,
         told={id_: at for id_, at in newest if at > since},
-        standing=frozenset(sorted(standing.intersection(drains))[:MOST]),
+        standing=frozenset(sorted(told_of_standing.intersection(standing))[:MOST_STANDING]),
     )
 
 

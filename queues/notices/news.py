@@ -5,6 +5,7 @@
 | a line of its history, of a field that stops it (`TOLD`)      | once                        |
 | its own drain is blocked, or past its deadline                | once for each drain         |
 | its own drain has ended                                       | once                        |
+| a window begins soon, is left out or missed                   | once each (`windows`)       |
 
 Promises
 - Everything follows from fields that are stored: a new leader finds the same, with the same ids.
@@ -61,9 +62,8 @@ def notices_of_history(queue: str, uid: str, lines: list[Change]) -> Iterator[No
     for line in reversed(lines):
         if line.field in TOLD and (at := parse_timestamp(line.at)) != EARLIEST:
             told = (line.at, line.by, line.field, line.from_, line.to, line.reason, line.until)
-            yield Notice(
-                id=_id(uid, "history", *told), at=at, queue=queue, text=_text(queue, describe_change(line))
-            )
+            text = notice_text(queue, describe_change(line))
+            yield Notice(id=notice_id(uid, "history", *told), at=at, queue=queue, text=text)
 
 
 def notice_of_drain(queue: str, uid: str, drain: Drain) -> Notice | None:
@@ -72,10 +72,10 @@ def notice_of_drain(queue: str, uid: str, drain: Drain) -> Notice | None:
     if problem is None and drain.reason != DrainedReason.DRAINED:
         return None
     return Notice(
-        id=drain_id(uid, drain.reason, drain.since),
+        id=drainnotice_id(uid, drain.reason, drain.since),
         at=parse_timestamp(drain.since),
         queue=queue,
-        text=_text(queue, f"{problem}: {drain.message}" if problem else f"is drained: {drain.message}"),
+        text=notice_text(queue, f"{problem}: {drain.message}" if problem else f"is drained: {drain.message}"),
         stands=problem is not None,
     )
 
@@ -84,17 +84,19 @@ def ids_of_drain(uid: str, drain: Drain) -> tuple[str, ...]:
     """The ids of all that may stand of this drain: they are remembered for as long as it lasts, so that one
     that is blocked again and again is told once.
     """
-    return tuple(drain_id(uid, reason, drain.since) for reason in _PROBLEMS)
+    return tuple(drainnotice_id(uid, reason, drain.since) for reason in _PROBLEMS)
 
 
-def drain_id(uid: str, reason: str, since: str) -> str:
-    return _id(uid, "drain", reason, since)
+def drainnotice_id(uid: str, reason: str, since: str) -> str:
+    return notice_id(uid, "drain", reason, since)
 
 
-def _id(*parts: str) -> str:
+def notice_id(*parts: str) -> str:
+    """The same for the same parts, and no other."""
     text = msgspec.json.encode(parts)
     return hashlib.sha256(text).hexdigest()[:ID_LENGTH]
 
 
-def _text(queue: str, what: str) -> str:
+def notice_text(queue: str, what: str) -> str:
+    """One printable line, whatever users wrote."""
     return printable(f"queue {quoted(queue, limit=NAME_LIMIT)}: {what}", limit=TEXT_LIMIT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from controller.notices.receiver import NotTaken
 from controller.notices.sender import BACKOFF, POLL_SECONDS, NoticeSender
+from queues.apimachinery.timestamps import rfc3339
 from queues.notices.message import MOST
 from queues.notices.news import notices_of_history
 from queues.notices.refusals import MOST_REFUSALS
@@ -76,6 +78,44 @@ def test_a_drain_that_is_blocked_again_is_told_once_and_the_next_drain_again(sta
         stage.put("a", drained=reason, since=f"2026-11-28T14:0{since}:00Z")
         sender.round()
     assert len(stage.receiver.ids) == len(set(stage.receiver.ids)) == 2
+
+
+def test_windows_are_told_before_they_begin_and_where_they_do_not_and_once(stage: Stage) -> None:
+    """A new leader tells none of it again, and no edit does; what is not read again is told by the clock."""
+    window = {"name": "nightly", "from": at(60), "until": at(120), "stopPolicy": "Hold"}
+    again = {"name": "next", "from": at(200), "until": at(260), "stopPolicy": "Hold"}
+    skip = {"window": "nightly", "start": at(60), "skip": True}
+    sender = started(stage)
+    stage.put("a", windows=[window, again])
+    texts: list[str] = []
+    for minutes in range(0, 262, 2):
+        stage.now = NOW + timedelta(minutes=minutes)
+        if minutes == 50:
+            sender = stage.sender()
+        if minutes == 56:
+            stage.put("a", windows=[window, again], windowOverrides=[skip])
+        sender.round()
+        texts += [f"{minutes} {body['text']}" for body in stage.receiver.bodies[len(texts) :]]
+    assert [text.partition(", ")[0].replace('queue "a": window ', "") for text in texts] == [
+        "46 nightly begins at 2026-11-28T15:00:00Z",
+        "60 nightly does not begin at 2026-11-28T15:00:00Z",
+        "186 next begins at 2026-11-28T17:20:00Z",
+    ]
+
+
+def test_a_window_that_nobody_wrote_in_time_is_told_once(stage: Stage) -> None:
+    sender = started(stage)
+    stage.put("a", windows=[{"name": "w", "from": at(0), "until": at(60), "stopPolicy": "Hold"}])
+    for seconds in (0, 3000, 3550, 3552, 3554, 3600):
+        stage.now = NOW + timedelta(seconds=seconds)
+        sender.round()
+    assert [body["text"].rpartition(": ")[2] for body in stage.receiver.bodies] == [
+        "nobody wrote that in time, and it stops nothing any more"
+    ]
+
+
+def at(minutes: float) -> str:
+    return rfc3339(NOW + timedelta(minutes=minutes))
 
 
 def test_what_is_not_taken_is_tried_again_after_longer_and_longer(

@@ -47,7 +47,7 @@ def test_everything_is_told_once_in_whatever_parts_it_becomes_known(
         if end < 6000 and data.draw(st.booleans()):
             lost += 1
         else:
-            cursor = decode(encode(after_sending(cursor, new, latest=latest, now=now, drains=())))
+            cursor = decode(encode(after_sending(cursor, new, latest=latest, now=now, standing=())))
     assert set(told) == {each.id for each in notices}
     assert lost or len(told) == len(set(told))
 
@@ -55,10 +55,10 @@ def test_everything_is_told_once_in_whatever_parts_it_becomes_known(
 def test_a_drain_is_told_once_for_as_long_as_it_lasts() -> None:
     blocked = notice("blocked", stands=True, seconds=-100_000)
     assert FIRST.is_new(blocked)
-    told = after_sending(FIRST, [blocked], latest=EARLIEST, now=NOW, drains=["blocked", "overdue"])
+    told = after_sending(FIRST, [blocked], latest=EARLIEST, now=NOW, standing=["blocked", "overdue"])
     assert not told.is_new(blocked)
     assert told.since == FIRST.since
-    ended = after_sending(told, [], latest=EARLIEST, now=NOW, drains=[])
+    ended = after_sending(told, [], latest=EARLIEST, now=NOW, standing=[])
     assert ended.is_new(blocked)
 
 
@@ -66,7 +66,7 @@ def test_what_still_waits_stays_new_however_long_ago_it_was() -> None:
     """The newest was sent first, and the cursor is stored."""
     waiting = [notice("old", seconds=-3000), notice("stands", stands=True, seconds=-9000)]
     sent = notice("new", seconds=2000)
-    told = after_sending(FIRST, [sent], waiting=waiting, latest=sent.at, now=sent.at, drains=())
+    told = after_sending(FIRST, [sent], waiting=waiting, latest=sent.at, now=sent.at, standing=())
     assert all(map(decode(encode(told)).is_new, waiting))
     assert not told.is_new(sent)
 
@@ -74,20 +74,20 @@ def test_what_still_waits_stays_new_however_long_ago_it_was() -> None:
 def test_a_moment_in_the_future_silences_nothing() -> None:
     """A webhook whose clock was wrong."""
     later = notice("later", seconds=1_000_000)
-    told = after_sending(FIRST, [later], latest=later.at, now=NOW, drains=())
+    told = after_sending(FIRST, [later], latest=later.at, now=NOW, standing=())
     assert told.since == NOW - OVERLAP
     assert told.is_new(notice("today"))
     assert not told.is_new(later)
 
 
 def test_a_clock_that_goes_back_brings_nothing_back() -> None:
-    told = after_sending(FIRST, [notice("a")], latest=NOW, now=NOW - timedelta(days=1), drains=())
+    told = after_sending(FIRST, [notice("a")], latest=NOW, now=NOW - timedelta(days=1), standing=())
     assert told.since == FIRST.since
 
 
 def test_the_cursor_is_bounded_and_the_oldest_go_for_good() -> None:
     notices = [notice(f"{number}", seconds=number / 100) for number in range(MOST + 100)]
-    told = after_sending(FIRST, notices, latest=NOW, now=NOW, drains=())
+    told = after_sending(FIRST, notices, latest=NOW, now=NOW, standing=())
     assert len(told.told) == MOST
     assert not any(map(told.is_new, notices))
 

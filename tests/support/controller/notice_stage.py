@@ -125,6 +125,7 @@ class Stage:
             term=lambda: 1,
             metrics=self.metrics,
             recorder=cast(EventRecorder, SimpleNamespace(record=self._record)),
+            window_soon=timedelta(minutes=15),
         )
 
     def _record(self, subject: ObjectReference, *, reason: str, message: str, warning: bool) -> None:
@@ -135,15 +136,19 @@ class Stage:
         self.now += timedelta(seconds=seconds)
         return self.now
 
-    def put(self, name: str, lines: Sequence[Change] = (), *, drained: str = "", since: str = "") -> None:
+    def put(
+        self, name: str, lines: Sequence[Change] = (), *, drained: str = "", since: str = "", **spec: Any
+    ) -> None:
         """The queue is so from now on."""
         condition = {"type": "Drained", "reason": drained, "message": "why", "lastTransitionTime": since}
         obj = {
             "metadata": {
                 "name": name,
                 "uid": name,
+                "generation": self.queues[name].metadata.generation + 1 if name in self.queues else 1,
                 "annotations": {well_known.CHANGES: msgspec.json.encode(list(lines)).decode()},
             },
+            "spec": spec,
             "status": {"conditions": [condition] if drained else []},
         }
         self.queues[name] = msgspec.convert(obj, QueueObject)
