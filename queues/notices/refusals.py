@@ -10,7 +10,7 @@
 |                                                  | and the `MOST_REFUSALS`-th time it is given up         |
 
 Promises
-- A notice that is refused for what it says holds up others for one try, and not until it is given up.
+- A notice that is refused for what it says costs others one try: they do not wait until it is given up.
 - A notice is given up only if it was refused alone, so many times; none while the receiver is away. At a URL
   that is wrong for good, each takes so many tries.
 - What is given up is returned once, to be said.

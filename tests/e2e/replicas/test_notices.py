@@ -1,7 +1,8 @@
-"""A stop is told to a receiver that fails in each way it can, by two leaders, and does not wait for it."""
+"""A stop and a window that begins soon are told to a receiver that fails in each way, by two leaders."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import yaml
 
 from localcluster import manifests
 from localcluster.cluster import LocalCluster
+from queues.apimachinery.timestamps import rfc3339
+from tests.support.e2e.api_requests import Object
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
@@ -17,6 +20,12 @@ from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 CURSOR = "/api/v1/namespaces/sluice-system/configmaps/sluice-notices"
+
+
+def window_in_minutes(minutes: int) -> Object:
+    begins = datetime.now(UTC) + timedelta(minutes=minutes)
+    span = {"from": rfc3339(begins), "until": rfc3339(begins + timedelta(hours=1))}
+    return {"name": "upgrade", "stopPolicy": "Hold", **span}
 
 
 def test_a_stop_is_told_until_the_receiver_takes_it_with_the_same_id_whoever_leads(
@@ -32,18 +41,20 @@ def test_a_stop_is_told_until_the_receiver_takes_it_with_the_same_id_whoever_lea
                 fleet.join(name, flags=[f"--notices-dir={tmp_path}"])
             until(lambda: sandbox.api.get(CURSOR).status == 200, "the first cursor to be stored")
             queue = sandbox.queue()
-            sandbox.suspend(queue, reason="storage <!channel>")
+            sandbox.suspend(queue, reason="storage <!channel>", windows=[window_in_minutes(10)])
             until(lambda: len(receiver.posts) == 3, "the message to be sent three times")
             fleet.kill("server-1")
             until(lambda: receiver.ids(OK), "the next leader to tell it")
-            [first], [told] = set(receiver.ids(SERVER_ERROR, CUT, SILENT)), set(receiver.ids(OK))
-            assert first == told
+            first, told = set(receiver.ids(SERVER_ERROR, CUT, SILENT)), receiver.ids(OK)
+            assert len(told) == 2
+            assert first == set(told)
             text = receiver.posts[-1][0]["text"]
+            assert f'queue "{queue}": window upgrade begins at' in text
             assert f'queue "{queue}"' in text
             assert "(storage &lt;!channel&gt;): Suspended, it was Open" in text
             sandbox.edit(queue, state="Open", reason=None)
-            until(lambda: len(receiver.ids(OK)) == 2, "the resume to be told, and nothing again")
-            assert len(set(receiver.ids(OK))) == 2
+            until(lambda: len(receiver.ids(OK)) == 3, "the resume to be told, and nothing again")
+            assert len(set(receiver.ids(OK))) == 3
             logs = [module_cluster.layout.log(name).read_text() for name in ("server-1", "server-2")]
             assert "notices: not sent, and tried again: HTTP 500" in logs[0]
             assert not [log for log in logs if SECRET in log]
