@@ -6,7 +6,7 @@ Read in this order:
 |--------------------|----------------------------------------------------------------------------------|
 | `layout`           | the files of one cluster: paths only                                             |
 | `versions`         | which Kubernetes: those that there are, and how an older one is built            |
-| `build`            | the binaries, built from `go.mod` and cached; `external_tools` builds six more   |
+| `build`            | the binaries, built from `go.mod` and cached; `external_tools`: other projects'  |
 | `ports`            | the loopback ports, allocated per user                                           |
 | `credentials`      | certificates, service account keys, kubeconfigs, tokens; who may call the server |
 | `apiserver`        | HTTPS requests to the components, and kubectl                                    |

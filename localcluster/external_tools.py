@@ -1,5 +1,5 @@
 """Programs of other projects that some tests run: Volcano's `vcctl` and controllers, `h2spec`, Helm, krew,
-kubeadm, Prometheus' `promtool`, and cert-manager's controllers.
+kubeadm, Prometheus and its `promtool`, and cert-manager's controllers.
 
     python -m localcluster.external_tools
 
@@ -7,8 +7,8 @@ builds all but cert-manager's, or those that are named after it; `make test` doe
 up` neither needs nor builds them.
 
 Invariants
-- Each is built once from the versions pinned in the `go.mod` of its own folder here, and kept in the cache of
-  binaries, in a folder keyed by those versions.
+- Each is built once from the versions pinned in the `go.mod` of its folder here (`MODULES`), and kept in the
+  cache of binaries, in a folder keyed by those versions.
 - It is built under another name and then renamed; two builds at the same time wait for each other.
 - All but the last are unmodified. cert-manager's commands are not in the module proxy: a main of our own runs
   its controllers.
@@ -30,7 +30,7 @@ from localcluster.build import Say
 from localcluster.exceptions import BuildFailed
 
 HERE = Path(__file__).parent
-#: The Go package of each program, by the name of its folder here.
+#: The Go package of each program.
 PACKAGES: Mapping[str, str] = {
     "vcctl": "volcano.sh/volcano/cmd/cli",
     "vccontrollers": "volcano.sh/volcano/cmd/controller-manager",
@@ -39,11 +39,15 @@ PACKAGES: Mapping[str, str] = {
     "krew": "sigs.k8s.io/krew/cmd/krew",
     "kubeadm": "k8s.io/kubernetes/cmd/kubeadm",
     "promtool": "github.com/prometheus/prometheus/cmd/promtool",
+    "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
     "certmanager": ".",
 }
+#: The folder here whose `go.mod` pins it, where that has not its name.
+MODULES: Mapping[str, str] = {"promtool": "prometheus"}
 USED_BY_MAKE_TEST = tuple(name for name in PACKAGES if name != "certmanager")
-#: Build tags. Without service discovery promtool needs no client of any cloud, which are most of its modules.
-TAGS: Mapping[str, str] = {"promtool": "remove_all_sd"}
+#: Build tags. Without service discovery these need no client of any cloud, which are most of their modules.
+#: Prometheus has pages only if another tag asks for them.
+TAGS: Mapping[str, str] = {"promtool": "remove_all_sd", "prometheus": "remove_all_sd"}
 #: Definitions of kinds that are copied beside a program: the module, and where they are in it. Its archive
 #: may be gone when they are needed.
 DEFINITIONS: Mapping[str, tuple[str, str]] = {
@@ -102,6 +106,11 @@ def promtool(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
     return _ensure_built("promtool", say=say, env=env)
 
 
+def prometheus(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
+    """Prometheus, without its pages; builds it if it is not cached. Raises `BuildFailed`."""
+    return _ensure_built("prometheus", say=say, env=env)
+
+
 def certmanager(*, say: Say, env: Mapping[str, str] = os.environ) -> tuple[Path, list[Path]]:
     """cert-manager's controllers, and the definitions of its kinds; builds and copies them if they are not
     cached.
@@ -130,9 +139,15 @@ def _ensure_built(name: str, *, say: Say, env: Mapping[str, str]) -> Path:
 def key(name: str) -> str:
     """A digest of everything that decides the result."""
     digest = hashlib.sha256((LDFLAGS.get(name, "") + TAGS.get(name, "")).encode())
-    for file in ("go.mod", "go.sum", *sorted(path.name for path in (HERE / name).glob("*.go"))):
-        digest.update((HERE / name / file).read_bytes())
+    folder = _module(name)
+    for file in ("go.mod", "go.sum", *sorted(path.name for path in folder.glob("*.go"))):
+        digest.update((folder / file).read_bytes())
     return digest.hexdigest()[:12]
+
+
+def _module(name: str) -> Path:
+    """The folder whose `go.mod` pins what it is built from."""
+    return HERE / MODULES.get(name, name)
 
 
 def _build(name: str, target: Path, *, go: str, env: Mapping[str, str]) -> None:
@@ -143,7 +158,7 @@ def _build(name: str, target: Path, *, go: str, env: Mapping[str, str]) -> None:
         try:
             done = subprocess.run(
                 [go, "build", *options, "-o", str(temporary), PACKAGES[name]],
-                cwd=HERE / name,
+                cwd=_module(name),
                 env={**env, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -164,7 +179,7 @@ def _copy_definitions(name: str, folder: Path, *, go: str, env: Mapping[str, str
     module, pattern = DEFINITIONS[name]
     source = subprocess.run(
         [go, "list", "-m", "-f", "{{.Dir}}", module],
-        cwd=HERE / name,
+        cwd=_module(name),
         env={**env, "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""The real Helm, krew, kubeadm and promtool, built from pinned modules, and the chart of this checkout."""
+"""The real Helm, krew, kubeadm, Prometheus and promtool, built from pinned modules; and our chart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import yaml
 
 from localcluster import build
 from localcluster.exceptions import BuildFailed
-from localcluster.external_tools import helm, krew, kubeadm, promtool
+from localcluster.external_tools import helm, krew, kubeadm, prometheus, promtool
 from release.chart.kustomize import Manifest, identity
 
 
@@ -34,6 +34,10 @@ def built_kubeadm() -> Path:
 
 def built_promtool() -> Path:
     return _built(lambda: promtool(say=print))
+
+
+def built_prometheus() -> Path:
+    return _built(lambda: prometheus(say=print))
 
 
 def built_kubectl() -> Path:

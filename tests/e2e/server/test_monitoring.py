@@ -1,4 +1,4 @@
-"""The alerts and the board of manifests/monitoring, by promtool and with what a server serves."""
+"""The alerts and the board of manifests/monitoring, by promtool and by a Prometheus that scrapes a server."""
 
 from __future__ import annotations
 
@@ -11,13 +11,33 @@ from prometheus_client import Histogram, generate_latest
 from cluster.metrics import Metrics
 from localcluster import apiserver
 from localcluster.apiserver import Https
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.helm import built_promtool
+from tests.support.e2e.prometheus_server import PrometheusServer
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import until
+from tests.support.helm import built_prometheus, built_promtool
 from tests.support.manifests import prometheus
-from tests.support.manifests.prometheus import board_queries, families, growing, metrics_in, run_queries
+from tests.support.manifests.prometheus import (
+    board_queries,
+    families,
+    growing,
+    metrics_in,
+    rules,
+    run_queries,
+    write_rules,
+)
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.cluster  # promtool is built with the control plane
+#: In queries that give no series where all is well, and there are no Jobs and no scheduling policies.
+MAY_BE_EMPTY = (
+    "sluice_oldest_unacknowledged_stop_timestamp_seconds",
+    'code=~"[45].."',
+    "sluice_workload_suspensions_total",
+    "sluice_unreadable",
+    "sluice_policies",
+    "sluice_failures_total",
+    "sluice_reflector_errors_total",
+)
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +85,35 @@ def test_the_board_reads_what_a_server_serves(promtool: Path, tmp_path: Path, sa
             queries.append(query.expr)
     assert "max(sluice_leader)" in queries
     assert run_queries(promtool, tmp_path, growing(page), queries) == ""
+
+
+def test_prometheus_answers_each_query_of_the_board_and_an_alert_fires(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """It scrapes a server and evaluates all rules. After a drain the queries have series.
+
+    Then somebody else writes the status of a dozen queues: of all trouble with an alert the quickest to make.
+    """
+    work = sandbox.queue("work", capability={"pods": "5"})
+    [pod] = sandbox.pods("runs", 1, work)
+    sandbox.all_bound([pod])
+    with PrometheusServer(built_prometheus(), sandbox.cluster, write_rules(tmp_path), tmp_path) as prometheus:
+        until(lambda: prometheus.query('up{job="sluice"} == 1'), "the server to be scraped")
+        sandbox.edit(work, stopPolicy="HoldAndDrain")
+        for rule in rules():
+            prometheus.query(rule["expr"])
+        until(lambda: not without_series(prometheus), "each query to have series")
+        known = {rule["name"]: (rule["health"], rule.get("lastError", "")) for rule in prometheus.rules()}
+        assert known == {rule["alert"]: ("ok", "") for rule in rules()}
+        assert prometheus.firing() == set()
+        for queue in [sandbox.queue(f"contested-{number}") for number in range(12)]:
+            path = f"{QUEUES}/{queue}/status?fieldManager=another-controller"
+            sandbox.api.patch(path, {"status": {"state": "Closed"}}).must()
+        until(prometheus.firing, "the alert to fire")
+        assert prometheus.firing() == {"SluiceSecondController"}
+
+
+def without_series(prometheus: PrometheusServer) -> list[str]:
+    """The queries that should give some and give none. All are asked."""
+    empty = [query.expr for query in board_queries() if not prometheus.query(query.expr)]
+    return [expr for expr in empty if not any(read in expr for read in MAY_BE_EMPTY)]
