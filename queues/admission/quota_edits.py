@@ -75,7 +75,7 @@ def quota_consequences(
     its pods wait for room without a capability, too. `claims`: what those of devices count.
     """
     was, will = before.get(name) or Queue(name=name), after.queues[name]
-    if _asked_of(was) == _asked_of(will):
+    if not changes_quota(was, will):
         return ()
     edit = _Edit(name, before=before, after=after, use=use, now=now, claims=claims)
     over = list(edit.over())
@@ -233,6 +233,11 @@ class _Edit:
 
     def _waiting(self) -> int:
         return sum(self._use(queue).waiting for queue in self._below())
+
+
+def changes_quota(before: Queue, after: Queue) -> bool:
+    """Whether an edit changes a capability, a guarantee, a deserved share or the parent."""
+    return _asked_of(before) != _asked_of(after)
 
 
 def _asked_of(queue: Queue) -> tuple[Amounts | None, Amounts | None, Amounts | None, str | None]:

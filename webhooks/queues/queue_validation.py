@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
@@ -36,7 +36,7 @@ from queues.admission.queue_edits import (
     resume_time_refusal,
     spec_refusal,
 )
-from queues.admission.quota_edits import QueueUse, quota_consequences
+from queues.admission.quota_edits import QueueUse, changes_quota, quota_consequences
 from queues.admission.resource_validation import (
     Quota,
     QuotaFamily,
@@ -70,15 +70,31 @@ class SubmittedQueue(msgspec.Struct, frozen=True):
     status: dict[str, Any] | None = None
 
 
-class AdmittedQueues(msgspec.Struct, frozen=True):
-    """All queues as they will be once the admitted edits are stored. `pending`: these edits."""
+class AdmittedQueues:
+    """All queues as they will be once the admitted edits are stored. For one request, which holds the lock of
+    the edits.
 
-    tree: Tree
-    objects: Mapping[str, QueueObject]
-    pending: Mapping[str, QueueObject | None]
+    Most edits are judged without the others: these are read at the first use. So a thousand edits at once
+    cost no more each than one.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @cached_property
+    def _pending(self) -> Mapping[str, QueueObject | None]:
+        """Edits that are not stored yet. They are read before the snapshot: what is no longer pending is in
+        the snapshot."""
+        return self._store.queue_edits.pending(self._store.queues)
+
+    @cached_property
+    def tree(self) -> Tree:
+        pending = self._pending
+        changes = {name: None if obj is None else queue_from_object(obj) for name, obj in pending.items()}
+        return self._store.snapshot.tree.with_changes(changes)
 
     def object(self, name: str) -> QueueObject | None:
-        return self.pending[name] if name in self.pending else self.objects.get(name)
+        return self._pending[name] if name in self._pending else self._store.queues.get(name)
 
     def quota(self, name: str) -> Quota:
         obj = self.object(name)
@@ -86,6 +102,18 @@ class AdmittedQueues(msgspec.Struct, frozen=True):
 
     def quotas(self, names: tuple[str, ...], *, but: str = "") -> dict[str, Quota]:
         return {name: self.quota(name) for name in names if name != but}
+
+
+class _QueueEdit(msgspec.Struct, frozen=True, kw_only=True):
+    """A Queue before and after an edit, as objects and as the rules read them, and what is around it.
+    `before`, `was`: None for a new queue."""
+
+    before: QueueObject | None
+    after: QueueObject
+    was: Queue | None
+    wanted: Queue
+    queues: AdmittedQueues
+    store: Store
 
 
 submitted_queue_decoder = msgspec.json.Decoder(SubmittedQueue)
@@ -139,14 +167,22 @@ def _validate(
     if wrong:
         return deny(wrong, code=422), before, None
     after = decode_object(request.object, _queues)
-    refusal = _root(before, after) or _edit(before, after, store=store, settings=settings)
+    edit = _QueueEdit(
+        before=before,
+        after=after,
+        was=queue_from_object(before) if before is not None else None,
+        wanted=queue_from_object(after),
+        queues=AdmittedQueues(store),
+        store=store,
+    )
+    refusal = _root(before, after) or _edit(edit, settings=settings)
     if refusal:
         return deny(refusal, code=422), before, after
     warnings = (
-        *_policy_warnings(before, after, store=store),
-        *(_tree_warnings(before, after, store=store) if before is not None else ()),
-        *_quota_warnings(before, after, store=store),
-        *_node_group_warnings(before, after),
+        *_policy_warnings(edit),
+        *_tree_warnings(edit),
+        *_quota_warnings(edit),
+        *_node_group_warnings(edit),
         *hierarchy_warnings(
             before.metadata.annotations or {} if before else {}, after.metadata.annotations or {}
         ),
@@ -170,17 +206,13 @@ def _deadline(spec: Mapping[str, Any]) -> datetime | None:
     return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
 
 
-def _edit(
-    before: QueueObject | None, after: QueueObject, *, store: Store, settings: AdmissionSettings
-) -> str | None:
-    queues = _admitted_queues(store)
-    was, wanted = queue_from_object(before) if before else None, queue_from_object(after)
+def _edit(edit: _QueueEdit, *, settings: AdmissionSettings) -> str | None:
     return (
-        _spec(was, wanted)
-        or resume_time_refusal(was, wanted, now=store.clock.now())
-        or _parent(was, wanted, store=store, settings=settings, tree=queues.tree)
-        or _quota_among(before, after, queues=queues)
-        or (_state(was, wanted, store=store, tree=queues.tree) if was else None)
+        _spec(edit.was, edit.wanted)
+        or resume_time_refusal(edit.was, edit.wanted, now=edit.store.clock.now())
+        or _parent(edit, settings=settings)
+        or _quota_among(edit)
+        or _state(edit)
     )
 
 
@@ -196,22 +228,21 @@ def _root(before: QueueObject | None, after: QueueObject) -> str | None:
     return ROOT_HAS_NO_PARENT if after.spec.parent else None
 
 
-def _parent(
-    was: Queue | None, wanted: Queue, *, store: Store, settings: AdmissionSettings, tree: Tree
-) -> str | None:
+def _parent(edit: _QueueEdit, *, settings: AdmissionSettings) -> str | None:
     """Whether its parent allows it, where the parent is new."""
+    was, wanted = edit.was, edit.wanted
     if wanted.name == ROOT or (was is not None and was.parent == wanted.parent):
         return None
     parent = wanted.parent or ROOT
-    return parent_refusal(wanted, tree=tree, depth_limit=settings.depth_limit) or parent_pods_refusal(
-        parent, pods=store.live_members.pods_of(parent)
-    )
+    return parent_refusal(
+        wanted, tree=edit.queues.tree, depth_limit=settings.depth_limit
+    ) or parent_pods_refusal(parent, pods=edit.store.live_members.pods_of(parent))
 
 
-def _quota_among(before: QueueObject | None, after: QueueObject, *, queues: AdmittedQueues) -> str | None:
+def _quota_among(edit: _QueueEdit) -> str | None:
     """Its quota compared with its parent's, siblings' and children's, if its quota or its parent changes."""
-    was, wanted = queue_from_object(before) if before else None, queue_from_object(after)
-    quotas = _quota(before) if before else Quota(), _quota(after)
+    was, wanted, queues = edit.was, edit.wanted, edit.queues
+    quotas = _quota(edit.before) if edit.before else Quota(), _quota(edit.after)
     if was is not None and was.parent == wanted.parent and quotas[0] == quotas[1]:
         return None
     parent = wanted.parent
@@ -233,25 +264,26 @@ def _quota_among(before: QueueObject | None, after: QueueObject, *, queues: Admi
     )
 
 
-def _state(was: Queue, wanted: Queue, *, store: Store, tree: Tree) -> str | None:
+def _state(edit: _QueueEdit) -> str | None:
     """The table of actions, in the queue's own state."""
-    if was.desired is wanted.desired:
+    was, wanted = edit.was, edit.wanted
+    if was is None or was.desired is wanted.desired:
         return None
-    around = tree.with_queue(was)
+    around = edit.queues.tree.with_queue(was)
     own = own_state(
         was.desired,
         broken=around.chain(was.name).broken is not None,
-        live=store.live_members.below(was.name, tree=around) > 0,
+        live=edit.store.live_members.below(was.name, tree=around) > 0,
     )
     return edit_refusal(was, wanted, own=own)
 
 
-def _policy_warnings(before: QueueObject | None, after: QueueObject, *, store: Store) -> tuple[str, ...]:
+def _policy_warnings(edit: _QueueEdit) -> tuple[str, ...]:
     """A warning where the queue comes to name a scheduling policy that cannot be used as it is."""
-    was, wanted = queue_from_object(before) if before else None, queue_from_object(after)
+    was, wanted, store = edit.was, edit.wanted, edit.store
     if not wanted.scheduler_policy or (was is not None and was.scheduler_policy == wanted.scheduler_policy):
         return ()
-    chain = _admitted_queues(store).tree.with_queue(wanted).chain(wanted.name).queues
+    chain = edit.queues.tree.with_queue(wanted).chain(wanted.name).queues
     changes = store.policies.changes  # read before what they have become
     resolution = resolve_policy(
         store.policies.policies, chain=[(queue.name, queue.scheduler_policy) for queue in chain]
@@ -263,35 +295,38 @@ def _policy_warnings(before: QueueObject | None, after: QueueObject, *, store: S
     return (f"spec.schedulerPolicy: {text}",)
 
 
-def _tree_warnings(before: QueueObject, after: QueueObject, *, store: Store) -> tuple[str, ...]:
+def _tree_warnings(edit: _QueueEdit) -> tuple[str, ...]:
     """What a move, a drain or other node groups do to the pods of the queue and of those below it."""
-    was, wanted = queue_from_object(before), queue_from_object(after)
-    if (was.parent, was.node_groups) == (wanted.parent, wanted.node_groups) and (
-        wanted.stop_policy is not StopPolicy.HOLD_AND_DRAIN
+    was, wanted, queues = edit.was, edit.wanted, edit.queues
+    if was is None or (
+        (was.parent, was.node_groups) == (wanted.parent, wanted.node_groups)
+        and wanted.stop_policy is not StopPolicy.HOLD_AND_DRAIN
     ):
         return ()
-    queues = _admitted_queues(store)
 
     def keeps(name: str) -> bool:
-        obj = after if name == wanted.name else queues.object(name)
+        obj = edit.after if name == wanted.name else queues.object(name)
         return obj is not None and may_keep(obj.spec.drain)
 
     return tree_consequences(
         wanted.name,
         before=queues.tree.with_queue(was),
         after=queues.tree.with_queue(wanted),
-        pods=partial(pod_numbers, store),
+        pods=partial(pod_numbers, edit.store),
         keeps=keeps,
-        now=store.clock.now(),
+        now=edit.store.clock.now(),
     )
 
 
-def _quota_warnings(before: QueueObject | None, after: QueueObject, *, store: Store) -> tuple[str, ...]:
+def _quota_warnings(edit: _QueueEdit) -> tuple[str, ...]:
     """What other limits, or a move below others, do to the pods of the queue and of those below it."""
-    tree, wanted, snapshot = _admitted_queues(store).tree, queue_from_object(after), store.snapshot
+    was, wanted, store = edit.was, edit.wanted, edit.store
+    if was is not None and not changes_quota(was, wanted):
+        return ()
+    tree, snapshot = edit.queues.tree, store.snapshot
     return quota_consequences(
         wanted.name,
-        before=tree.with_queue(queue_from_object(before)) if before is not None else tree,
+        before=tree.with_queue(was) if was is not None else tree,
         after=tree.with_queue(wanted),
         use=partial(queue_use, store),
         now=store.clock.now(),
@@ -300,9 +335,9 @@ def _quota_warnings(before: QueueObject | None, after: QueueObject, *, store: St
     )
 
 
-def _node_group_warnings(before: QueueObject | None, after: QueueObject) -> tuple[str, ...]:
-    was = queue_from_object(before).node_groups if before is not None else None
-    warning = nowhere_warning(was, queue_from_object(after).node_groups)
+def _node_group_warnings(edit: _QueueEdit) -> tuple[str, ...]:
+    before = edit.was.node_groups if edit.was is not None else None
+    warning = nowhere_warning(before, edit.wanted.node_groups)
     return (warning,) if warning else ()
 
 
@@ -337,23 +372,11 @@ def _observed(queue: SubmittedQueue, *, store: Store) -> bool:
 
 def _deletion(obj: QueueObject | None, *, store: Store, settled: bool) -> Answer:
     queue = queue_from_object(obj) if obj else Queue(name="")
-    tree = _admitted_queues(store).tree.with_queue(queue)
+    tree = AdmittedQueues(store).tree.with_queue(queue)
     live = store.live_members.below(queue.name, tree=tree) > 0
     result = verdict(queue.name, tree=tree, live=live, now=store.clock.now())
     refusal = deletion_refusal(result, children=tree.children(queue.name), settled=settled)
     return deny(refusal) if refusal else ALLOWED
-
-
-def _admitted_queues(store: Store) -> AdmittedQueues:
-    """The pending edits are read before the snapshot: what is no longer pending is in the snapshot."""
-    coming = store.queue_edits.pending(store.queues)
-    tree = store.snapshot.tree
-    if coming:
-        others = {name: queue for name, queue in tree.queues.items() if name not in coming}
-        tree = Tree(
-            others | {name: queue_from_object(obj) for name, obj in coming.items() if obj is not None}
-        )
-    return AdmittedQueues(tree, store.queues, coming)
 
 
 def _quota(obj: QueueObject) -> Quota:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 import pytest
 
 from cluster.inflight.queue_edits import SECONDS
+from cluster.objects import QueueObject
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import queue
 from tests.webhooks.queues.test_queue_edits import (
@@ -108,3 +110,23 @@ def test_a_queue_that_gets_a_child_at_this_moment_is_not_deleted() -> None:
     assert create(server, queue("below", parent="top")).allowed
     answer = delete(server, top)
     assert "it has 1 child queue (below)" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("change", "reads"),
+    [({"reason": "disks"}, False), ({"stopPolicy": "Hold"}, False), ({"parent": "b"}, True)],
+)
+def test_most_edits_are_judged_without_the_others(
+    server: Server, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], reads: bool
+) -> None:
+    """So one of a thousand at once, as where windows begin together, costs no more than one alone."""
+    asked: list[object] = []
+    pending = server.store.queue_edits.pending
+
+    def counted(stored: Mapping[str, QueueObject]) -> dict[str, QueueObject | None]:
+        asked.append(stored)
+        return pending(stored)
+
+    monkeypatch.setattr(server.store.queue_edits, "pending", counted)
+    assert edit(server, queue("a"), queue("a", **change)).allowed
+    assert bool(asked) is reads
