@@ -189,7 +189,7 @@ class ParentCycleEvents:
     def record_events(self) -> None:
         """Record an event on every queue of each cycle that is new."""
         snapshot = self._context.store.snapshot
-        if snapshot.tree is self._recorded_tree:
+        if self._recorded_tree is not None and snapshot.tree.is_shaped_as(self._recorded_tree):
             return
         cycles = find_cycles(snapshot.tree, snapshot.stopped_queues())
         queues = {cycle: objects for cycle in cycles if (objects := self._objects(cycle, snapshot.tree))}

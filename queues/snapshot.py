@@ -17,7 +17,7 @@ Invariants
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from fractions import Fraction
 
@@ -76,6 +76,7 @@ class QueueSnapshot:
 
     __slots__ = (
         "_decisions",
+        "_ends",
         "_scopes",
         "_similar",
         "has_quotas",
@@ -100,7 +101,9 @@ class QueueSnapshot:
         self.policies = policies
         self.resource_version = resource_version
         self.now = now
-        self.valid_until = _next_resume(tree, now=now)
+        #: When the stops of queues end by themselves, those that have ended included.
+        self._ends: Mapping[str, datetime] = _ends(tree, tree)
+        self.valid_until = _next_end(self._ends, now=now)
         self._decisions: Mapping[str, QueueDecision] = self._decide(tree)
         self.restricted_queues = self._restricted()
         self.has_quotas = self._has_quotas()
@@ -125,13 +128,13 @@ class QueueSnapshot:
         snapshot = cls.__new__(cls)
         snapshot.policies = before.policies
         snapshot.tree, snapshot.resource_version, snapshot.now = tree, resource_version, now
-        snapshot.valid_until = _next_resume(tree, now=now)
+        snapshot._ends = before._ends
+        if ends := {**_ends(before.tree, changed), **_ends(tree, changed)}:
+            kept = {name: at for name, at in before._ends.items() if name not in ends}
+            snapshot._ends = {**kept, **_ends(tree, changed)}
+        snapshot.valid_until = _next_end(snapshot._ends, now=now)
         concerned = {name for top in changed for name in (*tree.subtree(top), *before.tree.subtree(top))}
-        kept = {name: decision for name, decision in before._decisions.items() if name not in concerned}
-        snapshot._decisions = {**kept, **snapshot._decide(concerned & set(tree))}
-        snapshot.restricted_queues = snapshot._restricted()
-        snapshot.has_quotas = snapshot._has_quotas()
-        snapshot.names_devices = snapshot._names_devices()
+        snapshot._decide_again(before, concerned)
         above = {
             queue.name
             for either in (tree, before.tree)
@@ -139,14 +142,32 @@ class QueueSnapshot:
             if name in either
             for queue in either.chain(name).queues
         }
-        outdated = above | concerned
-        snapshot._scopes = {
-            name: scope for name, scope in dict(before._scopes).items() if name not in outdated
-        }  # a copy at once: other threads add scopes meanwhile
+        snapshot._scopes = dict(before._scopes)  # a copy at once: other threads add scopes meanwhile
+        for name in above | concerned:
+            snapshot._scopes.pop(name, None)
         snapshot._similar = {}
         return snapshot
 
-    def _decide(self, queues: Collection[str] | Tree) -> dict[str, QueueDecision]:
+    def _decide_again(self, before: QueueSnapshot, concerned: Collection[str]) -> None:
+        """Take the decisions of `before`, but for these queues."""
+        was = [before._decisions[name] for name in concerned if name in before._decisions]
+        decided = self._decide([name for name in concerned if name in self.tree])
+        decisions = dict(before._decisions)
+        for name in concerned:
+            if name not in decided:
+                decisions.pop(name, None)
+        decisions.update(decided)
+        self._decisions, either = decisions, [*was, *decided.values()]
+        self.restricted_queues, self.has_quotas = before.restricted_queues, before.has_quotas
+        self.names_devices = before.names_devices
+        if any(decision.restricted for decision in either):
+            self.restricted_queues = self._restricted()
+        if any(decision.has_quota for decision in either):
+            self.has_quotas = self._has_quotas()
+        if any(decision.limits_devices for decision in either):
+            self.names_devices = self._names_devices()
+
+    def _decide(self, queues: Iterable[str]) -> dict[str, QueueDecision]:
         has_overcommit = self.policies.overcommits
         return {
             name: decision_of(
@@ -289,10 +310,16 @@ def _digest(text: str) -> str:
     return hashlib.blake2s(text.encode(), digest_size=8).hexdigest()
 
 
-def _next_resume(tree: Tree, *, now: datetime) -> datetime | None:
-    return min((at for at in map(_end, tree.queues.values()) if at and at > now), default=None)
+def _ends(tree: Tree, queues: Iterable[str]) -> dict[str, datetime]:
+    """Of those of the queues whose stop ends by itself."""
+    ends = ((name, _end(tree.get(name))) for name in queues)
+    return {name: at for name, at in ends if at is not None}
 
 
-def _end(queue: Queue) -> datetime | None:
+def _end(queue: Queue | None) -> datetime | None:
     """When the queue's stop ends by itself, if it has one that does."""
-    return queue.resume_time if queue.is_suspended_or_held else None
+    return queue.resume_time if queue is not None and queue.is_suspended_or_held else None
+
+
+def _next_end(ends: Mapping[str, datetime], *, now: datetime) -> datetime | None:
+    return min((at for at in ends.values() if at > now), default=None)

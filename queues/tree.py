@@ -10,7 +10,7 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -76,11 +76,12 @@ class Tree:
     __slots__ = ("_children", "_queues")
 
     def __init__(self, queues: Mapping[str, Queue]) -> None:
-        self._queues = MappingProxyType({ROOT: IMPLIED_ROOT, **queues})
+        self._queues: Mapping[str, Queue] = MappingProxyType({ROOT: IMPLIED_ROOT, **queues})
         children: dict[str, list[str]] = {}
         for queue in self._queues.values():
-            if queue.name != ROOT:
-                children.setdefault(queue.parent or ROOT, []).append(queue.name)
+            parent = _parent_of(queue)
+            if parent is not None:
+                children.setdefault(parent, []).append(queue.name)
         self._children = {parent: tuple(sorted(names)) for parent, names in children.items()}
 
     def __contains__(self, name: object) -> bool:
@@ -101,7 +102,44 @@ class Tree:
 
     def with_queue(self, queue: Queue) -> Tree:
         """The tree as it would be with `queue` in place of the queue of its name."""
-        return Tree({**self._queues, queue.name: queue})
+        return self.with_changes({queue.name: queue})
+
+    def with_changes(self, changes: Mapping[str, Queue | None]) -> Tree:
+        """The tree as it would be with these queues in place of those of their names; None: without it.
+
+        What is computed anew is as much as changes: an edit of one of thousands of queues costs little.
+        """
+        tree, queues = Tree.__new__(Tree), dict(self._queues)
+        for name, queue in changes.items():
+            if queue is not None or name == ROOT:
+                queues[name] = queue or IMPLIED_ROOT
+            else:
+                queues.pop(name, None)
+        tree._queues = MappingProxyType(queues)
+        tree._children = self._children_after(queues, changes)
+        return tree
+
+    def _children_after(
+        self, queues: Mapping[str, Queue], changed: Iterable[str]
+    ) -> Mapping[str, tuple[str, ...]]:
+        """The same object where no queue is new, gone or moved."""
+        children, moved = self._children, {}
+        for name in changed:
+            parents = _parent_of(self._queues.get(name)), _parent_of(queues.get(name))
+            if parents[0] != parents[1]:
+                moved[name] = parents
+        for name, (before, after) in moved.items():
+            children = dict(children) if children is self._children else children
+            if before is not None:
+                children[before] = tuple(each for each in children[before] if each != name)
+            if after is not None:
+                children[after] = tuple(sorted((*children.get(after, ()), name)))
+        return children
+
+    def is_shaped_as(self, other: Tree) -> bool:
+        """Whether it was made of the other by changes that leave each queue where it is, or the other way
+        round: the same queues below each one."""
+        return self._children is other._children
 
     def children(self, name: str) -> tuple[str, ...]:
         return self._children.get(name, ())
@@ -137,3 +175,8 @@ class Tree:
                     visited.add(child)
                     pending.append(child)
         return frozenset(visited)
+
+
+def _parent_of(queue: Queue | None) -> str | None:
+    """Below which queue it is; None for `root`, and where there is no queue."""
+    return None if queue is None or queue.name == ROOT else queue.parent or ROOT

@@ -105,12 +105,16 @@ class QueueCache:
         `changed`: the queues that may differ from the present snapshot; None for all.
         """
         with self._lock:
-            tree, now = Tree(dict(self._values)), self._now()
+            now = self._now()
             if changed is None:
                 self.snapshot = QueueSnapshot(
-                    tree, now=now, resource_version=self._next_version, policies=self._policies
+                    Tree(dict(self._values)),
+                    now=now,
+                    resource_version=self._next_version,
+                    policies=self._policies,
                 )
             else:
+                tree = self.snapshot.tree.with_changes({name: self._values.get(name) for name in changed})
                 self.snapshot = QueueSnapshot.updated(
                     self.snapshot, tree, changed=changed, now=now, resource_version=self._next_version
                 )
@@ -188,7 +192,11 @@ class QueueCache:
 
     def _value(self, obj: QueueObject) -> Queue:
         """The queue, with the generation since which it is where it is, by what is stored of it."""
-        return with_placement(queue_from_object(obj), before=self._values.get(obj.metadata.name))
+        name = obj.metadata.name
+        stored, known = self.objects.get(name), self._values.get(name)
+        if stored is not None and known is not None and _is_same_spec(stored, obj):
+            return known
+        return with_placement(queue_from_object(obj), before=known)
 
     def _set_lending(self, obj: QueueObject) -> None:
         name, lending = obj.metadata.name, lending_from_object(obj)
@@ -203,6 +211,14 @@ class QueueCache:
     def _is_older(self, obj: QueueObject) -> bool:
         stored = self.objects.get(obj.metadata.name)
         return stored is not None and obj.metadata.older_than(stored.metadata)
+
+
+def _is_same_spec(stored: QueueObject, obj: QueueObject) -> bool:
+    """Whether both are the same for the rules: only statuses and the like differ. These tell what Volcano has
+    closed, so a queue without a state never is the same."""
+    was, now = stored.metadata, obj.metadata
+    same = (was.uid, was.generation) == (now.uid, now.generation) and stored.spec == obj.spec
+    return same and obj.spec.state is not None
 
 
 def queue_from_object(obj: QueueObject) -> Queue:

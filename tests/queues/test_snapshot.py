@@ -260,9 +260,8 @@ def test_an_updated_snapshot_is_the_same_as_a_new_one(
     """Whatever changed, came or went, and however much time went by."""
     changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
     former = QueueSnapshot(Tree(before), now=min(then, now))
-    following = QueueSnapshot.updated(
-        former, Tree(after), changed=changed, now=max(then, now), resource_version=7
-    )
+    tree = former.tree.with_changes({name: after.get(name) for name in changed})
+    following = QueueSnapshot.updated(former, tree, changed=changed, now=max(then, now), resource_version=7)
     anew = QueueSnapshot(Tree(after), now=max(then, now), resource_version=7)
     assert decisions(following) == decisions(anew)
     assert (following.valid_until, following.resource_version, following.now) == (
@@ -271,6 +270,8 @@ def test_an_updated_snapshot_is_the_same_as_a_new_one(
         anew.now,
     )
     assert set(following.stopped_queues()) == set(anew.stopped_queues())
+    assert set(following.restricted_queues) == set(anew.restricted_queues)
+    assert (following.has_quotas, following.names_devices) == (anew.has_quotas, anew.names_devices)
 
 
 @MODEST

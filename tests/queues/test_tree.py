@@ -227,6 +227,26 @@ def test_below_is_the_other_way_round_of_above(queues: dict[str, Queue]) -> None
         assert wood.subtree(name) == {other for other in wood if name in above[other].above}
 
 
+@MODEST
+@given(random_forests(), random_forests())
+def test_a_tree_with_changes_is_the_same_as_a_new_one(
+    before: dict[str, Queue], after: dict[str, Queue]
+) -> None:
+    """Whatever came, went or moved. Where nothing did, it has the shape of the one before."""
+    former, anew = Tree(before), Tree(after)
+    changed = former.with_changes(
+        {name: after.get(name) for name in {*before, *after} if before.get(name) != after.get(name)}
+    )
+    assert (dict(changed.queues), set(changed)) == (dict(anew.queues), set(anew))
+    for name in {*before, *after, "root", "ghost"}:
+        assert (changed.children(name), changed.subtree(name)) == (anew.children(name), anew.subtree(name))
+    places = [
+        {name: queue.parent or "root" for name, queue in queues.items() if name != "root"}
+        for queues in (before, after)
+    ]
+    assert changed.is_shaped_as(former) is (places[0] == places[1])
+
+
 @pytest.mark.parametrize("parent", ["a", "root", "ghost", ""])
 def test_a_parent_of_root_is_overlooked(parent: str) -> None:
     """The definition lets it in where no webhook is asked; then `a` would be above itself."""
