@@ -437,6 +437,10 @@ class Members:
     def counts(self, queue: str) -> MemberCounts:
         return self._counts.get(queue, NO_MEMBERS)
 
+    def bindable_queues(self) -> list[str]:
+        """Return the queues with a member that could be bound at any moment, and some that had one."""
+        return list(self._bindable)
+
     def bindable_namespaces(self, queue: str) -> list[str]:
         """Return the namespaces in which a member of this queue could be bound at any moment."""
         bindable = self._bindable.get(queue)

@@ -78,6 +78,11 @@ class QueueRecords:
         #: Queues whose stop is pending, and the acknowledged stops by queue.
         self._pending: set[str] = set()
         self._acknowledged: dict[str, Stop] = {}
+        #: Of the acknowledged stops: those that were found outdated, by which snapshot, and those that came
+        #: since then.
+        self._outdated: set[str] = set()
+        self._outdated_by: QueueSnapshot | None = None
+        self._unchecked: set[str] = set()
         #: Queues whose spec changed while a status write was under way.
         self._changed_during_write: set[str] = set()
 
@@ -125,6 +130,7 @@ class QueueRecords:
             stop.acknowledged, stop.waiting_for = True, ""
             self._pending.discard(queue)
             self._acknowledged[queue] = stop
+            self._unchecked.add(queue)
 
     def holds(self, queue: str, snapshot: QueueSnapshot) -> bool:
         """Return whether the queue has a stop that is acknowledged for the specs that there are now."""
@@ -140,8 +146,16 @@ class QueueRecords:
         self._acknowledged.pop(queue, None)
 
     def outdated_stops(self, snapshot: QueueSnapshot) -> set[str]:
-        """Return the queues whose stop is acknowledged for other specs than there are now."""
-        return {queue for queue, stop in self._acknowledged.items() if snapshot.scope(queue) != stop.scope}
+        """Return the queues whose stop is acknowledged for other specs than there are now. All of them are
+        looked at where the snapshot is another one than before."""
+        same = snapshot is self._outdated_by
+        queues = self._outdated | self._unchecked if same else self._acknowledged.keys()
+        stops = ((queue, self._acknowledged.get(queue)) for queue in queues)
+        self._outdated = {
+            queue for queue, stop in stops if stop is not None and snapshot.scope(queue) != stop.scope
+        }
+        self._outdated_by, self._unchecked = snapshot, set()
+        return set(self._outdated)
 
     def set_changed_during_write(self, queue: str, changed: bool) -> None:
         """Note whether the queue's spec changed while a status write was under way."""

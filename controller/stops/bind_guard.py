@@ -32,6 +32,7 @@ import logging
 import math
 import secrets
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 import msgspec
 
@@ -110,12 +111,13 @@ def namespaces_to_guard(store: Store, snapshot: QueueSnapshot) -> set[str]:
 
     and those with a guard and an assumed pass whose retry was requested.
     """
-    absent = {queue for queue in store.members.queues() if queue not in snapshot.tree}
-    stopped = {*snapshot.stopped_queues(), *absent, ""}
-    of_stopped = {namespace for _, namespace in _bindable_namespaces(store, stopped)}
+    of_stopped = {
+        namespace for _, namespace in _bindable_namespaces(store, partial(_is_stopped, snapshot=snapshot))
+    }
+    restricted = frozenset(snapshot.restricted_queues)
     not_selected = {
         namespace
-        for queue, namespace in _bindable_namespaces(store, snapshot.restricted_queues)
+        for queue, namespace in (_bindable_namespaces(store, restricted.__contains__) if restricted else ())
         if not store.decisions.selects(queue, namespace)
     }
     with_quota = [
@@ -134,13 +136,22 @@ def is_labelled(store: Store, name: str) -> bool:
     return namespace is not None and _has_label(namespace.metadata)
 
 
-def _bindable_namespaces(store: Store, queues: Collection[str]) -> list[tuple[str, str]]:
-    """Queue and namespace of the bindable members and of the open passes of these queues."""
-    if not queues:
-        return []
-    members = [(queue, name) for queue in queues for name in store.members.bindable_namespaces(queue)]
-    passes = store.bind_passes.open_passes_of(frozenset(queues))
-    return [*members, *((bind_pass.queue, bind_pass.namespace) for bind_pass in passes)]
+def _is_stopped(queue: str, *, snapshot: QueueSnapshot) -> bool:
+    return queue not in snapshot.tree or not snapshot.decision(queue).schedules
+
+
+def _bindable_namespaces(store: Store, is_meant: Callable[[str], bool]) -> list[tuple[str, str]]:
+    """Queue and namespace of the bindable members and of the open passes of the queues that are meant. Only
+    those that have any are looked at: a thousand queues without pods cost nothing.
+    """
+    members = [
+        (queue, name)
+        for queue in store.members.bindable_queues()
+        if is_meant(queue)
+        for name in store.members.bindable_namespaces(queue)
+    ]
+    passes = store.bind_passes.open_passes()
+    return [*members, *((each.queue, each.namespace) for each in passes if is_meant(each.queue))]
 
 
 def outdated_guards(on: Mapping[str, float], *, labelled: Collection[str], now: float) -> list[str]:

@@ -76,6 +76,8 @@ def resume_patch(queue: Queue, *, resource_version: str) -> dict[str, Any]:
 
 def resume_if_due(obj: QueueObject, *, context: ControllerContext) -> None:
     """Submit the write that ends the stop, if the time has come."""
+    if obj.spec.resume_at is None:
+        return
     queue = queue_from_object(obj)
     step = resume_step(
         queue, resumed_for=obj.metadata.annotation(well_known.RESUMED), now=context.store.clock.now()

@@ -55,6 +55,21 @@ def test_an_acknowledged_stop_is_outdated_once_its_scope_changed(
     assert records.outdated_stops(SNAPSHOT) == expected
 
 
+def test_by_one_snapshot_only_what_changed_since_is_looked_at_again(records: QueueRecords) -> None:
+    """What is acknowledged after it was looked at, what is pending again, and what was brought up to date."""
+    assert records.outdated_stops(SNAPSHOT) == set()
+    records.begin_stop("a", stop("former"))
+    records.acknowledge_stop("a")
+    assert records.outdated_stops(SNAPSHOT) == records.outdated_stops(SNAPSHOT) == {"a"}
+    pending = records.begin_stop("a", stop("former"))
+    assert records.outdated_stops(SNAPSHOT) == set()
+    records.acknowledge_stop("a")
+    pending.scope = SNAPSHOT.scope("a")
+    assert records.outdated_stops(SNAPSHOT) == set()
+    changed = Tree({"a": queue("a", stop_policy=StopPolicy.HOLD), "b": queue("b", "a")})
+    assert records.outdated_stops(QueueSnapshot(changed, now=NOW)) == {"a"}
+
+
 def test_a_stop_that_is_pending_for_another_scope_still_says_what_it_waits_for(records: QueueRecords) -> None:
     records.begin_stop("a", stop("former")).waiting_for = "a replica"
     assert records.begin_stop("a", stop("now")).waiting_for == "a replica"
