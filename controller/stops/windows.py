@@ -16,6 +16,10 @@ Invariants
 - A queue is looked at when its spec has changed, and at the next moment at which something may change: a
   thousand queues cost nothing in between. The calendars of a thousand queues that are new are read in
   slices, so that no other part of the controller waits for them.
+- A calendar is read again only where its windows or overrides have changed: what was worked out of it
+  (`queues.windows.window.Known`) is kept over edges and other edits.
+- As many edges as `writers` has threads are under way at once, one of each queue. One that is refused backs
+  off by itself, and looks again.
 - What is remembered says only when to look. A restart, or another leader, writes the same.
 - A replica that does not lead writes nothing and keeps the times: `overdue` counts what a leader should have
   written by now. Without one a window stays as it is.
@@ -24,6 +28,7 @@ Invariants
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import itertools
 import math
@@ -64,6 +69,8 @@ class _Queue(msgspec.Struct, kw_only=True):
     """What is remembered of a queue that has windows. `looked_at`: None before the first look."""
 
     revision: tuple[str, int]
+    #: Of the fields that the calendar was read from.
+    digest: bytes
     calendar: Calendar
     written: tuple[Entry, ...]
     stops: Mapping[str, WindowStop]
@@ -156,9 +163,12 @@ class ChangeWindows:
                 self._schedule(queue, self._store.clock.now())
             return
         spec = windows_in_wire_form(obj.spec)
+        digest = _digest(spec)
+        is_same = known is not None and known.digest == digest
         read = _Queue(
             revision=revision,
-            calendar=read_calendar(spec),
+            digest=digest,
+            calendar=known.calendar if known is not None and is_same else read_calendar(spec),
             written=read_entries(obj.spec.in_window),
             stops={stop.name: stop for stop in read_stops(obj.spec.windows)},
         )
@@ -173,7 +183,7 @@ class ChangeWindows:
         known = self._queues.pop(queue, None)
         self._due.pop(queue, None)
         if known is not None and obj is not None and leads and known.revision[0] == obj.metadata.uid:
-            none = _Queue(revision=known.revision, calendar=known.calendar, written=(), stops={})
+            none = msgspec.structs.replace(known, written=(), stops={})
             self._record_edges(obj, known, none)
 
     def _record_edges(self, obj: QueueObject, before: _Queue, after: _Queue) -> None:
@@ -227,6 +237,7 @@ class ChangeWindows:
             rank=(0,),
             queue=queue,
             subject=queue_subject(obj),
+            batched=True,
         )
         if taken:
             self._writing.add(queue)
@@ -320,3 +331,8 @@ def edge_patch(
 def windows_in_wire_form(spec: QueueSpec) -> dict[str, Any]:
     """What `read_calendar` takes."""
     return {"windows": spec.windows, "windowOverrides": spec.window_overrides}
+
+
+def _digest(spec: Mapping[str, Any]) -> bytes:
+    """Of text that may be anything: half of a surrogate pair, too."""
+    return hashlib.blake2s(repr(spec).encode("utf-8", "backslashreplace"), digest_size=16).digest()

@@ -30,7 +30,9 @@ Moments, in UTC and in 2026, which the tests have too:
 | Europe/Berlin                                     |                                                   |
 
 Costs: a look at a window and its next edge is some dates and one bisection, however late it is. Nothing
-is looked at each second: who keeps `next_edge` of each queue waits for the earliest.
+is looked at each second: who keeps `next_edge` of each queue waits for the earliest. What takes longer, of
+many overrides, spans of `except`, or occurrences that overlap, is kept with the window (`window.Known`) for
+as long as it is true: one look asks the same several times, and the next look much of the same.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from itertools import islice
 import msgspec
 
 from queues.windows.recurrence import TICK, last_by_schedule, next_by_schedule
-from queues.windows.window import Override, Span, Window, Windows
+from queues.windows.window import OVERRIDES, Override, Span, Window, Windows
 
 #: Occurrences that overlap each other and are looked at for one end. It moves on from there.
 CHAIN = 100
@@ -103,11 +105,17 @@ def coming(given: Windows, after: datetime, *, number: int) -> list[Occurrence]:
 
 def window_on(window: Window, overrides: Sequence[Override], at: datetime) -> On | None:
     """The window, if it is on."""
+    known = window.known.on
+    if known is not None and known[0] is overrides and known[1] == at:
+        on: On | None = known[2]
+        return on
     current = latest_on(window, overrides, at)
-    if current is None:
-        return None
-    until = _end_of_chain(window, overrides, current)
-    return On(window=window, since=current.start, until=until)
+    on = None
+    if current is not None:
+        on = On(window=window, since=current.start, until=_end_of_chain(window, overrides, current))
+    if isinstance(overrides, tuple):
+        window.known.on = overrides, at, on
+    return on
 
 
 def window_edge(window: Window, overrides: Sequence[Override], after: datetime) -> Edge | None:
@@ -141,11 +149,22 @@ def latest_on(window: Window, overrides: Sequence[Override], at: datetime) -> Oc
 
 def _end_of_chain(window: Window, overrides: Sequence[Override], current: Occurrence) -> datetime:
     """When it goes off: what begins while it is on, or right then, moves that on."""
-    end, after = current.end, current.start
-    for occurrence in islice(occurrences_after(window, overrides, after), CHAIN):
+    known = window.known.chain
+    if known is not None and known[0] is overrides and known[1] <= current.start and current.end <= known[2]:
+        return known[2]
+    end, is_whole = current.end, False
+    following = occurrences_after(window, overrides, current.start)
+    for number, occurrence in enumerate(following):
+        if number == CHAIN:
+            break
         if occurrence.start > end:
+            is_whole = True
             break
         end = max(end, occurrence.end)
+    else:
+        is_whole = True
+    if is_whole and isinstance(overrides, tuple):
+        window.known.chain = overrides, current.start, end
     return end
 
 
@@ -171,7 +190,13 @@ def _changed(window: Window, overrides: Sequence[Override]) -> Iterator[Occurren
 
 def is_start(window: Window, moment: datetime) -> bool:
     """Whether it begins then by its schedule."""
-    return next(_starts_after(window, (), moment - TICK), None) == moment
+    starts = window.known.starts
+    known = starts.get(moment)
+    if known is None:
+        if len(starts) >= OVERRIDES:
+            starts.clear()
+        known = starts[moment] = next(_starts_after(window, (), moment - TICK), None) == moment
+    return known
 
 
 def _starts_after(window: Window, overrides: Sequence[Override], after: datetime) -> Iterator[datetime]:
@@ -190,12 +215,17 @@ def _overridden(window: Window, overrides: Sequence[Override]) -> frozenset[date
 
 def _next_start(window: Window, after: datetime) -> datetime | None:
     """The next moment at which it begins, but for overrides."""
+    known = window.known.following
+    if known is not None and known[0] <= after and (known[1] is None or after < known[1]):
+        return known[1]
+    asked = after
     while (start := _next_anyway(window, after)) is not None:
         span = next((span for span in window.excepts if start in span), None)
         if span is None:
-            return start
+            break
         after = span.end - TICK
-    return None
+    window.known.following = asked, start
+    return start
 
 
 def _next_anyway(window: Window, after: datetime) -> datetime | None:

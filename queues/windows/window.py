@@ -27,6 +27,8 @@ An override is for one occurrence, by the moment at which that begins by its sch
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -60,7 +62,22 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
     end: datetime | None = None
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
+class Known(msgspec.Struct, kw_only=True):
+    """What was worked out of a window and stays true: it is a function of the window, and of what is kept
+    beside it. Any thread may put another one in its place.
+
+    `starts`: whether it begins then by its schedule. `following`: a moment, and when it begins next after
+    that. `on`: overrides, a moment, and how it was on then. `chain`: overrides, when the first of some
+    occurrences that overlap began, and when the last ends.
+    """
+
+    starts: dict[datetime, bool] = {}
+    following: tuple[datetime, datetime | None] | None = None
+    on: tuple[tuple[Override, ...], datetime, Any] | None = None
+    chain: tuple[tuple[Override, ...], datetime, datetime] | None = None
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """`when`: a span for a freeze."""
 
     name: str
@@ -71,6 +88,10 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     deadline_after: timedelta | None = None
     zone: ZoneInfo | None = None
+
+    @cached_property
+    def known(self) -> Known:
+        return Known()
 
 
 class Override(msgspec.Struct, frozen=True, kw_only=True):

@@ -198,6 +198,18 @@ def test_what_others_began_and_ended_is_said_as_well() -> None:
     ]
 
 
+def test_a_calendar_is_read_again_only_where_its_windows_have_changed() -> None:
+    """Edges and other edits keep what was worked out of it."""
+    cluster = Cluster(NEXT)
+    cluster.step()
+    calendars = [cluster.windows._queues["q"].calendar]
+    for spec in ({"reason": "disks"}, {"inWindow": [entry(NEXT)]}, {"windows": [NEXT, AFTER]}):
+        cluster.store(**spec)
+        cluster.step()
+        calendars.append(cluster.windows._queues["q"].calendar)
+    assert calendars[0] is calendars[1] is calendars[2] is not calendars[3]
+
+
 def test_a_queue_that_is_deleted_is_forgotten() -> None:
     cluster = Cluster(NEXT)
     cluster.step()

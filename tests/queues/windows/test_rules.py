@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queues.apimachinery.timestamps import rfc3339
 from queues.states import Desired, StopPolicy
 from queues.windows.rules import CHAIN, coming, is_start, next_edge, windows_on
 from queues.windows.stops import strictest
@@ -198,6 +199,43 @@ def test_a_window_is_on_when_one_of_its_beginnings_is_as_near(data: st.DataObjec
         assert bool(windows_on(given, between)) == is_on
         moment, is_on = edge.at, bool(windows_on(given, edge.at))
         assert not edge.begins or is_on
+
+
+@given(st.data())
+@examples(40)
+def test_what_is_kept_with_a_window_changes_no_answer(data: st.DataObject) -> None:
+    """Of one that was asked before, at whatever moments, and of one that was not: overrides, excepts,
+    occurrences that overlap."""
+    zone = data.draw(zones())
+    start = data.draw(moments(zone))
+    hours = st.integers(0, 60).map(lambda number: start + number * timedelta(minutes=20))
+    text = data.draw(st.sampled_from(["*/20 * * * *", "0 * * * *", "0,20 */2 * * *"]))
+    begins = data.draw(st.lists(hours, max_size=4, unique=True))
+    excepts = [
+        {"from": rfc3339(each), "until": rfc3339(each + HOUR)}
+        for each in data.draw(st.lists(hours, max_size=3))
+    ]
+    overrides = tuple(
+        {"window": "w", "start": rfc3339(each), **data.draw(st.sampled_from(_overridden(each)))}
+        for each in begins
+    )
+    duration = data.draw(st.sampled_from(["5m", "20m", "50m", "3h"]))
+    window = {**weekly(text, duration, zone.key), "name": "w", "except": excepts}
+    given = windows(window, overrides=overrides)
+    for at in data.draw(st.lists(hours, max_size=8)):
+        fresh = windows(window, overrides=overrides)
+        assert windows_on(given, at) == windows_on(fresh, at)
+        assert next_edge(given, at) == next_edge(fresh, at)
+        assert coming(given, at, number=3) == coming(fresh, at, number=3)
+        assert is_start(given.windows[0], at) == is_start(fresh.windows[0], at)
+
+
+def _overridden(start: datetime) -> list[dict[str, Any]]:
+    return [
+        {"skip": True},
+        {"until": rfc3339(start + 2 * HOUR)},
+        {"from": rfc3339(start - timedelta(minutes=15))},
+    ]
 
 
 @given(st.data())
