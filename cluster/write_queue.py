@@ -2,7 +2,8 @@
 
 Invariants
 - At most one write for each key waits or is under way; submitting the same key again changes nothing.
-- Writes are sent by rank (the smaller first), then by arrival.
+- Writes are sent by rank (the smaller first), then by arrival. One that is tried again arrives anew: those of
+  its rank that were not tried yet come before it, so that many that fail hold up no other.
 - Where `slow_start` is given, a burst begins narrow: so many writes are under way at once, and one more after
   every `WRITES_PER_STEP` that have succeeded. All threads write after `SLOW_START_SECONDS`, so that a write
   that hangs holds up no other. What follows from the first of a thousand writes, such as a bind, competes
@@ -235,10 +236,10 @@ class WriteQueue:
 
     def _retry_later(self, entry: _Entry, seconds: float) -> None:
         """Try the write again in so many seconds."""
-        again = msgspec.structs.replace(entry, tries=entry.tries + 1)
+        again = msgspec.structs.replace(entry, tries=entry.tries + 1, arrival=next(self._arrivals))
         with self._changed:
             if not self._stopped.is_set():
-                heapq.heappush(self._later, (time.monotonic() + seconds, entry.arrival, again))
+                heapq.heappush(self._later, (time.monotonic() + seconds, again.arrival, again))
                 self._changed.notify()
 
     def _free_lane(self, lane: Hashable) -> None:

@@ -422,6 +422,22 @@ def test_writes_that_wait_to_be_tried_again_keep_no_thread(new: Callable[..., Wr
     assert written.wait_for(1) == ["free"]
 
 
+def test_what_is_tried_again_comes_behind_what_was_not_tried_yet(new: Callable[..., WriteQueue]) -> None:
+    """A thousand edges of windows, and a webhook that fails for half of their queues."""
+    writers, written, failed = new(), Written(), set[int]()
+
+    def fails_once(number: int) -> None:
+        if number not in failed:
+            failed.add(number)
+            raise overloaded(0.0, code=500)
+        written(number)()
+
+    for number in range(4):
+        writers.submit(("edge", number), partial(fails_once, number) if number < 2 else written(number))
+    writers.start()
+    assert written.wait_for(4) == [2, 3, 0, 1]
+
+
 def test_a_key_that_was_refused_is_not_taken_until_its_back_off_is_over(
     new: Callable[..., WriteQueue],
 ) -> None:
