@@ -38,6 +38,7 @@ from benchmarks.rows import (
     starting,
     suspending,
     trees,
+    windows,
 )
 from benchmarks.scoring import members as scored_members
 from benchmarks.scoring import row as prioritizing
@@ -66,6 +67,7 @@ ROWS: Mapping[str, Callable[[Say], RowResult]] = {
     "give-back": giving_back.measure,
     "suspend": suspending.measure,
     "tree": trees.measure,
+    **windows.ROWS,
     "drain": draining.measure,
     "drain-at-scale": drain_at_scale.measure,
     "sync": syncing.measure,
