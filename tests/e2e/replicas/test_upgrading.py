@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from localcluster import manifests
 from tests.conftest import NewCluster
+from tests.e2e.windows.test_both_edges import HOUR, freeze
+from tests.e2e.windows.test_both_edges import now as moment
 from tests.support.drain.draining import (
     DRAIN,
     NONE,
@@ -21,7 +23,7 @@ from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import GATE, gates, is_stopped
 from tests.support.e2e.previous_version import Version, previous_version, this_version
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.wait import until
+from tests.support.e2e.wait import settled, until
 from tests.support.e2e.workloads import DEPLOYMENT, work_body
 
 pytestmark = pytest.mark.long
@@ -59,7 +61,15 @@ def test_an_upgrade_and_the_way_back_lose_nothing(sandbox: Sandbox, fleet: Fleet
     work = Work(sandbox)
 
     new.apply(sandbox.cluster, *FIRST)
-    replace(fleet, before=["old-1", "old-2"], after=["new-1", "new-2"], version=new, work=work)
+    replace(
+        fleet,
+        before=["old-1", "old-2"],
+        after=["new-1", "new-2"],
+        version=new,
+        work=work,
+        mixed=work.begin_window,
+    )
+    work.is_in_window()
     new.apply(sandbox.cluster, *LAST)
     await_ca_bundles(sandbox)
     work.go_on(mixed=False)
@@ -77,12 +87,22 @@ def test_an_upgrade_and_the_way_back_lose_nothing(sandbox: Sandbox, fleet: Fleet
     work.resume()
 
 
-def replace(fleet: Fleet, *, before: list[str], after: list[str], version: Version, work: Work) -> None:
-    """One replica after the other, as a roll-out does, with work at each step."""
+def replace(
+    fleet: Fleet,
+    *,
+    before: list[str],
+    after: list[str],
+    version: Version,
+    work: Work,
+    mixed: Callable[[], None] = lambda: None,
+) -> None:
+    """One replica after the other, as a roll-out does, with work at each step. `mixed`: more of it, while one
+    of each version runs."""
     fleet.join(after[0], prefix=version.prefix)
     work.go_on(mixed=True)
     fleet.leave(before[0])
     work.go_on(mixed=True)
+    mixed()
     fleet.join(after[1], prefix=version.prefix)
     fleet.leave(before[1])
     work.go_on(mixed=False)
@@ -122,6 +142,24 @@ class Work:
         self._sandbox.suspend(self.stopped)
         self._sandbox.ungate(pending)
         self._waiting = {*pending, *self._sandbox.pods(f"parked-{self._rounds}", 2, self.stopped)}
+
+    def begin_window(self) -> None:
+        """Write a window that is on, while a replica runs that knows none: whichever leads, it is not said
+        that nothing is bound any more.
+        """
+        sandbox = self._sandbox
+        self._windowed = sandbox.queue("windowed")
+        sandbox.patch_queue(self._windowed, windows=[freeze(moment() - HOUR, moment() + HOUR)]).must()
+        assert not settled(lambda: is_stopped(sandbox.read_queue(self._windowed)), "the queue")
+
+    def is_in_window(self) -> None:
+        """The last replica that knew none is gone: the window stops its queue, and that is acknowledged."""
+        sandbox = self._sandbox
+        sandbox.queue_that(self._windowed, "be in its window", is_stopped)
+        late = sandbox.pods("windowed", 1, self._windowed)
+        sandbox.reason_on(late[0], "of window freeze")
+        sandbox.patch_queue(self._windowed, windows=None).must()
+        sandbox.all_bound(late)
 
     def go_on(self, *, mixed: bool) -> None:
         """What users do meanwhile: submit to both queues; stop another one, and resume it.

@@ -1,4 +1,5 @@
-"""`resumeAt`: over a restart, over a second stop, and with the node's clock wrong."""
+"""`resumeAt`: over a restart, over a second stop, and with the node's clock wrong; change windows with that
+too."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import pytest
 
 from controller.stops.resume_at import AUTHOR
 from localcluster.cluster import LocalCluster
+from tests.e2e.windows.test_both_edges import freeze
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.clocks import changing_clock, set_clock
 from tests.support.e2e.fleet import Fleet
@@ -91,16 +93,19 @@ def test_a_stop_ends_by_the_time_of_the_api_server(
 ) -> None:
     """The server's node has its clock ten minutes ahead, or behind; then, while it runs, the clock becomes
     wrong by an hour, which its log says. Each time nothing is bound before the time, and all is bound after
-    it. (Its way to the API server is without TLS: a certificate made minutes ago was not valid an hour ago.)
+    it; and a change window begins at its time, by the leader's write, and is acknowledged. (Its way to the
+    API server is without TLS: a certificate made minutes ago was not valid an hour ago.)
     """
     clock, name = tmp_path / "clock", f"server-{'ahead' if later == '+1h' else 'behind'}"
     fleet.join(name, intercepted=True, prefix=changing_clock(clock, wrong))
     end_on_time(sandbox, queue, "early")
+    begin_on_time(sandbox, "early")
     log = sandbox.cluster.layout.log(name)
     assert WRONG_CLOCK not in log.read_text()
     set_clock(clock, later)
     until(lambda: WRONG_CLOCK in log.read_text(), "the log to name the clock")
     end_on_time(sandbox, queue, "late")
+    begin_on_time(sandbox, "late")
 
 
 def end_on_time(sandbox: Sandbox, queue: str, prefix: str) -> None:
@@ -112,6 +117,17 @@ def end_on_time(sandbox: Sandbox, queue: str, prefix: str) -> None:
     assert all(bind.received >= at for bind in sandbox.binds_of(names) if bind.pod in names)
     lines = sandbox.read_queue(queue)["status"]["changes"]
     assert all(abs(datetime.fromisoformat(line["at"]) - at) < timedelta(minutes=5) for line in lines)
+
+
+def begin_on_time(sandbox: Sandbox, prefix: str) -> None:
+    """A window that begins in a moment. Its line in the history has the API server's time, too."""
+    queue = sandbox.queue(f"window-{prefix}")
+    start = now(sandbox) + timedelta(seconds=3)
+    sandbox.patch_queue(queue, windows=[freeze(start, start + timedelta(hours=1))]).must()
+    found = sandbox.queue_that(queue, "be in its window", is_stopped)
+    assert [entry["start"] for entry in found["spec"]["inWindow"]] == [written(start)]
+    [line] = [line for line in found["status"]["changes"] if line["field"] == "inWindow"]
+    assert timedelta() <= datetime.fromisoformat(line["at"]) - start < timedelta(minutes=5)
 
 
 def now(sandbox: Sandbox) -> datetime:

@@ -10,9 +10,9 @@ import pytest
 
 from queues.apimachinery.timestamps import rfc3339
 from tests.support.e2e.api_requests import Object
-from tests.support.e2e.objects import condition, is_active, is_stopped, on_a_node
+from tests.support.e2e.objects import GROUPED_BY, condition, is_active, is_stopped, on_a_node
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.wait import until
+from tests.support.e2e.wait import settled, until
 from tests.support.plugin.harness import plugin_in_process
 
 pytestmark = pytest.mark.cluster
@@ -140,6 +140,35 @@ def test_a_resume_leaves_out_the_window_that_is_on_and_its_undoing_brings_it_bac
     sandbox.all_bound(names)
     assert plugin(sandbox, "windows", "start", queue, "held")
     assert is_in(sandbox.queue_that(queue, "be stopped again", is_stopped), "held")
+
+
+def test_what_a_window_holds_goes_at_its_end_in_order_within_the_quota_and_gangs_whole(
+    sandbox: Sandbox,
+) -> None:
+    """Inside it nothing is released, though there is room. That it begins was said before."""
+    queue = sandbox.queue(capability={"cpu": "4"})
+    window = freeze(now() + 2 * SECOND, now() + HOUR)
+    sandbox.patch_queue(queue, windows=[window]).must()
+    begins = f"WindowSoon: window freeze begins at {window['from']}, in 1m, until {window['until']}: Hold"
+    sandbox.event(queue, begins, namespace="default")
+    sandbox.queue_that(queue, "be in its window", is_stopped)
+    sandbox.podgroup("gang", queue, minMember=3)
+    gang = [f"gang-{number}" for number in range(3)]
+    for name in gang:
+        sandbox.pod(name, annotations={GROUPED_BY: "gang"}, cpu="1").must(201)
+    last = datetime.fromisoformat(sandbox.read_pod(gang[-1])["metadata"]["creationTimestamp"])
+    until(lambda: now() > last, "the next second")  # the age of pods is in seconds
+    later = sandbox.pods("later", 2, queue, cpu="1")
+    sandbox.reason_on(later[0], "of window freeze")
+    assert settled(lambda: sandbox.waiting() == {*gang, *later}, "the pods")
+    end = now() + 3 * SECOND
+    sandbox.patch_queue(queue, windowOverrides=[ends_at(window, end)]).must()
+    until(lambda: len(sandbox.bound([*gang, *later])) == 4, "as many to be bound as there is room for")
+    [left] = sandbox.waiting()
+    assert left in later
+    sandbox.reason_on(left, f'queue "{queue}" has no room for this pod now')
+    binds = sandbox.binds_of({*gang, *later} - {left})
+    assert min(bind.received for bind in binds) >= end
 
 
 def test_a_closing_queue_closes_when_its_window_lets_its_pods_go(sandbox: Sandbox) -> None:
