@@ -74,6 +74,9 @@ ACKNOWLEDGE_SECONDS = 0.02
 #: While specs are this young the queue is reconciled more often, and that not all replicas have seen them is
 #: not worth a write: soon all have, and the guards are on.
 YOUNG_SECONDS, SOON_SECONDS = 0.2, 0.005
+#: Where several stops are pending, each is looked at as many times less often, though once in this time: what
+#: brings evidence wakes all of them anyway. And it is young for longer, up to `WAITING_SECONDS`.
+SELDOM_SECONDS = 1.0
 #: The first pod of a resume is bound in less.
 FIRST_PODS_SECONDS = 0.05
 #: A stop that waits for longer says for what, in so many characters.
@@ -178,10 +181,10 @@ class QueueReconciler:
             return Wait(left)
         seen_by_all = self._acknowledgement.demand_seen_by_all(queue)
         if not (acknowledged and seen_by_all) and self._is_young(record, specs):
-            return Wait(SOON_SECONDS)
+            return Wait(self._stretched(SOON_SECONDS))
         closed_verified = verdict.accepts or self._closed_is_verified(queue)
         if not (acknowledged and seen_by_all and closed_verified):
-            again = ACKNOWLEDGE_SECONDS
+            again = self._stretched(ACKNOWLEDGE_SECONDS)
         unlabelled = ""
         if verdict.drains:
             subtree = self._store.snapshot.tree.subtree(queue)
@@ -350,10 +353,16 @@ class QueueReconciler:
         return specs.at + FIRST_PODS_SECONDS - self._store.clock.monotonic()
 
     def _is_young(self, record: QueueRecord, specs: SpecsSeen) -> bool:
-        """Whether the specs, or the pending stop, were noticed within the last `YOUNG_SECONDS`."""
+        """Whether the specs, or the pending stop, were noticed within the last `YOUNG_SECONDS`; more, where
+        several stops are pending."""
         stop = record.stop
         at = specs.at if stop is None or stop.acknowledged else max(specs.at, stop.pending_since)
-        return self._store.clock.monotonic() < at + YOUNG_SECONDS
+        young = min(YOUNG_SECONDS / 2 * self._records.pending_stops, WAITING_SECONDS)
+        return self._store.clock.monotonic() < at + max(YOUNG_SECONDS, young)
+
+    def _stretched(self, seconds: float) -> float:
+        """As many times as long as stops are pending."""
+        return min(seconds * max(1, self._records.pending_stops), SELDOM_SECONDS)
 
     def _stop_report(self, obj: QueueObject, stop: Stop | None) -> StopReport:
         """The stop of a queue that does not schedule.

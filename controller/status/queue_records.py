@@ -23,6 +23,10 @@ from controller.workqueue import WorkQueue
 from queues.snapshot import QueueSnapshot
 from queues.status.conditions import DerivedCondition
 
+#: Where so many stops are pending, what comes for one is handled at once; where more are, with what comes for
+#: others.
+FEW_STOPS = 8
+
 
 class Stop(msgspec.Struct, kw_only=True):
     """A stop of a queue. `scope`: the specs that it is for now.
@@ -88,11 +92,11 @@ class QueueRecords:
 
     @property
     def are_urgent(self) -> bool:
-        """Whether a stop is pending, or a spec changed during a status write.
+        """Whether a stop is pending, and not very many are, or a spec changed during a status write.
 
         Then batched changes are handled at once.
         """
-        return bool(self._pending or self._changed_during_write)
+        return 0 < len(self._pending) <= FEW_STOPS or bool(self._changed_during_write)
 
     def get(self, queue: str) -> QueueRecord | None:
         """Return the record of a queue; None if nothing is remembered of it."""
@@ -112,6 +116,11 @@ class QueueRecords:
     def is_pending(self, queue: str) -> bool:
         """Return whether the queue has a stop that is not acknowledged yet."""
         return queue in self._pending
+
+    @property
+    def pending_stops(self) -> int:
+        """How many stops are not acknowledged yet."""
+        return len(self._pending)
 
     def begin_stop(self, queue: str, stop: Stop) -> Stop:
         """Make `stop` the pending stop of a queue that has a record; returns it."""

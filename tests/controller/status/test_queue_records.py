@@ -7,7 +7,7 @@ import time
 import pytest
 
 from cluster.objects import Metadata, QueueObject
-from controller.status.queue_records import QueueRecords, Stop
+from controller.status.queue_records import FEW_STOPS, QueueRecords, Stop
 from controller.workqueue import WorkQueue
 from queues.snapshot import QueueSnapshot
 from queues.states import StopPolicy
@@ -43,6 +43,17 @@ def test_a_pending_stop_is_urgent_until_it_is_acknowledged(records: QueueRecords
     assert (records.are_urgent, records.is_pending("a")) == (True, True)
     records.acknowledge_stop("a")
     assert (records.are_urgent, records.is_pending("a")) == (False, False)
+
+
+def test_of_many_pending_stops_none_is_urgent(records: QueueRecords) -> None:
+    """What comes for one of a thousand is handled together with what comes for others."""
+    names = [f"q-{number}" for number in range(FEW_STOPS + 1)]
+    for name in names:
+        records.record_of(obj(name))
+        records.begin_stop(name, stop("any"))
+    assert (records.pending_stops, records.are_urgent) == (FEW_STOPS + 1, False)
+    records.acknowledge_stop(names[0])
+    assert (records.pending_stops, records.are_urgent) == (FEW_STOPS, True)
 
 
 @pytest.mark.parametrize(("scope", "expected"), [("", set()), ("of former specs", {"a"})])
