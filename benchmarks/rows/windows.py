@@ -22,8 +22,8 @@ from localcluster.components import until
 NUMBER = 1_000
 #: As many writers as the server has by default.
 WRITERS = 4
-#: The windows begin so long after they are written.
-AHEAD = timedelta(seconds=8)
+#: The windows begin so long after they are written, and more: `Bench.quiet` waits for 20 s at most.
+AHEAD = timedelta(seconds=25)
 #: Seconds.
 ALL_WRITTEN = 10.0
 #: Windows of each queue at rest, and for how long it is looked at: two resyncs.
@@ -44,9 +44,9 @@ def measure_edge(say: Say) -> RowResult:
     bare: list[float] = []
     with running(nodes=1, say=say) as bench:
         bench.install()
-        names = _plant(bench)
+        names, took = _plant(bench)
         for number in scale.rounds():
-            edges.append(_edge(bench, names))
+            edges.append(_edge(bench, names, ahead=3 * took + AHEAD))
             bare.append(_patched(bench, names, mark=str(number)))
             say(
                 f"pair {number}: {len(names)} edges written in {edges[-1].written:.2f} s, acknowledged in "
@@ -99,7 +99,7 @@ def measure_rest(say: Say) -> RowResult:
     shares: dict[bool, list[float]] = {True: [], False: []}
     with running(nodes=1, say=say) as bench:
         bench.install()
-        names = _plant(bench)
+        names, _ = _plant(bench)
         for number in scale.rounds(REST_PAIRS):
             for has_windows in (True, False):
                 windows = [_weekly(place) for place in range(EACH)] if has_windows else None
@@ -150,23 +150,21 @@ def _line(
     )
 
 
-def _plant(bench: Bench) -> list[str]:
+def _plant(bench: Bench) -> tuple[list[str], timedelta]:
+    """The queues, and how long their creation took."""
     names = [f"window-{number}" for number in range(scale.scaled(NUMBER))]
-    bench.write(creations(QUEUES, (queue(name, parent="root") for name in names)))
+    done = bench.write(creations(QUEUES, (queue(name, parent="root") for name in names)))
     _await_answers(bench)
-    return names
+    return names, timedelta(seconds=done.ended - done.began)
 
 
 def _await_answers(bench: Bench) -> None:
     until(lambda: all(map(answered, all_queues(bench))), what="the queues to be answered", seconds=PATIENCE)
 
 
-def _edge(bench: Bench, names: list[str]) -> Edge:
+def _edge(bench: Bench, names: list[str], *, ahead: timedelta) -> Edge:
     """Of windows that are written so long before that they have been read when they begin."""
-    trial = time.monotonic()
-    bench.write(_patches(names, {"spec": {"windows": None}}))
-    took = timedelta(seconds=time.monotonic() - trial)
-    start = (datetime.now(UTC) + 2 * took + AHEAD).replace(microsecond=0)
+    start = (datetime.now(UTC) + ahead).replace(microsecond=0)
     bench.write(_patches(names, {"spec": {"windows": [_freeze(start)]}}))
     _await_answers(bench)
     bench.quiet()
