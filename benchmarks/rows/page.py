@@ -1,7 +1,8 @@
 """The page of 2,000 queues: until the first frame stands, until changes are shown, and the plugin's memory.
 
 A stand-in for the API server has the queues and says what changes, so that nothing else takes the processor.
-The command, kubectl and Chromium are the real ones.
+The command, kubectl and Chromium are the real ones. As many on a real control plane:
+`tests/browser/test_two_thousand_queues.py`.
 """
 
 from __future__ import annotations
