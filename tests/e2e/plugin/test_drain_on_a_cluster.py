@@ -202,6 +202,7 @@ def test_settings_are_stored_whole_and_those_not_given_stay(sandbox: PluginSandb
         "gracePeriodSeconds": 5,
         "afterDeadline": "Delete",
         "barePods": "Evict",
+        "brokenGangs": "Keep",
     }
     sandbox.done("resume", queue)
     again = sandbox.run("drain", queue, "--keep=tier in (gold)", "--deadline=none")
