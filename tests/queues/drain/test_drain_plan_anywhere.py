@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from queues.apimachinery.label_selectors import Selector
+from queues.drain.broken_gangs import OVERRULED, GangMinimum, broken_gangs
 from queues.drain.disruption_budgets import Budget, BudgetKey
 from queues.drain.model import (
+    SYSTEM_PRIORITY,
     BlockedUnit,
     BlockerReason,
     DrainAction,
@@ -21,6 +23,7 @@ from queues.drain.model import (
     Plan,
     RunningPod,
     Unit,
+    gang_key,
 )
 from tests.support.drain.drain_cases import (
     LAB,
@@ -49,6 +52,7 @@ SELECTORS: tuple[dict[str, str], ...] = ({"app": "web"}, {"app": "db"}, {"tier":
 CHOSEN = ((0,), (0,), (0, 1), (0, 1, 2), (0, 2), (3,), (1, 3), ())
 GANGS, JOBS = ("gang g", "gang g", "gang h"), ("job j", "job j", "job k", "job paused")
 MAKERS = ("bare", *["replica"] * 6, *GANGS, *JOBS, "daemon")
+GROUPS = tuple((namespace, name) for namespace in (LAB, "other") for name in "gh")
 OFTEN = (True,) * 5 + (False,)
 KEEP = Selector(match_labels={"stay": "yes"})
 LONG = timedelta(days=1)
@@ -93,10 +97,15 @@ def random_wishes(draw: st.DrawFn, *, overdue: bool = True) -> DrainSpec:
     return DrainSpec(
         keep_bare=draw(st.booleans()),
         keep=draw(st.sampled_from((None, KEEP))),
+        evict_broken_gangs=draw(st.booleans()),
         deadline=draw(st.sampled_from((None, None, None, NOW + LONG, *late))),
         delete_after_deadline=draw(st.booleans()),
         unreadable=draw(st.sampled_from(("", "", "", "no such thing"))) if overdue else "",
     )
+
+
+def random_minimums() -> st.SearchStrategy[GangMinimum]:
+    return st.builds(GangMinimum, least=st.integers(2, 4), beside=st.sampled_from(((), (), ("",), ("", ""))))
 
 
 @st.composite
@@ -109,6 +118,7 @@ def random_clusters(draw: st.DrawFn, *, overdue: bool = True) -> Cluster:
         spec=draw(random_wishes(overdue=overdue)),
         outside={one.key: draw(st.lists(st.booleans(), max_size=2)) for one in want},
         started_gangs=draw(st.frozensets(st.sampled_from(((LAB, "g"), ("other", "h"))))),
+        minimums=draw(st.dictionaries(st.sampled_from(GROUPS), random_minimums())),
     )
 
 
@@ -170,6 +180,20 @@ def test_each_pod_is_in_one_part_of_the_plan(cluster: Cluster, later: bool) -> N
     told.update(one.uid for one in found.leaving)
     assert told == Counter(list(cluster.runners))
     assert found.left == len(cluster.runners) - len(found.kept)
+
+
+@MODEST
+@given(random_clusters(), st.booleans())
+def test_nothing_of_a_broken_gang_stays_by_a_setting(cluster: Cluster, later: bool) -> None:
+    """By no label, and as no bare pod; DaemonSets and the system stay whatever is set."""
+    now = NOW + LONG if later else NOW
+    broken = broken_gangs(cluster.runners.values(), cluster.spec, cluster.minimums, now=now)
+    found = cluster.plan(now=now)
+    event(f"broken: {bool(broken)}, kept: {bool(found.kept)}")
+    assert not any(rule in OVERRULED and gang_key(one) in broken for one, rule in found.kept)
+    units = (*found.steps, *(block.unit for block in found.blocked))
+    assert not any(one.daemon or one.priority >= SYSTEM_PRIORITY for unit in units for one in unit.pods)
+    assert all(gang_key(one) in broken for unit in units for one in unit.pods if one.uid in unit.overruled)
 
 
 @MODEST

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from queues.apimachinery.label_selectors import Selector, parse_selector
+from queues.drain.broken_gangs import GangMinimum, broken_gangs
 from queues.drain.disruption_budgets import (
     Budget,
     BudgetIndex,
@@ -82,6 +83,7 @@ def planned(
     pending_disruptions: Mapping[BudgetKey, int] | None = None,
     started_gangs: Iterable[BudgetKey] = (),
     busy_budgets: Iterable[BudgetKey] = (),
+    broken: Mapping[BudgetKey, str] | None = None,
 ) -> Plan:
     return plan(
         runners,
@@ -91,6 +93,7 @@ def planned(
         pending_disruptions=pending_disruptions,
         started_gangs=frozenset(started_gangs),
         busy_budgets=frozenset(busy_budgets),
+        broken_gangs=broken,
     )
 
 
@@ -143,7 +146,9 @@ class Cluster:
         spec: DrainSpec,
         outside: Mapping[BudgetKey, list[bool]],
         started_gangs: Iterable[BudgetKey] = (),
+        minimums: Mapping[BudgetKey, GangMinimum] | None = None,
     ) -> None:
+        self.minimums = dict(minimums or {})
         self.runners = {one.uid: one for one in runners}
         self.want = {one.key: one for one in want}
         self.spec = spec
@@ -180,6 +185,7 @@ class Cluster:
             now=now,
             pending_disruptions=pending_disruptions,
             started_gangs=self.started_gangs,
+            broken=broken_gangs(self.runners.values(), self.spec, self.minimums, now=now),
         )
 
     def of(self, one: RunningPod) -> list[Budget]:
