@@ -82,7 +82,9 @@ class Tree:
             parent = _parent_of(queue)
             if parent is not None:
                 children.setdefault(parent, []).append(queue.name)
-        self._children = {parent: tuple(sorted(names)) for parent, names in children.items()}
+        self._children: Mapping[str, tuple[str, ...]] = {
+            parent: tuple(sorted(names)) for parent, names in children.items()
+        }
 
     def __contains__(self, name: object) -> bool:
         return name in self._queues
@@ -123,13 +125,15 @@ class Tree:
         self, queues: Mapping[str, Queue], changed: Iterable[str]
     ) -> Mapping[str, tuple[str, ...]]:
         """The same object where no queue is new, gone or moved."""
-        children, moved = self._children, {}
+        moved = {}
         for name in changed:
             parents = _parent_of(self._queues.get(name)), _parent_of(queues.get(name))
             if parents[0] != parents[1]:
                 moved[name] = parents
+        if not moved:
+            return self._children
+        children = dict(self._children)
         for name, (before, after) in moved.items():
-            children = dict(children) if children is self._children else children
             if before is not None:
                 children[before] = tuple(each for each in children[before] if each != name)
             if after is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -117,7 +118,7 @@ def test_a_queue_that_gets_a_child_at_this_moment_is_not_deleted() -> None:
     [({"reason": "disks"}, False), ({"stopPolicy": "Hold"}, False), ({"parent": "b"}, True)],
 )
 def test_most_edits_are_judged_without_the_others(
-    server: Server, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], reads: bool
+    server: Server, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], reads: bool
 ) -> None:
     """So one of a thousand at once, as where windows begin together, costs no more than one alone."""
     asked: list[object] = []
