@@ -39,6 +39,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/stops/test_recreating_parked_pods.py": 20,
     "e2e/drain/test_draining_faults.py": 170,
     "e2e/server/test_callers.py": 11,
+    "e2e/server/test_monitoring.py": 15,
     "e2e/modes/test_scheduler_mode.py": 45,
     "e2e/modes/test_gate_mode.py": 40,
     "e2e/modes/test_changing_modes.py": 20,

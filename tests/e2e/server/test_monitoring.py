@@ -28,8 +28,9 @@ from tests.support.manifests.prometheus import (
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.cluster  # promtool is built with the control plane
-#: In queries that give no series where all is well, and there are no Jobs and no scheduling policies.
+#: In queries that give no series where all is well, and there are no Jobs, quotas and scheduling policies.
 MAY_BE_EMPTY = (
+    "sluice_quota_",
     "sluice_oldest_unacknowledged_stop_timestamp_seconds",
     'code=~"[45].."',
     "sluice_workload_suspensions_total",
@@ -94,7 +95,7 @@ def test_prometheus_answers_each_query_of_the_board_and_an_alert_fires(
 
     Then somebody else writes the status of a dozen queues: of all trouble with an alert the quickest to make.
     """
-    work = sandbox.queue("work", capability={"pods": "5"})
+    work = sandbox.queue("work")
     [pod] = sandbox.pods("runs", 1, work)
     sandbox.all_bound([pod])
     with PrometheusServer(built_prometheus(), sandbox.cluster, write_rules(tmp_path), tmp_path) as prometheus:
