@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from queues.quota.let_in_again import SAFE_SECONDS
 from tests.support.drain.draining import BUDGETS, priorities
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import GROUPED_BY, condition, on_a_node
@@ -117,6 +120,33 @@ def test_what_a_workload_makes_again_waits_and_takes_nothing_back(sandbox: Sandb
     until(lambda: len(made_again()) == 2, "the pods to be made again")
     assert settled(lambda: len(running(sandbox, list(sandbox.read_pods()))), "the pods", seconds=2.0) == 4
     assert running(sandbox, made_again()) == []
+
+
+@pytest.mark.long
+def test_what_was_let_in_again_is_left_alone_for_a_minute(sandbox: Sandbox, lab: str) -> None:
+    """Else two queues that ask in turns would have the same work begin anew for ever."""
+    own = sandbox.queue("own", parent=lab, deserved={"cpu": "4"})
+    other = sandbox.queue("other", parent=lab)
+    sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "borrower", other, cpu="1", replicas=4)).must(201)
+
+    def of_the_borrower() -> list[str]:
+        names = [name for name in sandbox.read_pods() if name.startswith("borrower")]
+        return running(sandbox, names)
+
+    until(lambda: len(of_the_borrower()) == 4, "the borrower to run")
+    first = set(of_the_borrower())
+    wanted = sandbox.pods("wanted", 4, own, cpu="1")
+    until(lambda: len(running(sandbox, wanted)) == 4, "what the queue deserves to run")
+    for name in wanted:
+        sandbox.api.delete(f"{sandbox.pods_path}/{name}?gracePeriodSeconds=0").must()
+    until(lambda: len(of_the_borrower()) == 4, "the borrower to be let in again")
+    let_in = time.monotonic()
+    assert first.isdisjoint(of_the_borrower())
+    sandbox.pod("again", own, cpu="1").must(201)
+    sandbox.reason_on("again", f'the capability of its ancestor "{lab}" is used')
+    until(lambda: running(sandbox, ["again"]), "the pod to get back what its queue deserves")
+    assert time.monotonic() - let_in > SAFE_SECONDS - 10
+    assert len(of_the_borrower()) == 3
 
 
 def test_a_pod_of_higher_priority_goes_before_those_of_its_own_queue(
