@@ -44,16 +44,6 @@ WHY: Mapping[str, str] = {
         "admitted before the server's watch has shown it, and the leader writes their queue on them by a "
         "patch more: 0.8 a pod, with an event for every third. That is not where PodGroups are there before."
     ),
-    "page": (
-        "It is the browser, which builds 2,000 rows without a graphics card, on a machine on which a bare "
-        "loop of Python takes two to five times as long as on another. As a table the same rows took 3.25 s "
-        "of the browser's time; as rows of a grid, of which those off the screen are not laid out, 1.2 s. "
-        "That is what was recorded. Since then rows are in groups, so that those off the screen cost neither "
-        "style nor paint: the CPU time of the browser's main thread went from 0.55 to 0.30 s a first frame, "
-        "and from 0.10 to 0.05 s for 500 changes; beside ten busy programs a first frame took 0.7 to 0.8 s "
-        "in place of 2.0 to 3.1. To build only what is on the screen would take less still, and cost the "
-        "browser's own search and what a screen reader finds."
-    ),
     "quota-flow": (
         "Both cores are busy, so that a rate is one of CPU time. By component, in a run of its own, a pod "
         "takes 14.9 ms of the API server, 2.9 of kube-scheduler and 4.7 of the server; a member without a "
