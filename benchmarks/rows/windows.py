@@ -19,7 +19,7 @@ from localcluster import processes
 from localcluster.build import Say
 from localcluster.components import until
 
-NUMBER = 1_000
+NUMBER, EDGE_PAIRS = 1_000, 3
 #: As many writers as the server has by default.
 WRITERS = 4
 #: The windows begin so long after they are written, and more: `Bench.quiet` waits for 20 s at most.
@@ -45,7 +45,7 @@ def measure_edge(say: Say) -> RowResult:
     with running(nodes=1, say=say) as bench:
         bench.install()
         names, took = _plant(bench)
-        for number in scale.rounds():
+        for number in scale.rounds(EDGE_PAIRS):
             edges.append(_edge(bench, names, ahead=3 * took + AHEAD))
             bare.append(_patched(bench, names, mark=str(number)))
             say(
