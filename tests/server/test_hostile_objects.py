@@ -81,7 +81,7 @@ def test_without_hostile_objects_all_are_answered() -> None:
     others_are_answered(create_app(harness.store).test_client())
 
 
-@examples(150)
+@examples(60)
 @given(
     data=st.data(),
     kind=st.sampled_from(sorted(HOSTILE)),

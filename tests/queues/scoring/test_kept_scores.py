@@ -144,7 +144,7 @@ class Histories(RuleBasedStateMachine):
             assert self.scorer.scores(policy, NAMES, request, ANY_POD).tolist() == expected
 
 
-Histories.TestCase.settings = settings(examples(60), stateful_step_count=40)
+Histories.TestCase.settings = settings(examples(30), stateful_step_count=40)
 TestHistories = Histories.TestCase
 
 

@@ -23,7 +23,7 @@ def test_of_a_window_that_is_off_the_next_occurrence_alone_begins_soon() -> None
     ]
 
 
-@examples(200)
+@examples(60)
 @given(
     st.lists(st.sampled_from(["0 * * * *", "45 */2 * * *", "10 13 * * *", "*/40 * * * *"]), max_size=3),
     st.integers(1, 90),
