@@ -103,18 +103,25 @@ def letters(number: int, first: int = 0) -> list[str]:
 # Whole or not at all
 
 
-def test_a_gang_stands_in_line_with_the_value_of_its_priority_class() -> None:
-    """Before a pod of a higher priority than its pods have; as the class comes, it is asked for anew."""
+HIGH = PriorityClass(metadata=Metadata(name="high", uid="uid-high"), value=10)
+
+
+def stage_with_a_gang_of_a_class(*, pods: int) -> Stage:
+    """Its queue is full. Beside the gang a pod waits whose priority is between those of its pods and HIGH."""
     stage = Stage(2)
     stage.pods("", ["first"], cpu=2)
     assert stage.settle() == {"first"}
     stage.api.create("other", "team", 1, priority=5)
     stage.api.set_group("gang", "team", 2, priorityClassName="high")
-    stage.pods("gang", letters(3))
+    stage.pods("gang", letters(pods))
     assert stage.settle() == {"first"}
-    stage.leader.server.store.priority_classes.replace(
-        [PriorityClass(metadata=Metadata(name="high", uid="uid-high"), value=10)]
-    )
+    return stage
+
+
+def test_a_gang_stands_in_line_with_the_value_of_its_priority_class() -> None:
+    """Before a pod of a higher priority than its pods have; as the class comes, it is asked for anew."""
+    stage = stage_with_a_gang_of_a_class(pods=3)
+    stage.leader.server.store.priority_classes.replace([HIGH])
     stage.settle()
     stage.api.delete("first")
     assert stage.settle() == {"g-000", "g-001"}
@@ -135,21 +142,15 @@ def test_who_is_evicted_for_others_has_the_priority_of_its_gang_too() -> None:
         return {member.name: rules.priority(member) for member in store.members.in_queue("team")}
 
     assert priorities() == {"g-000": 0, "g-001": 0, "alone": 5}
-    store.priority_classes.upsert(PriorityClass(metadata=Metadata(name="high", uid="uid-high"), value=10))
+    store.priority_classes.upsert(HIGH)
     assert priorities() == {"g-000": 10, "g-001": 10, "alone": 5}
 
 
 def test_without_its_class_a_gang_has_the_priority_of_its_pods() -> None:
     """That of a class that went counts no more."""
-    stage = Stage(2)
-    stage.pods("", ["first"], cpu=2)
-    assert stage.settle() == {"first"}
-    stage.api.create("other", "team", 1, priority=5)
-    stage.api.set_group("gang", "team", 2, priorityClassName="high")
-    stage.pods("gang", letters(2))
-    assert stage.settle() == {"first"}
+    stage = stage_with_a_gang_of_a_class(pods=2)
     classes = stage.leader.server.store.priority_classes
-    classes.replace([PriorityClass(metadata=Metadata(name="high", uid="uid-high"), value=10)])
+    classes.replace([HIGH])
     stage.settle()
     classes.replace([])
     stage.settle()
