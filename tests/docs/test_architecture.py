@@ -10,23 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support.paths import PACKAGES, ROOT
 
 MAP = ROOT / "docs" / "contributing" / "architecture.md"
 PAGE = MAP.read_text()
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 DECISIONS = sorted((ROOT / "docs" / "contributing" / "decisions").glob("*.md"))
-PACKAGES = (
-    "queues",
-    "cluster",
-    "extender",
-    "webhooks",
-    "controller",
-    "certs",
-    "server",
-    "kubectl_queue",
-    "localcluster",
-)
 FILES = re.compile(r"`(?!__)([\w/.]+\.(?:py|md|toml|yaml))`")
 
 

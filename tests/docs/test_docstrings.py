@@ -23,19 +23,8 @@ import pytest
 import yaml
 
 from server.settings import PREFIX, Settings
-from tests.support.paths import ROOT
+from tests.support.paths import PACKAGES, ROOT
 
-PRODUCT = (
-    "queues",
-    "cluster",
-    "extender",
-    "webhooks",
-    "controller",
-    "certs",
-    "server",
-    "kubectl_queue",
-    "localcluster",
-)
 #: Names of other projects, with where they are from.
 FOREIGN = {
     "json_decode_struct_map_inner": "msgspec's C code",
@@ -155,7 +144,7 @@ def _comments(source: str) -> Iterator[tuple[int, str]]:
 
 @cache
 def modules() -> list[Module]:
-    return [Module(path) for package in PRODUCT for path in sorted((ROOT / package).rglob("*.py"))]
+    return [Module(path) for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 
 class Index:
@@ -205,7 +194,7 @@ class Index:
     def _imported(self, target: str, path: list[str]) -> bool:
         if target in self.by_dotted:
             return path[0] in self.by_dotted[target].words
-        if target.split(".", maxsplit=1)[0] in PRODUCT:
+        if target.split(".", maxsplit=1)[0] in PACKAGES:
             name = target.rpartition(".")[2]
             return name not in self.classes or path[0] in self._members(name)
         value: Any = importlib.import_module(target.split(".", maxsplit=1)[0])
@@ -252,7 +241,7 @@ def unknown_names(module: Module) -> Iterator[str]:
                 yield f"{module.path}:{line}: {match.group()}"
 
 
-@pytest.mark.parametrize("package", PRODUCT)
+@pytest.mark.parametrize("package", PACKAGES)
 def test_each_name_in_backticks_exists(package: str) -> None:
     stale = [
         name
