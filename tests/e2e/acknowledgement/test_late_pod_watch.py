@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.e2e.api_requests import Answer
+from tests.support.e2e.api_requests import Answer, Object
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import (
     GATE,
@@ -79,21 +79,7 @@ def test_a_pod_that_another_replica_let_through_is_waited_for(
         own_sandbox.pod("member-0", queue).must(201)
         until(lambda: slow.held, "the bind to be under way", share=0)
         own_sandbox.patch_queue(queue, state="Suspended").must()
-        stop = own_sandbox.queue_that(
-            queue,
-            "be acknowledged, or wait for the pods",
-            lambda held: is_stopped(held) or waits_for(held).startswith("PodsBehind"),
-        )
-        assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
-        catch_up()
-        stop = own_sandbox.queue_that(
-            queue,
-            "wait for the bind",
-            lambda held: is_stopped(held) or waits_for(held).startswith("PassOpen"),
-        )
-        assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
-        slow.let_go()
-        acknowledged = own_sandbox.queue_that(queue, "be acknowledged", is_stopped)
+        acknowledged = acknowledged_after_the_bind(own_sandbox, queue, slow, catch_up)
     assert bound_by(own_sandbox, "member-0", version(acknowledged))
     no_more_pods_are_bound(own_sandbox, queue)
 
@@ -172,24 +158,30 @@ def test_what_a_lost_replica_let_through_is_waited_for(
             lambda: own_sandbox.patch_queue(queue, state="Suspended").status == 200,
             "the stop to be asked for",
         )
-        stop = own_sandbox.queue_that(
-            queue,
-            "be acknowledged, or wait for the pods",
-            lambda held: is_stopped(held) or waits_for(held).startswith("PodsBehind"),
-        )
-        assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
-        catch_up()
-        stop = own_sandbox.queue_that(
-            queue,
-            "wait for the bind",
-            lambda held: is_stopped(held) or waits_for(held).startswith("PassOpen"),
-        )
-        assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
-        slow.let_go()
-        acknowledged = own_sandbox.queue_that(queue, "be acknowledged", is_stopped)
+        acknowledged = acknowledged_after_the_bind(own_sandbox, queue, slow, catch_up)
     assert bound_by(own_sandbox, "member-0", version(acknowledged))
     no_more_pods_are_bound(own_sandbox, queue)
     pair.join(OTHER, intercepted=True)
+
+
+def acknowledged_after_the_bind(
+    own_sandbox: Sandbox, queue: str, slow: SlowWebhook, catch_up: Callable[[], None]
+) -> Object:
+    """The stopped queue. Its stop waits for the late leader, and then for the bind that `slow` holds."""
+    waits_while_bound(own_sandbox, queue, slow, "PodsBehind")
+    catch_up()
+    waits_while_bound(own_sandbox, queue, slow, "PassOpen")
+    slow.let_go()
+    return own_sandbox.queue_that(queue, "be acknowledged", is_stopped)
+
+
+def waits_while_bound(own_sandbox: Sandbox, queue: str, slow: SlowWebhook, reason: str) -> None:
+    stop = own_sandbox.queue_that(
+        queue,
+        f"be acknowledged, or wait with {reason}",
+        lambda held: is_stopped(held) or waits_for(held).startswith(reason),
+    )
+    assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
 
 
 def bound_by(own_sandbox: Sandbox, name: str, at: int) -> bool:
