@@ -32,6 +32,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     stop_policy: str
     pending: int | None
     running: int | None
+    quota: str
     cause: str
     drained: str
     stop_pending: bool
@@ -113,6 +114,7 @@ def _row(row: TreeRow) -> Row:
         stop_policy=row.stop_policy.value,
         pending=row.pending,
         running=row.running,
+        quota=row.quota,
         cause=text_without_times(row.cause),
         drained=row.drained,
         stop_pending=row.stop_pending,

@@ -19,11 +19,13 @@ import msgspec
 
 from kubectl_queue.objects.fields import Object, condition_of, spec_of, status_of
 from kubectl_queue.objects.queues import QueueObjects, may_be_live, stop_acknowledgement
+from kubectl_queue.objects.quotas import quota_use
 from kubectl_queue.views import drain_status as drains
 from kubectl_queue.views.text import first_line, with_time_left
 from queues.causes import Cause, CauseKind
 from queues.drain.progress import DRAINED
 from queues.queue import ROOT, Queue
+from queues.quota.report import use_text
 from queues.states import Desired, State, StopPolicy
 from queues.status.stop_status import Acknowledgement, waiting_for
 from queues.text import printable
@@ -39,6 +41,7 @@ class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
     `pending`, `running`: pods of the branch; None where none are counted yet. `cause`: the queue to mend, and
     what the controller has not written yet, on one line. `stop_pending`: its stop is not acknowledged.
     `drained`: the reason of its condition Drained; "" where it does not drain, or that is not judged yet.
+    `quota`: what is used of its own capability, and how many pods of the branch wait for room.
     """
 
     name: str
@@ -50,6 +53,7 @@ class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
     cause: str = ""
     stop_pending: bool = False
     drained: str = ""
+    quota: str = ""
 
 
 def tree_rows(queues: QueueObjects, *, top: str = "") -> list[TreeRow]:
@@ -137,7 +141,17 @@ def tree_row(name: str, parent: str, queues: QueueObjects) -> TreeRow:
         cause=first_line("; ".join(notes)),
         stop_pending=is_pending,
         drained=str(condition_of(item, DRAINED).get("reason") or "") if verdict.drains else "",
+        quota=_quota(item, queue),
     )
+
+
+def _quota(item: Object, queue: Queue) -> str:
+    """Empty where the controller has written nothing of a quota."""
+    use = quota_use(item)
+    if use is None:
+        return ""
+    waiting = f"{use.waiting} {'waits' if use.waiting == 1 else 'wait'} for room" if use.waiting else ""
+    return "; ".join(filter(None, (use_text(use.used, dict(queue.capability or ())), waiting)))
 
 
 def _counted(key: str, branch: Sequence[Object]) -> int | None:

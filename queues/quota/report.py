@@ -87,10 +87,25 @@ def quota_report(
 
 def amounts_text(amounts: Mapping[str, Amount]) -> str:
     """Such as `cpu 2, memory 4Gi`."""
-    first = nsmallest(TEXT_RESOURCES, amounts, key=_rank)
-    parts = [f"{printable(name, limit=TEXT_NAME)} {format_quantity(amounts[name], name)}" for name in first]
-    more = len(amounts) - len(first)
-    return ", ".join([*parts, *([f"{more} more"] if more else [])])
+    return _text({name: format_quantity(amount, name) for name, amount in _first(amounts)}, of=len(amounts))
+
+
+def use_text(used: Mapping[str, Amount], limits: Mapping[str, Amount]) -> str:
+    """Such as `cpu 2 of 3, memory 1Gi of 4Gi`, of the resources that have a limit."""
+    texts = {
+        name: f"{format_quantity(used.get(name, 0), name)} of {format_quantity(limit, name)}"
+        for name, limit in _first(limits)
+    }
+    return _text(texts, of=len(limits))
+
+
+def _first(amounts: Mapping[str, Amount]) -> list[tuple[str, Amount]]:
+    return [(name, amounts[name]) for name in nsmallest(TEXT_RESOURCES, amounts, key=_rank)]
+
+
+def _text(texts: Mapping[str, str], *, of: int) -> str:
+    parts = [f"{printable(name, limit=TEXT_NAME)} {text}" for name, text in texts.items()]
+    return ", ".join([*parts, *([f"{of - len(texts)} more"] if of > len(texts) else [])])
 
 
 def sorted_resources(names: Iterable[str]) -> list[str]:

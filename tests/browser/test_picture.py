@@ -16,12 +16,12 @@ from tests.support.paths import ROOT
 from tests.support.ui.windows import Ui
 
 KEPT = ROOT / "docs" / "pictures" / "page.png"
-SIZE = {"width": 1100, "height": 620}
+SIZE = {"width": 1100, "height": 660}
 #: Bytes: README is read over slow lines too.
 LARGEST = 150_000
 
-FARM = {
-    "research": {},
+FARM: dict[str, dict[str, object]] = {
+    "research": {"capability": {"cpu": "10"}},
     "vision": {"parent": "research"},
     "speech": {"parent": "research", "state": "Suspended", "reason": "quota change"},
     "serving": {},
@@ -36,7 +36,7 @@ def queues(cluster: LocalCluster) -> Iterator[Sandbox]:
     for name, spec in FARM.items():
         made.api.create(QUEUES, queue_body(name, **spec)).must(201)
         made.queue_names.append(name)
-    made.pods("train", 6, "vision")
+    made.pods("train", 6, "vision", cpu="2")
     made.pods("db", 2, "batch", labels={"app": "db"})
     made.all_bound([f"db-{number}" for number in range(2)])
     allows_none = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "db"}}}
@@ -56,7 +56,8 @@ def test_the_picture_shows_what_to_look_at_first_and_the_tree(
     )
     window.expect_state("speech", "Suspended")
     expect(window.page.locator('#problems li[data-name="batch"]')).to_contain_text("drain blocked")
-    expect(window.row("vision").locator("td").nth(3)).to_have_text("6")
+    expect(window.row("vision").locator("td").nth(3)).to_have_text("5")
+    expect(window.row("research").locator(".quota")).to_have_text("cpu 10 of 10; 1 waits for room")
     expect(window.row("speech").locator(".cause")).to_have_text("suspended (quota change)")
     made = Path(os.environ.get("PICTURE") or tmp_path / "page.png")
     window.page.screenshot(path=made)

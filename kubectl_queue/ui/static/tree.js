@@ -27,7 +27,7 @@ const HEIGHT = 1.7625;
 /** The groups in their order, each with how many of its rows are not hidden. */
 const groups = [];
 /** Of a row that is new, as its pattern has it. */
-const NOTHING = { state: null, stopPolicy: null, pending: null, running: null, cause: "", problem: null };
+const NOTHING = { state: null, stopPolicy: null, pending: null, running: null, quota: "", cause: "", problem: null };
 
 export function queueNames() {
   return [...queues.keys()];
@@ -50,6 +50,7 @@ export function apply(change) {
   }
   if (isFirst) setPlaces();
   if (change.order) arrange();
+  table.classList.toggle("has-quotas", [...queues.values()].some(({ row }) => row.quota));
   showProblems();
   return isFirst ? [] : differing;
 }
@@ -76,6 +77,7 @@ const PATTERN = element(
   signedCell(),
   element("td", { role: "gridcell", class: "number" }),
   element("td", { role: "gridcell", class: "number" }),
+  element("td", { role: "gridcell", class: "quota" }),
   element("td", { role: "gridcell", class: "cause" }),
 );
 
@@ -89,11 +91,11 @@ function signedCell() {
 
 function add(row) {
   const line = PATTERN.cloneNode(true);
-  const [name, state, policy, pending, running, cause] = line.children;
+  const [name, state, policy, pending, running, quota, cause] = line.children;
   line.dataset.name = row.name;
   name.lastChild.setAttribute("href", `/queues/${encodeURIComponent(row.name)}`);
   name.lastChild.firstChild.textContent = visible(row.name);
-  const cells = { state, policy, pending, running, cause };
+  const cells = { state, policy, pending, running, quota, cause };
   const queue = { row: null, line, cells, place: 1000 + seen++, isOpen: true, isHidden: false, level: 1, said: { ...UNSAID } };
   queues.set(row.name, queue);
   show(queue, row);
@@ -107,6 +109,7 @@ function show(queue, row) {
   if (before.stopPolicy !== row.stopPolicy) signed(cells.policy, POLICIES[row.stopPolicy]);
   if (before.pending !== row.pending) cells.pending.textContent = row.pending ?? "";
   if (before.running !== row.running) cells.running.textContent = row.running ?? "";
+  if (before.quota !== row.quota) cells.quota.textContent = visible(row.quota);
   if (before.cause !== row.cause) cells.cause.replaceChildren(row.cause ? withTimes(row.cause) : "");
   if (before.state !== row.state) line.dataset.state = row.state;
   if (before.problem !== row.problem) {

@@ -212,6 +212,6 @@ def test_the_problem_of_a_row_is_the_most_pressing_one() -> None:
 def test_rows_go_over_the_wire_by_the_names_that_the_script_reads() -> None:
     row = msgspec.to_builtins(frame(item("root")).rows["root"])
     assert set(row) == {
-        *("name", "parent", "state", "stopPolicy", "pending", "running", "cause", "drained"),
-        *("stopPending", "problem"),
+        *("name", "parent", "state", "stopPolicy", "pending", "running", "quota", "cause"),
+        *("drained", "stopPending", "problem"),
     }

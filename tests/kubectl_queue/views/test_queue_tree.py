@@ -31,6 +31,25 @@ def test_stops_that_are_pending_and_drains_that_are_blocked_are_told_without_rea
     assert (row.stop_pending, row.drained) == (pending, drained)
 
 
+@pytest.mark.parametrize(
+    ("capability", "quota", "said"),
+    [
+        ({"cpu": "4"}, {"used": {"cpu": "1500m", "pods": "2"}, "waiting": 0}, "cpu 1500m of 4"),
+        ({"cpu": "4"}, {"used": {"cpu": "4", "pods": "4"}, "waiting": 1}, "cpu 4 of 4; 1 waits for room"),
+        (None, {"used": {"cpu": "4"}, "waiting": 12}, "12 wait for room"),
+        (None, {"used": {"cpu": "4"}, "waiting": 0}, ""),
+        ({"cpu": "4"}, None, ""),
+        ({"cpu": "4"}, {"used": "everything", "waiting": 0}, "cpu 0 of 4"),
+    ],
+    ids=["room", "none left", "of a queue above", "nothing of its own", "not counted yet", "spoilt"],
+)
+def test_a_row_says_what_is_used_of_the_queues_own_capability(
+    capability: Any, quota: Any, *, said: str
+) -> None:
+    (row,) = tree_rows(snapshot(item("b", capability=capability, status={"quota": quota})), top="b")
+    assert row.quota == said
+
+
 def test_queues_of_a_cycle_and_those_without_a_parent_have_one_row_each() -> None:
     queues = snapshot(item("a", parent="b"), item("b", parent="a"), item("c", parent="none"), item("d"))
     assert [(row.name, row.parent) for row in tree_rows(queues)] == [

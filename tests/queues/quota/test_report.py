@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from queues.queue import Amounts, Queue
-from queues.quota.report import MORE_RESOURCES, RESOURCES, QuotaReport, amounts_text, quota_report
+from queues.quota.report import MORE_RESOURCES, RESOURCES, QuotaReport, amounts_text, quota_report, use_text
 
 
 def chain_of(*quotas: Amounts | None, deserved: Amounts | None = None) -> list[Queue]:
@@ -49,3 +49,10 @@ def test_of_thousands_of_resources_some_are_shown_and_how_many_more() -> None:
 def test_a_text_names_first_what_each_cluster_has() -> None:
     assert amounts_text({"a": 1, "memory": 2**30, "cpu": 2}) == "cpu 2, memory 1Gi, a 1"
     assert amounts_text({}) == ""
+
+
+def test_the_text_of_what_is_used_of_limits() -> None:
+    limits = {"a": 1, "memory": 2**30, "cpu": 2}
+    assert use_text({"cpu": 1, "b": 5}, limits) == "cpu 1 of 2, memory 0 of 1Gi, a 0 of 1"
+    assert use_text({}, {**limits, "b": 2, "c": 3}) == "cpu 0 of 2, memory 0 of 1Gi, a 0 of 1, 2 more"
+    assert use_text({"cpu": 1}, {}) == ""
