@@ -57,6 +57,9 @@ WATCH_MARKER = "sluice.dev/watch-marker"
 AUTHOR = "sluice.dev/author"
 CHANGES = "sluice.dev/changes"
 ON_BEHALF_OF = "sluice.dev/on-behalf-of"
+#: The field manager of the leader's writes of the edges of change windows, about which our webhooks are not
+#: asked.
+EDGES = "sluice-windows"
 RESUMED = "sluice.dev/resumed"
 COMMANDS = "sluice.dev/commands"
 

@@ -23,6 +23,9 @@ Invariants
 - What is remembered says only when to look. A restart, or another leader, writes the same.
 - A replica that does not lead writes nothing and keeps the times: `overdue` counts what a leader should have
   written by now. Without one a window stays as it is.
+- An edge is a write by field manager `well_known.EDGES`, which our webhooks are not asked about: it changes
+  `inWindow` and nothing else, over the version that it was decided by, and has its line of history. To ask
+  them, and to judge it, would take as long as the write itself.
 - Times are the API server's.
 """
 
@@ -40,10 +43,12 @@ from typing import Any
 import msgspec
 
 from cluster.cache.changes import NO_QUEUE, Change, QueueChange
+from cluster.cache.queues import queue_from_object
 from cluster.objects import QueueObject, QueueSpec
 from controller.context import QUEUES, ControllerContext, queue_subject
 from queues import well_known
 from queues.apimachinery.timestamps import rfc3339
+from queues.status.changes import changes_between, history_text, parse_history
 from queues.text import printable
 from queues.windows.edges import Calendar, next_look, read_calendar, settle, skipped_between
 from queues.windows.entries import Entry, read_entries, to_wire
@@ -228,7 +233,8 @@ class ChangeWindows:
         return min((at for at in times if at is not None), default=None)
 
     def _write(self, obj: QueueObject, entries: tuple[Entry, ...], changes: tuple[WindowChange, ...]) -> None:
-        queue, body = obj.metadata.name, edge_patch(obj, entries, changes)
+        queue = obj.metadata.name
+        body = edge_patch(obj, entries, changes, now=self._store.clock.now())
         taken = self._context.submit(
             self._context.writers,
             ("windows", obj.metadata.uid),
@@ -245,7 +251,7 @@ class ChangeWindows:
             self._schedule(queue, self._store.clock.now(), seconds=RETRY_SECONDS)
 
     def _send(self, queue: str, body: dict[str, Any]) -> bool:
-        self._context.client.patch(f"{QUEUES}/{queue}", body)
+        self._context.client.patch(f"{QUEUES}/{queue}", body, fieldManager=well_known.EDGES)
         return True
 
     def _receive(self, queue: str, written: bool | None) -> None:
@@ -315,16 +321,25 @@ class ChangeWindows:
 
 
 def edge_patch(
-    obj: QueueObject, entries: tuple[Entry, ...], changes: tuple[WindowChange, ...]
+    obj: QueueObject, entries: tuple[Entry, ...], changes: tuple[WindowChange, ...], *, now: datetime
 ) -> dict[str, Any]:
-    """Which windows are on, for the Queue of this resource version only. The history names the windows."""
+    """Which windows are on, for the Queue of this resource version only; with the history, which names the
+    windows, as the webhook writes it for other edits.
+    """
     names = dict.fromkeys(change.window for change in changes if change.what != Happened.MISSED)
+    in_window = to_wire(entries) or None
+    was = queue_from_object(obj)
+    after = queue_from_object(
+        msgspec.structs.replace(obj, spec=msgspec.structs.replace(obj.spec, in_window=in_window))
+    )
+    lines = changes_between(was, after, by=author(", ".join(names)), reason=after.reason, at=now)
+    history = [*parse_history(obj.metadata.annotation(well_known.CHANGES)), *lines]
     return {
         "metadata": {
             "resourceVersion": obj.metadata.resource_version,
-            "annotations": {well_known.ON_BEHALF_OF: author(", ".join(names))},
+            "annotations": {well_known.CHANGES: history_text(history)},
         },
-        "spec": {"inWindow": to_wire(entries) or None},
+        "spec": {"inWindow": in_window},
     }
 
 

@@ -66,6 +66,12 @@ def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: da
 
 
 _history = msgspec.json.Decoder(list[Change])
+_encoder = msgspec.json.Encoder()
+
+
+def history_text(lines: Sequence[Change]) -> str | None:
+    """As it is stored: the last `HISTORY_LIMIT` lines; None for none."""
+    return _encoder.encode(lines[-HISTORY_LIMIT:]).decode() if lines else None
 
 
 def parse_history(text: str) -> list[Change]:

@@ -9,6 +9,8 @@
   request sets them (`queues.admission.queue_edits`).
 - `spec.inWindow` is the server's: an edit of the windows puts there which are on after it, any other leaves
   it as it was, a replace that lacks it too (`queues.admission.window_edits`).
+- An edge of a change window, by the leader (`queues.well_known.EDGES`), has all of that already. The API
+  server asks about it by an older configuration only.
 - Warnings say what an edit loses of a stop, ends or lets run (`queues.admission.stop_edits`).
 - Each change is added to the annotation `sluice.dev/changes`, with the author of the request, whatever the
   user wrote there. The controller shows it as `status.changes`.
@@ -37,9 +39,9 @@ from queues.apimachinery.conversion import Converter
 from queues.queue import ROOT, Queue
 from queues.states import Desired, State, StopPolicy
 from queues.status.changes import (
-    HISTORY_LIMIT,
     Change,
     changes_between,
+    history_text,
     parse_history,
 )
 from queues.text import quoted
@@ -51,7 +53,7 @@ from webhooks.queues.queue_validation import (
     submitted_queue_decoder,
 )
 from webhooks.queues.requested_fields import requested_fields
-from webhooks.review import Answer, Request, decode_object, deny
+from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
 #: What a new queue is to be, by the `status.state` that it comes with. That of a queue that is created again
@@ -68,12 +70,14 @@ _ABSENT = (None, "")
 #: What the controller has carried out. No other user writes or removes it, by a replace for example.
 CARRIED_OUT = (well_known.COMMANDS, well_known.RESUMED)
 
-_encoder = msgspec.json.Encoder()
 _queue = Converter[QueueObject](QueueObject)
 
 
 def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
+    own = request.user_info.username == settings.own_user
+    if own and request.field_manager == well_known.EDGES:
+        return ALLOWED
     submitted = decode_object(request.object, submitted_queue_decoder)
     creating = request.operation == "CREATE"
     before = (
@@ -81,7 +85,6 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     )
     try:
         steps, spec = _spec_steps(submitted, before)
-        own = request.user_info.username == settings.own_user
         windows = settle_edit(
             before.spec or {} if before is not None else None,
             spec,
@@ -224,8 +227,7 @@ def _author(request: Request, submitted: SubmittedQueue, *, settings: AdmissionS
 def _history_steps(
     submitted: SubmittedQueue, lines: list[Change], kept: Mapping[str, str | None]
 ) -> list[PatchStep]:
-    text = _encoder.encode(lines[-HISTORY_LIMIT:]).decode() if lines else None
-    wanted = {well_known.CHANGES: text, well_known.ON_BEHALF_OF: None, **kept}
+    wanted = {well_known.CHANGES: history_text(lines), well_known.ON_BEHALF_OF: None, **kept}
     return patch_map("/metadata/annotations", submitted.metadata.annotations, wanted)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,6 +16,7 @@ from cluster.objects import QueueObject
 from controller.context import ControllerContext
 from controller.stops.windows import RETRY_SECONDS, ChangeWindows
 from queues.apimachinery.timestamps import rfc3339
+from queues.status.changes import HISTORY_LIMIT, Change, history_text
 from tests.support.http.asking import SetClock
 from tests.support.http.wire_objects import queue as wire_queue
 from tests.support.rules.cases import NOW
@@ -36,6 +38,11 @@ def entry(window: dict[str, Any]) -> dict[str, str]:
     return {"name": window["name"], "start": window["from"], "until": window["until"]}
 
 
+def history(body: dict[str, Any]) -> list[dict[str, str]]:
+    lines: list[dict[str, str]] = json.loads(body["metadata"]["annotations"]["sluice.dev/changes"])
+    return lines
+
+
 class Cluster:
     """One queue with windows, the writes that were submitted, and the events."""
 
@@ -49,6 +56,7 @@ class Cluster:
         self.clock = SetClock()
         self.events: list[tuple[str, str]] = []
         self.bodies: list[dict[str, Any]] = []
+        self.managers: list[str] = []
         self._receive: Callable[[bool | None], object] = lambda _: None
         self.queues: dict[str, QueueObject] = {}
         store = SimpleNamespace(
@@ -59,7 +67,7 @@ class Cluster:
         context = SimpleNamespace(
             store=store,
             writers=None,
-            client=None,
+            client=SimpleNamespace(patch=self._patch),
             submit=self._submit,
             window_soon=soon,
             recorder=SimpleNamespace(record=self._record),
@@ -69,19 +77,24 @@ class Cluster:
         self.store(windows=list(windows), inWindow=on, windowOverrides=overrides)
 
     def _submit(self, _writers: Any, _key: Any, send: Any, receive: Any, **_: Any) -> bool:
-        self.bodies.append(send.args[1])
+        send()
         self._receive = receive
         return True
+
+    def _patch(self, _path: str, body: Any, *, fieldManager: str) -> None:  # noqa: N803 - as the API has it
+        self.bodies.append(body)
+        self.managers = [fieldManager]
 
     def _record(self, _subject: Any, *, reason: str, message: str, **_: Any) -> None:
         self.events.append((reason, message))
 
-    def store(self, **spec: Any) -> None:
+    def store(self, *, history: Sequence[Change] = (), **spec: Any) -> None:
         """A new version of the queue, which the watch shows."""
         self.generation += 1
         self.spec = {**getattr(self, "spec", {}), **spec}
         body = wire_queue("q", generation=self.generation, **{k: v for k, v in self.spec.items() if v})
         body["metadata"]["resourceVersion"] = str(100 + self.generation)
+        body["metadata"]["annotations"] = {"sluice.dev/changes": history_text(history) or ""}
         self.queues["q"] = msgspec.convert(body, QueueObject)
         self.windows.record({"q": SPEC_CHANGED})
 
@@ -129,18 +142,25 @@ def test_an_edge_is_for_one_resource_version_and_names_the_window_in_the_history
     cluster = Cluster(ON)
     cluster.step()
     [body] = cluster.bodies
-    assert body["metadata"] == {
-        "resourceVersion": "101",
-        "annotations": {"sluice.dev/on-behalf-of": "sluice: window on"},
-    }
+    assert body["metadata"]["resourceVersion"] == "101"
+    assert [(line["by"], line["field"]) for line in history(body)] == [("sluice: window on", "inWindow")]
+    assert cluster.managers == ["sluice-windows"]
 
 
 def test_one_that_ends_where_another_begins_is_one_write() -> None:
     cluster = Cluster(NEXT, AFTER, on=[entry(NEXT)])
     assert cluster.step(after=2 * HOUR) == [[entry(AFTER)]]
-    assert cluster.bodies[0]["metadata"]["annotations"] == {
-        "sluice.dev/on-behalf-of": "sluice: window next, after"
-    }
+    assert [line["by"] for line in history(cluster.bodies[0])] == ["sluice: window next, after"]
+
+
+def test_the_history_before_an_edge_is_kept_and_the_edge_is_its_last_line() -> None:
+    cluster = Cluster(ON)
+    before = Change(by="alice", field="state", from_="Open", to="Suspended", at="2029-12-31T00:00:00Z")
+    cluster.store(history=[before] * HISTORY_LIMIT)
+    cluster.step()
+    lines = history(cluster.bodies[0])
+    assert [line["by"] for line in lines] == ["alice"] * (HISTORY_LIMIT - 1) + ["sluice: window on"]
+    assert lines[-1]["at"] == rfc3339(NOW)
 
 
 def test_a_write_that_met_a_conflict_is_made_again_soon() -> None:

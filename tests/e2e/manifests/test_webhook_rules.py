@@ -55,6 +55,17 @@ def test_a_queue_that_the_server_creates_is_shown_to_none(api: Api, recorder: Re
     assert (created, len(updated)) == ([], 2)
 
 
+def test_an_edge_of_a_window_by_the_server_is_shown_to_none_and_one_by_anybody_else_is(
+    api: Api, recorder: Recorder
+) -> None:
+    api.create(QUEUES, queue("edge"), user=SERVER)
+    with recorder.asked() as by_the_server:
+        api.patch(f"{QUEUES}/edge?fieldManager=sluice-windows", {"spec": {"weight": 2}}, user=SERVER)
+    with recorder.asked() as by_others:
+        api.patch(f"{QUEUES}/edge?fieldManager=sluice-windows", {"spec": {"weight": 3}})
+    assert (by_the_server, len(by_others)) == ([], 2)
+
+
 def test_the_mutating_webhook_sees_the_state_that_a_new_queue_carries_in_status(
     api: Api, recorder: Recorder
 ) -> None:

@@ -151,3 +151,16 @@ def test_hostile_windows_are_answered_and_refused(server: Server, windows: Any) 
     assert len(stored.get("inWindow") or ()) <= 16
     obj = {**queue("q"), "spec": {**queue("q")["spec"], **stored}}
     assert not server.ask("/validate/queues", obj, operation="CREATE").allowed
+
+
+@pytest.mark.parametrize(("user", "is_taken"), [(OWN, True), ("mallory", False)])
+def test_an_edge_that_the_leader_writes_stays_as_it_is_written(
+    server: Server, user: str, is_taken: bool
+) -> None:
+    """As far as an older configuration asks about it. Nobody else's is taken for one."""
+    before = queue("q", windows=[NOON])
+    edge = queue("q", windows=[NOON], inWindow=[ON], annotations={"sluice.dev/changes": "as it is"})
+    options = {"apiVersion": "meta.k8s.io/v1", "kind": "PatchOptions", "fieldManager": "sluice-windows"}
+    answer = server.ask("/mutate/queues", edge, old=before, operation="UPDATE", user=user, options=options)
+    assert answer.allowed
+    assert (not answer.patch) is is_taken
