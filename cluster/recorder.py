@@ -1,7 +1,8 @@
 """Records events (`v1`) on the objects concerned, as `kubectl describe` shows them.
 
 Invariants
-- Recording never waits and never fails: an event is passed to the write queue, or dropped.
+- Recording never waits and never fails: an event is passed to the write queue, which sends it after all
+  else, or dropped.
 - The same event (object, reason, message) is written once in `REPEAT_SECONDS`. An event that is new each
   time, such as a queue's transition, is not limited.
 - The pods of one queue together get at most `BURST` events at once and `PER_SECOND` after that, so that ten
@@ -21,7 +22,7 @@ from cluster.api.client import Client
 from cluster.metrics import Metrics
 from cluster.object_reference import ObjectReference
 from cluster.token_bucket import TokenBucket
-from cluster.write_queue import WriteQueue
+from cluster.write_queue import PATIENT_RANK, WriteQueue
 from queues.apimachinery.timestamps import rfc3339
 
 REPEAT_SECONDS = 300.0
@@ -73,7 +74,7 @@ class EventRecorder:
         body = _body(subject, reason=reason, message=message, warning=warning)
         path = f"/api/v1/namespaces/{body['metadata']['namespace']}/events"
         self._writers.submit(
-            ("event", body["metadata"]["name"]), lambda: self._client.create(path, body), rank=(9,)
+            ("event", body["metadata"]["name"]), lambda: self._client.create(path, body), rank=(PATIENT_RANK,)
         )
         self._metrics.events.labels("written").inc()
 

@@ -8,6 +8,8 @@ Invariants
   every `WRITES_PER_STEP` that have succeeded. All threads write after `SLOW_START_SECONDS`, so that a write
   that hangs holds up no other. What follows from the first of a thousand writes, such as a bind, competes
   with few of the others.
+- Where `gives_way` is given, writes of `PATIENT_RANK` or later, such as events, are not sent while it holds,
+  for `PATIENCE_SECONDS` each at most.
 - Of the writes of one lane, one at a time is under way. The others do not block writes of other lanes.
 - A write for which the API server is too busy (429, 5xx, no answer) is tried up to `MAX_TRIES` times, each
   time after the delay that the server asks for. A write that it refuses (404, 409, ...) is given up. The
@@ -52,6 +54,11 @@ TOO_LARGE = ("request is too large", "entity too large", "larger than max", "try
 #: The status of an API server that fails at one object, its webhooks included.
 OBJECT_FAULT_STATUS = 500
 WRITES_PER_STEP = 4
+#: Nobody waits for what is written with this rank or a later one.
+PATIENT_RANK = 9
+PATIENCE_SECONDS = 30.0
+#: How often it is looked whether these still give way.
+GIVE_WAY_SECONDS = 0.05
 #: So many writes as a full width takes are sent in less, but on a very busy API server.
 SLOW_START_SECONDS = 0.1
 #: For as long a stop waits for the writes that are under way, all of them together.
@@ -65,7 +72,9 @@ Done = Callable[[bool], None]
 
 
 class _Entry(msgspec.Struct, frozen=True, order=True):
-    """A write that waits; `tries`: the number of tries so far."""
+    """A write that waits; `tries`: the number of tries so far; `since`: when it was submitted, in monotonic
+    seconds.
+    """
 
     rank: tuple[Any, ...]
     arrival: int
@@ -76,6 +85,7 @@ class _Entry(msgspec.Struct, frozen=True, order=True):
     queue: str | None = None
     subject: ObjectReference | None = None
     tries: int = 0
+    since: float = 0.0
 
 
 class WriteQueue:
@@ -89,8 +99,11 @@ class WriteQueue:
         name: str = "writer",
         backoff: KeyBackoff | None = None,
         slow_start: int | None = None,
+        gives_way: Callable[[], bool] | None = None,
     ) -> None:
-        """`slow_start`: with how many writes at once a burst begins; None: as many as there are threads."""
+        """`slow_start`: with how many writes at once a burst begins; None: as many as there are threads.
+        `gives_way`: whether others are more urgent than the last ranks; called from any thread.
+        """
         self._metrics = metrics
         self._backoff = backoff or KeyBackoff()
         self._name = name
@@ -107,6 +120,7 @@ class WriteQueue:
         #: How many writes are under way at most.
         self.width = threads
         self._first_width = slow_start or threads
+        self._gives_way = gives_way
         #: How many writes of this burst have succeeded and are under way, and when all threads may write.
         self._succeeded = self._under_way = 0
         self._full_at = float("inf")
@@ -155,7 +169,17 @@ class WriteQueue:
             if key in self._keys or self._stopped.is_set():
                 return False
             self._keys.add(key)
-            entry = _Entry(rank, next(self._arrivals), key, write, done, lane, queue, subject)
+            entry = _Entry(
+                rank,
+                next(self._arrivals),
+                key,
+                write,
+                done,
+                lane,
+                queue,
+                subject,
+                since=time.monotonic(),
+            )
             heapq.heappush(self._heap, entry)
             self._changed.notify()
         return True
@@ -196,6 +220,9 @@ class WriteQueue:
                 if not self._has_room():
                     self._changed.wait(max(0.0, self._full_at - time.monotonic()))
                     continue
+                if self._must_give_way(self._heap[0]):
+                    self._changed.wait(GIVE_WAY_SECONDS)
+                    continue
                 entry = heapq.heappop(self._heap)
                 if entry.lane is None or entry.lane not in self._busy:
                     self._record_begin(entry)
@@ -207,6 +234,12 @@ class WriteQueue:
         """Whether one more write may be under way now."""
         width = self._first_width + self._succeeded // WRITES_PER_STEP
         return self._under_way < width or time.monotonic() >= self._full_at
+
+    def _must_give_way(self, first: _Entry) -> bool:
+        """`first`: the one that would be sent now, so that all others are of its rank or later."""
+        if self._gives_way is None or first.rank < (PATIENT_RANK,):
+            return False
+        return time.monotonic() < first.since + PATIENCE_SECONDS and self._gives_way()
 
     def _record_begin(self, entry: _Entry) -> None:
         if entry.lane is not None:

@@ -126,8 +126,13 @@ class Runtime:
             policies=PolicySource(settings.policies_namespace, settings.policies_name),
             auxiliary=[_watched_leases(self._lease_events, namespace=settings.namespace)],
         )
-        self._writers = self._new_writers("writer", settings.writers, slow_start=FIRST_WRITES)
-        self._status_writers = self._new_writers("status-writer", STATUS_THREADS)
+        self._status_writers = statuses = self._new_writers("status-writer", STATUS_THREADS)
+        self._writers = self._new_writers(
+            "writer",
+            settings.writers,
+            slow_start=FIRST_WRITES,
+            gives_way=lambda: len(statuses) > STATUS_THREADS,
+        )
         self._guard_writers = self._new_writers("guard-writer", GUARD_THREADS)
         self._drain_writers = self._new_writers("drain-writer", DRAIN_THREADS)
         self._lease_readers = self._new_writers("lease-reader", LEASE_THREADS)
@@ -168,13 +173,21 @@ class Runtime:
             return Client(config, connections=connections)
         return Client(config, connections=connections, read_seconds=read_seconds)
 
-    def _new_writers(self, name: str, threads: int, *, slow_start: int | None = None) -> WriteQueue:
+    def _new_writers(
+        self,
+        name: str,
+        threads: int,
+        *,
+        slow_start: int | None = None,
+        gives_way: Callable[[], bool] | None = None,
+    ) -> WriteQueue:
         return WriteQueue(
             metrics=self.metrics,
             threads=threads,
             name=name,
             backoff=self.store.backoff,
             slow_start=slow_start,
+            gives_way=gives_way,
         )
 
     def _new_presence(self, leases: Leases, identity: str) -> ReplicaLease:

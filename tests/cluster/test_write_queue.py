@@ -15,7 +15,7 @@ from cluster import write_queue
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
 from cluster.key_backoff import KeyBackoff
 from cluster.metrics import Metrics
-from cluster.write_queue import MAX_TRIES, WriteQueue
+from cluster.write_queue import MAX_TRIES, PATIENT_RANK, WriteQueue
 from tests.support.cluster.notes import eventually
 
 WAIT = 20.0
@@ -34,11 +34,19 @@ def new(metrics: Metrics) -> Iterator[Callable[..., WriteQueue]]:
     made: list[WriteQueue] = []
 
     def writers(
-        threads: int = 1, slow_start: int | None = None, backoff: KeyBackoff | None = None
+        threads: int = 1,
+        slow_start: int | None = None,
+        backoff: KeyBackoff | None = None,
+        gives_way: Callable[[], bool] | None = None,
     ) -> WriteQueue:
         made.append(
             WriteQueue(
-                metrics=metrics, threads=threads, name="test-writer", slow_start=slow_start, backoff=backoff
+                metrics=metrics,
+                threads=threads,
+                name="test-writer",
+                slow_start=slow_start,
+                backoff=backoff,
+                gives_way=gives_way,
             )
         )
         return made[-1]
@@ -142,6 +150,31 @@ def test_what_is_urgent_overtakes_what_waits(new: Callable[..., WriteQueue]) -> 
 
 
 # One a key
+
+
+@pytest.mark.parametrize("ended_by", ["the others", "its patience"])
+def test_events_give_way_to_more_urgent_writes_of_others_for_a_time(
+    new: Callable[..., WriteQueue], monkeypatch: pytest.MonkeyPatch, ended_by: str
+) -> None:
+    """Writes of other ranks do not, also where they come later."""
+    asked, others_wait = threading.Event(), threading.Event()
+    others_wait.set()
+
+    def gives_way() -> bool:
+        asked.set()
+        return others_wait.is_set()
+
+    writers, written = new(gives_way=gives_way), Written()
+    writers.submit(("event", "1"), written("event"), rank=(PATIENT_RANK,))
+    writers.start()
+    assert asked.wait(WAIT)
+    writers.submit(("what", "2"), written("urgent"), rank=(8,))
+    assert written.wait_for(1) == ["urgent"]
+    if ended_by == "the others":
+        others_wait.clear()
+    else:
+        monkeypatch.setattr(write_queue, "PATIENCE_SECONDS", 0.0)
+    assert written.wait_for(2) == ["urgent", "event"]
 
 
 def test_a_key_that_waits_is_not_taken_again(new: Callable[..., WriteQueue]) -> None:
