@@ -34,6 +34,7 @@ the policies           the status of each queue whose condition PolicyResolved c
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
@@ -70,6 +71,7 @@ from controller.status.queue_records import QueueRecords
 from controller.status.quota_enforcement import QuotaEnforcement
 from controller.stops.acknowledgement import StopAcknowledgement
 from controller.stops.bind_guard import BindGuards
+from controller.stops.edge_hold import EdgeHold
 from controller.stops.windows import ChangeWindows
 from controller.unacknowledged_stops import UnacknowledgedStops
 from controller.workqueue import Changes
@@ -113,7 +115,8 @@ class QueueController:
             bind_pass_retry=self._bind_pass_retry,
             member_labels=self._member_labels,
         )
-        self._windows = ChangeWindows(context)
+        self._edge_hold = EdgeHold(context.store, status_writers=context.status_writers)
+        self._windows = ChangeWindows(context, hold=self._edge_hold)
         self._unacknowledged_stops = UnacknowledgedStops()
         self._draining = DrainController(context)
         self._recreation = ParkedPodRecreation(
@@ -193,6 +196,7 @@ class QueueController:
             times.append(self._not_before("policies", self._policy_changes.due))
             times.append(self._not_before("quota", self._releases.due))
             times.append(self._not_before("windows", self._windows.due))
+            times.append(self._edge_hold.due)
         valid_until = self._store.snapshot.valid_until
         if valid_until is not None:
             left = (valid_until - self._store.clock.now()).total_seconds()
@@ -215,11 +219,14 @@ class QueueController:
             changes.setdefault(queue, set()).add(QueueChange.RESYNC)
         self._resync_if_due(changes)
         self._windows.record(changes)
+        self._edge_hold.record(changes)
         self._step("retry_passes", self._bind_pass_retry.retry_old_passes)
         if not self._follow_leadership(changes):
             return
         self._sync_cluster(changes)
         self._step("windows", lambda: self._windows.step(leads=True))
+        for queue in self._edge_hold.take():
+            changes.setdefault(queue, set()).add(QueueChange.STATUS)
         self._step("policies", lambda: self._add_policy_changes(changes))
         self._forget_deleted_queues(changes)
         self._step("guard", lambda: self._guards.reconcile(self._store.snapshot))
@@ -353,7 +360,9 @@ class QueueController:
         return self._acknowledgement.demand_seen_by_all(queue, change=QueueChange.MEMBERS)
 
     def _to_reconcile(self, changes: Iterable[str]) -> list[str]:
-        """These queues, and those above them whose status follows from their members; ancestors first."""
+        """These queues, and those above them whose status follows from their members; ancestors first.
+        Without those that give way to edges of change windows.
+        """
         snapshot, is_pending = self._store.snapshot, self._queue_records.is_pending
         queues = set()
         for queue in changes:
@@ -365,7 +374,8 @@ class QueueController:
                 follows = not decision.accepts or decision.drains or decision.has_quota
                 if follows or is_pending(above.name):
                     queues.add(above.name)
-        return sorted(queues, key=lambda name: (snapshot.tree.depth(name), name))
+        now = itertools.filterfalse(self._edge_hold.holds, queues)
+        return sorted(now, key=lambda name: (snapshot.tree.depth(name), name))
 
     def _reconcile_each(self, queues: Iterable[str], changes: Changes) -> None:
         for queue in queues:

@@ -19,7 +19,7 @@ Invariants
 - A calendar is read again only where its windows or overrides have changed: what was worked out of it
   (`queues.windows.window.Known`) is kept over edges and other edits.
 - As many edges as `writers` has threads are under way at once, one of each queue. One that is refused backs
-  off by itself, and looks again.
+  off by itself, and looks again. Statuses of queues with an edge give way to them (`edge_hold`).
 - What is remembered says only when to look. A restart, or another leader, writes the same.
 - A replica that does not lead writes nothing and keeps the times: `overdue` counts what a leader should have
   written by now. Without one a window stays as it is.
@@ -46,6 +46,7 @@ from cluster.cache.changes import NO_QUEUE, Change, QueueChange
 from cluster.cache.queues import queue_from_object
 from cluster.objects import QueueObject, QueueSpec
 from controller.context import QUEUES, ControllerContext, queue_subject
+from controller.stops.edge_hold import EdgeHold
 from queues import well_known
 from queues.apimachinery.timestamps import rfc3339
 from queues.status.changes import changes_between, history_text, parse_history
@@ -88,9 +89,11 @@ class _Queue(msgspec.Struct, kw_only=True):
 class ChangeWindows:
     """Owner: the controller's thread."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, *, hold: EdgeHold) -> None:
+        """`hold`: is told of the edges."""
         self._context = context
         self._store = context.store
+        self._hold = hold
         self._queues: dict[str, _Queue] = {}
         #: When each queue is to be looked at, and the heap of these; what differs from it is outdated.
         self._due: dict[str, datetime] = {}
@@ -149,6 +152,7 @@ class ChangeWindows:
     def follow_leadership(self) -> None:
         """A term begins or ends: what was written under way is not ours to wait for any more."""
         self._writing.clear()
+        self._hold.forget()
         now = self._store.clock.now()
         for queue, known in self._queues.items():
             known.looked_at = None
@@ -235,6 +239,7 @@ class ChangeWindows:
     def _write(self, obj: QueueObject, entries: tuple[Entry, ...], changes: tuple[WindowChange, ...]) -> None:
         queue = obj.metadata.name
         body = edge_patch(obj, entries, changes, now=self._store.clock.now())
+        self._hold.submitted(obj)
         taken = self._context.submit(
             self._context.writers,
             ("windows", obj.metadata.uid),
@@ -248,15 +253,19 @@ class ChangeWindows:
         if taken:
             self._writing.add(queue)
         else:
+            self._hold.refused(queue)
             self._schedule(queue, self._store.clock.now(), seconds=RETRY_SECONDS)
 
     def _send(self, queue: str, body: dict[str, Any]) -> bool:
+        self._hold.sent(queue)
         self._context.client.patch(f"{QUEUES}/{queue}", body, fieldManager=well_known.EDGES)
         return True
 
     def _receive(self, queue: str, written: bool | None) -> None:
         """Written or not, the queue is looked at again: a stored edge comes back as a change of the spec."""
         self._writing.discard(queue)
+        if not written:
+            self._hold.refused(queue)
         self._schedule(queue, self._store.clock.now(), seconds=RETRY_SECONDS)
 
     def _record_missed(

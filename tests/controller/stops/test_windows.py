@@ -12,8 +12,10 @@ import msgspec
 import pytest
 
 from cluster.cache.changes import QueueChange
+from cluster.cache.store import Store
 from cluster.objects import QueueObject
 from controller.context import ControllerContext
+from controller.stops.edge_hold import EdgeHold
 from controller.stops.windows import RETRY_SECONDS, ChangeWindows
 from queues.apimachinery.timestamps import rfc3339
 from queues.status.changes import HISTORY_LIMIT, Change, history_text
@@ -72,7 +74,8 @@ class Cluster:
             window_soon=soon,
             recorder=SimpleNamespace(record=self._record),
         )
-        self.windows = ChangeWindows(cast(ControllerContext, context))
+        hold = EdgeHold(cast(Store, store), status_writers=())
+        self.windows = ChangeWindows(cast(ControllerContext, context), hold=hold)
         self.generation = 0
         self.store(windows=list(windows), inWindow=on, windowOverrides=overrides)
 

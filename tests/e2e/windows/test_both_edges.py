@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from queues.apimachinery.timestamps import rfc3339
-from tests.support.e2e.api_requests import Object
-from tests.support.e2e.objects import GROUPED_BY, condition, is_active, is_stopped, on_a_node
-from tests.support.e2e.sandbox import Sandbox
+from server.settings import Settings
+from tests.support.e2e.api_requests import Object, watched
+from tests.support.e2e.objects import GROUPED_BY, condition, is_active, is_answered, is_stopped, on_a_node
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import settled, until
 from tests.support.plugin.harness import plugin_in_process
 
 pytestmark = pytest.mark.cluster
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
+#: More than are written at once.
+MANY = 10
 
 
 def now() -> datetime:
@@ -76,6 +80,29 @@ def test_pods_wait_from_the_one_edge_to_the_other(sandbox: Sandbox) -> None:
     assert [by for by, _ in lines][::2] == ["sluice: window freeze", "sluice: window freeze"]
     sandbox.event(queue, "WindowStarted: window freeze is on until", namespace="default")
     sandbox.event(queue, "WindowEnded: window freeze has ended", namespace="default")
+
+
+def test_of_many_that_begin_together_the_edges_come_before_the_statuses(sandbox: Sandbox) -> None:
+    """The last few edges are under way when the first stop may be acknowledged."""
+    queues = {sandbox.queue(f"together-{number}") for number in range(MANY)}
+    window = freeze(now() + 8 * SECOND, now() + HOUR)
+    for queue in queues:
+        sandbox.patch_queue(queue, windows=[window]).must()
+    for queue in queues:
+        assert not is_in(sandbox.answered(queue), "freeze")
+    since = sandbox.api.get(QUEUES).must().body["metadata"]["resourceVersion"]
+    written: set[str] = set()
+    answered: dict[str, int] = {}
+    with closing(watched(sandbox.cluster, QUEUES, since=since)) as states:
+        while answered.keys() != queues:
+            found = next(states)
+            if (name := found["metadata"]["name"]) in queues and is_in(found, "freeze"):
+                written.add(name)
+                if is_answered(found) and is_stopped(found):
+                    answered.setdefault(name, len(written))
+    assert min(answered.values()) >= MANY - Settings().writers
+    by = {line["by"] for queue in queues for line in sandbox.read_queue(queue)["status"]["changes"]}
+    assert "sluice: window freeze" in by
 
 
 def test_a_queue_that_is_made_inside_a_window_holds_from_its_first_version_on(sandbox: Sandbox) -> None:
