@@ -52,12 +52,13 @@ def run_reclaim(session: Session, flags: Flags) -> int:
     policy = resolve_policy(policies, chain=chain).policy
     asked = asked_by(policy) if policy is not None else Asked()
     budgets = BudgetIndex(read_budgets_of_all(session.client, warn=session.console.warn))
-    pods = read_pods(session.client, queues.tree, budgets)
+    warn = session.console.warn
+    pods = read_pods(session.client, queues.tree, budgets, asking=queue, warn=warn)
     preview = who_would_go(
         queue,
         tree=queues.tree,
         usage=pods.usage,
-        waiting=pods.waiting.get(queue, ()) if queues.decisions.decision(queue).schedules else (),
+        waiting=pods.waiting if queues.decisions.decision(queue).schedules else (),
         pods=pods.running,
         asked=asked,
         reclaimable=lambda name: queues.items.get(name, {}).get("spec", {}).get("reclaimable") is not False,
@@ -118,8 +119,8 @@ VERBS = (
             "Say which pods would be evicted now so that pods of a queue that wait for room get what it "
             "deserves. The controller evicts them by itself, where the scheduling policy of the queue has "
             "action reclaim or preempt; so without --dry-run this is an error. It asks the same rule, of the "
-            "pods, budgets and policies that you may read. What the controller remembers is not known here: "
-            "pods that were let in again are left alone for a minute."
+            "pods, gangs, budgets and policies that you may read. What the controller remembers is not known "
+            "here: pods that were let in again are left alone for a minute."
         ),
         examples=(
             "kubectl queue reclaim research --dry-run",

@@ -107,12 +107,16 @@ def _place(room: Room, own: str) -> str:
     if room.place is None:
         return f"not known: you may not list the pods of queue {quoted(own)} in all namespaces"
     if room.place == 1:
-        others = f", {plural((room.waiting or 1) - 1, 'pod')} behind it" if room.waiting != 1 else ""
-        return f"{whose} is the first of queue {quoted(own)}{others}"
+        others = f", {(room.waiting or 1) - 1} behind it" if room.waiting != 1 else ""
+        return f"{whose} is the first of queue {quoted(own)}{others}{_by_pods(room)}"
     more = room.place - 1 - len(room.before)
     names = ", ".join(printable(name) for name in room.before) + (f" and {more} more" if more else "")
     place = f"{whose} is {room.place}" if room.pod else f"{room.place}"
-    return f"{place} of {room.waiting} in queue {quoted(own)}; before it: {names}"
+    return f"{place} of {room.waiting} in queue {quoted(own)}; before it: {names}{_by_pods(room)}"
+
+
+def _by_pods(room: Room) -> str:
+    return f"; by the priorities of pods: you may not list {room.unread}" if room.unread else ""
 
 
 def _way_out(room: Room) -> str:

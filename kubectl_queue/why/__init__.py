@@ -2,6 +2,6 @@
 
 Read in this order: `targets` (what the command line asks about), `explainer` (reads the object, its owners,
 its queue and the chain, and asks the rules in `queues.why`), `membership` (the queue of an object),
-`room` (the pods that wait with one), `events` (of an object).
+`room` (a pod that waits for room), `line` (who waits with it), `gang` and `podgroups`, `events`.
 `commands.why` prints the answer.
 """

@@ -45,9 +45,11 @@ from kubectl_queue.views.why import Answer, Event, explain_queue
 from kubectl_queue.why.devices import read_devices
 from kubectl_queue.why.events import creation_failure, latest_events, read_events
 from kubectl_queue.why.gang import read_group
+from kubectl_queue.why.line import read_line
 from kubectl_queue.why.managed import unmanaged_reason
 from kubectl_queue.why.membership import Owners, membership_of, queue_of_namespace
-from kubectl_queue.why.room import hindering_claims, read_line, waiting_pod, waits_for_room
+from kubectl_queue.why.podgroups import PODGROUPS
+from kubectl_queue.why.room import hindering_claims, waiting_pod, waits_for_room
 from kubectl_queue.why.targets import Target
 from queues import well_known
 from queues.membership import Source
@@ -191,9 +193,13 @@ class Explainer:
             queues = observed_queues(QueueObjects(self._api.list().items, now=self._api.now))
         namespace = str(value_at(pod, "metadata.namespace") or "")
         devices = read_devices(self._client, namespace) if limits_devices(queue, chain.tree) else None
-        line = read_line(self._client, queue, namespace=namespace, devices=devices)
+        line = read_line(self._client, queue, namespace=namespace, tree=chain.tree, devices=devices)
         together = quoted_together(message, queue=queue)
-        asked = with_gang(waiting_pod(pod, queue, devices), line, together=together)
+        asked = None
+        if line is not None and line.unread != PODGROUPS:
+            asked = line.entry_of(str(value_at(pod, "metadata.uid")))
+        if asked is None:
+            asked = with_gang(waiting_pod(pod, queue, devices), line, together=together)
         said = quoted_lack(message, queue=queue)
         room = room_of(asked, line=line, queues=queues, devices=devices, said=said)
         room = with_claimants(room, f"{namespace}/{name_of(pod)}", queue, queues=queues)
@@ -205,7 +211,8 @@ class Explainer:
         with suppress(ForbiddenError):
             queues = observed_queues(QueueObjects(self._api.list().items, now=self._api.now))
         namespace = str(value_at(group, "metadata.namespace") or "")
-        line = read_line(self._client, entry.queue, namespace=namespace)
+        line = read_line(self._client, entry.queue, namespace=namespace, tree=chain.tree)
+        entry = (line.entry_of(entry.uid) if line is not None else None) or entry
         room = room_of(entry, line=line, queues=queues)
         return with_claimants(room, f"{namespace}/{name_of(group)}", entry.queue, queues=queues)
 

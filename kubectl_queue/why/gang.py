@@ -22,10 +22,12 @@ from kubectl_queue.objects.fields import (
     status_of,
     value_at,
 )
+from kubectl_queue.why.podgroups import read_podgroup
 from kubectl_queue.why.room import waiting_pod, waits_for_room
 from queues import well_known
 from queues.membership import GROUP_ANNOTATION, TASK, label_value
-from queues.quota.gangs import Gang, GangPod, PodState, gang_of, task_of
+from queues.quota.devices import Devices
+from queues.quota.gangs import GangPod, PodState, task_of
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import limits_of, never_lack
 from queues.status.podgroup_conditions import released_until
@@ -51,7 +53,7 @@ def read_group(client: ApiClient, group: Object, queue: str, *, tree: Tree) -> R
         limits = limits_of(tree.chain(queue)) if queue in tree else ()
         states = {id(pod): _state(pod, is_bounded=bool(limits)) for pod in pods}
         report, entry = gang_report(
-            _gang(group, queue),
+            read_podgroup(group, queue=queue).gang,
             [_member(pod, state, queue) for pod in pods if (state := states[id(pod)]) is not None],
             phase=str(status_of(group).get("phase") or ""),
             said=[_said(pod) for pod in pods if states[id(pod)] is PodState.RELEASED],
@@ -62,21 +64,17 @@ def read_group(client: ApiClient, group: Object, queue: str, *, tree: Tree) -> R
     return None
 
 
-def _gang(group: Object, queue: str) -> Gang:
-    spec, least = spec_of(group), spec_of(group).get("minMember")
-    return gang_of(
-        str(value_at(group, "metadata.uid") or ""),
-        queue,
-        waiting_pod(group, queue).since,
-        min_member=least if isinstance(least, int) else 0,
-        min_task_member=spec.get("minTaskMember"),
-        min_resources=spec.get("minResources"),
-    )
+def gang_pod(pod: Object, queue: str, *, is_bounded: bool, devices: Devices | None = None) -> GangPod | None:
+    """The pod of a PodGroup as the rules take it; None where it counts for nothing. `is_bounded`: whether a
+    queue of its chain has a capability.
+    """
+    state = _state(pod, is_bounded=is_bounded)
+    return _member(pod, state, queue, devices) if state is not None else None
 
 
-def _member(pod: Object, state: PodState, queue: str) -> GangPod:
+def _member(pod: Object, state: PodState, queue: str, devices: Devices | None = None) -> GangPod:
     task = task_of(annotations_of(pod).get(TASK) or "", labels_of(pod).get(TASK) or "")
-    return GangPod(waiting_pod(pod, queue), state, task)
+    return GangPod(waiting_pod(pod, queue, devices), state, task)
 
 
 def _state(pod: Object, *, is_bounded: bool) -> PodState | None:

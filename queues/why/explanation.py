@@ -95,7 +95,8 @@ class Claimant(_JsonStruct, frozen=True):
 
 class Room(_JsonStruct, frozen=True, omit_defaults=True):
     """Why a pod waits for room (`queues.why.room`). `place`: its place among the `waiting` pods of its queue,
-    1 being next; None where they may not be listed. `before`: those that go first of all.
+    1 being next; None where they may not be listed. The minimum of a gang is one of them. `before`: those
+    that go first of all.
 
     `has_room`: nothing of its chain lacks room for it, as far as that was read; `kind` is what the pod itself
     says, where that is a claim of another pod, or the plugin overcommit. Else `queue` is the queue of
@@ -108,7 +109,8 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     queues in which they leave it to this pod. `force_deleted`: what of `used` is of pods that were deleted by
     force and may still run; "" where nothing is. `together`: so many pods of its PodGroup start together,
     and `requested` is what they request; 0 where it goes by itself. `gang`: why its gang does not start yet,
-    where `kind` is that. `since`: when the pod was created.
+    where `kind` is that. `since`: when the pod was created. `unread`: what may not be listed, so that its
+    place goes by the priorities of pods, and not of gangs; "" where it is the leader's order.
     """
 
     pod: str = ""
@@ -133,6 +135,7 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     together: int = 0
     gang: str = ""
     since: str = ""
+    unread: str = ""
 
 
 class Said(_JsonStruct, frozen=True):

@@ -8,7 +8,7 @@ Promises
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from queues.apimachinery.timestamps import rfc3339
@@ -70,10 +70,31 @@ def gang_report(
     return report, reservation if isinstance(asked, NotAsked) else asked.minimum
 
 
+def in_line(
+    gang: Gang,
+    pods: Collection[GangPod],
+    *,
+    phase: str,
+    never: NeverLack = lambda _requests: None,
+) -> Sequence[WaitingPod]:
+    """What of it stands in line: its minimum as one, else the pods beyond that one by one, or what it asks
+    for before its pods exist. `pods`: all that name it.
+    """
+    asked = ask(gang, pods, never=never)
+    if isinstance(asked, NotAsked):
+        reservation = None if asked.kind.never else _reservation(gang, pods, phase=phase)
+        return () if reservation is None else (reservation,)
+    return asked.others if asked.minimum is None else (asked.minimum,)
+
+
+def may_ask_before(gang: Gang, *, phase: str) -> bool:
+    """Whether it may ask for room before its pods exist, as its phase says."""
+    return phase in {"", Phase.PENDING} and bool(gang.resources)
+
+
 def _reservation(gang: Gang, pods: Iterable[GangPod], *, phase: str) -> WaitingPod | None:
-    """What a PodGroup waits for that asks for room before its pods exist, as its phase says; else None."""
-    is_pending = phase in {"", Phase.PENDING}
-    if not is_pending or not gang.resources or any(pod.state in USING for pod in own_pods(gang, pods)):
+    """What a PodGroup waits for that asks for room before its pods exist; else None."""
+    if not may_ask_before(gang, phase=phase) or any(pod.state in USING for pod in own_pods(gang, pods)):
         return None
     if isinstance(asked := ask(gang, pods), NotAsked) and asked.kind is NotAskedKind.TOO_FEW:
         return WaitingPod(gang.uid, gang.queue, gang.resources, gang.priority or 0, gang.since)

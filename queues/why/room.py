@@ -47,9 +47,11 @@ HOLDERS = 3
 
 
 class ObservedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """The pods that wait for room in one queue. `names`: of the pods, by UID. `whole`: all of the queue, not
-    only those of one namespace. `taken`: claims of devices that pods were released with: they count already.
-    `groups`: the PodGroups that pods name, NAMESPACE/NAME, by UID.
+    """Who waits for room in one queue: pods, and minimums of gangs. `names`: of pods and PodGroups, by UID.
+    `whole`: all of the queue, not only those of one namespace. `taken`: claims of devices that pods were
+    released with: they count already. `groups`: the PodGroups that pods name, NAMESPACE/NAME, by UID.
+    `unread`: what may not be listed, so that they stand in line by the priorities of pods; "" where they
+    stand as the leader has them.
     """
 
     pods: Sequence[WaitingPod]
@@ -57,11 +59,16 @@ class ObservedLine(msgspec.Struct, frozen=True, kw_only=True):
     whole: bool = True
     taken: Collection[ClaimRef] = ()
     groups: Mapping[str, str] = {}
+    unread: str = ""
+
+    def entry_of(self, uid: str) -> WaitingPod | None:
+        """What the pod, or the minimum of a PodGroup, stands in line as; None where it stands in none."""
+        return next((each for each in self.pods if uid in {each.uid, *each.uids}), None)
 
 
 def with_gang(pod: WaitingPod, line: ObservedLine | None, *, together: int) -> WaitingPod:
-    """The pod with the others of its PodGroup that go with it, so many in all, as one entry. Which of them go
-    is the leader's to say: as far as known here, the first ones.
+    """The pod with the others of its PodGroup that go with it, so many in all, as one entry; where PodGroups
+    may not be read. Which of them go is the leader's to say: as far as known here, the first ones.
     """
     group = line.groups.get(pod.uid) if line is not None else None
     if line is None or not group or together <= 1:
@@ -94,7 +101,8 @@ def room_of(
     where a capability of its chain names a class of devices. `said`: by which rule it has no room, as it says
     itself.
     """
-    others = [] if line is None else [each for each in line.pods if each.uid not in pod.uids]
+    own = {pod.uid, *pod.uids}
+    others = [] if line is None else [each for each in line.pods if own.isdisjoint((each.uid, *each.uids))]
     before = sorted((each for each in others if each.rank < pod.rank), key=lambda each: each.rank)
     place, waiting = (len(before) + 1, len(others) + 1) if line is not None and line.whole else (None, None)
     names = line.names if line is not None else {}
@@ -108,6 +116,7 @@ def room_of(
         kind=said.value if lack is None and said in KNOWN_BY_THE_LEADER else "",
         together=len(pod.uids) if len(pod.uids) > 1 else 0,
         since=rfc3339(pod.since),
+        unread=line.unread if line is not None and place is not None else "",
     )
     return room if lack is None else _with_lack(room, lack, pod, queues=queues)
 

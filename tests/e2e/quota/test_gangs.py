@@ -6,6 +6,7 @@ from tests.support.drain.draining import priorities
 from tests.support.e2e.objects import GROUPED_BY, OWN_GATE, gates, on_a_node
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
+from tests.support.plugin.harness import plugin_in_process
 
 QUOTA_GATE = "sluice.dev/quota"
 
@@ -77,6 +78,10 @@ def test_a_gang_stands_in_line_with_the_value_of_its_priority_class(sandbox: San
     until(lambda: sandbox.counted(lists) > before, "the classes to be read")
     names = gang(sandbox, "gang", 2)
     sandbox.reason_on(names[0], f'queue "{queue}" has no room for this pod now')
+    told = plugin_in_process(
+        "why", "pod/other", "-n", sandbox.namespace, kubeconfig=sandbox.cluster.client_kubeconfig
+    )
+    assert f"; before it: PodGroup {sandbox.namespace}/gang\n" in told.stdout
     sandbox.api.delete(f"{sandbox.pods_path}/first").must(200)
     until(lambda: running(sandbox, names) == names, "all of the gang to run")
     assert running(sandbox, ["other"]) == []

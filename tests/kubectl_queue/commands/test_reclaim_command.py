@@ -12,6 +12,8 @@ from kubectl_queue.objects.fields import Object
 from tests.support.plugin.harness import CommandResult, StoredObjects, StoredQueues, item, run_command
 
 PODS, BUDGETS = "/api/v1/pods", "/apis/policy/v1/poddisruptionbudgets"
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 POLICIES = "/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler-configmap"
 QUEUES = (
     item("root"),
@@ -50,9 +52,12 @@ def reclaim(
     queues: tuple[Object, ...] = QUEUES,
     budgets: tuple[Object, ...] = (),
     forbidden: tuple[str, ...] = (),
+    groups: tuple[Object, ...] = (),
 ) -> CommandResult:
     stored: dict[str, Object] = {
         PODS: {"items": pods},
+        GROUPS: {"items": list(groups)},
+        CLASSES: {"items": [{"metadata": {"name": "high"}, "value": 9}]},
         BUDGETS: {"items": list(budgets)},
         POLICIES: {"data": {"takes": f"actions: {actions}\ntiers: [{{plugins: []}}]"}},
     }
@@ -108,3 +113,47 @@ def test_what_is_protected_stays() -> None:
 def test_what_is_being_deleted_is_waited_for() -> None:
     leaving = pod("s0", "speech", deletionTimestamp="2030-01-01T11:00:00Z")
     assert evicted([leaving, *RUN[1:], *WAIT]) == ["s3"]
+
+
+def gang(name: str, queue: str, least: int) -> Object:
+    """A PodGroup of a PriorityClass. Those of its pods that exist are `in_gang`."""
+    meta = {
+        "name": name,
+        "namespace": "team",
+        "uid": f"uid-{name}",
+        "creationTimestamp": "2030-01-01T11:00:59Z",
+    }
+    return {"metadata": meta, "spec": {"queue": queue, "minMember": least, "priorityClassName": "high"}}
+
+
+def in_gang(name: str, queue: str, **more: Any) -> Object:
+    return pod(name, queue, annotations={"scheduling.k8s.io/group-name": "gang"}, **more)
+
+
+def test_a_gang_asks_as_one_with_the_value_of_its_class() -> None:
+    """Before pods that have waited longer; and those beyond what its queue deserves go for none."""
+    waits = [
+        *WAIT,
+        *(in_gang(f"g{number}", "vision", runs=False, created=50 + number) for number in range(2)),
+    ]
+    done = reclaim([*RUN, *waits], "--dry-run", groups=(gang("gang", "vision", 2),))
+    rows = [line.split() for line in done.out.splitlines()[1:]]
+    assert [(row[1], row[5:7]) for row in rows] == [
+        ("s3", ["PodGroup", "team/gang"]),
+        ("s2", ["PodGroup", "team/gang"]),
+    ]
+    alone = reclaim([*RUN, *waits], "--dry-run", groups=(gang("gang", "vision", 3),))
+    assert "PodGroup" not in alone.out
+    assert "team/v0" in alone.out
+
+
+def test_who_runs_in_a_gang_has_the_value_of_its_class_and_goes_last() -> None:
+    runs = [*RUN[:3], in_gang("s3", "speech", created=3)]
+    groups = (gang("gang", "speech", 2),)
+    assert evicted([*runs, *WAIT], groups=groups) == ["s2", "s1"]
+    for forbidden, kind in ((GROUPS, "PodGroups"), (CLASSES, "PriorityClasses")):
+        done = reclaim([*runs, *WAIT], "--dry-run", groups=groups, forbidden=(forbidden,))
+        assert [line.split()[1] for line in done.out.splitlines()[1:]] == ["s3", "s2"]
+        assert (
+            f"you may not list {kind} in all namespaces: pods of gangs go by their own priorities" in done.err
+        )

@@ -279,7 +279,24 @@ def test_a_pod_with_claims_is_told_which_class_lacks_how_much_or_which_claim_hin
 GANG = {"scheduling.k8s.io/group-name": "gang"}
 
 
-def why_gang(text: str) -> list[str]:
+ALL_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+def podgroup(name: str, least: int, *, created: int = 0, **spec: Any) -> Object:
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": f"uid-{name}",
+            "creationTimestamp": f"2030-01-01T11:00:{created:02}Z",
+        },
+        "spec": {"queue": "vision", "minMember": least, **spec},
+        "status": {"phase": "Inqueue"},
+    }
+
+
+def why_gang(text: str, *forbidden: str) -> list[str]:
     """What a pod of a PodGroup of four is told, whose condition says this."""
     message = f'queue "vision" {text}'
     condition = {"type": "PodScheduled", "status": "False", "message": message}
@@ -288,17 +305,24 @@ def why_gang(text: str) -> list[str]:
         each["metadata"]["annotations"].update(GANG)
         each["status"]["conditions"] = [condition]
     stored = {f"{OURS}/work-3": pods[2], PODS: {"items": pods}, "/api/v1/namespaces/team/events": {}}
-    done = run_command(
-        StoredQueues(*QUEUES), "why", "pod/work-3", "--namespace=team", client=StoredObjects(stored)
-    )
+    stored[ALL_GROUPS] = {"items": [podgroup("gang", 4)]}
+    client = StoredObjects(stored, forbidden=forbidden)
+    done = run_command(StoredQueues(*QUEUES), "why", "pod/work-3", "--namespace=team", client=client)
     assert done.code == 0, done.err
     return done.out.splitlines()
 
 
-def test_a_pod_of_a_gang_without_room_is_told_what_all_of_it_needs() -> None:
+@pytest.mark.parametrize("forbidden", [(), (ALL_GROUPS,)], ids=["read", "unread"])
+def test_a_pod_of_a_gang_without_room_is_told_what_all_of_it_needs(forbidden: tuple[str, ...]) -> None:
     lines = why_gang(
         "has no room for this pod now: 4 pods of its PodGroup start together, and its capability has no room "
-        "for all of them; it goes when others end, or an admin of queues raises it"
+        "for all of them; it goes when others end, or an admin of queues raises it",
+        *forbidden,
+    )
+    [place] = [line for line in lines if line.startswith("In line:")]
+    by_pods = "; by the priorities of pods: you may not list PodGroups"
+    assert place == (
+        f'In line:     it is the first of queue "vision"{", 1 behind it" + by_pods if forbidden else ""}'
     )
     assert lines[0] == (
         'Pod team/work-3 waits for room: queue "lab" uses cpu 8 of 8, and 4 pods start together'
@@ -323,6 +347,69 @@ def test_a_pod_whose_gang_does_not_start_is_told_why(text: str) -> None:
     assert first == f"Pod team/work-3 waits for room: its PodGroup starts as a whole; {why_not}"
     assert f"Gang:        {why_not}" in lines
     assert not [line for line in lines if line.startswith(("No room in", "In line"))]
+
+
+def line_of(*groups: Object, classes: int | None = 10, forbidden: tuple[str, ...] = ()) -> list[str]:
+    """What is told of the place of pod work-3, where two pods of priority 1 name PodGroup gang."""
+    members = [of_gang(f"gang-{at}", released=False, created=at, priority=1) for at in range(5, 7)]
+    high = {"metadata": {"name": "high"}, "value": classes} if classes is not None else None
+    listed = {"items": [*LISTED, *members]}
+    stored = {f"{OURS}/work-3": WAITS, PODS: listed, "/api/v1/namespaces/team/events": {}}
+    stored |= {ALL_GROUPS: {"items": list(groups)}, CLASSES: {"items": [high] if high else []}}
+    client = StoredObjects(stored, forbidden=forbidden)
+    text = why("pod/work-3", client=client)
+    return [line.partition('vision"')[2] for line in text.splitlines() if line.startswith("In line:")]
+
+
+GANG_OF_A_CLASS = podgroup("gang", 2, created=9, priorityClassName="high")
+BEFORE = "; before it: other/work-1, team/work-2"
+
+
+@pytest.mark.parametrize(
+    ("groups", "classes", "told"),
+    [
+        ([GANG_OF_A_CLASS], 10, "; before it: PodGroup team/gang, other/work-1, team/work-2"),
+        ([GANG_OF_A_CLASS], -1, BEFORE),
+        ([GANG_OF_A_CLASS], None, "; before it: PodGroup team/gang, other/work-1, team/work-2"),
+        ([podgroup("gang", 3)], 10, BEFORE),
+        (
+            [podgroup("gang", 1, priorityClassName="high")],
+            -1,
+            "; before it: team/gang-5, team/gang-6, other/work-1 and 1 more",
+        ),
+        ([], 10, BEFORE),
+        (
+            [podgroup("other", 2, minResources={"cpu": "1"}) | {"status": {"phase": "Pending"}}],
+            10,
+            "; before it: PodGroup team/other, other/work-1, team/work-2",
+        ),
+    ],
+    ids=[
+        "by its class",
+        "of a low class",
+        "of its pods",
+        "incomplete",
+        "no gang",
+        "no PodGroup",
+        "before its pods",
+    ],
+)
+def test_the_place_is_that_of_the_leader_who_has_gangs_as_one(
+    groups: list[Object], classes: int | None, told: str
+) -> None:
+    assert line_of(*groups, classes=classes) == [told]
+
+
+def test_who_may_not_list_classes_or_podgroups_is_told_that_the_place_goes_by_pods() -> None:
+    low = podgroup("gang", 2, priorityClassName="high")
+    by_pods = "; by the priorities of pods: you may not list"
+    assert line_of(low, classes=-1, forbidden=(CLASSES,)) == [
+        f"; before it: PodGroup team/gang, other/work-1, team/work-2{by_pods} PriorityClasses"
+    ]
+    assert line_of(low, classes=-1, forbidden=(ALL_GROUPS,)) == [
+        f"; before it: team/gang-5, team/gang-6, other/work-1 and 1 more{by_pods} PodGroups"
+    ]
+    assert line_of(podgroup("gang", 2), forbidden=(CLASSES,)) == line_of(podgroup("gang", 2))
 
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/gang"
