@@ -69,13 +69,9 @@ def workload_warnings(
     return (warning,) if warning else ()
 
 
-def podgroup_warnings(
-    podgroup: PodGroup, queue: str, request: Request, *, store: Store, settings: AdmissionSettings
-) -> tuple[str, ...]:
-    """For a PodGroup that is submitted to the queue, or whose spec is edited."""
-    decision, tree = store.snapshot.decision(queue), store.snapshot.tree
-    if not decision.has_quota or settings.is_controller(request.user_info.username):
-        return ()
+def podgroup_warnings(podgroup: PodGroup, queue: str, *, store: Store) -> tuple[str, ...]:
+    """For a PodGroup that a user submits to the queue, which has a quota, or whose spec they edit."""
+    tree = store.snapshot.tree
     limits = limits_of(tree.chain(queue)) if queue in tree else ()
     gang = msgspec.structs.replace(gang_of_podgroup(podgroup), queue=queue)
     found = ask(gang, (), never=partial(never_lack, limits))

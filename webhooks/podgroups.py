@@ -3,12 +3,19 @@
 A call goes decode (`webhooks.review`), queue, acceptance (`webhooks.acceptance`), patch, encode.
 
 On CREATE a PodGroup without a queue, or in `default`, gets the queue that its namespace names, as in Volcano.
-One whose pods can never start together is admitted with a warning (`webhooks.never_fits`); so is one
-whose annotation of its time is no time.
 An UPDATE of `spec.queue` is denied while pods name the PodGroup; otherwise the new queue must accept.
 
 The validating one gives the same warnings where an edit brings the reason. It denies nothing, so a dead
 server lets edits pass; the mutating one is not asked about them.
+
+| a PodGroup is taken with a warning if                                | but not                            |
+|----------------------------------------------------------------------|------------------------------------|
+| its pods can never start together (`webhooks.never_fits`)            | where its queue has no quota; from |
+|                                                                      | a controller, which reads none     |
+| it is a gang that names a PriorityClass which does not exist: that   | the same; nor until the classes    |
+| may come later                                                       | are read, which some gang that     |
+|                                                                      | names one brings about             |
+| its annotation `sluice.dev/place-within` is no time                  |                                    |
 """
 
 from __future__ import annotations
@@ -17,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from cluster.cache.podgroups import queue_of
+from cluster.cache.podgroups import gang_of_podgroup, queue_of
 from cluster.cache.store import Store
 from cluster.inflight.admissions import admission_request
 from cluster.objects import PodGroup
@@ -71,7 +78,7 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
         return ALLOWED
     warnings: tuple[str, ...] = ()
     if podgroup.spec != before.spec:
-        warnings = podgroup_warnings(podgroup, queue, request, store=store, settings=settings)
+        warnings = _spec_warnings(podgroup, queue, request, store=store, settings=settings)
     key = well_known.PLACE_WITHIN
     if podgroup.metadata.annotation(key) != before.metadata.annotation(key):
         warnings += _time_warnings(podgroup)
@@ -107,8 +114,24 @@ def _submit(
             "/metadata/annotations", podgroup.metadata.annotations, {well_known.ADMISSION: accepted.admission}
         ),
     )
-    never = podgroup_warnings(podgroup, queue, request, store=store, settings=settings)
-    return Answer(patch=patch, warnings=(*accepted.warnings, *never, *_time_warnings(podgroup)))
+    of_spec = _spec_warnings(podgroup, queue, request, store=store, settings=settings)
+    return Answer(patch=patch, warnings=(*accepted.warnings, *of_spec, *_time_warnings(podgroup)))
+
+
+def _spec_warnings(
+    podgroup: PodGroup, queue: str, request: Request, *, store: Store, settings: AdmissionSettings
+) -> tuple[str, ...]:
+    if not store.snapshot.decision(queue).has_quota or settings.is_controller(request.user_info.username):
+        return ()
+    return (*podgroup_warnings(podgroup, queue, store=store), *_class_warnings(podgroup, store=store))
+
+
+def _class_warnings(podgroup: PodGroup, *, store: Store) -> tuple[str, ...]:
+    named = podgroup.spec.priority_class_name or ""
+    if not named or gang_of_podgroup(podgroup).is_single or not store.priority_classes.is_absent(named):
+        return ()
+    what = f"PriorityClass {quoted(named, limit=40)} does not exist"
+    return (truncate_warning(f"{what}: until it does, this gang goes by the priorities of its pods"),)
 
 
 def _time_warnings(podgroup: PodGroup) -> tuple[str, ...]:

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from cluster.cache.priority_classes import PriorityClass
+from cluster.objects import Metadata
+from queues.messages import WARNING_LIMIT
 from tests.cluster.cache.test_device_claims import claim
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
@@ -166,6 +169,50 @@ def test_a_podgroup_that_can_never_start_is_admitted_with_a_warning(
     assert told_of_group(server, group, old=before, operation="UPDATE", user=CONTROLLER) == []
     elsewhere = podgroup("gang", queue="free", minMember=1)
     assert told_of_group(server, group, old=elsewhere, operation="UPDATE") == [], "the move says it"
+
+
+ABSENT = 'PriorityClass "absent" does not exist: until it does, this gang goes by the priorities of its pods'
+
+
+@pytest.mark.parametrize(
+    ("spec", "warnings"),
+    [
+        ({"minMember": 2, "priorityClassName": "high"}, []),
+        ({"minMember": 2, "priorityClassName": "absent"}, [ABSENT]),
+        ({"minResources": {"cpu": "1"}, "priorityClassName": "absent"}, [ABSENT]),
+        ({"minMember": 2}, []),
+        ({"minMember": 1, "priorityClassName": "absent"}, []),
+        ({"minMember": 2, "priorityClassName": ""}, []),
+    ],
+    ids=["there", "absent", "of resources", "none", "no gang", "empty"],
+)
+def test_a_gang_that_names_no_priority_class_that_exists_is_admitted_with_a_warning(
+    server: Server, spec: dict[str, Any], warnings: list[str]
+) -> None:
+    """Only where the classes are read; and the class may come later."""
+    classes = server.store.priority_classes
+    group, before = podgroup("gang", queue="team", **spec), podgroup("gang", queue="team", minMember=3)
+    assert told_of_group(server, group) == []
+    classes.follow(needed=True)
+    assert told_of_group(server, group) == []
+    classes.replace([PriorityClass(metadata=Metadata(name="high", uid="uid-high"), value=9)])
+    assert told_of_group(server, group) == warnings
+    assert told_of_group(server, group, old=before, operation="UPDATE") == warnings
+    assert told_of_group(server, group, old=group, operation="UPDATE") == []
+    assert told_of_group(server, group, user=CONTROLLER) == []
+    assert told_of_group(server, podgroup("gang", queue="free", **spec)) == []
+    classes.upsert(PriorityClass(metadata=Metadata(name="absent", uid="uid-absent")))
+    assert told_of_group(server, group) == []
+
+
+def test_of_the_longest_name_of_a_class_as_much_is_said_as_clients_show(server: Server) -> None:
+    server.store.priority_classes.follow(needed=True)
+    server.store.priority_classes.replace([])
+    [told] = told_of_group(
+        server, podgroup("gang", queue="team", minMember=2, priorityClassName="\u202ex" * 2000)
+    )
+    assert len(told) <= WARNING_LIMIT
+    assert "\u202e" not in told
 
 
 def test_an_edit_to_a_time_that_is_none_is_warned_of(server: Server) -> None:

@@ -54,6 +54,23 @@ def test_a_value_that_is_missing_is_zero() -> None:
     assert decoded.value == 0
 
 
+def test_one_is_absent_only_once_the_classes_are_listed() -> None:
+    """And not any more once none is needed: nobody watches them then."""
+    known = Known()
+    known.classes.upsert(named("high", 9))
+    assert not known.classes.is_absent("low")
+    known.classes.follow(needed=True)
+    assert not known.classes.is_absent("low")
+    known.classes.replace([named("high", 9)])
+    assert [known.classes.is_absent(name) for name in ("low", "high")] == [True, False]
+    known.classes.upsert(named("low", 1))
+    assert not known.classes.is_absent("low")
+    known.classes.remove(named("low", 1))
+    assert known.classes.is_absent("low")
+    known.classes.follow(needed=False)
+    assert not known.classes.is_absent("low")
+
+
 def test_where_no_gang_names_one_nothing_is_kept() -> None:
     known = Known()
     known.classes.follow(needed=True)
