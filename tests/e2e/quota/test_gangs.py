@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.drain.draining import priorities
+from tests.support.drain.draining import CLASSES, priorities
 from tests.support.e2e.objects import GROUPED_BY, OWN_GATE, gates, on_a_node
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
@@ -85,6 +85,63 @@ def test_a_gang_stands_in_line_with_the_value_of_its_priority_class(sandbox: San
     sandbox.api.delete(f"{sandbox.pods_path}/first").must(200)
     until(lambda: running(sandbox, names) == names, "all of the gang to run")
     assert running(sandbox, ["other"]) == []
+
+
+def warned(sandbox: Sandbox, queue: str, named: str) -> bool:
+    """Whether who makes a gang of this PriorityClass hears that it does not exist."""
+    answer = sandbox.make_podgroup("would-be", queue, dry=True, minMember=2, priorityClassName=named)
+    return any(f'PriorityClass "{named}" does not exist' in text for text in answer.must(201).warnings)
+
+
+def set_class(sandbox: Sandbox, queue: str, value: int | None) -> str:
+    """Make the class of the test's gangs anew, or take it away; returns its name once that is known."""
+    name = sandbox.named("changes")
+    sandbox.api.delete(f"{CLASSES}/{name}").must(200, 404)
+    until(lambda: warned(sandbox, queue, name), "the class to be known as absent")
+    if value is not None:
+        sandbox.api.create(CLASSES, {"metadata": {"name": name}, "value": value}).must(201)
+        until(lambda: not warned(sandbox, queue, name), "the class to be known")
+    return name
+
+
+def test_a_priority_class_that_comes_late_goes_and_changes_counts_as_it_is(sandbox: Sandbox) -> None:
+    """Whoever makes a gang hears that it is absent. What goes next has the value of that moment: the gang
+    of the class that came late; without the class the pod; the pod before a lower value, and the gang by a
+    higher one.
+    """
+    queue = sandbox.queue(capability={"cpu": "2"})
+    middle = priorities(sandbox, middle=1000)["middle"]
+
+    def single(name: str) -> None:
+        sandbox.pod(name, queue, cpu="2", priorityClassName=middle).must(201)
+
+    def goes(names: list[str], *gone: str, waits: list[str]) -> None:
+        """These go once others are gone, and those wait on."""
+        for name in [*names, *waits]:
+            sandbox.reason_on(name, f'queue "{queue}" has no room for this pod now')
+        for name in gone:
+            sandbox.api.delete(f"{sandbox.pods_path}/{name}").must(200)
+        until(lambda: running(sandbox, names) == names, f"{names} to run")
+        assert running(sandbox, waits) == []
+
+    single("pod-0")
+    until(lambda: running(sandbox, ["pod-0"]), "the first to run")
+    single("pod-1")
+    sandbox.podgroup("gang-a", queue, minMember=2, priorityClassName=sandbox.named("changes"))
+    first = gang(sandbox, "gang-a", 2)
+    named = set_class(sandbox, queue, 2000)
+    goes(first, "pod-0", waits=["pod-1"])
+    sandbox.podgroup("gang-b", queue, minMember=2, priorityClassName=named)
+    second = gang(sandbox, "gang-b", 2)
+    set_class(sandbox, queue, None)
+    goes(["pod-1"], *first, waits=second)
+    single("pod-2")
+    set_class(sandbox, queue, 500)
+    goes(["pod-2"], "pod-1", waits=second)
+    single("pod-3")
+    set_class(sandbox, queue, 3000)
+    goes(second, "pod-2", waits=["pod-3"])
+    sandbox.api.delete(f"{CLASSES}/{named}").must(200)
 
 
 def test_a_stop_between_the_release_and_the_last_bind_waits_for_no_gang_and_a_resume_completes_it(
