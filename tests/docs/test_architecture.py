@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.docs.syntax import nodes_below
 from tests.support.paths import PACKAGES, ROOT
 
 MAP = ROOT / "docs" / "contributing" / "architecture.md"
@@ -33,23 +34,23 @@ def tables(title: str) -> Iterator[list[str]]:
             yield [cell.strip() for cell in line.strip("|").split("|")]
 
 
-@cache
-def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """Those of what a file imports, defines and calls; the others are many."""
-    kinds = (ast.Import, ast.ImportFrom, ast.Call)
-    return tuple(node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds))
+#: A statement, over several lines where the names are in parentheses.
+IMPORT = re.compile(r"^ *(?:from ([\w.]+) import (\([^)]*\)|.*)|import (.*))$", re.MULTILINE)
 
 
 @cache
 def imports_of(path: Path) -> frozenset[str]:
     """The files and packages of the project that a file imports, as dotted names."""
-    names = set()
-    for node in nodes_of(path):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    names = set[str]()
+    for module, members, modules in IMPORT.findall(path.read_text()):
+        imported = re.findall(r"([\w.]+)(?: as \w+)?", re.sub("#.*", "", members or modules))
+        names |= {module, *(f"{module}.{name}" for name in imported)} if module else set(imported)
     return frozenset(name for name in names if name.split(".")[0] in PACKAGES)
+
+
+@cache
+def calls_of(path: Path) -> tuple[ast.Call, ...]:
+    return tuple(node for node in nodes_below(ast.parse(path.read_text())) if isinstance(node, ast.Call))
 
 
 def dotted(file: str) -> str:
@@ -111,9 +112,8 @@ def calls_of_the_server(*functions: str) -> Iterator[ast.Call]:
     """The calls of these functions in the server's packages."""
     for package in ("cluster", "controller", "server", "certs"):
         for path in (ROOT / package).rglob("*.py"):
-            for call in nodes_of(path):
-                if isinstance(call, ast.Call) and _last_name(call.func).endswith(functions):
-                    yield call
+            if any(function in path.read_text() for function in functions):
+                yield from (call for call in calls_of(path) if _last_name(call.func).endswith(functions))
 
 
 def _last_name(called: ast.expr) -> str:

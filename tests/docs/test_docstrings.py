@@ -23,6 +23,7 @@ import pytest
 import yaml
 
 from server.settings import PREFIX, Settings
+from tests.support.docs.syntax import nodes_below
 from tests.support.paths import PACKAGES, ROOT
 
 #: Names of other projects, with where they are from.
@@ -64,6 +65,8 @@ FOREIGN = {
 #: Where a path of fields of an API object begins.
 FIELD_ROOTS = {"spec", "status", "metadata", "drain"}
 COMMENT = re.compile(r"(?:^ *|  )#.*$")
+#: What has a docstring.
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 QUOTED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 NAME = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(\(.*\))?")
 
@@ -85,20 +88,20 @@ class Module:
         self._read(ast.parse(source))  # not kept: four hundred thousand objects of all files
 
     def _read(self, tree: ast.Module) -> None:
-        docstrings = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        docstrings = set[int]()
+        for node in nodes_below(tree):
+            if isinstance(node, DOCUMENTED):
                 docstrings |= self._docstring(node)
-            if isinstance(node, ast.ClassDef):
-                self.members[node.name] = set(_members(node))
-                self.bases[node.name] = [base.id for base in node.bases if isinstance(base, ast.Name)]
-            if isinstance(node, ast.Import):
+                if isinstance(node, ast.ClassDef):
+                    self.members[node.name] = set(_members(node))
+                    self.bases[node.name] = [base.id for base in node.bases if isinstance(base, ast.Name)]
+            elif isinstance(node, ast.Import):
                 self.imports |= {alias.asname or alias.name: alias.name for alias in node.names}
-            if isinstance(node, ast.ImportFrom) and node.module:
+            elif isinstance(node, ast.ImportFrom) and node.module:
                 self.imports |= {
                     alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names
                 }
-            if id(node) not in docstrings:
+            if _named_in(type(node)) or (isinstance(node, ast.Constant) and id(node) not in docstrings):
                 self.words |= _words(node)
 
     def _docstring(self, node: Any) -> set[int]:
@@ -115,8 +118,8 @@ class Module:
 
 def _words(node: ast.AST) -> set[str]:
     words = set()
-    for field in ("name", "id", "attr", "arg", "asname", "module"):
-        value = getattr(node, field, None)
+    for field in _named_in(type(node)):
+        value = getattr(node, field)
         if isinstance(value, str):
             words |= set(value.split("."))
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -124,8 +127,14 @@ def _words(node: ast.AST) -> set[str]:
     return words
 
 
+@cache
+def _named_in(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of such a node that may hold a name."""
+    return tuple({"name", "id", "attr", "arg", "asname", "module"}.intersection(kind._fields))
+
+
 def _members(definition: ast.ClassDef) -> Iterator[str]:
-    for node in ast.walk(definition):
+    for node in nodes_below(definition):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name
         elif isinstance(node, ast.AnnAssign | ast.AugAssign) and isinstance(node.target, ast.Name):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from functools import cache
 
 import msgspec
-import pytest
 
 from cluster import objects
 from queues import well_known
@@ -42,8 +40,8 @@ def cited(row: Row) -> list[str]:
 
 @cache
 def functions_of(file: str) -> frozenset[str]:
-    tree = ast.parse((TESTS / file).read_text()) if (TESTS / file).exists() else ast.Module([], [])
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    text = (TESTS / file).read_text() if (TESTS / file).exists() else ""
+    return frozenset(re.findall(r"^ *def (\w+)\(", text, re.MULTILINE))
 
 
 def test_every_field_that_is_read_has_its_line() -> None:
@@ -54,12 +52,10 @@ def test_no_line_is_of_a_field_that_is_not_read() -> None:
     assert set().union(*map(named, ROWS)) - fields() == set()
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:60])
-def test_each_line_names_a_test_that_is_there(row: Row) -> None:
-    assert cited(row)
-    for one in cited(row):
-        file, _, test = one.partition("::")
-        assert test in functions_of(file), one
+def test_each_line_names_a_test_that_is_there() -> None:
+    assert [row[0] for row in ROWS if not cited(row)] == []
+    named = {tuple(one.split("::")) for row in ROWS for one in cited(row)}
+    assert {(file, test) for file, test in named if test not in functions_of(file)} == set()
 
 
 def test_every_name_of_ours_that_stands_on_objects_has_its_line() -> None:

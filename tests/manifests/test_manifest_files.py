@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,9 @@ OURS = [
 ]
 
 
+@cache
 def documents(path: Path) -> list[dict[str, Any]]:
+    """Read once for all tests: none changes them."""
     return [each for each in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if each]
 
 
