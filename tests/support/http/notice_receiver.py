@@ -17,6 +17,7 @@ from certs import authority
 from localcluster.ports import LOOPBACK
 
 OK, SERVER_ERROR = b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n"
+REFUSED = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 #: What it does instead of an answer: it hangs up, says nothing until the other side gives up, or goes on with
 #: a header that does not end.
 CUT, SILENT, DRIPPING = b"", b"silent", b"dripping"
