@@ -8,7 +8,8 @@ Invariants
   depends on them (`states.State`) is computed when it is asked for.
 - `valid_until` is the first moment at which the same tree would give another snapshot.
 - A snapshot that was made from an earlier one (`updated`) is the same as one made anew: only the queues
-  below a queue that changed, in the one tree or the other, are decided again.
+  below a queue that changed, in the one tree or the other, are decided again. Where nothing changed that
+  decides (`UNDECIDING`), these only get their new revisions.
 - A decision's `revision` changes whenever any spec on the chain does.
 - A decision is for the queue. `decision_for_namespace` gives the one for the members of a namespace. It
   differs only where a selector is on the chain (`queues.namespace_access`).
@@ -20,6 +21,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from fractions import Fraction
+from operator import attrgetter
 
 import msgspec
 
@@ -37,6 +39,23 @@ from queues.states import ParkedPods
 from queues.tree import Chain, Tree
 from queues.verdict import Verdict, verdict
 
+#: Fields of a queue that no decision depends on, but for its revision.
+UNDECIDING = frozenset(
+    {
+        "generation",
+        "placed",
+        "weight",
+        "priority",
+        "dequeue",
+        "deserved",
+        "guarantee",
+        "stopped_guarantee",
+        "window_overrides",
+    }
+)
+_deciding = attrgetter(
+    *(field.name for field in msgspec.structs.fields(Queue) if field.name not in UNDECIDING)
+)
 #: Names that do not exist of which a snapshot keeps what is near: users choose them.
 _SIMILAR_KEPT = 256
 
@@ -133,8 +152,11 @@ class QueueSnapshot:
             kept = {name: at for name, at in before._ends.items() if name not in ends}
             snapshot._ends = {**kept, **_ends(tree, changed)}
         snapshot.valid_until = _next_end(snapshot._ends, now=now)
-        concerned = {name for top in changed for name in (*tree.subtree(top), *before.tree.subtree(top))}
-        snapshot._decide_again(before, concerned)
+        deciding = [name for name in changed if not _decides_alike(before.tree.get(name), tree.get(name))]
+        decided = {name for top in deciding for name in (*tree.subtree(top), *before.tree.subtree(top))}
+        concerned = decided.union(*map(tree.subtree, changed))
+        snapshot._decide_again(before, decided)
+        snapshot._set_revisions(concerned - decided)
         above = {
             queue.name
             for either in (tree, before.tree)
@@ -166,6 +188,14 @@ class QueueSnapshot:
             self.has_quotas = self._has_quotas()
         if any(decision.limits_devices for decision in either):
             self.names_devices = self._names_devices()
+
+    def _set_revisions(self, queues: Iterable[str]) -> None:
+        """Of queues of which nothing else has changed."""
+        decisions = {
+            name: msgspec.structs.replace(self._decisions[name], revision=_revision(self.tree.chain(name)))
+            for name in queues
+        }
+        self._decisions = {**self._decisions, **decisions} if decisions else self._decisions
 
     def _decide(self, queues: Iterable[str]) -> dict[str, QueueDecision]:
         has_overcommit = self.policies.overcommits
@@ -300,6 +330,11 @@ def decision_of(result: Verdict, *, chain: Chain | None, overcommits: bool = Fal
         limits_devices=chain is not None and any(device_class_in(queue.capability) for queue in chain.queues),
         node_groups=chain.node_groups if chain is not None else None,
     )
+
+
+def _decides_alike(before: Queue | None, after: Queue | None) -> bool:
+    """Whether nothing has changed by which the queue, or one below it, is decided."""
+    return before is not None and after is not None and bool(_deciding(before) == _deciding(after))
 
 
 def _revision(chain: Chain) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.messages import pod_text, waiting_warning
 from queues.queue import Queue
-from queues.snapshot import QueueDecision, QueueSnapshot
+from queues.snapshot import UNDECIDING, QueueDecision, QueueSnapshot
 from queues.states import Desired, StopPolicy
 from queues.tree import Tree
 from tests.support.rules.cases import (
@@ -272,6 +273,27 @@ def test_an_updated_snapshot_is_the_same_as_a_new_one(
     assert set(following.stopped_queues()) == set(anew.stopped_queues())
     assert set(following.restricted_queues) == set(anew.restricted_queues)
     assert (following.has_quotas, following.names_devices) == (anew.has_quotas, anew.names_devices)
+
+
+@MODEST
+@given(random_forests(), random_forests(), random_times(), st.data())
+def test_fields_that_decide_nothing_change_revisions_alone(
+    queues: dict[str, Queue], others: dict[str, Queue], now: datetime, data: st.DataObject
+) -> None:
+    """As for a new snapshot; and the chain is walked for the revision, not for a verdict."""
+    former = QueueSnapshot(Tree(queues), now=now)
+    trees = former.tree, Tree(others)
+    name, other = (data.draw(st.sampled_from(sorted(drawn))) for drawn in trees)
+    fields = {field: getattr(trees[1].queues[other], field) for field in UNDECIDING}
+    edited = msgspec.structs.replace(trees[0].queues[name], **{**fields, "generation": 99})
+    edited_tree = former.tree.with_queue(edited)
+    with pytest.MonkeyPatch.context() as patch:
+        if former.valid_until is None or former.valid_until > now:
+            patch.setattr(QueueSnapshot, "verdict", None)
+        following = QueueSnapshot.updated(former, edited_tree, changed=[name], now=now)
+    anew = QueueSnapshot(edited_tree, now=now)
+    assert decisions(following) == decisions(anew)
+    assert following.scope(name) == anew.scope(name) != former.scope(name)
 
 
 @MODEST
