@@ -57,9 +57,10 @@ def measure_edge(say: Say) -> RowResult:
         about=f"{len(names):,} queues below `root`, each with a window that begins at the same second. From "
         "that second until a client that only watches has read the last `spec.inWindow`, and the last "
         "`Active=False` for that generation. Beside it, in the same run, a merge patch of an annotation of "
-        f"each of the same queues by a client in Go over {WRITERS} connections, as many as the server has: "
-        "the same webhooks are asked about each. The server writes a status and two events for each queue "
-        "meanwhile.",
+        f"each of the same queues by a client in Go over {WRITERS} connections, as many as the server has. "
+        "Our webhooks are asked about each of these, as about any edit, and about no edge. An "
+        "acknowledgement takes a status of each queue besides, which the server writes after the edges, and "
+        "two events, after the statuses.",
         lines=(
             _line(
                 "the last edge written",
