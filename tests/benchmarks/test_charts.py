@@ -18,6 +18,7 @@ from benchmarks.charts import (
     render,
 )
 from benchmarks.figures import Curve, Point, spread
+from tests.support.cases import each_case
 
 
 def curve(*points: Point, name: str = "ours") -> Curve:
@@ -64,8 +65,6 @@ def test_a_course_over_time_has_a_line_and_few_labels() -> None:
     assert labels == [str(second) for second in range(0, 66, 10)]
 
 
-@pytest.mark.parametrize(
-    ("value", "top"), [(0.7, 1), (1.0, 1), (1.2, 2), (3, 5), (7, 10), (130, 200), (0, 1)]
-)
+@each_case(("value", "top"), [(0.7, 1), (1.0, 1), (1.2, 2), (3, 5), (7, 10), (130, 200), (0, 1)])
 def test_an_axis_ends_at_a_round_number(value: float, top: float) -> None:
     assert nice(value) == top

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.figures import Goal, Line, Spread, at_least, at_most, confidence, spread
+from tests.support.cases import each_case
 
 
 def line(ours: tuple[float, ...], theirs: tuple[float, ...], goal: Goal | None = None) -> Line:
@@ -25,7 +26,7 @@ def test_a_figure_without_its_pair_is_a_mistake() -> None:
         line((1.0, 2.0), (1.0,)).ratio  # noqa: B018 - asked for what it raises
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("goal", "reached"),
     [
         (at_least(0.5), True),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.regression import power, straight
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0, 2.0, -1.0])
+@each_case("exponent", [0.0, 0.5, 1.0, 2.0, -1.0])
 def test_a_power_is_found_as_it_was(exponent: float) -> None:
     found = power((x, 3.0 * x**exponent) for x in (1, 10, 100, 1_000))
     assert found.exponent == pytest.approx(exponent)

@@ -20,6 +20,7 @@ from certs.rotation import (
     known,
     status,
 )
+from tests.support.cases import each_case
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 WAIT = timedelta(days=30)
@@ -71,8 +72,8 @@ def test_the_next_one_is_published_when_asked_for() -> None:
     assert fingerprint(CREATED.certificate) in step.done
 
 
-@pytest.mark.parametrize("issuers", [{}, {"a": fingerprint(OLD.certificate), "b": None}])
-@pytest.mark.parametrize(
+@each_case("issuers", [{}, {"a": fingerprint(OLD.certificate), "b": None}])
+@each_case(
     ("state", "now"),
     [(asked(STEADY, "start"), NOW), (asked(PUBLISHED, "switch"), NOW), (PUBLISHED, NOW + WAIT)],
 )
@@ -162,7 +163,7 @@ def test_a_replica_that_lags_is_named() -> None:
     assert "slow" in decided(asked(SWITCHED, "drop"), evidence=Evidence(issuers=issuers)).waits
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("state", "request_"),
     [
         (PUBLISHED, "start"),

@@ -15,6 +15,7 @@ from cryptography.x509.verification import PolicyBuilder, Store
 from certs import authority
 from certs.authority import LEAF_VALIDITY, Authority, AuthorityUnreadable
 from certs.serving import ensure, is_ip
+from tests.support.cases import each_case
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 HOSTS = ("sluice.sluice-system.svc", "localhost", "127.0.0.1")
@@ -139,7 +140,7 @@ def test_a_damaged_authority_is_not_replaced_in_silence(tmp_path: Path) -> None:
         ensure(tmp_path, hosts=HOSTS, now=NOW)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("host", "expected"),
     [
         ("10.0.0.1", True),

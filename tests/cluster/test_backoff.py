@@ -16,9 +16,10 @@ from controller.drain import limits, request_states
 from controller.pods import ungating
 from controller.status import closing, status_conflicts
 from controller.stops import bind_guard
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("backoff", "expected"),
     [
         (Backoff(1.0, 5.0), [0.0, 1.0, 2.0, 4.0, 5.0, 5.0]),
@@ -42,7 +43,7 @@ def test_any_number_of_failures_has_a_finite_wait() -> None:
     assert Backoff(1.0).seconds(10**9) == 2.0**MAX_DOUBLINGS < math.inf
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("backoff", "first", "longest"),
     [
         (watch_progress.MARKER_BACKOFF, 1.0, 30.0),

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from cluster.decoding import decode_body
 from cluster.exceptions import Unreadable
 from cluster.objects import Pod, QueueObject
+from tests.support.cases import each_case
 from tests.support.rules.cases import MODEST
 
 PODS = msgspec.json.Decoder(Pod)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "message"),
     [
         (b'{"metadata": {"name": 5}}', "metadata.name: Expected `str`, got `int`"),
@@ -54,7 +55,7 @@ def test_what_is_not_needed_is_passed_over() -> None:
     assert decode_body(body, msgspec.json.Decoder(QueueObject)).metadata.name == "a"
 
 
-@pytest.mark.parametrize("version", ["", "x", "-1", "1.5", "\u00b2", "\u0663", "9" * 5000])
+@each_case("version", ["", "x", "-1", "1.5", "\u00b2", "\u0663", "9" * 5000])
 def test_a_resource_version_that_is_no_number_orders_nothing(version: str) -> None:
     body = msgspec.json.encode({"metadata": {"resourceVersion": version}})
     assert decode_body(body, PODS).metadata.version in {0, 3}

@@ -10,6 +10,7 @@ from controller.controller import RESYNC_SECONDS
 from controller.default_objects import default_queue, missing_label
 from queues.membership import VOLCANO_ANNOTATION
 from queues.well_known import MEMBER_NAMESPACE
+from tests.support.cases import each_case
 from tests.support.controller.controller_harness import Boundary, ControllerHarness
 from tests.support.http import wire_objects
 
@@ -27,7 +28,7 @@ def test_a_default_queue_is_open(name: str, parent: str | None, reclaimable: boo
     assert (obj["kind"], obj["metadata"]) == ("Queue", {"name": name})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("annotation", "label", "expected"),
     [
         ("research", "true", None),
@@ -38,7 +39,7 @@ def test_a_default_queue_is_open(name: str, parent: str | None, reclaimable: boo
     ],
     ids=["both", "no label", "neither", "empty annotation", "no annotation"],
 )
-@pytest.mark.parametrize("exempt", [frozenset[str](), {"another"}], ids=["none exempt", "another exempt"])
+@each_case("exempt", [frozenset[str](), {"another"}], ids=["none exempt", "another exempt"])
 def test_a_namespace_has_the_label_just_while_it_names_a_queue(
     annotation: str | None, label: str, expected: bool | None, exempt: frozenset[str]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from cluster.objects import Condition, QueueStatus
 from controller.events import POLICY_KEY, QueueEvent, is_active_news, queue_events
+from tests.support.cases import each_case
 
 
 def status(**fields: Any) -> QueueStatus:
@@ -41,7 +42,7 @@ def test_a_new_queue_was_new() -> None:
     assert (event.reason, event.message) == ("QueueOpen", "the queue is Open, it was new")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "after", "expected"),
     [
         (None, "True", True),
@@ -62,7 +63,7 @@ def test_what_of_condition_active_is_news(before: str | None, after: str, expect
     assert is_active_news(stored, Condition(type="Active", status=after)) is expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("reason", "event", "warning"),
     [
         ("Draining", "DrainBegun", False),
@@ -72,7 +73,7 @@ def test_what_of_condition_active_is_news(before: str | None, after: str, expect
         ("SomethingNew", "DrainChanged", False),
     ],
 )
-@pytest.mark.parametrize("drains_itself", [True, False])
+@each_case("drains_itself", [True, False])
 def test_each_turn_of_a_drain_brings_an_event(
     reason: str, event: str, warning: bool, drains_itself: bool
 ) -> None:
@@ -82,7 +83,7 @@ def test_each_turn_of_a_drain_brings_an_event(
     assert events(after, after) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "after", "expected"),
     [
         (None, "True", False),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from queues.well_known import QUOTA_GATE
+from tests.support.cases import each_case
 from tests.support.controller.controller_harness import BookBoundary, ControllerHarness
 from tests.support.http.wire_objects import Wire, member, queue
 
@@ -48,7 +47,7 @@ def claimed_devices(server: ControllerHarness) -> None:
     server.receive_events(queue("lab", capability={"deviceclass/gpu": "1"}), waiting("first", "lab"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "case",
     [
         quota,

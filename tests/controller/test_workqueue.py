@@ -20,6 +20,7 @@ from controller.workqueue import (
     Changes,
     WorkQueue,
 )
+from tests.support.cases import each_case
 
 SPEC, STATUS, COMMANDS = QueueChange.SPEC, QueueChange.STATUS, QueueChange.COMMANDS
 MEMBERS, RESYNC = QueueChange.MEMBERS, QueueChange.RESYNC
@@ -210,10 +211,8 @@ def test_an_urgent_change_ends_the_wait_for_the_pace(hurry: str) -> None:
     assert taken == [{"a": {POD_1}, "b": {SPEC if hurry == "add_change" else STATUS}}]
 
 
-@pytest.mark.parametrize("urgent", [SPEC, RESYNC, MEMBERS, COMMANDS, ClusterChange.NAMESPACES])
-@pytest.mark.parametrize(
-    "what", [STATUS, PodGroupChange(PodGroupKey("team", "pair")), PodChange("uid-of-a-pod")]
-)
+@each_case("urgent", [SPEC, RESYNC, MEMBERS, COMMANDS, ClusterChange.NAMESPACES])
+@each_case("what", [STATUS, PodGroupChange(PodGroupKey("team", "pair")), PodChange("uid-of-a-pod")])
 def test_of_the_changes_that_the_store_reports_those_of_a_single_object_are_not_urgent(
     what: Change, urgent: Change
 ) -> None:

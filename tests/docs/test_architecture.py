@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import each_case
 from tests.support.docs.syntax import nodes_below
 from tests.support.paths import PACKAGES, ROOT
 
@@ -57,13 +58,13 @@ def dotted(file: str) -> str:
     return file.removesuffix(".py").replace("/", ".")
 
 
-@pytest.mark.parametrize("page", [MAP, CONTRIBUTING, *DECISIONS], ids=lambda page: page.name)
+@each_case("page", [MAP, CONTRIBUTING, *DECISIONS], ids=lambda page: page.name)
 def test_each_file_that_is_named_is_there(page: Path) -> None:
     missing = [file for file in FILES.findall(page.read_text()) if not (ROOT / file).exists()]
     assert missing == []
 
 
-@pytest.mark.parametrize("page", [MAP, CONTRIBUTING, *DECISIONS], ids=lambda page: page.name)
+@each_case("page", [MAP, CONTRIBUTING, *DECISIONS], ids=lambda page: page.name)
 def test_each_page_that_is_linked_is_there(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
@@ -181,7 +182,7 @@ def test_there_are_four_flows() -> None:
     assert len(FLOWS) == 4
 
 
-@pytest.mark.parametrize(
+@each_case(
     "package", ["queues", "queues/admission", "cluster/cache", "controller/pods", "webhooks/workloads"]
 )
 def test_a_room_says_in_its_docstring_what_each_of_its_modules_is_for(package: str) -> None:

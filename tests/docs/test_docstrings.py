@@ -14,15 +14,15 @@ import importlib
 import keyword
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from server.settings import PREFIX, Settings
+from tests.support.cases import each_case
 from tests.support.docs.syntax import nodes_below
 from tests.support.paths import PACKAGES, ROOT
 
@@ -128,9 +128,9 @@ def _words(node: ast.AST) -> set[str]:
 
 
 @cache
-def _named_in(kind: type[ast.AST]) -> tuple[str, ...]:
-    """The fields of such a node that may hold a name."""
-    return tuple({"name", "id", "attr", "arg", "asname", "module"}.intersection(kind._fields))
+def _named_in(kind: Callable[..., ast.AST]) -> tuple[str, ...]:
+    """The fields of nodes of that class that may hold a name."""
+    return tuple({"name", "id", "attr", "arg", "asname", "module"}.intersection(vars(kind)["_fields"]))
 
 
 def _members(definition: ast.ClassDef) -> Iterator[str]:
@@ -250,7 +250,7 @@ def unknown_names(module: Module) -> Iterator[str]:
                 yield f"{module.path}:{line}: {match.group()}"
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@each_case("package", PACKAGES)
 def test_each_name_in_backticks_exists(package: str) -> None:
     stale = [
         name
@@ -261,7 +261,7 @@ def test_each_name_in_backticks_exists(package: str) -> None:
     assert not stale, "\n".join(["these names are not there; name what is, or add them to FOREIGN:", *stale])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name",
     [
         "queues.tree",
@@ -277,7 +277,7 @@ def test_what_is_there_is_known(name: str) -> None:
     assert index().knows(name, index().by_dotted["cluster.cache.memberships"])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name",
     ["queues.telling", "Store.settle_passes", "spec.drain.speed", "passes.STRANGERS", "no_such_function"],
 )

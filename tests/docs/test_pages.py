@@ -9,9 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from release.site import files_of_the_site
+from tests.support.cases import each_case
 from tests.support.docs.pages import DOCS
 from tests.support.paths import ROOT
 
@@ -52,12 +51,12 @@ def broken(page: Path) -> Iterator[str]:
             yield link
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=name)
+@each_case("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=name)
 def test_each_link_leads_to_a_file_and_a_heading_of_it(page: Path) -> None:
     assert list(broken(page)) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@each_case("page", PAGES, ids=name)
 def test_no_line_has_more_than_120_columns(page: Path) -> None:
     """But for rows of tables, code, what programs print, and what has no place to break."""
     assert [
@@ -89,7 +88,7 @@ def test_the_tour_of_the_front_door_has_ten_commands() -> None:
     assert len(commands) == 10
 
 
-@pytest.mark.parametrize("section", re.findall(r"^## (.+)$", (DOCS / "limits.md").read_text(), re.MULTILINE))
+@each_case("section", re.findall(r"^## (.+)$", (DOCS / "limits.md").read_text(), re.MULTILINE))
 def test_each_limit_says_what_who_how_likely_and_what_to_do(section: str) -> None:
     text = (DOCS / "limits.md").read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     said = re.findall(r"^- \*\*(.+?)\*\*: \S", text, re.MULTILINE)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-import pytest
-
+from tests.support.cases import each_case
 from tests.support.docs.pages import DOCS
 from tests.support.paths import ROOT
 
@@ -14,7 +13,7 @@ PICTURES = DOCS / "pictures"
 TEXTS = sorted(PICTURES.glob("*.dot"))
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.stem)
+@each_case("text", TEXTS, ids=lambda text: text.stem)
 def test_a_picture_is_that_of_its_text(text: Path) -> None:
     """Where this fails: `make pictures`."""
     digest = hashlib.sha256(text.read_bytes()).hexdigest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-import pytest
 import yaml
 
 from certs.rotation import REQUEST_ANNOTATION
@@ -44,6 +43,7 @@ from queues.verdict import verdict
 from server.app import create_app
 from server.settings import RANGES, Settings
 from tests.support import yaml_texts
+from tests.support.cases import each_case
 from tests.support.docs.pages import DOCS, section_of, text_of
 from tests.support.paths import ROOT
 
@@ -121,7 +121,7 @@ def test_each_name_on_objects_has_its_row() -> None:
     assert words("Names on objects") == written | authority | leases
 
 
-@pytest.mark.parametrize("reason", sorted({*EVENT_REASONS.values()} - {"QueueClosed"}))
+@each_case("reason", sorted({*EVENT_REASONS.values()} - {"QueueClosed"}))
 def test_each_reason_on_pods_has_its_row(reason: str) -> None:
     """Every event on a pod is listed."""
     assert reason in words("Events")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from cluster.inflight.victims import SECONDS
+from tests.support.cases import each_case
 from tests.support.cluster.recounting import read_pod
 from tests.support.http.asking import Server, system_pod
 from tests.support.http.wire_objects import Wire, member, pod, policies, queue
@@ -64,7 +63,7 @@ class Case:
         return [node.removeprefix("on-") for node in left]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("actions", "left"),
     [
         (ALL, ["v-1", "sibling", "stray"]),
@@ -83,7 +82,7 @@ def test_a_node_with_one_denied_victim_is_no_candidate() -> None:
     assert case.nodes("sibling v-1", "sibling stray") == ["sibling stray"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("team", "left"),
     [
         ({}, ["v-0 v-1 v-2 v-3", "v-0"]),

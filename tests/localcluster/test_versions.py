@@ -12,6 +12,7 @@ from localcluster.exceptions import VersionRefused
 from server import preflight
 from tests import kubernetes_versions
 from tests.kubernetes_versions import CANNOT_BE_BUILT
+from tests.support.cases import each_case
 from tests.support.paths import ROOT
 
 UPSTREAM = """\
@@ -130,7 +131,7 @@ def test_version_names_a_minor_version_or_its_release(named: str, minor: str) ->
     assert versions.chosen({"VERSION": named}) == minor
 
 
-@pytest.mark.parametrize("named", ["1.29", "1.30.2", "30", "newest", "1.30.14.1"])
+@each_case("named", ["1.29", "1.30.2", "30", "newest", "1.30.14.1"])
 def test_any_other_version_is_refused_with_those_that_there_are(named: str) -> None:
     with pytest.raises(VersionRefused, match=r"there is 1\.30, .*1\.30\.14"):
         versions.chosen({"VERSION": named})

@@ -12,6 +12,7 @@ import yaml
 
 from server.gunicorn_app import gunicorn_settings
 from tests.support import yaml_texts
+from tests.support.cases import each_case
 from tests.support.paths import ROOT
 
 MANIFESTS = ROOT / "manifests"
@@ -100,12 +101,12 @@ def field(name: str, dotted: str) -> dict[str, Any]:
     return schema
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(MANIFESTS)))
+@each_case("path", FILES, ids=lambda path: str(path.relative_to(MANIFESTS)))
 def test_each_file_holds_objects_that_say_what_they_are(path: Path) -> None:
     assert all({"apiVersion", "kind"} <= set(each) for each in documents(path))
 
 
-@pytest.mark.parametrize("path", KUSTOMIZATIONS, ids=lambda path: path.parent.name)
+@each_case("path", KUSTOMIZATIONS, ids=lambda path: path.parent.name)
 def test_a_kustomization_lists_every_file_beside_it_and_no_other(path: Path) -> None:
     [listing] = documents(path)
     generated = [file for each in listing.get("configMapGenerator", []) for file in each["files"]]
@@ -121,14 +122,12 @@ def test_the_root_installs_every_folder_but_scheduler_examples_and_what_is_optio
     assert set(listing["resources"]) == folders - {"scheduler", "examples", *optional}
 
 
-@pytest.mark.parametrize(
-    ("name", "dotted"), [(name, dotted) for name, fields in VOLCANO.items() for dotted in fields]
-)
+@each_case(("name", "dotted"), [(name, dotted) for name, fields in VOLCANO.items() for dotted in fields])
 def test_no_field_of_volcano_is_missing(name: str, dotted: str) -> None:
     assert field(name, dotted)
 
 
-@pytest.mark.parametrize("dotted", OURS)
+@each_case("dotted", OURS)
 def test_no_field_of_the_design_is_missing(dotted: str) -> None:
     assert field("queues", dotted)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 import yaml
 
 from cluster.metrics import Metrics
+from tests.support.cases import each_case
 from tests.support.docs.pages import section_of, text_of
 from tests.support.manifests.prometheus import (
     OTHERS,
@@ -48,7 +48,7 @@ def served() -> dict[str, set[str]]:
     }
 
 
-@pytest.mark.parametrize(("what", "expr"), EXPRESSIONS, ids=[what for what, _ in EXPRESSIONS])
+@each_case(("what", "expr"), EXPRESSIONS, ids=[what for what, _ in EXPRESSIONS])
 def test_what_is_read_is_there_with_these_labels(what: str, expr: str) -> None:
     """No former name of a metric either."""
     known = served() | {name: set(labels) for name, labels in OTHERS.items()}
@@ -64,7 +64,7 @@ def test_a_legend_names_labels_that_its_query_leaves() -> None:
         assert query.legend <= grouped_labels(query.expr), query.panel
 
 
-@pytest.mark.parametrize("alert", ALERTS)
+@each_case("alert", ALERTS)
 def test_each_alert_has_its_section(alert: str) -> None:
     """With its severity, and from when on it fires."""
     rule = ALERTS[alert]
@@ -82,7 +82,7 @@ def test_each_section_is_of_an_alert() -> None:
     assert re.findall(r"^## (\w+)$", text_of("operating/alerts.md"), re.MULTILINE) == list(ALERTS)
 
 
-@pytest.mark.parametrize("alert", ALERTS)
+@each_case("alert", ALERTS)
 def test_each_alert_is_tried(alert: str) -> None:
     """Each is seen to fire, and in the same course before and after to be silent; and without its series."""
     cases = yaml.load(TESTS.read_text(), Loader=yaml.CSafeLoader)["tests"]

@@ -14,11 +14,12 @@ from queues.managed_namespaces import (
     unmanaged_text,
 )
 from queues.messages import WARNING_LIMIT
+from tests.support.cases import each_case
 
 MANAGED = {"sluice.dev/managed": "true"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "labels", "selected"),
     [
         ("sluice.dev/managed=true", MANAGED, True),
@@ -40,7 +41,7 @@ def test_without_it_every_namespace_is_managed(text: str) -> None:
     assert manages(read_selector(text), None) is True
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "managed",

@@ -23,6 +23,7 @@ from queues.membership import (
     submitted_pod_membership,
     valid_name,
 )
+from tests.support.cases import each_case
 from tests.support.rules.cases import MODEST
 
 #: First match wins: rule, where its key stands, the key, the queue it leads to, the source that is told.
@@ -94,13 +95,13 @@ def expected(rule: str) -> Membership:
 # Which key wins
 
 
-@pytest.mark.parametrize("rule", RULES)
+@each_case("rule", RULES)
 def test_each_key_alone_makes_a_member(rule: str) -> None:
     """A pod with one of the keys is in the queue it names, and the key is told."""
     assert submitted(pod([rule])) == expected(rule)
 
 
-@pytest.mark.parametrize(("first", "second"), list(combinations(RULES, 2)))
+@each_case(("first", "second"), list(combinations(RULES, 2)))
 def test_of_two_keys_the_first_in_the_list_wins(first: str, second: str) -> None:
     """Every pair of keys that disagree: the one that comes first in the design is the answer."""
     assert submitted(pod([first, second])) == expected(first)
@@ -113,7 +114,7 @@ def test_of_many_keys_the_first_in_the_list_wins() -> None:
             assert submitted(pod(rules)) == expected(rules[0]), rules
 
 
-@pytest.mark.parametrize(("first", "second"), list(combinations(RULES[:-1], 2)))
+@each_case(("first", "second"), list(combinations(RULES[:-1], 2)))
 def test_an_empty_key_is_no_key(first: str, second: str) -> None:
     """A key without a value leaves the answer to the next one."""
     empty, other = pod([first], value=""), pod([second])
@@ -133,7 +134,7 @@ def test_a_pod_without_a_key_is_no_member() -> None:
     assert stored(pod()) is None
 
 
-@pytest.mark.parametrize("rule", RULES[:-1])
+@each_case("rule", RULES[:-1])
 def test_a_pod_with_empty_keys_is_no_member(rule: str) -> None:
     """A key without a value makes no member."""
     assert submitted(pod([rule], value="")) is None
@@ -173,8 +174,8 @@ def test_the_schedulers_we_own_are_a_setting(owned: set[str], ours: bool) -> Non
     assert (found is not None) is ours
 
 
-@pytest.mark.parametrize("rules", [*([one] for one in RULES), RULES], ids="+".join)
-@pytest.mark.parametrize("namespace", ["kube-system", "sluice-system"])
+@each_case("rules", [*([one] for one in RULES), RULES], ids="+".join)
+@each_case("namespace", ["kube-system", "sluice-system"])
 def test_exempt_namespaces_never_hold_members(namespace: str, rules: list[str]) -> None:
     """In kube-system and our own namespace no key makes a member, not even one that was written down."""
     of = pod(rules, namespace=namespace)
@@ -202,7 +203,7 @@ def test_a_mirror_pod_is_never_a_member(value: str) -> None:
 # Written down
 
 
-@pytest.mark.parametrize("rules", [[], *([one] for one in RULES), RULES], ids="+".join)
+@each_case("rules", [[], *([one] for one in RULES), RULES], ids="+".join)
 def test_what_was_written_down_is_the_answer_for_a_stored_pod(rules: list[str]) -> None:
     """Once the webhook has written the queue on a pod no other key counts."""
     of = annotated(pod(rules), **{WRITTEN: "q-written"})
@@ -216,7 +217,7 @@ def test_the_queue_in_our_annotation_counts() -> None:
     assert found.source == "annotation sluice.dev/queue"
 
 
-@pytest.mark.parametrize("rule", RULES)
+@each_case("rule", RULES)
 def test_what_a_user_wrote_down_himself_is_ignored(rule: str) -> None:
     """A submitted pod is asked by the other keys: nobody chooses a queue by writing the answer."""
     of = annotated(pod([rule]), **{WRITTEN: "q-written"})
@@ -228,7 +229,7 @@ def test_the_answer_alone_makes_no_member_of_a_submitted_pod() -> None:
     assert submitted(annotated(pod(), **{WRITTEN: "q-written"})) is None
 
 
-@pytest.mark.parametrize("rule", RULES)
+@each_case("rule", RULES)
 def test_a_stored_pod_without_the_answer_is_asked_by_the_other_keys(rule: str) -> None:
     """Pods older than the installation, and an empty answer, go by the keys."""
     assert stored(pod([rule])) == expected(rule)
@@ -238,7 +239,7 @@ def test_a_stored_pod_without_the_answer_is_asked_by_the_other_keys(rule: str) -
 LONG = "q" * 80
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("label", "annotation", "queue"),
     [
         ("q", "", "q"),
@@ -261,8 +262,8 @@ def test_the_label_is_the_truth(label: str, annotation: str, queue: str) -> None
     assert found == Membership(queue, Source.WRITTEN)
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("annotation", ["", "q-written"])
+@each_case("rule", RULES)
+@each_case("annotation", ["", "q-written"])
 def test_an_empty_label_leaves_the_answer_to_the_keys(rule: str, annotation: str) -> None:
     """A pod that waits for its PodGroup; an annotation does not fit an empty label."""
     named = annotated(pod([rule]), **({WRITTEN: annotation} if annotation else {}))
@@ -282,7 +283,7 @@ def test_a_pod_whose_podgroup_is_not_there_is_a_member_of_no_queue_yet(namespace
 # Names
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "valid"),
     [
         ("a", True),
@@ -335,7 +336,7 @@ def test_a_name_is_judged_in_no_time(name: str) -> None:
     assert not valid_name(name)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "fault"),
     [
         ("research", ""),
@@ -366,9 +367,7 @@ def test_a_short_name_is_its_own_label(length: int) -> None:
     assert label_value("q" * length) == "q" * length
 
 
-@pytest.mark.parametrize(
-    "name", ["q" * 64, "q" * 253, "q" * 49 + "." + "r" * 60, "q" + "-" * 62 + "q", ("q-" * 40)[:79]]
-)
+@each_case("name", ["q" * 64, "q" * 253, "q" * 49 + "." + "r" * 60, "q" + "-" * 62 + "q", ("q-" * 40)[:79]])
 def test_a_long_name_is_cut_to_a_label(name: str) -> None:
     """A name that does not fit becomes a label value that does, and begins as the name does."""
     label = label_value(name)

@@ -27,6 +27,7 @@ from queues.states import State, StopPolicy
 from queues.text import REASON_LIMIT
 from queues.tree import ChainBreak
 from queues.verdict import Verdict
+from tests.support.cases import each_case
 from tests.support.rules.cases import (
     CLOSED,
     DRAIN,
@@ -134,7 +135,7 @@ def test_a_stop_ends_with_the_way_out(cause: Cause, words: list[str], command: s
     assert stop_text(cause).rpartition("with: ")[2].startswith(command)
 
 
-@pytest.mark.parametrize("name", STOPS)
+@each_case("name", STOPS)
 def test_pods_and_warnings_name_the_queue_the_cause_and_who_can_act(name: str) -> None:
     """In place of a command that the reader may not run."""
     cause, words, _ = STOPS[name]
@@ -143,7 +144,7 @@ def test_pods_and_warnings_name_the_queue_the_cause_and_who_can_act(name: str) -
         assert text.endswith(WHO_CAN_ACT[name])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("until", "said"),
     [
         (datetime(2030, 1, 2, 4, tzinfo=UTC), "until 2030-01-02 04:00 UTC"),
@@ -152,7 +153,7 @@ def test_pods_and_warnings_name_the_queue_the_cause_and_who_can_act(name: str) -
         (datetime(2030, 1, 2, 1, tzinfo=timezone(timedelta(hours=-3))), "until 2030-01-02 04:00 UTC"),
     ],
 )
-@pytest.mark.parametrize("name", REASONED)
+@each_case("name", REASONED)
 def test_a_stop_that_ends_by_itself_says_when_by_the_minute_in_utc(
     name: str, until: datetime, said: str
 ) -> None:
@@ -168,8 +169,8 @@ def test_an_end_that_never_comes_is_not_said(until: datetime | None) -> None:
     assert "until" not in stop_text(cause) + pod_text(cause) + waiting_warning(cause)
 
 
-@pytest.mark.parametrize("policy", [HOLD, DRAIN, NONE])
-@pytest.mark.parametrize("above", [False, True])
+@each_case("policy", [HOLD, DRAIN, NONE])
+@each_case("above", [False, True])
 def test_the_end_is_that_of_the_queue_that_is_named_and_the_text_stays_while_the_stop_does(
     policy: StopPolicy, above: bool
 ) -> None:
@@ -238,9 +239,9 @@ def refused(found: Verdict, kind: str = "pods") -> str:
     return refusal_text(found.refusal, state=found.state, kind=kind)
 
 
-@pytest.mark.parametrize("live", [False, True])
-@pytest.mark.parametrize("own", ["Open", "Suspended", "Closed"])
-@pytest.mark.parametrize("above", ["Open", "Suspended", "Closed"])
+@each_case("live", [False, True])
+@each_case("own", ["Open", "Suspended", "Closed"])
+@each_case("above", ["Open", "Suspended", "Closed"])
 def test_a_refusal_names_the_state_the_cause_and_the_way_out(above: str, own: str, live: bool) -> None:
     """Whatever a queue shows, a refusal says it, who is closed, and how to open that one."""
     pair = line(queue("lab", desired=above), queue("research", desired=own))
@@ -294,8 +295,8 @@ def test_a_refusal_gives_the_reason_of_the_close() -> None:
 # What users wrote
 
 
-@pytest.mark.parametrize("reason", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("name", REASONED)
+@each_case("reason", HOSTILE.values(), ids=HOSTILE)
+@each_case("name", REASONED)
 def test_a_hostile_reason_stays_on_one_printable_line(name: str, reason: str) -> None:
     """No reason breaks a log line, colours a terminal, turns the direction of writing or fills a screen."""
     text = stop_text(reasoned(name, reason))
@@ -303,7 +304,7 @@ def test_a_hostile_reason_stays_on_one_printable_line(name: str, reason: str) ->
     assert len(text) <= len(stop_text(reasoned(name, ""))) + len(" ()") + REASON_LIMIT
 
 
-@pytest.mark.parametrize("reason", HOSTILE.values(), ids=HOSTILE)
+@each_case("reason", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_reason_does_not_hide_the_way_out(reason: str) -> None:
     """Whatever an operator wrote, the queue is first and the command is last."""
     text = stop_text(reasoned("suspended above", reason))
@@ -311,7 +312,7 @@ def test_a_hostile_reason_does_not_hide_the_way_out(reason: str) -> None:
     assert text.endswith("resume it with: kubectl queue resume lab")
 
 
-@pytest.mark.parametrize("reason", HOSTILE.values(), ids=HOSTILE)
+@each_case("reason", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_reason_stays_on_one_line_of_a_refusal(reason: str) -> None:
     """Denials are as plain as stops."""
     text = refused(asked(tree(queue("q", desired=CLOSED, reason=reason)), "q"))
@@ -325,7 +326,7 @@ def test_a_reason_is_shown_with_the_stop(name: str) -> None:
     assert "(new disks until Monday)" in stop_text(reasoned(name, "new disks until Monday"))
 
 
-@pytest.mark.parametrize("nothing", ["", " ", "\n\t", "\x00", "\u200b"])
+@each_case("nothing", ["", " ", "\n\t", "\x00", "\u200b"])
 def test_a_reason_of_nothing_leaves_no_brackets(nothing: str) -> None:
     """A reason without a visible character is none."""
     assert stop_text(reasoned("suspended", nothing)) == stop_text(STOPS["suspended"][0])
@@ -371,8 +372,8 @@ def test_a_warning_gives_end_and_reason_before_it_says_who_can_act(
     assert waiting_warning(cause) == warning
 
 
-@pytest.mark.parametrize("reason", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("name", REASONED)
+@each_case("reason", HOSTILE.values(), ids=HOSTILE)
+@each_case("name", REASONED)
 def test_a_warning_with_a_hostile_reason_is_a_line_that_clients_do_not_cut(name: str, reason: str) -> None:
     for until in (UNTIL, None):
         warning = waiting_warning(msgspec.structs.replace(reasoned(name, reason), until=until))
@@ -418,11 +419,9 @@ def test_a_great_cycle_is_not_shown_in_full() -> None:
 # Warnings
 
 
-@pytest.mark.parametrize("until", [None, UNTIL])
-@pytest.mark.parametrize("length", [1, 8, 20, 63, 253])
-@pytest.mark.parametrize(
-    "name", [name for name, (cause, *_) in STOPS.items() if cause.kind is not CauseKind.BROKEN]
-)
+@each_case("until", [None, UNTIL])
+@each_case("length", [1, 8, 20, 63, 253])
+@each_case("name", [name for name, (cause, *_) in STOPS.items() if cause.kind is not CauseKind.BROKEN])
 def test_a_warning_fits_what_clients_show(name: str, length: int, until: datetime | None) -> None:
     """Clients cut a warning of 120 characters, so none is that long, whatever the names."""
     cause = STOPS[name][0]
@@ -439,8 +438,8 @@ def test_a_warning_fits_what_clients_show(name: str, length: int, until: datetim
     assert (until is None) or "2030-01-02 04:00 UTC" in warning
 
 
-@pytest.mark.parametrize("length", [8, 16, 24])
-@pytest.mark.parametrize("name", ["suspended", "suspended above", "held", "drained above"])
+@each_case("length", [8, 16, 24])
+@each_case("name", ["suspended", "suspended above", "held", "drained above"])
 def test_a_warning_keeps_who_can_act_for_names_people_use(name: str, length: int) -> None:
     """Where there is no reason, what is cut is not the name of the queue that has to be resumed."""
     cause = STOPS[name][0]
@@ -450,7 +449,7 @@ def test_a_warning_keeps_who_can_act_for_names_people_use(name: str, length: int
     assert waiting_warning(long).endswith(f"an admin of queues can resume {which}")
 
 
-@pytest.mark.parametrize("length", [1, 50, 65, 100, 253])
+@each_case("length", [1, 50, 65, 100, 253])
 def test_a_warning_for_a_missing_podgroup_names_it(length: int) -> None:
     """Volcano names a PodGroup by its Job and a UID: however long, its beginning is shown."""
     warning = waiting_warning(Cause(kind=CauseKind.NO_PODGROUP, queue="", by="train-" + "p" * length))
@@ -459,9 +458,7 @@ def test_a_warning_for_a_missing_podgroup_names_it(length: int) -> None:
     assert len(warning) < 120
 
 
-@pytest.mark.parametrize(
-    ("length", "kept"), [(0, 0), (1, 1), (118, 118), (119, 119), (120, 118), (5000, 118)]
-)
+@each_case(("length", "kept"), [(0, 0), (1, 1), (118, 118), (119, 119), (120, 118), (5000, 118)])
 def test_a_warning_is_cut_with_a_mark(length: int, kept: int) -> None:
     """Up to 119 characters stay as they are; of more there are 118 and an ellipsis."""
     assert truncate_warning("w" * length) == "w" * kept + ("" if length == kept else "\u2026")

@@ -26,6 +26,7 @@ from queues.snapshot import (
 )
 from queues.status.changes import changes_between
 from queues.tree import Tree
+from tests.support.cases import each_case
 from tests.support.rules.cases import (
     HOLD,
     HOSTILE,
@@ -62,16 +63,14 @@ def ruled(
 # What a selector selects
 
 
-@pytest.mark.parametrize(
-    "nothing", [None, {}, {"matchLabels": {}}, {"matchExpressions": []}, {"x": 1}], ids=str
-)
+@each_case("nothing", [None, {}, {"matchLabels": {}}, {"matchExpressions": []}, {"x": 1}], ids=str)
 def test_no_selector_and_an_empty_one_select_every_namespace(nothing: Any) -> None:
     """Unlike in Kueue, where an absent one selects none: a Queue of Volcano's says nothing of namespaces."""
     assert compile_selector(nothing) is None
     assert ruled(selecting("q", nothing)).selected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("selector", "labels", "selected"),
     [
         (TEAM, {"team": "a"}, True),
@@ -98,7 +97,7 @@ def test_each_operator_is_that_of_the_api_server(selector: Any, labels: Labels, 
     assert ruled(selecting("q", selector), labels=labels).selected is selected
 
 
-@pytest.mark.parametrize(
+@each_case(
     "unreadable",
     [
         "team=a",
@@ -221,7 +220,7 @@ def test_a_snapshot_that_follows_knows_whose_selector_changed() -> None:
 # Labels that are not known
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("selector", "selected"),
     [
         (one_of(NAME, "In", "team"), True),
@@ -257,7 +256,7 @@ def test_the_denial_names_the_queue_the_namespace_what_is_missing_and_the_way_ou
     assert again == found
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("selector", "labels", "way_out"),
     [
         (TEAM, {}, "kubectl label namespace team --overwrite team=a"),
@@ -297,7 +296,7 @@ def test_texts_are_short_however_long_names_and_selectors_are(length: int) -> No
     assert 'queue "q' in found.warning
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@each_case("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_whatever_is_stored_as_a_selector_is_shown_on_a_line(text: str) -> None:
     for selector in (text, {"matchLabels": {text: text}}, one_of("team", "In", text), one_of(text, text)):
         found = ruled(selecting("q", selector))

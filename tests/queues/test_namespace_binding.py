@@ -8,6 +8,7 @@ from queues.messages import WARNING_LIMIT
 from queues.namespace_binding import annotation_fault, binding_refusal, binds, may_name, staying_warning
 from queues.queue import Queue
 from queues.tree import Tree
+from tests.support.cases import each_case
 
 #: `research` has `labs` with `vision` below; `lost` has a parent that is not there, `a` and `b` are a cycle.
 TREE = Tree(
@@ -27,7 +28,7 @@ TREE = Tree(
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("annotation", "off", "on"),
     [
         ("", False, True),
@@ -52,7 +53,7 @@ def test_other_words_are_refused_with_those_that_are_known(annotation: str, is_f
     assert fault == (known if is_fault else "")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("bound_to", "names"),
     [
         ("research", {"research", "labs", "vision"}),

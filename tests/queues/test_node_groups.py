@@ -20,6 +20,7 @@ from queues.queue import Queue
 from queues.snapshot import decision_of
 from queues.tree import Tree
 from queues.verdict import verdict
+from tests.support.cases import each_case
 from tests.support.rules.cases import NOW
 
 Json = dict[str, Any]
@@ -79,7 +80,7 @@ def places(affinity: Json, **labels: str) -> list[list[str | None]]:
     return [ranks[rank] for rank in sorted(ranks)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("of_the_queue", "expected"),
     [
         ({}, [["a", "b", "c", "d", None]]),
@@ -125,7 +126,7 @@ def required(*terms: Json) -> Json:
     return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "after"),
     [
         (None, required({"matchExpressions": [BIG]})),
@@ -172,7 +173,7 @@ def test_what_the_pod_prefers_itself_stays() -> None:
     assert with_node_groups(after, groups(spec(preferred=("a",)))) == after
 
 
-@pytest.mark.parametrize("hostile", ["text", 7, ["a"], {"nodeAffinity": "text"}, required(), {"a": "b"}])
+@each_case("hostile", ["text", 7, ["a"], {"nodeAffinity": "text"}, required(), {"a": "b"}])
 def test_what_no_api_server_would_send_breaks_nothing(hostile: Any) -> None:
     assert places(with_node_groups(hostile, groups(spec(required=("a",))))) == [["a"]]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-import pytest
-
 from queues.queue import BUILT_IN, Queue, with_placement
 from queues.snapshot import QueueSnapshot
 from queues.states import Desired, StopPolicy
+from tests.support.cases import each_case
 from tests.support.rules.cases import (
     CLOSED,
     DRAIN,
@@ -40,7 +39,7 @@ def wishes(stop: Queue, now: datetime) -> tuple[Desired, StopPolicy]:
     return stop.desired_at(now), stop.stop_policy_at(now)
 
 
-@pytest.mark.parametrize(("desired", "policy", "_desired", "_policy"), UNDONE)
+@each_case(("desired", "policy", "_desired", "_policy"), UNDONE)
 def test_before_its_time_a_stop_holds(
     desired: Desired, policy: StopPolicy, _desired: Desired, _policy: StopPolicy
 ) -> None:
@@ -49,8 +48,8 @@ def test_before_its_time_a_stop_holds(
     assert wishes(stop, NOW - timedelta(microseconds=1)) == (desired, policy)
 
 
-@pytest.mark.parametrize(("desired", "policy", "then_desired", "then_policy"), UNDONE)
-@pytest.mark.parametrize("later", [timedelta(0), timedelta(microseconds=1), timedelta(days=400)])
+@each_case(("desired", "policy", "then_desired", "then_policy"), UNDONE)
+@each_case("later", [timedelta(0), timedelta(microseconds=1), timedelta(days=400)])
 def test_from_its_time_on_a_stop_is_over(
     desired: Desired, policy: StopPolicy, then_desired: Desired, then_policy: StopPolicy, later: timedelta
 ) -> None:
@@ -59,7 +58,7 @@ def test_from_its_time_on_a_stop_is_over(
     assert wishes(stop, NOW + later) == (then_desired, then_policy)
 
 
-@pytest.mark.parametrize(("desired", "policy", "_desired", "_policy"), UNDONE)
+@each_case(("desired", "policy", "_desired", "_policy"), UNDONE)
 def test_without_a_time_a_stop_holds_for_ever(
     desired: Desired, policy: StopPolicy, _desired: Desired, _policy: StopPolicy
 ) -> None:
@@ -87,8 +86,8 @@ def test_a_time_without_a_zone_is_utc() -> None:
     assert (odd.is_resumed(NOW - SECOND), odd.is_resumed(NOW)) == (False, True)
 
 
-@pytest.mark.parametrize(("desired", "policy", "_desired", "_policy"), UNDONE)
-@pytest.mark.parametrize("at", [None, NOW])
+@each_case(("desired", "policy", "_desired", "_policy"), UNDONE)
+@each_case("at", [None, NOW])
 def test_a_queue_asks_to_stop_by_a_suspension_or_a_policy(
     desired: Desired, policy: StopPolicy, _desired: Desired, _policy: StopPolicy, at: datetime | None
 ) -> None:
@@ -119,7 +118,7 @@ def test_the_revision_is_read_by_people_too() -> None:
 # Where a queue is, and since when
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "expected"),
     [
         (None, 7),

@@ -16,6 +16,7 @@ from queues.scale_record import (
     parse_scale_record,
     record_step,
 )
+from tests.support.cases import each_case
 
 RECORD = "research/3"
 
@@ -26,7 +27,7 @@ def test_a_record_is_read_as_it_was_written(replicas: int) -> None:
     assert parse_scale_record(str(record)) == record
 
 
-@pytest.mark.parametrize(
+@each_case(
     "mark",
     [
         "research",
@@ -57,14 +58,14 @@ def test_where_there_is_no_record_nothing_is_done() -> None:
     assert kept_at_zero("", replicas=0, controlled=False) == 0
 
 
-@pytest.mark.parametrize(("replicas", "controlled"), list(product([0, 1, 3, None], [False, True])))
+@each_case(("replicas", "controlled"), list(product([0, 1, 3, None], [False, True])))
 def test_a_record_counts_at_zero_and_on_what_nobody_controls(replicas: int | None, controlled: bool) -> None:
     counts = 3 if (replicas, controlled) == (0, False) else 0
     assert kept_at_zero(RECORD, replicas=replicas, controlled=controlled) == counts
 
 
-@pytest.mark.parametrize("schedules", [False, True])
-@pytest.mark.parametrize(
+@each_case("schedules", [False, True])
+@each_case(
     ("replicas", "controlled", "others"), list(product([0, 1, 3, 4, None], [False, True], [False, True]))
 )
 def test_only_what_is_still_ours_is_put_back(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from queues.similar_names import did_you_mean, similar_names
 from queues.snapshot import QueueSnapshot
+from tests.support.cases import each_case
 from tests.support.rules.cases import MODEST, NOW, queue, tree
 
 THOUSANDS = [f"team-{number:04}" for number in range(5000)]
@@ -36,7 +37,7 @@ def test_a_name_with_one_fault_in_it_is_near(name: str, data: st.DataObject) -> 
     assert similar_names(faulty, ["other", name, "another"]) == ((name,) if is_near else ())
 
 
-@pytest.mark.parametrize("name", ["", "a", "ab", "completely-different", "x" * 100_000])
+@each_case("name", ["", "a", "ab", "completely-different", "x" * 100_000])
 def test_what_is_near_nothing_gets_no_name(name: str) -> None:
     assert similar_names(name, ["research", "vision"]) == ()
     assert did_you_mean(()) == ""

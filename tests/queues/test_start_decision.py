@@ -14,6 +14,7 @@ from queues.queue import Queue
 from queues.quota.lack import LackKind
 from queues.snapshot import QueueDecision, QueueSnapshot, decision_for_namespace
 from queues.start_decision import MAY_START, StartDecision, start_decision
+from tests.support.cases import each_case
 from tests.support.rules.cases import DRAIN, HOLD, NOW, SUSPENDED, queue, tree
 
 TEAM_A = compile_selector({"matchLabels": {"team": "a"}})
@@ -147,7 +148,7 @@ def test_each_reason_has_its_case() -> None:
     assert {reason for _, reason, *_ in CASES.values()} == set(StartReason)
 
 
-@pytest.mark.parametrize(("unselected", "stopped", "missing"), list(product([False, True], repeat=3)))
+@each_case(("unselected", "stopped", "missing"), list(product([False, True], repeat=3)))
 def test_the_first_reason_of_the_table_is_the_answer(unselected: bool, stopped: bool, missing: bool) -> None:
     """Each combination; without a PodGroup no queue is known, so that nothing else is asked."""
     one = queue("q", desired=SUSPENDED if stopped else queue("q").desired, namespace_selector=TEAM_A)
@@ -178,7 +179,7 @@ def test_the_reason_is_read_from_what_kube_scheduler_makes_of_the_text(
     assert quoted_reason(condition, queue="another", podgroup="another") is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("condition", "reason"),
     [
         ("", None),
@@ -203,8 +204,8 @@ def test_only_the_words_that_follow_the_name_of_its_own_queue_count(
     assert quoted_reason(condition, queue="q", podgroup="") is reason
 
 
-@pytest.mark.parametrize("by", ["q", "above", ""])
-@pytest.mark.parametrize("kind", list(LackKind))
+@each_case("by", ["q", "above", ""])
+@each_case("kind", list(LackKind))
 def test_by_which_rule_a_pod_has_no_room_is_read_from_its_own_words(kind: LackKind, by: str) -> None:
     said = f"0/3 nodes are available: 3 {no_room_text(NoRoom(queue='q', by=by, kind=kind))}. no claims"
     plain = {LackKind.CAPABILITY, LackKind.NO_QUEUE}

@@ -15,6 +15,7 @@ from queues.states import (
     edit_allowed,
     own_state,
 )
+from tests.support.cases import each_case
 from tests.support.rules.abilities import abilities
 from tests.support.rules.cases import (
     CLOSED,
@@ -69,13 +70,13 @@ DEED_CELLS = [
 BEHIND = {"Open": OPEN, "Suspended": SUSPENDED, "Closing": CLOSED, "Closed": CLOSED, "Unknown": OPEN}
 
 
-@pytest.mark.parametrize(("state", "question", "answer"), STATE_CELLS)
+@each_case(("state", "question", "answer"), STATE_CELLS)
 def test_the_table_of_states_is_the_designs(state: str, question: str, answer: bool) -> None:
     """What the verdict, deletions, `Desired` and a queue that says nothing allow is what the design says."""
     assert getattr(abilities(State(state)), question) is answer
 
 
-@pytest.mark.parametrize(("action", "state", "result"), DEED_CELLS)
+@each_case(("action", "state", "result"), DEED_CELLS)
 def test_the_table_of_actions_is_the_designs(action: str, state: str, result: str) -> None:
     """Each cell of what an action makes of a state is the one of the design."""
     expected = None if result == "nothing" else Desired(result)
@@ -119,7 +120,7 @@ OWN_STATES = [
 ]
 
 
-@pytest.mark.parametrize(("desired", "broken", "live", "expected"), OWN_STATES)
+@each_case(("desired", "broken", "live", "expected"), OWN_STATES)
 def test_the_column_of_an_action_is_the_own_state(
     desired: str, broken: bool, live: bool, expected: str
 ) -> None:
@@ -127,7 +128,7 @@ def test_the_column_of_an_action_is_the_own_state(
     assert own_state(Desired(desired), broken=broken, live=live) == expected
 
 
-@pytest.mark.parametrize(("desired", "broken", "live", "expected"), OWN_STATES)
+@each_case(("desired", "broken", "live", "expected"), OWN_STATES)
 def test_without_ancestors_the_own_state_is_the_state(
     desired: str, broken: bool, live: bool, expected: str
 ) -> None:
@@ -136,14 +137,14 @@ def test_without_ancestors_the_own_state_is_the_state(
     assert asked(alone, "q", live=live).state == expected
 
 
-@pytest.mark.parametrize("own", COLUMNS)
-@pytest.mark.parametrize("after", list(Desired))
+@each_case("own", COLUMNS)
+@each_case("after", list(Desired))
 def test_edits_of_the_state_follow_the_table_of_actions(own: str, after: Desired) -> None:
     """Of all edits one is refused: Closed to Suspended, which must be opened first."""
     assert edit_allowed(BEHIND[own], after, own=State(own)) is ((own, after.value) not in REFUSED_EDITS)
 
 
-@pytest.mark.parametrize("own", COLUMNS)
+@each_case("own", COLUMNS)
 def test_writing_what_is_there_already_is_always_allowed(own: str) -> None:
     """A manifest applied twice is refused in no state."""
     assert edit_allowed(BEHIND[own], BEHIND[own], own=State(own))
@@ -158,8 +159,8 @@ def test_a_stop_whose_time_is_over_may_be_written_as_open(own: str) -> None:
     assert edit_allowed(SUSPENDED, OPEN, own=State(own))
 
 
-@pytest.mark.parametrize("own", ["Open", "Unknown"])
-@pytest.mark.parametrize("after", list(Desired))
+@each_case("own", ["Open", "Unknown"])
+@each_case("after", list(Desired))
 def test_a_stop_whose_time_is_over_may_be_edited_to_anything(own: str, after: Desired) -> None:
     """Past `resumeAt` a queue may be suspended anew or closed, as any open one."""
     if after is not OPEN:

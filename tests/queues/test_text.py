@@ -12,6 +12,7 @@ from queues.text import (
     printable,
     quoted,
 )
+from tests.support.cases import each_case
 from tests.support.rules.cases import (
     HOSTILE,
     MODEST,
@@ -19,7 +20,7 @@ from tests.support.rules.cases import (
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "line"),
     [
         ("", ""),
@@ -69,7 +70,7 @@ def test_a_name_is_quoted_whole(length: int) -> None:
     assert quoted("q" * length) == '"' + "q" * length + '"'
 
 
-@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+@each_case("name", HOSTILE.values(), ids=HOSTILE)
 def test_a_name_that_no_object_can_have_is_shown_on_one_line(name: str) -> None:
     """Whatever stands where a name should: one plain line in quotes, no longer than a name."""
     assert plain(quoted(name))

@@ -9,6 +9,7 @@ from hypothesis import given
 
 from queues.queue import Queue
 from queues.tree import ChainBreak, Tree
+from tests.support.cases import each_case
 from tests.support.rules.cases import (
     MODEST,
     NOW,
@@ -42,7 +43,7 @@ def test_the_root_that_is_stored_replaces_the_implied_one() -> None:
     assert tree(queue("root", desired=SUSPENDED)).get("root") == queue("root", desired=SUSPENDED)
 
 
-@pytest.mark.parametrize("parent", [None, "", "root", "a", "ghost"])
+@each_case("parent", [None, "", "root", "a", "ghost"])
 def test_root_has_no_parent(parent: str | None) -> None:
     """A parent written on `root` is ignored, even where it would close a cycle."""
     odd = tree(Queue(name="root", parent=parent), queue("a"))

@@ -12,6 +12,7 @@ from queues.queue import IMPLIED_ROOT, Queue
 from queues.snapshot import QueueSnapshot
 from queues.status.conditions import active_condition
 from queues.tree import ChainBreak
+from tests.support.cases import each_case
 from tests.support.rules.cases import (
     NOW,
     asked,
@@ -38,7 +39,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+@each_case("value", VALUES.values(), ids=VALUES)
 def test_a_value_cannot_be_changed(value: msgspec.Struct) -> None:
     """Writing to a field fails, for the owner of the value as for everyone."""
     name = value.__struct_fields__[0]

@@ -13,6 +13,7 @@ from queues.queue import Queue
 from queues.states import Desired, State, StopPolicy
 from queues.tree import Tree
 from queues.verdict import Verdict
+from tests.support.cases import each_case
 from tests.support.rules.cases import (
     CLOSED,
     DRAIN,
@@ -70,7 +71,7 @@ def found(verdict: Verdict) -> tuple[str, str, str]:
     return verdict.state, accepts, schedules
 
 
-@pytest.mark.parametrize(("own", "parents", "live", "state", "accepts", "schedules"), rows(PAIRS))
+@each_case(("own", "parents", "live", "state", "accepts", "schedules"), rows(PAIRS))
 def test_a_queue_and_its_parent(
     own: str, parents: str, live: str, state: str, accepts: str, schedules: str
 ) -> None:
@@ -79,7 +80,7 @@ def test_a_queue_and_its_parent(
     assert found(asked(pair, "q", live=live == "yes")) == (state, accepts, schedules)
 
 
-@pytest.mark.parametrize(("own", "parents", "live", "state", "accepts", "schedules"), rows(PAIRS))
+@each_case(("own", "parents", "live", "state", "accepts", "schedules"), rows(PAIRS))
 def test_a_queue_and_an_ancestor_further_up(
     own: str, parents: str, live: str, state: str, accepts: str, schedules: str
 ) -> None:
@@ -90,8 +91,8 @@ def test_a_queue_and_an_ancestor_further_up(
     assert found(asked(deep, "q", live=live == "yes")) == (state, accepts, schedules)
 
 
-@pytest.mark.parametrize(("own", "live", "state", "accepts", "schedules"), rows(BROKEN))
-@pytest.mark.parametrize("above", ["ghost", "q", "loop"])
+@each_case(("own", "live", "state", "accepts", "schedules"), rows(BROKEN))
+@each_case("above", ["ghost", "q", "loop"])
 def test_a_queue_whose_chain_is_broken(
     above: str, own: str, live: str, state: str, accepts: str, schedules: str
 ) -> None:
@@ -100,8 +101,8 @@ def test_a_queue_whose_chain_is_broken(
     assert found(asked(gap, "q", live=live == "yes")) == (state, accepts, schedules)
 
 
-@pytest.mark.parametrize("live", [False, True])
-@pytest.mark.parametrize("parents", list(Desired))
+@each_case("live", [False, True])
+@each_case("parents", list(Desired))
 def test_an_open_queue_is_unknown_whatever_else_is_above(parents: Desired, live: bool) -> None:
     """Rule 1 comes before all others: a broken chain further up makes an open queue Unknown."""
     gap = tree(queue("q", "p"), queue("p", "ghost", desired=parents))
@@ -147,7 +148,7 @@ def test_a_stop_of_a_child_or_sibling_does_not_stop_a_queue(stop: dict[str, Any]
 # The policy of a chain
 
 
-@pytest.mark.parametrize("policies", list(product(StopPolicy, repeat=3)))
+@each_case("policies", list(product(StopPolicy, repeat=3)))
 def test_the_strictest_policy_of_the_chain_wins(policies: tuple[StopPolicy, ...]) -> None:
     """Of a queue's, its parent's and grandparent's the strictest holds; the nearest of equals is named."""
     names = ("q", "p", "g")
@@ -164,10 +165,10 @@ def test_the_strictest_policy_of_the_chain_wins(policies: tuple[StopPolicy, ...]
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("policy", "schedules", "drains"), [(NONE, True, False), (HOLD, False, False), (DRAIN, False, True)]
 )
-@pytest.mark.parametrize("of", ["q", "p"])
+@each_case("of", ["q", "p"])
 def test_what_a_policy_does(of: str, policy: StopPolicy, schedules: bool, drains: bool) -> None:
     """Hold schedules nothing, HoldAndDrain evicts too; submissions stay welcome and the state stays Open."""
     pair = line(*(queue(name, stop_policy=policy if name == of else NONE) for name in ("p", "q")))
@@ -180,9 +181,9 @@ def test_what_a_policy_does(of: str, policy: StopPolicy, schedules: bool, drains
     )
 
 
-@pytest.mark.parametrize("desired", list(Desired))
-@pytest.mark.parametrize("live", [False, True])
-@pytest.mark.parametrize("policy", [HOLD, DRAIN])
+@each_case("desired", list(Desired))
+@each_case("live", [False, True])
+@each_case("policy", [HOLD, DRAIN])
 def test_a_policy_never_changes_the_state(desired: Desired, live: bool, policy: StopPolicy) -> None:
     """With or without a stop policy the queue shows the same state and takes the same submissions."""
     free, held = (
@@ -284,7 +285,7 @@ def test_a_queue_that_is_not_there_takes_its_members_and_keeps_them(live: bool) 
     assert (found.broken, cause.policy, cause.broken) == (None, NONE, None)
 
 
-@pytest.mark.parametrize("name", ["", "Root", "root ", "default", "\u202e", "x" * 10_000])
+@each_case("name", ["", "Root", "root ", "default", "\u202e", "x" * 10_000])
 def test_no_name_is_too_odd_to_be_answered(name: str) -> None:
     """A queue that cannot exist is one that is not there."""
     assert asked(Tree({}), name).stop == Cause(kind=CauseKind.NOT_FOUND, queue=name, by=name)
@@ -306,7 +307,7 @@ def test_the_reasons_of_conditions_and_events_are_the_designs() -> None:
 # Time
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("now", "state", "schedules"),
     [
         (NOW - timedelta(microseconds=1), "Suspended", False),
@@ -314,7 +315,7 @@ def test_the_reasons_of_conditions_and_events_are_the_designs() -> None:
         (NOW + SECOND, "Open", True),
     ],
 )
-@pytest.mark.parametrize("of", ["q", "p"])
+@each_case("of", ["q", "p"])
 def test_a_suspension_ends_at_its_time(of: str, now: datetime, state: str, schedules: bool) -> None:
     """From `resumeAt` on a suspended queue and those below it are Open, whoever has or has not written it."""
     pair = line(
@@ -333,8 +334,8 @@ def test_a_policy_ends_at_its_time_and_the_next_strictest_holds(now: datetime, p
     assert found.stop and found.stop.policy is policy
 
 
-@pytest.mark.parametrize("of", ["q", "p"])
-@pytest.mark.parametrize("now", [NOW - SECOND, NOW, NOW + SECOND])
+@each_case("of", ["q", "p"])
+@each_case("now", [NOW - SECOND, NOW, NOW + SECOND])
 def test_no_time_undoes_closed(now: datetime, of: str) -> None:
     """A `resumeAt` that came onto a Closed queue all the same opens nothing."""
     pair = line(

@@ -14,6 +14,7 @@ from queues.states import Desired, State, StopPolicy
 from queues.verdict import own_stops
 from queues.windows.entries import Entry
 from queues.windows.stops import WindowStop
+from tests.support.cases import each_case
 from tests.support.rules.cases import CLOSED, DRAIN, HOLD, NONE, NOW, OPEN, SUSPENDED, asked, line, queue
 
 HOUR = timedelta(hours=1)
@@ -30,7 +31,7 @@ def on(*names: str, until: Any = NOW + HOUR) -> tuple[Entry, ...]:
 NIGHTLY = window("nightly", DRAIN, reason="backups")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("state", "policy", "windows", "kind", "named"),
     [
         (OPEN, NONE, [], None, ""),
@@ -56,7 +57,7 @@ def test_the_strictest_counts_and_on_a_tie_the_spec_is_named(
     assert found.policy == max([policy, *(each.stop_policy for each in windows)], key=lambda p: p.strictness)
 
 
-@pytest.mark.parametrize("hours", [-100, -1, 0, 1, 100])
+@each_case("hours", [-100, -1, 0, 1, 100])
 def test_no_clock_begins_or_ends_a_window(hours: int) -> None:
     """Only a write does: else replicas would not agree, and no stop could be acknowledged."""
     is_on = queue("q", windows=(NIGHTLY,), in_window=on("nightly"))

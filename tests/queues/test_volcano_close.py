@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from queues.volcano_close import CLOSED_BY_PARENT, is_closed_by_volcano
+from tests.support.cases import each_case
 
 _BY_VOLCANO: dict[str, Any] = {
     "name": "q",
@@ -17,7 +16,7 @@ _BY_VOLCANO: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("difference", "expected"),
     [
         ({}, True),

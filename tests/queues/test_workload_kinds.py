@@ -8,6 +8,7 @@ import pytest
 
 from queues import workload_kinds as kinds
 from queues.workload_kinds import KINDS, SUSPENDABLE, Life, WorkloadKind, find_kind, find_kind_of_owner
+from tests.support.cases import each_case
 
 ROWS = [(key, row) for key, row in KINDS.items()]
 #: Those whose Job or template is a new thing each time, and those that are not part of Kubernetes.
@@ -26,7 +27,7 @@ def test_the_docstring_and_the_code_have_the_same_rows() -> None:
     assert documented_kinds() == [(row.kind, row.group) for row in KINDS.values()]
 
 
-@pytest.mark.parametrize(("key", "row"), ROWS, ids=list(KINDS))
+@each_case(("key", "row"), ROWS, ids=list(KINDS))
 def test_each_kind_is_found_by_its_key_and_by_its_resource(key: str, row: WorkloadKind) -> None:
     assert row.key == key
     assert find_kind(row.group, row.resource) is row
@@ -35,7 +36,7 @@ def test_each_kind_is_found_by_its_key_and_by_its_resource(key: str, row: Worklo
     assert row.resource == row.kind.lower() + "s"
 
 
-@pytest.mark.parametrize(("key", "row"), ROWS, ids=list(KINDS))
+@each_case(("key", "row"), ROWS, ids=list(KINDS))
 def test_which_kinds_are_immutable_optional_or_create_new_work(key: str, row: WorkloadKind) -> None:
     assert row.immutable is ((row.group, row.kind) in FIXED)
     assert row.optional is ((row.group, row.kind) in OPTIONAL)
@@ -47,7 +48,7 @@ def test_keys_and_paths_are_unique() -> None:
     assert len({(row.group, row.kind) for row in KINDS.values()}) == len(KINDS)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("group", "resource"),
     [
         ("", "pods"),
@@ -64,13 +65,13 @@ def test_a_resource_that_creates_no_members_has_no_row(group: str, resource: str
     assert find_kind(group, resource) is None
 
 
-@pytest.mark.parametrize(("key", "row"), ROWS, ids=list(KINDS))
+@each_case(("key", "row"), ROWS, ids=list(KINDS))
 def test_an_owner_reference_finds_the_kind_in_any_version(key: str, row: WorkloadKind) -> None:
     assert find_kind_of_owner(f"{row.group}/v9", row.kind) is KINDS[key]
     assert find_kind_of_owner(f"example.com/{row.version}", row.kind) is None
 
 
-@pytest.mark.parametrize(("key", "row"), ROWS, ids=list(KINDS))
+@each_case(("key", "row"), ROWS, ids=list(KINDS))
 def test_a_row_says_when_a_workload_ends_and_how_a_drain_finds_its_pods(key: str, row: WorkloadKind) -> None:
     assert bool(row.end_conditions or row.end_phases) is (row.life is Life.UNTIL_FINISHED)
     assert bool(row.pod_label) is (row.suspension is not None) is (key in SUSPENDABLE)
@@ -83,7 +84,7 @@ def test_the_table_cannot_be_changed() -> None:
         KINDS["jobs"].immutable = False  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("key", "managed_by", "delegated"),
     [
         ("jobs", None, False),

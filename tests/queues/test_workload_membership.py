@@ -21,6 +21,7 @@ from queues.membership import (
     without_webhook_names,
     workload_membership,
 )
+from tests.support.cases import each_case
 from tests.support.rules.cases import MODEST
 
 GROUP, NAMED = "scheduling.k8s.io/group-name", "scheduling.volcano.sh/queue-name"
@@ -83,7 +84,7 @@ def test_any_of_its_templates_names_it(word: str, at: int) -> None:
     assert judged(work(*templates)) == WORDS[word][3]
 
 
-@pytest.mark.parametrize(("first", "second"), list(combinations(WORDS, 2)))
+@each_case(("first", "second"), list(combinations(WORDS, 2)))
 def test_in_one_place_the_first_of_two_keys_counts(first: str, second: str) -> None:
     """They are one place's own affair, and no disagreement."""
     one = names(first)
@@ -173,14 +174,14 @@ def placed(said: Mapping[str, str]) -> WorkloadFacts:
     return work(first, second, own=own, spec_queue=said.get("spec", ""))
 
 
-@pytest.mark.parametrize(("first", "second"), list(combinations(PLACES, 2)))
+@each_case(("first", "second"), list(combinations(PLACES, 2)))
 def test_two_places_that_say_the_same_agree(first: str, second: str) -> None:
     found = judged(placed({first: "q", second: "q"}))
     assert isinstance(found, Membership)
     assert found.queue == "q"
 
 
-@pytest.mark.parametrize(("first", "second"), list(combinations(PLACES, 2)))
+@each_case(("first", "second"), list(combinations(PLACES, 2)))
 def test_two_places_that_differ_are_both_shown(first: str, second: str) -> None:
     found = judged(placed({first: "one", second: "two"}))
     assert isinstance(found, QueueConflict)
@@ -251,7 +252,7 @@ def test_what_was_written_down_is_no_name_of_a_queue() -> None:
     assert judged(work(forged, own=forged)) is None
 
 
-@pytest.mark.parametrize(("word", "mark"), list(product(WORDS, [True, False])))
+@each_case(("word", "mark"), list(product(WORDS, [True, False])))
 def test_only_the_names_that_the_webhook_wrote_are_left_out(word: str, mark: bool) -> None:
     given = names(word, a="b", **({FROM: "workload"} if mark else {}))
     kept = without_webhook_names(given)

@@ -11,6 +11,7 @@ from werkzeug.test import EnvironBuilder, TestResponse, run_wsgi_app
 from cluster.metrics import Metrics
 from server.app import BODY_LIMIT, create_app
 from tests.server.test_bad_input import BODIES, NOT_JSON, PATHS, SERVER, refused
+from tests.support.cases import each_case
 
 #: Only the very words `application/json` take the short way.
 LONG = "application/json; charset=utf-8"
@@ -20,7 +21,7 @@ def both(path: str, body: object) -> tuple[TestResponse, TestResponse]:
     return SERVER.post(path, body), SERVER.post(path, body, content_type=LONG)
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each_case("path", PATHS)
 def test_good_requests_get_the_same_answer_from_the_fast_path_and_flask(path: str) -> None:
     short, long = both(path, BODIES[path])
     assert short.status_code == 200
@@ -32,7 +33,7 @@ def test_good_requests_get_the_same_answer_from_the_fast_path_and_flask(path: st
     assert int(short.headers["Content-Length"]) == len(short.data)
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each_case("path", PATHS)
 def test_bad_requests_get_the_same_error_from_the_fast_path_and_flask(path: str) -> None:
     for body in (*NOT_JSON.values(), b"{}", b"[]"):
         short, long = both(path, body)
@@ -40,7 +41,7 @@ def test_bad_requests_get_the_same_error_from_the_fast_path_and_flask(path: str)
         assert (short.data, short.content_type) == (long.data, long.content_type), body[:20]
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each_case("path", PATHS)
 def test_before_the_cluster_has_been_read_both_say_so(path: str) -> None:
     SERVER.readiness.synced = False
     try:
@@ -58,7 +59,7 @@ def asked(**environ: Any) -> TestResponse:
     return TestResponse(told, status, headers, builder.get_request())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("length", "code"),
     [("0", 400), (str(BODY_LIMIT + 1), 413), ("9" * 30, 413), ("9" * 5000, 413), ("-1", 400), ("x", 400)],
     ids=lambda value: str(value)[:10],

@@ -10,6 +10,7 @@ import yaml
 
 from server.main import main
 from server.own_scheduler import file_problems, problems
+from tests.support.cases import each_case
 
 ENTRY = {
     "urlPrefix": "https://127.0.0.1:8443/extender",
@@ -47,7 +48,7 @@ def test_what_does_its_work_is_taken(given: Any) -> None:
     assert wrong_with(given) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "words"),
     [
         (configuration(profiles=[{"schedulerName": "other"}]), "no profile with schedulerName ours"),

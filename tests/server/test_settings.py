@@ -15,6 +15,7 @@ from server.settings import (
     SettingsError,
     read,
 )
+from tests.support.cases import each_case
 
 
 @pytest.fixture
@@ -198,8 +199,8 @@ BAD: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("by", ["flag", "environment"])
+@each_case("name", BAD)
+@each_case("by", ["flag", "environment"])
 def test_a_refusal_names_the_setting(name: str, by: str) -> None:
     for value in BAD[name]:
         arguments = [f"{flag(name)}={value}"] if by == "flag" else []
@@ -209,7 +210,7 @@ def test_a_refusal_names_the_setting(name: str, by: str) -> None:
             pytest.fail(f"{value!r} is taken")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "error"),
     [
         (["--mode=x"], "mode: 'x' is not valid; expected extender, scheduler or gate"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from queues.admission.ignored_words import field_warnings, hierarchy_warnings
 from queues.fields.row import Effect
 from queues.fields.table import FIELDS
 from queues.messages import WARNING_LIMIT
+from tests.support.cases import each_case
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import NAMED, Wire, podgroup, queue, workload
 from tests.support.webhooks.naming_queues import ask, in_queue
@@ -16,7 +15,7 @@ PATH, WEIGHTS = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
 ROOT_PATH = "annotation volcano.sh/hierarchy has no effect: name the parent of the queue in spec.parent"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "after", "told"),
     [
         ({}, {"a": "b"}, []),
@@ -45,7 +44,7 @@ def test_a_queue_with_a_hierarchy_is_taken_with_a_warning() -> None:
     assert server.ask("/validate/queues", later, old=made, operation="UPDATE", namespace="").warnings == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "after", "told"),
     [
         ({}, {"state": "Open", "capability": {"cpu": 1}, "type": "x", "reclaimable": True}, []),
@@ -89,8 +88,8 @@ def test_a_queue_with_such_a_field_is_taken_with_a_warning_and_once() -> None:
     assert server.ask("/validate/queues", later, old=made, operation="UPDATE", namespace="").warnings == []
 
 
-@pytest.mark.parametrize("kind", ["pods", "podgroups", "deployments.apps", "jobs.batch.volcano.sh"])
-@pytest.mark.parametrize("name", ["root", "parent"])
+@each_case("kind", ["pods", "podgroups", "deployments.apps", "jobs.batch.volcano.sh"])
+@each_case("name", ["root", "parent"])
 def test_work_in_root_or_above_other_queues_is_taken(kind: str, name: str) -> None:
     server = Server().has(queue("parent"), queue("child", parent="parent"))
     for _, obj in in_queue(kind, name):

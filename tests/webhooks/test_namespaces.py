@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     NAMED,
@@ -30,15 +31,15 @@ def with_labels(of: Wire, labels: dict[str, str] | None) -> Wire:
     return {**of, "metadata": {**of["metadata"], "labels": labels}}
 
 
-@pytest.mark.parametrize("held", [None, {}, {"a": "b"}, {LABEL: "true"}, {LABEL: "no", "a": "b"}], ids=str)
+@each_case("held", [None, {}, {"a": "b"}, {LABEL: "true"}, {LABEL: "no", "a": "b"}], ids=str)
 def test_a_namespace_that_names_a_queue_gets_the_label(held: dict[str, str] | None) -> None:
     of = with_labels(namespace("team", queue="research"), held)
     assert mirrored(of) == {**(held or {}), LABEL: "true"}
     assert mirrored(of, old=namespace("team"), operation="UPDATE") == {**(held or {}), LABEL: "true"}
 
 
-@pytest.mark.parametrize("held", [None, {}, {"a": "b"}, {LABEL: "true", "a": "b"}, {LABEL: ""}], ids=str)
-@pytest.mark.parametrize("annotations", [None, {}, {"x": "y"}, {NAMED: ""}], ids=str)
+@each_case("held", [None, {}, {"a": "b"}, {LABEL: "true", "a": "b"}, {LABEL: ""}], ids=str)
+@each_case("annotations", [None, {}, {"x": "y"}, {NAMED: ""}], ids=str)
 def test_any_other_does_not(held: dict[str, str] | None, annotations: dict[str, str] | None) -> None:
     of = with_labels(namespace("team"), held)
     of["metadata"]["annotations"] = annotations
@@ -50,7 +51,7 @@ def test_namespaces_that_never_hold_members_do_not(name: str) -> None:
     assert LABEL not in mirrored(namespace(name, queue="research"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "fault"),
     [
         ("Research", "'R' at position 1"),

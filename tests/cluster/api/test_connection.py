@@ -23,6 +23,7 @@ from cluster.api.connection import (
     parse_target,
 )
 from cluster.exceptions import ClusterError, ConfigurationError, Unreachable
+from tests.support.cases import each_case
 
 #: As good as never, for what must not be waited for.
 LATE = 600.0
@@ -300,9 +301,7 @@ def test_how_it_is_spelt_does_not_make_it_less_secure() -> None:
     assert (found.tls, found.port, found.name) == (context, 6443, "a.example")
 
 
-@pytest.mark.parametrize(
-    "url", ["", "https://", "http://:5", "http://a:b", "http://[::1", "ftp://a:1", "a:1"]
-)
+@each_case("url", ["", "https://", "http://:5", "http://a:b", "http://[::1", "ftp://a:1", "a:1"])
 def test_a_url_that_leads_nowhere(url: str) -> None:
     with pytest.raises(ClusterError, match="no API server's URL"):
         parse_target(url, secured=ssl.create_default_context)

@@ -18,6 +18,7 @@ from cluster.api.servers import (
     slice_urls,
 )
 from cluster.exceptions import ClusterError, Refused
+from tests.support.cases import each_case
 
 A, B, C = "https://10.0.0.1:6443", "https://10.0.0.2:6443", "https://10.0.0.3:6443"
 
@@ -60,7 +61,7 @@ def slice_of(*hosts: str, port: int | None = 6443, name: str | None = "https") -
     return Slice(endpoints=[Endpoint([host]) for host in hosts], ports=[Port(name, port)])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "urls"),
     [
         (slice_of("10.0.0.1"), [A]),

@@ -16,6 +16,7 @@ from cluster.cache.workloads import (
 )
 from cluster.objects import OwnerReference, WorkloadObject
 from queues.workload_kinds import KINDS, MAX_OWNERS
+from tests.support.cases import each_case
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     NAMED,
@@ -84,7 +85,7 @@ LIVE: list[tuple[str, Wire, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("resource", "more", "live"), LIVE, ids=str)
+@each_case(("resource", "more", "live"), LIVE, ids=str)
 def test_what_is_live(resource: str, more: Wire, live: bool) -> None:
     obj = workload(resource, **more)
     assert is_live(KEYS[resource], read(obj)) is live
@@ -112,7 +113,7 @@ def test_its_templates_are_found_where_its_kind_has_them(resource: str) -> None:
         assert one.metadata.annotations == expected["metadata"]["annotations"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "spec",
     [
         {},
@@ -210,7 +211,7 @@ def chain(*resources: str) -> list[Wire]:
     return made
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("resources", "name"),
     [
         ((JOB,), "w0"),

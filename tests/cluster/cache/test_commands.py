@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.cache.commands import NO_TARGET, Commands
 from cluster.objects import Command
+from tests.support.cases import each_case
 from tests.support.http.wire_objects import command
 from tests.support.rules.cases import MODEST
 
@@ -68,7 +68,7 @@ def test_a_list_replaces_all() -> None:
     assert (commands.for_queue("a"), len(commands.for_queue("b"))) == ([], 1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "target",
     [
         {"kind": "queue"},

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-import pytest
-
 from cluster.cache.force_deleted_pods import ForceDeletedPods
 from queues.quota.usage import PODS
+from tests.support.cases import each_case
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, member
 
@@ -67,7 +66,7 @@ def deleted(made: Wire) -> Wire:
     return {**made, "metadata": {**made["metadata"], "resourceVersion": "99", **metadata}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "gone", "used"),
     [
         (running(), True, {"cpu": 2, PODS: 1}),

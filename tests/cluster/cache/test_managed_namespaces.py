@@ -11,6 +11,7 @@ import pytest
 
 from queues.managed_namespaces import read_selector
 from queues.membership import MembershipSettings
+from tests.support.cases import each_case
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import NAMED, Wire, member, namespace, pod, podgroup, queue, workload
 
@@ -52,8 +53,8 @@ def test_a_pod_with_our_label_is_a_member_wherever_it_is(managed: bool | None) -
     assert pods_of(server(managed=managed).has(member("a", "research"))) == 1
 
 
-@pytest.mark.parametrize("annotation", [NAMED, LABEL])
-@pytest.mark.parametrize(("managed", "pods"), [(True, 1), (False, 0), (None, 0)])
+@each_case("annotation", [NAMED, LABEL])
+@each_case(("managed", "pods"), [(True, 1), (False, 0), (None, 0)])
 def test_one_without_it_is_a_member_in_a_managed_namespace_alone(
     managed: bool | None, pods: int, annotation: str
 ) -> None:
@@ -65,7 +66,7 @@ def test_a_pod_that_waits_for_its_podgroup_stays_one() -> None:
     assert server(managed=False).has(waiting).store.members.counts("").live == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("managed", "has_label", "live"),
     [
         (True, False, 1),

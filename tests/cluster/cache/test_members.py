@@ -16,6 +16,7 @@ from cluster.cache.members import (
 )
 from cluster.objects import Pod
 from queues.membership import Membership, MembershipSettings, PodGroupQueueLookup, stored_pod_membership
+from tests.support.cases import each_case
 from tests.support.cluster.member_events import RecordedMemberEvents
 from tests.support.cluster.recounting import (
     GATE,
@@ -234,7 +235,7 @@ def test_what_was_given_out_never_changes() -> None:
     assert listed == [given_out]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("more", "live", "waiting", "bindable_"),
     [
         ({}, True, True, True),
@@ -351,7 +352,7 @@ def test_another_scheduler_may_never_write_over_what_a_gate_said(
     assert one.says_gated is is_outdated
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("annotations", "labels", "task"),
     [
         ({}, {}, ""),

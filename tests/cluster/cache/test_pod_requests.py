@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cluster.cache.pod_requests import held_requests
 from cluster.objects import Pod, PodSpec
 from queues.apimachinery.pod_requests import MAX_SHARED, pod_requests
+from tests.support.cases import each_case
 from tests.support.http.wire_objects import Wire
 from tests.support.rules.cases import MODEST
 
@@ -168,7 +169,7 @@ CASES: list[tuple[str, Wire, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "found"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@each_case(("spec", "found"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_by_example(spec: Wire, found: dict[str, Any]) -> None:
     assert asked(spec) == found
 
@@ -204,7 +205,7 @@ def test_what_is_huge_is_counted_and_not_remembered(spec: PodSpec) -> None:
     assert sum(amount for _, amount in pod_requests(spec)) == MAX_SHARED
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("asks", "held", "counted"),
     [
         ({"cpu": "1"}, {"cpu": "3"}, {"cpu": 3}),
@@ -217,7 +218,7 @@ def test_what_is_huge_is_counted_and_not_remembered(spec: PodSpec) -> None:
     ],
     ids=["smaller", "as it is", "larger", "both", "nothing asked", "no amount", "not said"],
 )
-@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+@each_case("kind", ["containers", "initContainers"])
 def test_a_container_counts_what_its_node_holds_for_it_where_that_is_more(
     asks: Wire, held: Wire | None, counted: dict[str, int], kind: str
 ) -> None:

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from cluster.cache.podgroups import (
 )
 from cluster.objects import Pod, PodGroup
 from queues.status.podgroup_phases import Phase
+from tests.support.cases import each_case
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -212,16 +212,14 @@ def test_the_admission_of_a_group_arrives_with_it_and_not_with_its_past() -> Non
     assert held.arrived == ["r-1"]
 
 
-@pytest.mark.parametrize(
-    ("word", "phase"), [("", "Pending"), ("Nonsense", "Pending"), *((p, p) for p in Phase)]
-)
+@each_case(("word", "phase"), [("", "Pending"), ("Nonsense", "Pending"), *((p, p) for p in Phase)])
 def test_a_word_that_is_no_phase_counts_as_pending(word: str, phase: str) -> None:
     assert phase_of(read(podgroup("gang", status={"phase": word}))) == phase
     assert phase_of(read(podgroup("gang"))) == "Pending"
 
 
-@pytest.mark.parametrize("phase", ["", *Phase])
-@pytest.mark.parametrize("populated", [None, "True", "False", "Unknown"])
+@each_case("phase", ["", *Phase])
+@each_case("populated", [None, "True", "False", "Unknown"])
 def test_a_group_is_live_unless_it_is_completed_or_all_its_pods_are_gone(
     phase: str, populated: str | None
 ) -> None:
@@ -264,7 +262,7 @@ def test_a_podgroup_whose_pods_go_by_themselves_is_no_gang() -> None:
     assert held.groups.gang("team", "gang") is None
 
 
-@pytest.mark.parametrize("value", [7, "x", [1], {"a": {"b": 1}}, {"a": None}, {"a": [True]}])
+@each_case("value", [7, "x", [1], {"a": {"b": 1}}, {"a": None}, {"a": [True]}])
 def test_no_content_of_these_fields_makes_a_podgroup_unreadable(value: object) -> None:
     held = Held()
     held.tell("upsert", podgroup("gang", minMember=2, minTaskMember=value, minResources=value))

@@ -24,6 +24,7 @@ from cluster.objects import Command, Namespace, PodGroup, QueueObject
 from queues.membership import MembershipSettings
 from queues.snapshot import QueueSnapshot
 from queues.states import Desired, StopPolicy
+from tests.support.cases import each_case
 from tests.support.http.asking import SetClock
 from tests.support.http.wire_objects import (
     GROUP,
@@ -531,7 +532,7 @@ def test_a_pod_that_waits_for_its_group_is_a_member_of_none_until_it_comes() -> 
 # A stored queue as the rules see it
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "expected"),
     [
         ({}, {"desired": Desired.OPEN, "stop_policy": StopPolicy.NONE}),

@@ -20,6 +20,7 @@ from cluster.cache.trimming import (
 from cluster.cache.workloads import pod_templates, template_names
 from cluster.objects import Condition, Metadata, Pod, PodGroup, PodGroupStatus, WorkloadObject
 from queues.apimachinery.pod_requests import RESOURCES, limited
+from tests.support.cases import each_case
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     WORKLOADS,
@@ -144,7 +145,7 @@ def test_a_trimmed_pod_says_its_queue_as_it_did() -> None:
     assert len(msgspec.json.encode(kept)) < 40_000
 
 
-@pytest.mark.parametrize("resource", WORKLOADS)
+@each_case("resource", WORKLOADS)
 def test_a_trimmed_workload_says_its_queue_as_it_did(resource: str) -> None:
     one = template({**SAID, "note": "x" * MEBI})
     one["metadata"]["labels"] = {**MANY, LABELLED: "research"}

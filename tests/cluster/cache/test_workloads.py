@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import pytest
 from hypothesis import given
 
 from cluster.cache.workloads import Workloads
 from cluster.objects import WorkloadObject
 from queues.workload_kinds import KINDS, WorkloadKind
+from tests.support.cases import each_case
 from tests.support.cluster.recounting import (
     QUEUES,
     Oracle,
@@ -112,7 +112,7 @@ def test_a_move_is_told_to_both_queues() -> None:
 # What a drain keeps at zero
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("mark", "replicas", "has_owner", "live", "kept"),
     [
         ("", 0, False, False, 0),

@@ -11,6 +11,7 @@ from cluster.inflight.queue_edits import (
     PendingQueueEdits,
 )
 from cluster.objects import QueueObject
+from tests.support.cases import each_case
 
 
 def queue(version: int, uid: str = "uid", name: str = "q") -> QueueObject:
@@ -27,7 +28,7 @@ class Watch:
         return self.now
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("held", "coming"),
     [
         (None, True),

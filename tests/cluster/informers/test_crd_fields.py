@@ -23,6 +23,7 @@ from cluster.informers.crd_fields import (
 from queues.fields.row import Effect
 from queues.fields.table import FIELDS
 from tests.support import yaml_texts
+from tests.support.cases import each_case
 from tests.support.paths import ROOT
 
 CRDS = ROOT / "manifests" / "crds"
@@ -67,7 +68,7 @@ def test_our_own_definitions_serve_all_that_our_structs_read(name: str) -> None:
     assert definition_fault(name, read(ours(name))) == ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     "path",
     [
         ("spec", "state"),

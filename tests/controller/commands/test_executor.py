@@ -16,6 +16,7 @@ from controller.commands.executor import (
     recorded_commands,
     with_command,
 )
+from tests.support.cases import each_case
 from tests.support.http.wire_objects import Wire, command, queue
 
 STAMPED = {"sluice.dev/author": "alice"}
@@ -53,7 +54,7 @@ def test_a_command_with_an_author_for_an_existing_queue_is_not_dropped(obj: Wire
     assert dropped(obj, its_queue) == ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("obj", "its_queue", "reason"),
     [
         (command(annotations=STAMPED), None, 'queue "research" does not exist'),
@@ -77,7 +78,7 @@ def test_the_record_is_read_from_the_annotation_of_the_queue(text: str, uids: li
 FULL = [f"uid-{number}" for number in range(MAX_RECORDED)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("recorded", "existing", "expected"),
     [
         ([], set(), ["new"]),
@@ -108,7 +109,7 @@ def test_the_record_is_bounded() -> None:
     assert len(with_command(many, "new", existing=set(many))) == 2 * MAX_RECORDED
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "expected"),
     [
         ({"message": "for the\nupgrade"}, "for the upgrade"),

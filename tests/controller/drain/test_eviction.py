@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
 from controller.drain.eviction import (
     LANES_PER_NAMESPACE,
@@ -11,6 +9,7 @@ from controller.drain.eviction import (
     lane_of,
 )
 from controller.drain.request_states import Outcome
+from tests.support.cases import each_case
 
 BUDGET = frozenset({"DisruptionBudget"})
 DENIED = 'admission webhook "evictions.example.com" denied the request: not before Monday'
@@ -21,7 +20,7 @@ def overloaded(code: int, message: str, *, causes: frozenset[str] = frozenset())
     return Overloaded(code, "", message, retry_after=30.0, causes=causes)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("answer", "outcome"),
     [
         (overloaded(429, "Cannot evict pod", causes=BUDGET), Outcome.BUDGET),

@@ -26,6 +26,7 @@ from controller.drain.state import Drains
 from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.disruption_budgets import Budget
 from queues.drain.model import DrainAction, RunningPod, SuspendableWorkload, Unit
+from tests.support.cases import each_case
 from tests.support.controller.contexts import context_with
 from tests.support.controller.controller_harness import GrantingBoundary, Inline, Sent
 from tests.support.http.asking import Server
@@ -485,7 +486,7 @@ def test_what_bears_the_mark_is_resumed_and_an_event_says_so(kind: str) -> None:
     assert (corner.events(), corner.resumed()) == (["GivenBack"], 1.0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("case", "expected"),
     [
         ({"is_aborted": True}, ResumeStep.SEND),
@@ -640,7 +641,7 @@ def pod_on(node: str, phase: str) -> Wire:
     return member("part", nodeName=node, status={"phase": phase})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pods", "expected"),
     [
         ([], True),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from tests.controller.drain.test_state import (
     evicting,
     pod,
 )
+from tests.support.cases import each_case
 from tests.support.rules.cases import MODEST
 
 RATE, IN_FLIGHT = 10.0, 6
@@ -135,7 +135,7 @@ def test_a_drain_with_no_pods_in_flight_sends_whatever_others_have_in_flight(
 DEMANDS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 50))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("limit", "demands", "shares"),
     [
         (10, {}, {}),

@@ -10,6 +10,7 @@ import pytest
 
 from controller.drain.running_pods import UNKNOWN_OWNER_WAIT, RunningPodReader, gang_minimums
 from queues.drain.model import RunningPod
+from tests.support.cases import each_case
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     CREATED,
@@ -74,7 +75,7 @@ def test_pods_on_nodes_that_have_not_finished_are_read() -> None:
     assert [pod.name for pod in read(made)] == ["runs"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("train", "suspended"),
     [
         (job(), True),
@@ -111,7 +112,7 @@ STATEFUL = workload("statefulsets.apps", "db", annotations=RESEARCH, replicas=2)
 FOREIGN = workload("replicasets.apps", "canary", annotations=RESEARCH, owner=owner(job("rollout")))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("made_by", "expected"),
     [
         ([REPLICAS, DEPLOYMENT], "deployment team/web"),

@@ -22,6 +22,7 @@ from controller.drain.scaling import TRIES, put_back, scale_to_zero
 from controller.drain.state import Drains
 from queues.drain.model import DrainAction, RunningPod, SuspendableWorkload, Unit
 from queues.scale_record import MANAGER
+from tests.support.cases import each_case
 from tests.support.controller.contexts import context_with
 from tests.support.controller.controller_harness import Inline
 from tests.support.http.asking import Server
@@ -208,7 +209,7 @@ def test_what_another_object_controls_is_not_scaled() -> None:
     assert cluster.api.writes == 0
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("queue", "made_by", "node", "taken"),
     [
         ("research", "web", "node-0", True),
@@ -260,8 +261,8 @@ def test_what_was_scaled_is_put_back_once_its_queue_schedules() -> None:
     assert (cluster.put_back(), cluster.api.writes) == (ResumeStep.LEAVE, writes)
 
 
-@pytest.mark.parametrize("numbers", [(2,), (3,), (7,), (2, 0)])
-@pytest.mark.parametrize("schedules", [False, True])
+@each_case("numbers", [(2,), (3,), (7,), (2, 0)])
+@each_case("schedules", [False, True])
 def test_a_scale_by_somebody_else_wins(numbers: tuple[int, ...], schedules: bool) -> None:
     """Also one that set 0 again before anybody saw another number."""
     cluster = scaled()

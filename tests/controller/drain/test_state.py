@@ -39,6 +39,7 @@ from queues.drain.model import (
 )
 from queues.drain.progress import DrainCounts, QueueProgress
 from queues.drain.terminating_pods import Delay, DelayedPod
+from tests.support.cases import each_case
 
 NOW = 1000.0
 #: The share of a drain that has the server for itself.
@@ -503,7 +504,7 @@ def test_a_queue_that_joins_a_drain_is_awaited_with_a_version_that_has_it() -> N
     assert state.await_version(9, demand_version_of_all=lambda wanted: wanted <= 9)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seconds", "undeleted", "unsuspendable"),
     [
         (0, False, False),

@@ -12,6 +12,7 @@ from queues.apimachinery.timestamps import rfc3339
 from queues.quota.lack import LackKind
 from queues.quota.let_in_again import LATE_SECONDS, SAFE_SECONDS
 from queues.well_known import QUEUE
+from tests.support.cases import each_case
 from tests.support.http.wire_objects import Wire, queue
 from tests.support.http.wire_objects import workload as wire_workload
 from tests.support.quota.lending_api import LAB, REFUSED, TEAM, LendingApi, LendingReplica
@@ -285,7 +286,7 @@ def test_a_pod_that_was_let_in_again_is_left_alone_for_a_minute(changes: bool) -
     assert api.asked == ["a-2"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("workload", "pod", "goes"),
     [
         pytest.param(3600, 3600, True, id="it came with its workload, long ago"),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from queues.mode import Mode
+from tests.support.cases import each_case
 from tests.support.controller.controller_harness import ControllerHarness, GrantingBoundary, Sent
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import NAMED, Wire, member, pod, queue, review
@@ -75,8 +74,8 @@ def _bytes(sent: Sent) -> tuple[str, str, Any]:
     return sent.method, sent.path, said
 
 
-@pytest.mark.parametrize("mode", Mode)
-@pytest.mark.parametrize("state", ["Open", "Suspended"])
+@each_case("mode", Mode)
+@each_case("state", ["Open", "Suspended"])
 def test_each_answer_about_a_pod_has_the_same_bytes(mode: Mode, state: str) -> None:
     first, *others = (answers(mode, state, *beside) for beside in OTHERS.values())
     assert others == [first]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from cluster.objects import Condition
 from controller.status.conditions import updated_conditions, wire_conditions
 from queues.status.conditions import DerivedCondition
+from tests.support.cases import each_case
 from tests.support.rules.cases import NOW
 
 LONG_AGO, NOW_TEXT = "2029-01-01T00:00:00Z", "2030-01-01T12:00:00Z"
@@ -28,7 +27,7 @@ def derived(kind: str, status: bool | None = True) -> DerivedCondition:
     return DerivedCondition(kind, status, "Now", "now")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "status", "since"),
     [
         ([], True, NOW_TEXT),

@@ -15,6 +15,7 @@ from queues.snapshot import QueueDecision, QueueSnapshot
 from queues.states import StopPolicy
 from queues.status.podgroup_conditions import FREE, Lacking, Standing, released_until
 from queues.status.podgroup_phases import PodTally
+from tests.support.cases import each_case
 from tests.support.http.wire_objects import Wire, podgroup
 from tests.support.rules.cases import NOW, queue, tree
 
@@ -43,7 +44,7 @@ def condition(status: dict[str, Any], kind: str) -> tuple[str, str]:
     return found["status"], found["reason"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pods", "decision", "phase", "scheduled"),
     [
         (PodTally(waiting=2), OPEN, "Inqueue", ("False", "Inqueue")),
@@ -94,7 +95,7 @@ def test_only_the_fields_that_differ_are_written() -> None:
     assert status_difference(status_of(PodTally(running=3), stored=stored), stored) == {"running": 3}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pods", "decision", "standing", "phase", "unschedulable"),
     [
         (PodTally(waiting=1), OPEN, Standing(lacking=Lacking.PODS), "Inqueue", "NotEnoughTasks"),

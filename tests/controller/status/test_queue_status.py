@@ -35,6 +35,7 @@ from queues.status.closing import ClosingStatus
 from queues.status.conditions import DerivedCondition
 from queues.tree import Tree
 from queues.verdict import verdict
+from tests.support.cases import each_case
 from tests.support.http.wire_objects import Wire, queue
 from tests.support.rules.cases import MODEST, NOW
 
@@ -98,7 +99,7 @@ def of_kind(status: Wire, kind: str) -> Wire:
 # Conditions
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "accepting", "active", "reasons"),
     [
         ({}, "True", "True", ("Open", "Ready")),
@@ -161,7 +162,7 @@ def test_condition_policy_resolved_is_written_with_its_generation_and_goes_with_
     assert [one["type"] for one in status_of(obj)["conditions"]] == ["Accepting", "Active"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "expected"),
     [
         ({"policy": True}, True),
@@ -427,7 +428,7 @@ def test_the_history_is_the_one_that_admission_wrote_down() -> None:
     assert status_of(obj)["changes"] == lines
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "{}", "[5]", '[{"by": 5}]', "[" * 100_000])
+@each_case("text", ["", "nonsense", "{}", "[5]", '[{"by": 5}]', "[" * 100_000])
 def test_a_history_that_cannot_be_read_is_none(text: str) -> None:
     assert changes(read(queue("a", annotations={"sluice.dev/changes": text}))) == []
 
@@ -491,7 +492,7 @@ def test_once_the_difference_is_written_nothing_differs(
     assert status_patch(status_of(after, confirmed=confirmed), current_status(read(after).status)) == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("difference", "expected"),
     [
         ({}, False),

@@ -29,6 +29,7 @@ from controller.status.status_conflicts import (
     says_something_new,
 )
 from controller.workqueue import WorkQueue
+from tests.support.cases import each_case
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import SetClock
 
@@ -41,7 +42,7 @@ def owner(manager: str, second: int, fields: dict[str, object]) -> dict[str, obj
     return {"manager": manager, "operation": "Update", "time": time, "fieldsV1": fields}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("owners", "name"),
     [
         ([], "somebody"),
@@ -111,7 +112,7 @@ OURS = queue_with(version=WRITTEN_AT, conditions=[active()])
 WRITTEN = Written("uid-a", WRITTEN_AT, current_status(OURS.status))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("obj", "expected"),
     [
         (OURS, False),
@@ -148,7 +149,7 @@ def test_a_foreign_write_counts_if_it_changes_what_we_said(obj: QueueObject, exp
     assert changed_by_others(WRITTEN, obj) is expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "expected"),
     [
         ({"conditions": [active()]}, False),

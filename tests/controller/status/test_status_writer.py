@@ -8,6 +8,7 @@ import pytest
 
 from controller.status.queue_status import SHARED_BYTES
 from controller.status.status_writer import COUNT_SECONDS, COUNTS, STATUS, Part, Wait, Write, part_to_write
+from tests.support.cases import each_case
 
 ESSENTIAL: dict[str, Any] = {"state": "Suspended"}
 FEW: dict[str, Any] = {"running": 3}
@@ -21,7 +22,7 @@ def part(
     return part_to_write(write, counts_due_in=due_in, counts_refused_for=refused_for)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("difference", "refused_for", "kind", "fields", "fenced", "again"),
     [
         (ESSENTIAL, 0.0, STATUS, ESSENTIAL, True, None),

@@ -26,6 +26,7 @@ from controller.stops.bind_guard import BindGuards
 from controller.stops.replica_readings import AGAIN_SECONDS
 from controller.stops.volume_waits import VolumeWaits
 from queues.status.acknowledgement import ObstacleReason, UnlabelledView
+from tests.support.cases import each_case
 from tests.support.cluster.recounting import MARKED
 from tests.support.controller.leases import Surroundings, lease
 from tests.support.http.asking import SetClock
@@ -34,7 +35,7 @@ from tests.support.http.wire_objects import member, queue
 REQUEST_SECONDS = 60.0
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("assumed", "waiting_at", "now", "expected"),
     [
         (True, None, 1000.0, True),

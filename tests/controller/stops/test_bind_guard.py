@@ -27,6 +27,7 @@ from controller.stops.bind_guard import (
     proves_guard,
 )
 from queues.well_known import GUARD, PROBE_SEEN
+from tests.support.cases import each_case
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server, SetClock
 from tests.support.http.wire_objects import GROUP, Wire, member, namespace, pod, queue
@@ -40,7 +41,7 @@ LIMITED = queue("research", capability={"cpu": "2"})
 SELECTIVE = queue("research", namespaceSelector=TEAM_A)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("its_queue", "its_pod", "expected"),
     [
         (STOPPED, member(), {"team"}),
@@ -139,7 +140,7 @@ def changes(wanted: set[str], **given: Any) -> list[GuardChange]:
 TURN_ON, TURN_OFF = GuardChange("team", True, rank=0), GuardChange("team", False, rank=REMOVAL_RANK)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("wanted", "given", "expected"),
     [
         (set(), {}, []),
@@ -213,7 +214,7 @@ def test_the_pause_after_a_failed_probe_doubles_up_to_a_limit() -> None:
     assert pauses[-1] == RETRY.longest
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("answer", "expected"),
     [
         (

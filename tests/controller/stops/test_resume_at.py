@@ -24,6 +24,7 @@ from controller.workqueue import WorkQueue
 from queues.apimachinery.timestamps import rfc3339
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
+from tests.support.cases import each_case
 from tests.support.http.asking import SetClock
 from tests.support.http.wire_objects import queue as wire_queue
 from tests.support.rules.cases import CLOSED, DRAIN, HOLD, NONE, NOW, OPEN, SECOND, SUSPENDED, queue
@@ -35,7 +36,7 @@ def timed(desired: Desired = SUSPENDED, policy: StopPolicy = NONE, *, at: dateti
     return queue("q", desired=desired, stop_policy=policy, resume_at=at)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("stop", "expected"),
     [
         (timed(at=None), NOTHING),
@@ -92,7 +93,7 @@ def test_a_stop_with_a_later_time_is_not_warned_about_before_that_time() -> None
     assert resume_step(stop, resumed_for=(NOW + SECOND).isoformat(), now=NOW) is NOTHING
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("desired", "policy", "state"),
     [
         (SUSPENDED, NONE, "Open"),

@@ -21,6 +21,7 @@ from controller.stops.volume_waits import (
     keeps_waiting,
 )
 from controller.workqueue import WorkQueue
+from tests.support.cases import each_case
 from tests.support.controller.contexts import context_with
 from tests.support.http.wire_objects import Wire
 
@@ -46,7 +47,7 @@ def read(obj: Wire, kind: type[T]) -> T:
     return msgspec.json.decode(msgspec.json.encode(obj), type=kind)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("volume", "name"),
     [
         (CLAIMED, "mine"),
@@ -62,7 +63,7 @@ def test_the_claim_behind_a_volume(volume: Wire, name: str) -> None:
     assert claim_of(read(volume, Volume), pod="work") == name
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("stored", "of_claim", "of_ephemeral"),
     [
         (claim(), True, True),

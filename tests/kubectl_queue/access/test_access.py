@@ -23,6 +23,7 @@ from kubectl_queue.cli.options import ACCESS, COMMON
 from kubectl_queue.errors import ConfigError, CredentialsError, KindMissingError, QueueError
 from kubectl_queue.output.console import Console
 from kubectl_queue.session import Session
+from tests.support.cases import each_case
 
 
 def session(*words: str) -> Session:
@@ -43,7 +44,7 @@ def test_kubectl_is_given_the_flags_that_say_who_and_where() -> None:
     )
 
 
-@pytest.mark.parametrize("flag", [flag for flag in ACCESS if not flag.bare], ids=lambda flag: flag.name)
+@each_case("flag", [flag for flag in ACCESS if not flag.bare], ids=lambda flag: flag.name)
 def test_a_value_reaches_kubectl_as_it_is(flag: object) -> None:
     name = getattr(flag, "name", "")
     assert session(f"--{name}=a b=c").access_flags == (f"--{name}=a b=c",)
@@ -71,7 +72,7 @@ def test_the_log_of_kubectl_is_left_out_and_what_a_login_asks_is_not() -> None:
 OUTCOME_UNKNOWN = "; whether it took the change is not known"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("cause", "text"),
     [
         (
@@ -121,7 +122,7 @@ def answered(code: int, body: str, **headers: str) -> Response:
     return Response(code, message, body.encode())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "body", "said"),
     [
         (401, "{}", "error: You must be logged in to the server (Unauthorized); the credentials"),
@@ -177,7 +178,7 @@ def failure(cause: str = "context deadline exceeded", name: str = "queues.sluice
     return answered(500, json.dumps({"message": TIMED_OUT.format(name=name, cause=cause)}))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("response", "webhook"),
     [
         (failure(), "queues.sluice.dev"),

@@ -14,6 +14,7 @@ from kubectl_queue.cli.flags import Flags
 from kubectl_queue.commands import verbs
 from kubectl_queue.errors import UnreachableError
 from kubectl_queue.objects.queues import QueueObjects
+from tests.support.cases import each_case
 from tests.support.plugin.harness import item, snapshot
 
 QUEUES = snapshot(
@@ -39,7 +40,7 @@ def offered(*words: str, queues: QueueObjects = QUEUES) -> tuple[list[str], str]
     return [line.partition("\t")[0] for line in lines], directive
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("verb", "names"),
     [
         ("resume", ["held", "suspended"]),
@@ -108,9 +109,7 @@ def test_windows_has_words_and_then_queues_that_have_some_and_these() -> None:
     assert offered("windows", "runs", "", queues=queues) == ([], ":4")
 
 
-@pytest.mark.parametrize(
-    "words", [(), ("nonsense", ""), ("resume", "--nope", ""), ("resume", "--", ""), ("--=", "x")]
-)
+@each_case("words", [(), ("nonsense", ""), ("resume", "--nope", ""), ("resume", "--", ""), ("--=", "x")])
 def test_what_cannot_be_completed_offers_no_files(words: tuple[str, ...]) -> None:
     lines, directive = offered(*words)
     assert directive == ":4"

@@ -18,10 +18,11 @@ from kubectl_queue.cli.flag_values import (
 )
 from kubectl_queue.edit.operation import apply_patch
 from kubectl_queue.views.text import age, human_duration
+from tests.support.cases import each_case
 from tests.support.plugin.harness import NOW
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "seconds"),
     [("90", 90), ("90s", 90), ("1h30m", 5400), ("1.5h", 5400), ("2d", 172800), ("250ms", 0.25), ("0", 0)],
 )
@@ -29,7 +30,7 @@ def test_durations_are_go_s_and_days(text: str, seconds: float) -> None:
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize("text", ["", "h", "5x", "-5m", "5m5", "1h 30m", "99999999d", "٣s"])
+@each_case("text", ["", "h", "5x", "-5m", "5m5", "1h 30m", "99999999d", "٣s"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"number with a unit|century"):
         parse_duration(text)
@@ -48,7 +49,7 @@ def test_booleans_are_go_s(text: str) -> None:
         parse_bool("yes")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "wrong"),
     [
         ("", '"" is not'),
@@ -103,13 +104,13 @@ def test_the_part_of_a_time_that_is_out_of_its_range_is_named(text: str, why: st
         parse_time(text)
 
 
-@pytest.mark.parametrize("text", ["", "tomorrow", "25:00", "12:60", "2030-13-01"])
+@each_case("text", ["", "tomorrow", "25:00", "12:60", "2030-13-01"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="it must be a time such as"):
         parse_time(text)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seconds", "text"),
     [
         (-2, "<invalid>"),

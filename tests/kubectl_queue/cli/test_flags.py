@@ -28,6 +28,7 @@ from kubectl_queue.commands import verbs
 from kubectl_queue.commands.create import spec
 from kubectl_queue.errors import UsageError
 from queues.admission.field_validation import field_refusal
+from tests.support.cases import each_case
 
 FLAGS = (
     Flag(name="reason", help="", short="r"),
@@ -43,7 +44,7 @@ def read(*words: str) -> Flags:
     return parse(words, FLAGS, command="kubectl queue test")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "words", [["--reason", "x"], ["--reason=x"], ["-r", "x"], ["-rx"], ["-r=x"], ["-wr", "x"], ["-wrx"]]
 )
 def test_a_value_may_stand_in_every_place_that_kubectl_allows(words: list[str]) -> None:
@@ -77,7 +78,7 @@ def test_what_is_not_given_has_its_default_and_is_known_not_to_be_given() -> Non
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "said"),
     [
         (["--nope"], "error: unknown flag: --nope"),
@@ -134,7 +135,7 @@ def test_a_template_that_is_none_is_refused_and_so_are_columns_where_kubectl_has
     assert parse(["-o", columns], verbs.load("list").flags, command="").value("output") == Template(columns)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "verb", "rest"),
     [
         (["list", "-o", "name"], "list", ["-o", "name"]),
@@ -254,7 +255,7 @@ def test_create_reads_a_selector_of_namespaces_as_kubectl_does(text: str, held: 
     assert field_refusal({}, found) is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "why"),
     [
         ("", "an empty selector selects every namespace"),

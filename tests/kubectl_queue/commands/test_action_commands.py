@@ -6,6 +6,7 @@ import pytest
 
 from kubectl_queue.errors import UsageError
 from tests.support import yaml_texts
+from tests.support.cases import each_case
 from tests.support.plugin.harness import (
     StoredObjects,
     StoredQueues,
@@ -54,7 +55,7 @@ VOLCANO = {
 }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("verb", "warned"),
     [("suspend", True), ("close", True), ("hold", False), ("open", False), ("resume", False)],
 )
@@ -82,8 +83,8 @@ def test_each_command_that_stops_takes_what_becomes_of_parked_pods(words: tuple[
     assert [patch["spec"]["parked"] for _, patch in api.patches] == ["Recreate", None]
 
 
-@pytest.mark.parametrize("output", ["yaml", "json"])
-@pytest.mark.parametrize("words", STOPPING_COMMANDS, ids=" ".join)
+@each_case("output", ["yaml", "json"])
+@each_case("words", STOPPING_COMMANDS, ids=" ".join)
 def test_each_command_that_stops_prints_what_a_dry_run_would_do_to_parked_pods(
     words: tuple[str, ...], output: str
 ) -> None:

@@ -7,6 +7,7 @@ import io
 import pytest
 
 from kubectl_queue.output.console import Console
+from tests.support.cases import each_case
 
 
 class Terminal(io.StringIO):
@@ -14,7 +15,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("typed", "answer"),
     [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("", False), ("yeah\n", False)],
 )

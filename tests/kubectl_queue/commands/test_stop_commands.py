@@ -10,6 +10,7 @@ import pytest
 from kubectl_queue.cli.options import DryRun
 from kubectl_queue.objects.fields import Object
 from queues.states import StopPolicy
+from tests.support.cases import each_case
 from tests.support.plugin.harness import StoredObjects, StoredQueues, item, run_command
 
 HOLD, DRAIN = StopPolicy.HOLD, StopPolicy.HOLD_AND_DRAIN
@@ -39,7 +40,7 @@ class DryRuns(StoredQueues):
         return super().patch(name, patch, dry_run=dry_run)
 
 
-@pytest.mark.parametrize(("words", "policy"), STOPS)
+@each_case(("words", "policy"), STOPS)
 def test_each_stop_sets_its_policy_with_a_reason_and_a_time(
     words: tuple[str, ...], policy: StopPolicy
 ) -> None:

@@ -13,6 +13,7 @@ from kubectl_queue.output.console import Console
 from kubectl_queue.output.usage import ASCII, UNICODE, bar, usage_lines
 from kubectl_queue.views.usage import usage_rows
 from tests.kubectl_queue.commands.test_tree_watch import WatchedQueues
+from tests.support.cases import each_case
 from tests.support.plugin.harness import StoredQueues, item, run_command, snapshot
 
 
@@ -128,7 +129,7 @@ def test_a_name_that_is_none_is_an_error() -> None:
         run_command(StoredQueues(*ALL), "usage", "labb")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("part", "drawn"),
     [
         (0.0, ".......... 0%"),

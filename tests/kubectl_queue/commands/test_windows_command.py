@@ -12,6 +12,7 @@ from kubectl_queue.cli.options import DryRun
 from kubectl_queue.errors import ConflictError, QueueError, UsageError
 from kubectl_queue.objects.fields import Object
 from tests.kubectl_queue.views.test_windows import NIGHTLY, NOON, SKIP_NOON
+from tests.support.cases import each_case
 from tests.support.plugin.harness import CommandResult, StoredQueues, item, run_command
 
 ON = {"name": "noon", "start": "2030-01-01T11:00:00Z", "until": "2030-01-01T15:00:00Z"}
@@ -58,7 +59,7 @@ def test_windows_that_cannot_be_read_are_warned_of() -> None:
     assert 'Warning: queue "root" has windows that cannot be read: spec.windows[0] of window "x"' in done.err
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "spec", "patch", "says"),
     [
         (
@@ -137,7 +138,7 @@ def test_a_dry_run_shows_what_the_server_would_write_and_sends_nothing() -> None
     assert not api.patches
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "says"),
     [
         (("skip", "research"), "QUEUE and WINDOW are required"),

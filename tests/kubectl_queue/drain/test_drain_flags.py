@@ -15,6 +15,7 @@ from kubectl_queue.errors import UsageError
 from kubectl_queue.main import main
 from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.model import parse_drain_spec
+from tests.support.cases import each_case
 from tests.support.plugin.harness import NOW
 
 NOBODY = "--server=http://127.0.0.1:1"
@@ -34,7 +35,7 @@ def test_a_flag_that_is_not_given_sets_nothing() -> None:
     assert drain() == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("flag", "field", "value"),
     [
         ("--keep-bare-pods", "barePods", "Keep"),
@@ -71,7 +72,7 @@ def test_deadline_none_removes_the_deadline_and_the_deletion_at_it() -> None:
     assert drain("--deadline=none") == {"deadline": None, "afterDeadline": "Keep"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "why"),
     [
         (["--deadline=0s"], "the --deadline, 2030-01-01T12:00:00Z, is not in the future"),
@@ -169,7 +170,7 @@ def test_stop_takes_the_flags_of_drain() -> None:
     assert verbs.load("stop").flags == verbs.load("drain").flags
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "held"),
     [
         ("app=db", {"matchLabels": {"app": "db"}}),
@@ -204,7 +205,7 @@ def test_a_selector_is_read_as_kubectl_reads_it(text: str, held: dict[str, Any])
     assert parse_pod_selector(text) == held
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "selected"),
     [
         ("app=db", [True, False, False]),

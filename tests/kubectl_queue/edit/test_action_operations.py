@@ -12,6 +12,7 @@ from kubectl_queue.edit.operation import MANY_UNGATED, Decision, StopFields, app
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.objects.queues import QueueObjects
 from queues.states import ACTIONS, Action, State
+from tests.support.cases import each_case
 from tests.support.plugin.harness import (
     NOW,
     item,
@@ -35,8 +36,8 @@ def patch(action: Action, queue: Object, **given: Any) -> dict[str, Any]:
     return dict(decide(ActionOperation(action=action, stop=StopFields(**given)), queue).patch)
 
 
-@pytest.mark.parametrize("action", Action)
-@pytest.mark.parametrize("own", State)
+@each_case("action", Action)
+@each_case("own", State)
 def test_each_cell_of_the_table_of_actions(action: Action, own: State) -> None:
     decision = decide(ActionOperation(action=action), SHOWN[own])
     target = ACTIONS[action][own]
@@ -58,7 +59,7 @@ def test_suspend_of_a_closed_queue_is_refused_and_names_the_way_out() -> None:
     assert decide(ActionOperation(action=Action.SUSPEND), SHOWN[State.CLOSING]).refusal == ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "outcome"),
     [
         ({}, "closed"),
@@ -202,7 +203,7 @@ FEWER = {"pods": {"pending": MANY_UNGATED + 4, "gated": 5}}
 WAY_OUT = "created again with the gate: kubectl queue suspend b --parked=Recreate"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("queues", "expected"),
     [
         ([item("b", status=MANY)], f"{MANY_UNGATED} pending pods have no gate"),

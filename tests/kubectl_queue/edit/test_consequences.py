@@ -15,6 +15,7 @@ from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.objects.queues import QueueObjects
 from queues.apimachinery.timestamps import rfc3339
 from queues.states import Action, StopPolicy
+from tests.support.cases import each_case
 from tests.support.plugin.harness import NOW, item, snapshot
 
 LATER = rfc3339(NOW + timedelta(hours=1))
@@ -25,7 +26,7 @@ HELD = item("b", stopPolicy="Hold", resumeAt=LATER, reason="audit")
 CLOSING = item("b", state="Closed", status={"state": "Closing", "closing": {"name": "x"}})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("operation", "before", "asked"),
     [
         (CLOSE, item("b"), []),

@@ -21,6 +21,7 @@ from kubectl_queue.objects.fields import Object
 from kubectl_queue.views.acknowledgement import AcknowledgementWait
 from kubectl_queue.views.drain_status import DrainWait
 from queues.states import StopPolicy
+from tests.support.cases import each_case
 from tests.support.plugin.harness import (
     NOW,
     item,
@@ -56,8 +57,8 @@ def after(edit: StopPolicyOperation, queue: Object, *others: Object) -> list[str
     return edit.warnings("b", before=before, after=snapshot(done, *others))
 
 
-@pytest.mark.parametrize("before", StopPolicy)
-@pytest.mark.parametrize(("policy", "word"), [(HOLD, "held"), (DRAIN, "draining")])
+@each_case("before", StopPolicy)
+@each_case(("policy", "word"), [(HOLD, "held"), (DRAIN, "draining")])
 def test_each_change_of_policy_is_one_patch_and_the_same_policy_is_none(
     before: StopPolicy, policy: StopPolicy, word: str
 ) -> None:
@@ -131,7 +132,7 @@ def test_settings_that_are_not_given_stay_and_a_given_one_is_replaced_as_a_whole
     assert apply_patch(stored, patch) == {"rate": 5, "keep": {"matchLabels": {"tier": "web"}}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "wanted"),
     [
         ({}, {"a": {"b": 1}}),

@@ -13,6 +13,7 @@ from kubectl_queue.errors import SilentError, WaitTimeout
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.views.acknowledgement import AcknowledgementWait, acknowledgement_wait, live_members
 from queues.states import Action, State
+from tests.support.cases import each_case
 from tests.support.plugin.harness import item, snapshot
 
 STOPPED = AcknowledgementWait(condition="Active", wanted=False)
@@ -24,7 +25,7 @@ def seen(generation: int, *, condition: int, active: str, **status: Any) -> dict
     return {"observedGeneration": generation, "conditions": conditions, **status}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "missing"),
     [
         ({}, "not acknowledged yet"),

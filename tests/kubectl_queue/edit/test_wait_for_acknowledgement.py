@@ -30,6 +30,7 @@ from queues.why.explanation import (
     ObjectRef,
     ObservedObject,
 )
+from tests.support.cases import each_case
 from tests.support.plugin.harness import (
     NOW,
     item,
@@ -88,7 +89,7 @@ def missing_now(condition: WaitCondition, queue: Object, queues_read: ReadQueues
     return progress_now(condition, [queue], since=4, chain=partial(chain_of, queues_read)).missing
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("queue", "missing"),
     [
         (stopped(scope="s"), ""),
@@ -128,7 +129,7 @@ def test_a_drain_has_ended_only_while_its_stop_is_acknowledged(parent: int, miss
     assert missing_now(DrainWait(), queue, queues_read) == missing
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("queues_read", "read"),
     [
         (
@@ -198,7 +199,7 @@ def why(queue: Object, *others: Object) -> tuple[str, ...]:
     return explain(subject, ExplainedMembership(queue="b"), queues=observed_chain("b", chain)).notes
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("queue", "notes"),
     [
         (stopped(scope="s"), ()),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kubectl_queue.objects.condition_writer import condition_writer
+from tests.support.cases import each_case
 
 
 def entry(manager: str, *fields: str, kind: str = "PodScheduled") -> dict[str, Any]:
@@ -15,7 +14,7 @@ def entry(manager: str, *fields: str, kind: str = "PodScheduled") -> dict[str, A
     return {"manager": manager, "fieldsV1": {"f:status": {"f:conditions": {key: owned}}}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("entries", "writer"),
     [
         (None, ""),

@@ -13,6 +13,7 @@ from cluster.objects import QueueObject
 from kubectl_queue.objects.queues import QueueObjects, may_be_live
 from queues.queue import Queue
 from queues.states import Desired
+from tests.support.cases import each_case
 from tests.support.plugin.harness import NOW, item
 
 _read = LenientReader(QueueObject)
@@ -55,8 +56,8 @@ def read_by_server(obj: dict[str, Any]) -> Queue:
     return queue_from_object(queue)
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=str)
-@pytest.mark.parametrize("name", ["a", "root"])
+@each_case("spec", SPECS, ids=str)
+@each_case("name", ["a", "root"])
 def test_plugin_and_server_read_the_same_queue(name: str, spec: dict[str, Any]) -> None:
     obj = item(name, **spec)
     assert QueueObjects([obj], now=NOW).tree.queues[name] == read_by_server(obj)
@@ -81,7 +82,7 @@ def test_a_queue_with_an_unknown_state_is_shown_as_stopped() -> None:
 KEPT = {"kind": "Pod", "namespace": "ns", "name": "p", "queue": "b", "others": 0}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "expected"),
     [
         ({}, True),

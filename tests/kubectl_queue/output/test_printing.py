@@ -27,6 +27,7 @@ from queues.quota.given_back import GivenBack
 from queues.states import Desired, State, StopPolicy
 from queues.status.changes import Change
 from queues.why.explanation import ChainMember, Explanation, ObjectRef, Outcome
+from tests.support.cases import each_case
 from tests.support.plugin.harness import (
     NOW,
     item,
@@ -261,7 +262,7 @@ def waits(**pods: int) -> Object:
     return item("q", parked="Recreate", status={"pods": pods})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("queue", "headings", "cells"),
     [
         (waits(pending=40, gated=12, parked=40), ["GATED", "UNGATED"], ["12", "28"]),

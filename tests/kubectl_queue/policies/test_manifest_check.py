@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from kubectl_queue.policies.config_map import NAME
 from kubectl_queue.policies.manifest_check import FILE_LIMIT, FileCheck, check_policies
 from queues.policies.policy_set import KEYS_LIMIT
+from tests.support.cases import each_case
 from tests.support.paths import ROOT
 from tests.support.plugin.harness import plugin
 
@@ -77,7 +76,7 @@ def test_of_several_config_maps_the_one_of_the_policies_counts() -> None:
     assert [name for _, name in found(others)[0]] == ["other", "other"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "line", "text"),
     [
         ("", 1, "the file is empty"),

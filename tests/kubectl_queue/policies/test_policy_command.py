@@ -16,6 +16,7 @@ from kubectl_queue.objects.fields import Object
 from queues import well_known
 from queues.membership import GROUP_ANNOTATION
 from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT
+from tests.support.cases import each_case
 from tests.support.plugin.harness import (
     CommandResult,
     StoredObjects,
@@ -274,7 +275,7 @@ def test_check_reads_stdin() -> None:
     assert result.out.startswith('<stdin>:1: there is no action "alocate"; did you mean "allocate"?\n')
 
 
-@pytest.mark.parametrize("words", [(), ("lst",), ("list", "x"), ("show",), ("check",)])
+@each_case("words", [(), ("lst",), ("list", "x"), ("show",), ("check",)])
 def test_a_wrong_command_line_is_refused(words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError):
         run(*words)

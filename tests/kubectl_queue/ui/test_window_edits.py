@@ -10,6 +10,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from tests.kubectl_queue.views.test_windows import NIGHTLY, NOON, SKIP_NOON
+from tests.support.cases import each_case
 from tests.support.plugin.harness import NOW, StoredQueues, item, run_command
 from tests.support.ui.pages import PageOnValues
 
@@ -32,7 +33,7 @@ def act(page: PageOnValues, word: str, shown: Any, window: str = "noon") -> Test
     return page.ask("POST", "/api/queues/a/edits", {"verb": word, "window": window, "agreed": True, **seen})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("word", "values", "spec", "said"),
     [
         ("skip", {"reason": "release week"}, {"inWindow": [ON]}, "edited (ended: the rest of window noon"),
@@ -111,7 +112,7 @@ def test_where_time_has_made_it_another_occurrence_nothing_is_written() -> None:
     assert page.api.patches == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("word", "window", "values", "said"),
     [
         ("skip", "weekly", {}, "it has no window"),

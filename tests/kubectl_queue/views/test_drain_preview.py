@@ -16,6 +16,7 @@ from kubectl_queue.views.drain_preview import (
     newly_evicted_bare_pods,
     previews,
 )
+from tests.support.cases import each_case
 from tests.support.drain.drain_stage import (
     budget,
     inventory_of,
@@ -121,7 +122,7 @@ NOT_OUTSIDE = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("other", "for_good"),
     [*((each, False) for each in OUTSIDE), *((each, True) for each in NOT_OUTSIDE)],
     ids=lambda value: value["metadata"]["name"] if isinstance(value, dict) else "",

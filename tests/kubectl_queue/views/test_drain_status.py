@@ -32,6 +32,7 @@ from queues.why.explanation import (
     ObjectRef,
     Outcome,
 )
+from tests.support.cases import each_case
 from tests.support.plugin.harness import (
     NOW,
     item,
@@ -74,7 +75,7 @@ def below(**counts: Any) -> Object:
     return {**draining("c", **counts), "spec": {"parent": "b"}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("queue", "missing"),
     [
         (item("b", stopPolicy="HoldAndDrain"), "not acknowledged yet"),
@@ -132,7 +133,7 @@ def test_a_blocker_s_words_cannot_steer_the_terminal() -> None:
     assert all(line.isprintable() for line in lines([queue], now=NOW))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("done", "whole", "drawn"),
     [
         (0, 4, "[--------------------]   0%"),
@@ -209,7 +210,7 @@ def test_on_a_terminal_one_line_is_overwritten() -> None:
 BLOCKED_FOR_GOOD = draining(reason="Blocked", left=3, blocked=3, blockers=[DB])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "queue",
     [
         draining(left=4, blocked=3, blockers=[DB]),

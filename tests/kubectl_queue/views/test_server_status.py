@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from kubectl_queue.views.server_status import (
     ReplicaStatus,
     Seen,
@@ -15,6 +13,7 @@ from kubectl_queue.views.server_status import (
     seen,
     with_problems,
 )
+from tests.support.cases import each_case
 from tests.support.plugin.harness import NOW
 
 LATE, SOON = NOW + timedelta(days=300), NOW + timedelta(days=13)
@@ -48,7 +47,7 @@ def test_what_could_not_be_read_is_no_problem() -> None:
     assert problems(replicas=None, webhooks=None, authority_until=()) == ()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("parts", "said"),
     [
         ({"replicas": ()}, "no replica answers: new work of queues is refused"),
@@ -88,7 +87,7 @@ def test_an_authority_that_is_replaced_is_no_problem() -> None:
     assert problems(authority_until=both) == ()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("version", "newest", "is_seen"),
     [
         (0, 7, Seen.UNKNOWN),

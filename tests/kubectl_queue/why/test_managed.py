@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kubectl_queue.access.object_reader import ObjectReader
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.objects.types import MUTATING_WEBHOOKS, NAMESPACE, POD, Type
 from kubectl_queue.why.managed import CONFIGURATION, ENTRY, unmanaged_reason
 from tests.support import yaml_texts
+from tests.support.cases import each_case
 from tests.support.paths import ROOT
 
 ITEM: Object = {"metadata": {"name": "x", "namespace": "team"}}
@@ -46,7 +45,7 @@ def shipped() -> dict[str, Any]:
 MANAGED = {**shipped(), "matchLabels": {"sluice.dev/managed": "true"}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("labels", "selector", "expected"),
     [
         ({}, MANAGED, WHY),

@@ -28,6 +28,7 @@ from queues.why.explanation import (
     Outcome,
     Stop,
 )
+from tests.support.cases import each_case
 from tests.support.plugin.harness import NOW, item
 
 #: For objects that name their queue themselves: nothing is read.
@@ -92,7 +93,7 @@ def test_the_origin_of_a_queue_may_be_the_owner() -> None:
 TEMPLATE = {"metadata": {"annotations": {well_known.QUEUE: "b", VOLCANO_ANNOTATION: "b"}}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "spec"),
     [
         ("job", {"template": TEMPLATE}),
@@ -186,7 +187,7 @@ def test_kube_scheduler_asks_about_marked_pods_and_those_of_a_scheduler_of_ours(
     assert subject(POD, held(**spec)).calls_extender is asked
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "status", "phase"),
     [
         ("pod", {"phase": "Failed"}, "Failed"),
@@ -338,7 +339,7 @@ def test_the_annotation_is_the_history_while_the_status_lags(status: dict[str, A
     assert [change.by for change in changes_of(queue)] == ["eve"]
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "{}", "[1]", '[{"by": 1}]', "null"])
+@each_case("text", ["", "nonsense", "{}", "[1]", '[{"by": 1}]', "null"])
 def test_an_unreadable_history_is_empty(text: str) -> None:
     """Whatever somebody managed to store."""
     queue = item("b", status={"changes": "x"})

@@ -8,13 +8,14 @@ from kubectl_queue.errors import UsageError
 from kubectl_queue.objects.types import TYPES, type_of, type_of_owner
 from kubectl_queue.why.targets import parse_targets
 from queues.workload_kinds import KINDS
+from tests.support.cases import each_case
 
 
 def kinds(*words: str) -> list[tuple[str, str]]:
     return [(target.type.full, target.name) for target in parse_targets(words)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "meant"),
     [
         (["pod/x"], [("pods", "x")]),
@@ -40,7 +41,7 @@ def test_objects_are_named_as_for_kubectl(words: list[str], meant: list[tuple[st
     assert kinds(*words) == meant
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "said"),
     [
         ([], "name what waits"),

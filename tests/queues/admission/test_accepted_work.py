@@ -6,9 +6,8 @@ from datetime import datetime, timedelta, timezone
 from itertools import product
 from typing import Any
 
-import pytest
-
 from queues.admission.accepted_work import Owner, is_accepted_work
+from tests.support.cases import each_case
 from tests.support.rules.cases import NOW, SECOND
 
 BEFORE, AFTER = NOW - SECOND, NOW + SECOND
@@ -19,7 +18,7 @@ def owner(**fields: Any) -> Owner:
     return Owner(**{"kind": "Job", "name": "train", "queue": "q", "created": BEFORE, **fields})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("created", "accepted"),
     [
         (NOW - timedelta(days=30), True),
@@ -58,7 +57,7 @@ def test_work_is_new_if_any_condition_of_accepted_work_fails() -> None:
         assert not is_accepted_work(None, queue="q", refusing_since=since, closed=closed)
 
 
-@pytest.mark.parametrize("kind", ["Job", "Deployment", "DaemonSet", "PodGroup", "Whatever"])
+@each_case("kind", ["Job", "Deployment", "DaemonSet", "PodGroup", "Whatever"])
 def test_neither_its_kind_nor_its_name_matters(kind: str) -> None:
     for created, accepted in ((BEFORE, True), (AFTER, False)):
         work = owner(kind=kind, name="", created=created)

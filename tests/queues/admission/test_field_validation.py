@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from queues.admission.field_validation import field_refusal
 from queues.fields.table import FIELDS
 from queues.node_groups import PREFERRED, REQUIRED
+from tests.support.cases import each_case
 from tests.support.rules.cases import (
     HOSTILE,
     MODEST,
@@ -282,14 +283,14 @@ def test_every_field_is_tried_here() -> None:
     assert set(GOOD) == {field for field, _, _ in BAD} == set(NAMES)
 
 
-@pytest.mark.parametrize(("field", "value"), [(field, value) for field in GOOD for value in GOOD[field]])
+@each_case(("field", "value"), [(field, value) for field in GOOD for value in GOOD[field]])
 def test_valid_values_of_each_field_pass(field: str, value: Any) -> None:
     """Also where null stood before, which is the same as nothing."""
     assert field_refusal({}, {field: value}) is None
     assert field_refusal({field: None}, {field: value}) is None
 
 
-@pytest.mark.parametrize(("field", "value", "says"), BAD)
+@each_case(("field", "value", "says"), BAD)
 def test_what_a_field_may_not_hold_is_refused_by_name(field: str, value: Any, says: str) -> None:
     """The refusal names the field first, shows the value and what it should be, on one short line."""
     refusal = field_refusal({}, {field: value})
@@ -300,7 +301,7 @@ def test_what_a_field_may_not_hold_is_refused_by_name(field: str, value: Any, sa
     assert len(refusal) < 400
 
 
-@pytest.mark.parametrize(("field", "value", "says"), BAD)
+@each_case(("field", "value", "says"), BAD)
 def test_what_is_stored_already_stands_in_no_edits_way(field: str, value: Any, says: str) -> None:
     """Another field is edited, or the same one is mended or taken away."""
     assert (
@@ -351,7 +352,7 @@ def test_any_value_passes_or_is_refused_on_one_line(field: str, before: Any, val
     assert refusal is None or (refusal.startswith(f"spec.{field}") and plain(refusal))
 
 
-@pytest.mark.parametrize("field", sorted(set(NAMES) - {"reason", "type"}))
+@each_case("field", sorted(set(NAMES) - {"reason", "type"}))
 def test_hostile_texts_are_refused_in_every_field_that_is_no_prose(field: str) -> None:
     """And what is shown of them is short and plain."""
     for name, text in HOSTILE.items():

@@ -13,6 +13,7 @@ from queues.queue import Queue
 from queues.quota.devices import ABSENT, COUNTED, ClaimCount
 from queues.quota.usage import Requests
 from queues.tree import Tree
+from tests.support.cases import each_case
 
 TREE = Tree(
     {
@@ -28,7 +29,7 @@ TREE = Tree(
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("queue", "requests", "named"),
     [
         ("team", (("cpu", 2),), ""),
@@ -83,9 +84,9 @@ def test_of_a_workload_its_pods_wait() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["q", "q" * 40, "q" * 253])
-@pytest.mark.parametrize("resource", ["cpu", "example.com/" + "r" * 63, "e" * 253 + "/" + "r" * 63])
-@pytest.mark.parametrize("template", [True, False])
+@each_case("name", ["q", "q" * 40, "q" * 253])
+@each_case("resource", ["cpu", "example.com/" + "r" * 63, "e" * 253 + "/" + "r" * 63])
+@each_case("template", [True, False])
 def test_long_names_are_cut_and_amounts_are_not(name: str, resource: str, template: bool) -> None:
     tree = Tree({name: Queue(name=name, capability=((resource, 2**62),))})
     warning = never_fits_warning(name, ((resource, 2**63 - 1),), tree=tree, template=template)

@@ -23,6 +23,7 @@ from queues.admission.queue_edits import (
 from queues.queue import Queue
 from queues.states import Action, Desired, State
 from queues.tree import Tree
+from tests.support.cases import each_case
 from tests.support.rules.cases import (
     CLOSED,
     DRAIN,
@@ -56,8 +57,8 @@ def says(refusal: str | None, *words: str) -> None:
 # Edits of spec.state
 
 
-@pytest.mark.parametrize("own", list(State))
-@pytest.mark.parametrize("after", list(Desired))
+@each_case("own", list(State))
+@each_case("after", list(Desired))
 def test_of_all_edits_of_the_state_one_is_refused(own: State, after: Desired) -> None:
     """Closed to Suspended is refused in own state Closed, every other edit passes."""
     before = {"Suspended": SUSPENDED, "Closing": CLOSED, "Closed": CLOSED}.get(own.value, OPEN)
@@ -95,10 +96,8 @@ def test_root_cannot_be_closed() -> None:
     assert str(refusal).endswith("kubectl queue suspend root")
 
 
-@pytest.mark.parametrize("name", ["root", "default", "q"])
-@pytest.mark.parametrize(
-    "wish", list(product([OPEN, SUSPENDED, CLOSED], [NONE, HOLD, DRAIN], [None, NOW])), ids=str
-)
+@each_case("name", ["root", "default", "q"])
+@each_case("wish", list(product([OPEN, SUSPENDED, CLOSED], [NONE, HOLD, DRAIN], [None, NOW])), ids=str)
 def test_a_wish_is_refused_for_two_reasons_only(name: str, wish: tuple[object, object, object]) -> None:
     """`root` Closed, and Closed with a `resumeAt`; all else is granted, `root` held included."""
     desired, policy, at = wish
@@ -116,8 +115,8 @@ def test_a_close_has_no_end(at: object) -> None:
 # The deadline of a drain
 
 
-@pytest.mark.parametrize("before", [None, NOW - 2 * SECOND, NOW + SECOND])
-@pytest.mark.parametrize(("after", "refused"), [(NOW - SECOND, True), (NOW, True), (NOW + SECOND, False)])
+@each_case("before", [None, NOW - 2 * SECOND, NOW + SECOND])
+@each_case(("after", "refused"), [(NOW - SECOND, True), (NOW, True), (NOW + SECOND, False)])
 def test_no_drain_is_given_a_deadline_that_is_past(
     before: datetime | None, after: datetime, refused: bool
 ) -> None:
@@ -140,7 +139,7 @@ def test_no_drain_begins_under_a_deadline_that_has_passed() -> None:
     assert deadline_refusal(None, None, now=NOW, begins=True) is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "action"),
     [(n, a) for n in ("root", "default", "q") for a in ("Open", "Close", "Suspend", "Resume")],
 )
@@ -160,7 +159,7 @@ def test_the_refusal_to_close_root_names_another_action() -> None:
 # Where a queue may stand
 
 
-@pytest.mark.parametrize("parent", [None, "", "root", "p", "deep"])
+@each_case("parent", [None, "", "root", "p", "deep"])
 def test_a_queue_may_have_a_parent_that_exists(parent: str | None) -> None:
     """Under `root`, written out or not, or under any queue that reaches it."""
     wood = line(queue("p"), queue("deep"))
@@ -240,14 +239,14 @@ def chain_of(length: int, prefix: str = "q", above: str = "root") -> list[Queue]
     return [queue(name, parent) for name, parent in zip(names, [above, *names], strict=False)]
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6, 7])
+@each_case("depth", [1, 2, 3, 4, 5, 6, 7])
 def test_a_queue_stands_at_most_five_below_root(depth: int) -> None:
     """Five levels below `root` are allowed and a sixth is not, with nothing said about the limit."""
     *above, placed = chain_of(depth)
     assert (parent_refusal(placed, tree=tree(*above)) is not None) is (depth > 5)
 
 
-@pytest.mark.parametrize(("depth", "height"), list(product([1, 2, 3, 4], [0, 1, 2, 3, 4])))
+@each_case(("depth", "height"), list(product([1, 2, 3, 4], [0, 1, 2, 3, 4])))
 def test_a_queue_brings_those_below_it(depth: int, height: int) -> None:
     """A move is refused where the lowest queue that comes along would stand too deep."""
     *above, _ = chain_of(depth)
@@ -307,7 +306,7 @@ DELETIONS = [
 ]
 
 
-@pytest.mark.parametrize(("above", "own", "live", "allowed"), DELETIONS)
+@each_case(("above", "own", "live", "allowed"), DELETIONS)
 def test_only_a_closed_queue_may_be_deleted(
     above: dict[str, Any], own: dict[str, Any], live: bool, allowed: bool
 ) -> None:
@@ -353,10 +352,10 @@ def test_a_closed_queue_that_shows_suspended_is_not_advised_to_close() -> None:
     assert "queue close lab" not in str(refusal)
 
 
-@pytest.mark.parametrize("name", ["root", "default"])
-@pytest.mark.parametrize("desired", list(Desired))
-@pytest.mark.parametrize("live", [False, True])
-@pytest.mark.parametrize("children", [(), ("a",)])
+@each_case("name", ["root", "default"])
+@each_case("desired", list(Desired))
+@each_case("live", [False, True])
+@each_case("children", [(), ("a",)])
 def test_root_and_default_are_never_deleted(
     name: str, desired: Desired, live: bool, children: tuple[str, ...]
 ) -> None:
@@ -365,8 +364,8 @@ def test_root_and_default_are_never_deleted(
     says(deletion_refusal(found, children=children), f"`{name}` queue can not be deleted")
 
 
-@pytest.mark.parametrize("desired", list(Desired))
-@pytest.mark.parametrize("live", [False, True])
+@each_case("desired", list(Desired))
+@each_case("live", [False, True])
 def test_a_queue_with_children_is_not_deleted_in_any_state(desired: Desired, live: bool) -> None:
     """Its children would hang nowhere: the refusal names them and says what to do with them."""
     family = tree(queue("lab", desired=desired), queue("a", "lab"), queue("b", "lab"))
@@ -466,7 +465,7 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.parametrize(("refusal", "sentence"), SENTENCES)
+@each_case(("refusal", "sentence"), SENTENCES)
 def test_a_refusal_reads_as_a_sentence(refusal: Callable[[], str | None], sentence: str) -> None:
     """Each refusal, whole, as the user reads it."""
     assert refusal() == sentence

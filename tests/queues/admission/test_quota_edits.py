@@ -13,6 +13,7 @@ from queues.apimachinery.quantities import Amount
 from queues.queue import Queue
 from queues.states import Desired
 from queues.tree import Tree
+from tests.support.cases import each_case
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 GIB = 2**30
@@ -50,7 +51,7 @@ def limited(queue: Queue = LAB, /, **capability: Amount) -> Queue:
 NOTHING = "nothing is evicted for that, and nothing that requests it is released until enough has ended"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "after", "expected"),
     [
         (limited(cpu=9), limited(cpu=2), [f'queue "lab" uses cpu 5 of 2: {NOTHING}']),

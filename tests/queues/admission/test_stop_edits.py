@@ -12,6 +12,7 @@ from queues.admission.stop_edits import LENGTH, Effect, consequences
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
 from queues.status.changes import Change, changes_between
+from tests.support.cases import each_case
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 SOON, LATER, PAST = NOW + timedelta(hours=1), NOW + timedelta(hours=2), NOW - timedelta(hours=1)
@@ -108,7 +109,7 @@ def test_each_text_is_a_warning_that_the_api_server_does_not_cut() -> None:
             assert told.text.isprintable()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "after", "expected_text"),
     [
         (

@@ -10,6 +10,7 @@ import pytest
 from queues.admission.queue_edits import fields_to_clear
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
+from tests.support.cases import each_case
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LATER, PAST = NOW + timedelta(hours=1), NOW - timedelta(hours=1)
@@ -35,12 +36,12 @@ STOPS = [
 ]
 
 
-@pytest.mark.parametrize("stop", [*STOPS, queue()], ids=repr)
+@each_case("stop", [*STOPS, queue()], ids=repr)
 def test_an_edit_of_anything_else_leaves_both(stop: Queue) -> None:
     assert gone(stop, stop) == ()
 
 
-@pytest.mark.parametrize("stop", STOPS, ids=repr)
+@each_case("stop", STOPS, ids=repr)
 def test_the_end_of_a_stop_takes_what_was_of_it(stop: Queue) -> None:
     assert gone(stop, queue()) == BOTH
 
@@ -53,7 +54,7 @@ def test_a_resume_time_that_is_set_while_opening_is_kept_for_the_next_stop() -> 
     assert gone(queue("Suspended", at=None), queue(why=""), same=()) == ()
 
 
-@pytest.mark.parametrize("stop", STOPS, ids=repr)
+@each_case("stop", STOPS, ids=repr)
 def test_fields_written_before_a_stop_belong_to_that_stop(stop: Queue) -> None:
     """The end of the stop before took its own away."""
     closed = stop.desired is Desired.CLOSED

@@ -15,6 +15,7 @@ from queues.queue import Queue
 from queues.states import Desired, StopPolicy
 from queues.tree import Tree
 from queues.verdict import verdict
+from tests.support.cases import each_case
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -59,7 +60,7 @@ def moved(parent: str) -> Queue:
     return replace(TEAM, parent=parent)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("parent", "expected"),
     [
         ("root", []),

@@ -8,6 +8,7 @@ import pytest
 
 from queues.admission.window_edits import window_refusal
 from tests.queues.windows.cases import utc
+from tests.support.cases import each_case
 from tests.support.rules.cases import plain
 
 NOW = utc(2026, 9, 1)
@@ -32,7 +33,7 @@ def refusal(after: dict[str, Any], before: dict[str, Any] | None = None) -> str:
     return window_refusal(before or {}, after, now=NOW) or ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("after", "says"),
     [
         (spec(NIGHTLY), ""),

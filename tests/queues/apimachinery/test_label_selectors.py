@@ -15,6 +15,7 @@ from queues.apimachinery.label_selectors import (
     Selector,
     parse_selector,
 )
+from tests.support.cases import each_case
 from tests.support.rules.cases import (
     HOSTILE,
     MODEST,
@@ -53,7 +54,7 @@ def test_an_empty_selector_selects_everything(empty: dict[str, Any]) -> None:
     assert str(found) == ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("one", "labels", "selects"),
     [
         (expression("In", "front", "back"), {"tier": "front"}, True),
@@ -124,7 +125,7 @@ def test_it_is_written_as_a_request_asks_for_it() -> None:
     assert str(found) == "app=web,tier in (front,back),state notin (old),example.com/owner,!canary"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("wrong", "says"),
     [
         ("app=web", "Expected `object"),
@@ -160,8 +161,8 @@ def test_what_is_no_selector_is_refused(wrong: Any, says: str) -> None:
     assert says in str(refused.value)
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize(
+@each_case("text", HOSTILE.values(), ids=HOSTILE)
+@each_case(
     "wrong",
     [
         lambda text: {"matchLabels": {text: "web"}},

@@ -18,13 +18,14 @@ from queues.apimachinery.quantities import (
     parse_quantity,
     sum_amounts,
 )
+from tests.support.cases import each_case
 
 NANO = Fraction(1, 10**9)
 #: Every amount that Kubernetes can hold.
 AMOUNTS = st.integers(-MAX_AMOUNT * 10**9, MAX_AMOUNT * 10**9).map(lambda nanos: nanos * NANO)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("written", "amount"),
     [
         ("0", 0),
@@ -64,7 +65,7 @@ def test_what_is_finer_than_a_billionth_is_rounded_away_from_zero(written: str, 
     assert parse_quantity(written) == amount
 
 
-@pytest.mark.parametrize(
+@each_case(
     "written",
     [
         "",
@@ -114,7 +115,7 @@ def test_amounts_beyond_kubernetes_limit_are_refused() -> None:
             parse_quantity(written)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("amount", "resource", "printed"),
     [
         (0, "cpu", "0"),

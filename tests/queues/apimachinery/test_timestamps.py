@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
-import pytest
-
 from queues.apimachinery.timestamps import (
     EARLIEST,
     parse_timestamp,
     rfc3339,
 )
+from tests.support.cases import each_case
 
 EAST = timezone(timedelta(hours=14))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("moment", "text"),
     [
         (datetime(2030, 1, 1, 12, 0, 5, 999, tzinfo=UTC), "2030-01-01T12:00:05Z"),
@@ -31,8 +30,6 @@ def test_a_moment_is_written_with_four_digits_of_its_year(moment: datetime, text
     assert parse_timestamp(text) == moment.replace(microsecond=0)
 
 
-@pytest.mark.parametrize(
-    "text", ["0000-01-01T00:00:00Z", "", "soon", "2030-13-01T00:00:00Z", "1-01-01T00:00:00Z"]
-)
+@each_case("text", ["0000-01-01T00:00:00Z", "", "soon", "2030-13-01T00:00:00Z", "1-01-01T00:00:00Z"])
 def test_a_text_that_is_no_time_is_the_earliest_one(text: str) -> None:
     assert parse_timestamp(text) == EARLIEST < datetime(1, 1, 1, 0, 0, 1, tzinfo=UTC)

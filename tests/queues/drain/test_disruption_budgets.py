@@ -24,6 +24,7 @@ from queues.drain.disruption_budgets import (
     BudgetObject,
     parse_budget,
 )
+from tests.support.cases import each_case
 from tests.support.drain.drain_cases import (
     LAB,
     WEB,
@@ -112,7 +113,7 @@ def test_a_selector_that_cannot_be_read_is_reported() -> None:
         read(status=STATUS, selector={"matchExpressions": [{"key": "app", "operator": "Like"}]})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("going", "outside", "desired", "ever"),
     [
         (3, 0, 0, 3),  # it wants nobody
@@ -134,7 +135,7 @@ def test_the_final_number_of_evictions_is_unknown_without_the_pods_outside_the_d
     assert budget(desired=2).eventually_allowed(3) is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("healthy", "desired", "pending", "spares", "goes"),
     [
         (2, 2, 0, False, True),
@@ -216,7 +217,7 @@ def expressed(number: int, key: str = "app", *, labels: dict[str, str] | None = 
     return replace(budget(f"b{number}"), selector=selector)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "hostile",
     [
         [budget(f"b{number}") for number in range(2000)],

@@ -20,6 +20,7 @@ from queues.drain.model import (
     Unit,
 )
 from queues.drain.plan import plan
+from tests.support.cases import each_case
 from tests.support.drain.drain_cases import (
     LAB,
     blocked,
@@ -198,7 +199,7 @@ def test_what_a_label_keeps_of_a_gang_goes_where_it_is_less_than_the_minimum() -
     assert drained(ring(4, kept=2), least(3), budget(allowed=3)).steps == ()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("minimums", "spec"),
     [
         (least(2), EVICT),

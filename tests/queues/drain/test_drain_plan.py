@@ -13,6 +13,7 @@ from queues.drain.model import (
     DrainAction,
     KeepRule,
 )
+from tests.support.cases import each_case
 from tests.support.drain.drain_cases import (
     LAB,
     blocked,
@@ -153,7 +154,7 @@ def test_a_drain_with_no_pods_has_no_steps() -> None:
 # What a pod takes of its budget
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "of", "goes"),
     [
         ({}, {"allowed": 1}, True),

@@ -23,6 +23,7 @@ from queues.drain.progress import (
     progress_by_queue,
 )
 from queues.drain.terminating_pods import Delay, DelayedPod, delay_of
+from tests.support.cases import each_case
 from tests.support.drain.drain_cases import LAB, budget, planned, pod, pods
 from tests.support.rules.cases import NOW
 
@@ -33,7 +34,7 @@ LONG = "n" * 250
 # Counts
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("action", "counts"),
     [
         (DrainAction.EVICT, (1, 0, 0)),

@@ -20,6 +20,7 @@ from queues.drain.model import (
     may_keep,
     parse_drain_spec,
 )
+from tests.support.cases import each_case
 from tests.support.drain.drain_cases import (
     job,
     keeping,
@@ -80,7 +81,7 @@ def test_an_empty_keep_selector_keeps_all_pods() -> None:
     assert keep_rule(pod(), parse_drain_spec({})) is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("wrong", "place"),
     [
         ("fast", "Expected `object`"),
@@ -112,7 +113,7 @@ def test_a_spec_that_cannot_be_read_says_so(wrong: Any, place: str) -> None:
     assert found == DrainSpec(unreadable=found.unreadable)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("written", "meant"),
     [
         ("2030-01-01T12:00:00Z", NOW),
@@ -145,7 +146,7 @@ def test_a_deadline_counts_across_zones() -> None:
 # Who stays by rule
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("one", "spec", "rule"),
     [
         (pod(), DrainSpec(), None),
@@ -210,7 +211,7 @@ def test_an_empty_plan_has_no_pods_left() -> None:
     assert Plan().left == 0
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("drain", "expected"),
     [
         (None, False),

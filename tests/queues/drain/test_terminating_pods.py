@@ -30,6 +30,7 @@ from queues.drain.terminating_pods import (
     requested_grace,
     undeleted,
 )
+from tests.support.cases import each_case
 from tests.support.docs.pages import ruled
 from tests.support.drain.drain_cases import job, pod
 from tests.support.rules.cases import (
@@ -64,7 +65,7 @@ def cut(runner: RunningPod, spec: DrainSpec) -> int | None:
 # Places
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("grace", "longest", "kept_for"),
     [(30, 300, 40), (0, 300, 10), (300, 300, 310), (YEARS, 300, 310), (FOREVER, 300, 310), (YEARS, 2, 12)],
 )
@@ -118,7 +119,7 @@ DELAYS: dict[Delay, RunningPod] = {
 }
 
 
-@pytest.mark.parametrize("delay", Delay)
+@each_case("delay", Delay)
 def test_each_delay_is_named(delay: Delay) -> None:
     """On one line, as the table of the module has it."""
     runner = DELAYS[delay]
@@ -168,7 +169,7 @@ def test_a_pod_that_may_take_long_is_known_before() -> None:
 # Grace periods that are given and cut
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("own", "spec", "delete", "given"),
     [
         (30, None, False, None),
@@ -190,7 +191,7 @@ def test_the_grace_period_that_is_requested(
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "grace", "ago", "cut_to"),
     [
         (DrainSpec(), YEARS, 0, None),

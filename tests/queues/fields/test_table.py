@@ -14,6 +14,7 @@ from queues.fields.reading import READ, read_queue
 from queues.fields.row import Effect
 from queues.fields.table import BY_NAME, FIELDS
 from queues.queue import Queue
+from tests.support.cases import each_case
 
 _convert = Converter[QueueObject](QueueObject)
 #: Of each field that something follows from, a value that is not its default.
@@ -78,7 +79,7 @@ def test_each_example_is_of_a_field_that_something_follows_from() -> None:
         BY_NAME[name].check(f"spec.{name}", value, None)
 
 
-@pytest.mark.parametrize("row", [row for row in FIELDS if row.reading], ids=lambda row: row.name)
+@each_case("row", [row for row in FIELDS if row.reading], ids=lambda row: row.name)
 def test_a_field_is_read_as_its_row_says(row: Any) -> None:
     """By the server and by the plugin, into that field of `Queue` and no other."""
     spec = {row.name: EXAMPLES[row.name]}
@@ -98,14 +99,14 @@ def test_each_field_of_a_queue_has_a_row() -> None:
     assert queue_from_object(QueueObject(metadata=Metadata(name="q"))) == Queue(name="q")
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@each_case("name", EXAMPLES)
 def test_pods_may_be_evicted_by_the_fields_that_say_so(name: str) -> None:
     """No other field says which pods of a queue others may evict, where a policy has `reclaim`."""
     lends = lending_from_object(with_fields(**{name: EXAMPLES[name]})) != NO_LENDING
     assert lends is (BY_NAME[name].effect in LENDING)
 
 
-@pytest.mark.parametrize("row", FIELDS, ids=lambda row: row.name)
+@each_case("row", FIELDS, ids=lambda row: row.name)
 def test_the_help_says_what_nothing_follows_from_yet(row: Any) -> None:
     """A description promises nothing that this version does not do, nor hides what it does."""
     assert ("othing acts on it" in row.help) is (row.effect is Effect.NONE)

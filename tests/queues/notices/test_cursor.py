@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from queues.apimachinery.timestamps import EARLIEST
 from queues.notices.cursor import MOST, OVERLAP, BadCursor, Cursor, after_sending, decode, encode
 from tests.queues.notices.values import NOW, notice
+from tests.support.cases import each_case
 from tests.support.examples import examples
 
 FIRST = Cursor(since=NOW - timedelta(hours=1))
@@ -92,9 +93,7 @@ def test_the_cursor_is_bounded_and_the_oldest_go_for_good() -> None:
     assert not any(map(told.is_new, notices))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"since": "x", "told": {}, "standing": []}', "[" * 100_000], ids=len
-)
+@each_case("text", ["", "{}", "[]", '{"since": "x", "told": {}, "standing": []}', "[" * 100_000], ids=len)
 def test_what_is_no_cursor_is_refused(text: str) -> None:
     with pytest.raises(BadCursor):
         decode(text)

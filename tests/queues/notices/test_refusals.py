@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from queues.notices.refusals import MOST_REFUSALS, Refusals, may_pass
 from tests.queues.notices.values import notice
+from tests.support.cases import each_case
 
 ONE, TWO, THREE, FOUR = (notice(f"{number}") for number in range(1, 5))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "wanted"),
     [(status, True) for status in (408, 425, 429, 500, 502, 503, 504, 599)]
     + [(status, False) for status in (100, 301, 307, 400, 401, 403, 404, 405, 409, 410, 413, 422, 499)],

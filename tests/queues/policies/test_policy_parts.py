@@ -15,6 +15,7 @@ from queues.policies.parts import (
     scorers,
 )
 from queues.policies.scheduler_conf import parse_policy
+from tests.support.cases import each_case
 
 
 def parts(*plugins: str, actions: str = "allocate", pod: PodFacts | None = None) -> dict[str, Part]:
@@ -64,7 +65,7 @@ ALL_ZERO = ", ".join(
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("plugin", "why"),
     [
         ("name: binpack, enableNodeOrder: false", "enableNodeOrder is false"),

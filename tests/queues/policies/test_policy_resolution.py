@@ -10,6 +10,7 @@ from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT, NO_POLICIES, Poli
 from queues.policies.policy_texts import read_policies
 from queues.policies.resolution import PolicySource, resolve_policy
 from queues.policies.scheduler_conf import parse_policy
+from tests.support.cases import each_case
 
 PACK = "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"
 SPREAD = "actions: allocate\ntiers: [{plugins: [{name: nodeorder}]}]"
@@ -19,7 +20,7 @@ BAD = "actions: alocate"
 ALL = read_policies({GLOBAL_KEY: PLAIN, "pack": PACK, "spread": SPREAD, "bad": BAD})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("job", "chain", "source", "name", "queue"),
     [
         ("", [("research", "")], PolicySource.GLOBAL, GLOBAL_KEY, ""),

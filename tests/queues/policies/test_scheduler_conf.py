@@ -20,6 +20,7 @@ from queues.policies.scheduler_conf import (
     examine_policy,
     parse_policy,
 )
+from tests.support.cases import each_case
 
 #: As Volcano's documentation gives it.
 EXAMPLE = """\
@@ -129,7 +130,7 @@ def test_what_weighs_nothing_scores_nothing(arguments: list[str]) -> None:
     assert not parse_policy(with_plugin(*arguments)).scores
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "line", "reason"),
     [
         ("", 1, "empty"),
@@ -189,7 +190,7 @@ def test_a_text_that_is_no_policy_is_refused_with_its_line(text: str, line: int,
     assert why.isprintable()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "default", "warning"),
     [
         ('binpack.weight: "10"', 1, 'is the text "10", not a whole number; the default 1 is used'),
@@ -212,7 +213,7 @@ def test_what_volcano_ignores_is_ignored_with_a_warning(line: str, default: int,
     assert warning in policy.warnings[0].reason
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "line", "warning"),
     [
         (
@@ -353,7 +354,7 @@ def test_an_examination_ends_after_so_many_faults() -> None:
     assert len(examine_policy("[").faults) == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("written", "factor", "warned"),
     [
         ("", Fraction(6, 5), ""),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.policies.model import Policy
 from queues.policies.scheduler_conf import parse_policy
 from queues.policies.victims import CRITICAL_PRIORITY, Preemptor, QueueShare, Victim, victim_denial
+from tests.support.cases import each_case
 
 GI = 2**30
 POD = Preemptor(queue="research", priority=100, requests={"cpu": 1})
@@ -39,7 +39,7 @@ RECLAIM = policy("allocate, reclaim")
 BUSY = share("team", allocated={"cpu": 10}, deserved={"cpu": 4})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("actions", "queue", "denied"),
     [
         ("allocate", "research", "no action preempt"),
@@ -61,7 +61,7 @@ def test_without_a_policy_every_victim_may_go() -> None:
     assert victim_denial(None, POD, [victim("research"), victim("team"), victim("none")], {}) is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("team", "denied"),
     [
         ({}, None),
@@ -83,7 +83,7 @@ def test_what_a_queue_lends(team: Mapping[str, Any], denied: str | None) -> None
     check(victim_denial(RECLAIM, POD, [victim("team")], shares(lender)), denied)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("research", "denied"),
     [
         ({"allocated": {"cpu": 3}}, None),
@@ -148,7 +148,7 @@ def test_a_queue_that_is_not_known_lends_nothing() -> None:
     check(victim_denial(RECLAIM, POD, [victim("gone")], shares()), "is not known")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "critical"),
     [
         ({}, False),
@@ -158,7 +158,7 @@ def test_a_queue_that_is_not_known_lends_nothing() -> None:
         ({"namespace": "kube-system"}, True),
     ],
 )
-@pytest.mark.parametrize("queue", ["", "research", "team"])
+@each_case("queue", ["", "research", "team"])
 def test_conformance_protects_system_pods_of_any_queue(
     queue: str, fields: Mapping[str, Any], critical: bool
 ) -> None:
@@ -169,7 +169,7 @@ def test_conformance_protects_system_pods_of_any_queue(
     check(denial, "plugin conformance" if critical else None)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("switch", "queue", "denied"),
     [
         ("", "research", "lower priority"),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.quota.book import MAX_INTENTS, MAX_LENGTH, BadBook, Book, encode, parse
+from tests.support.cases import each_case
 
 UID = "4a1b6f0e-1c2d-4e3f-8a9b-0c1d2e3f4a5b"
 uids = st.uuids().map(str) | st.from_regex(r"[0-9A-Za-z._-]{1,60}", fullmatch=True)
@@ -30,7 +31,7 @@ def test_an_intent_takes_few_bytes() -> None:
     assert len(encode(Book(term=1, intents=intents))) <= 40 * MAX_INTENTS
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "",

@@ -15,6 +15,7 @@ from queues.quota.rules import Rules
 from queues.quota.shares import Shares
 from queues.quota.usage import Usage
 from queues.tree import Tree
+from tests.support.cases import each_case
 
 
 def cpu(amount: Amount | None) -> Amounts | None:
@@ -44,7 +45,7 @@ def tree(*queues: Queue) -> Tree:
     return Tree({each.name: each for each in queues})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("queues", "expected"),
     [
         ([queue("q")], {}),
@@ -66,7 +67,7 @@ def test_what_nodes_have_bounds_it_where_root_does_not() -> None:
     assert Usage(queues, rules=Rules(nodes={"cpu": 6})).deserved.of("q") == {"cpu": 6}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("whole", "wants", "expected"),
     [
         (9, [Want("a", 1, 0, 9), Want("b", 2, 0, 9)], {"a": 3, "b": 6}),

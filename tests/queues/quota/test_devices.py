@@ -24,6 +24,7 @@ from queues.quota.devices import (
 from queues.quota.lack import Lack, LackKind
 from queues.quota.usage import Requests, Usage, quota_requests
 from queues.tree import Tree
+from tests.support.cases import each_case
 
 GPU, NIC = "deviceclass/gpu", "deviceclass/nic"
 UNCOUNTABLE = ClaimFault.UNCOUNTABLE
@@ -60,7 +61,7 @@ SPECS: dict[str, tuple[list[Any], dict[str, int], ClaimFault | None]] = {
 }
 
 
-@pytest.mark.parametrize(("requests", "counted", "fault"), SPECS.values(), ids=SPECS)
+@each_case(("requests", "counted", "fault"), SPECS.values(), ids=SPECS)
 def test_a_claim_counts_what_its_spec_says(
     requests: list[Any], counted: dict[str, int], fault: ClaimFault | None
 ) -> None:
@@ -201,7 +202,7 @@ WAITS: dict[str, tuple[Known, list[str | ClaimRef], Lack]] = {
 }
 
 
-@pytest.mark.parametrize(("known", "claims", "lack"), WAITS.values(), ids=WAITS)
+@each_case(("known", "claims", "lack"), WAITS.values(), ids=WAITS)
 def test_a_pod_waits_for_what_is_not_known(known: Known, claims: list[str | ClaimRef], lack: Lack) -> None:
     assert lab(known).lack("team", asking(*claims, known=known)) == lack
 

@@ -14,6 +14,7 @@ from queues.quota.enforcement import (
     enforced_condition,
     over_capability,
 )
+from tests.support.cases import each_case
 
 SEEN_AT, REQUEST_SECONDS = 100.0, 60.0
 ENDED = SEEN_AT + REQUEST_SECONDS
@@ -50,7 +51,7 @@ CASES: dict[str, tuple[dict[str, Any], EnforcementReason]] = {
 }
 
 
-@pytest.mark.parametrize(("change", "reason"), CASES.values(), ids=CASES)
+@each_case(("change", "reason"), CASES.values(), ids=CASES)
 def test_a_capability_holds_once_nothing_may_pass_it_by(
     change: dict[str, Any], reason: EnforcementReason
 ) -> None:

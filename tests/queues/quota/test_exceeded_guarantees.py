@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from queues.queue import Amounts, Queue
 from queues.quota.exceeded_guarantees import exceeded_capabilities, guarantees_condition
 from queues.tree import Tree
+from tests.support.cases import each_case
 
 CPU = "cpu"
 
@@ -25,7 +24,7 @@ TEN = queue("lab", cap=(("cpu", 10), ("memory", 100)))
 SIX_AND_SIX = [queue("a", "lab", guarantee=cpu(6)), queue("b", "lab", guarantee=cpu(6))]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("queues", "expected"),
     [
         ([TEN], {}),

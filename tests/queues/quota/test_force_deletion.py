@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from queues.quota.force_deletion import seconds_counted
+from tests.support.cases import each_case
 
 LONG = 3600.0
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("node", "is_finished", "grace", "seconds"),
     [
         ("", False, 30, 0),

@@ -34,6 +34,7 @@ from queues.quota.gangs import (
 from queues.quota.lack import Lack
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import Limit, Requests, never_lack, quota_requests
+from tests.support.cases import each_case
 from tests.support.examples import examples
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -102,7 +103,7 @@ def test_the_priority_of_a_gang_is_that_of_its_minimum_and_of_what_is_beyond_it(
 FEW: dict[str, int] = {"ps": 1, "worker": 2}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("least", "tasks", "members", "expected"),
     [
         # How many.
@@ -204,7 +205,7 @@ def requests_of(found: Asked | NotAsked) -> dict[str, Amount]:
     return dict(found.minimum.requests)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("resources", "expected"),
     [
         (None, {"cpu": 3, "gpu": 1, "pods": 2}),
@@ -224,7 +225,7 @@ def test_the_greater_of_what_pods_request_and_of_min_resources_is_asked_for(
     )
 
 
-@pytest.mark.parametrize("text", ["much", "", "1e30", "9223372036854775808", None, True, "1" * 100])
+@each_case("text", ["much", "", "1e30", "9223372036854775808", None, True, "1" * 100])
 def test_what_is_no_quantity_is_asked_for_never(text: Any) -> None:
     found = ask(gang(2, resources={"cpu": text}), pods("w w"))
     assert str(found) == 'minResources "cpu" is no quantity'
@@ -277,7 +278,7 @@ def test_of_what_resource_quotas_count_nothing_is_asked_for() -> None:
     assert gang(2, resources=written).resources == (("cpu", 2), ("pods", 2))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("least", "tasks", "placed", "found"),
     [
         (2, None, ["", ""], True),
@@ -297,7 +298,7 @@ def test_the_minimum_is_placed_once_so_many_of_each_task_are(
 CAPABILITY = [Limit("team", {"cpu": 4}), Limit("lab", {"cpu": 8, "pods": 6})]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("least", "resources", "members", "expected"),
     [
         (4, None, "w w w w", "whole: 00 01 02 03"),

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from queues.quota.rules import Rules
 from queues.quota.usage import Requests, Usage
 from queues.snapshot import QueueSnapshot
 from queues.tree import Tree
+from tests.support.cases import each_case
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -44,7 +44,7 @@ def granted(*queues: Queue, lending: tuple[str, ...] = ()) -> dict[str, Amount]:
     return {name: amounts["cpu"] for name, amounts in guarantees.items()}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("queues", "expected"),
     [
         ([queue("a"), queue("b", cap=4)], {}),

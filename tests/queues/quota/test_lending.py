@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from queues.quota.giving_back import Asked, Borrowed, GivingBack, Taking, shorta
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import Requests, Usage
 from queues.tree import Tree
+from tests.support.cases import each_case
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RECLAIM = Asked(others=Taking(is_allowed=True))
@@ -123,7 +123,7 @@ def test_nobody_goes_where_there_is_room_or_where_it_would_not_suffice() -> None
     assert full.ask("a", 1) == [], "its own capability has no room"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("b", "goes"),
     [
         ({}, True),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from queues.quota.let_in_again import LATE_SECONDS, SAFE_SECONDS, WITH_WORKLOAD, ReadPod
+from tests.support.cases import each_case
 
 TERM = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LONG_AGO = TERM - timedelta(hours=1)
@@ -29,7 +30,7 @@ def test_a_pod_that_came_later_than_its_workload_may_be_another(pod: ReadPod, is
     assert pod.may_be_another is is_another
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("bound", "now", "is_safe"),
     [
         (after(-1), after(SAFE_SECONDS - 2), True),

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from fractions import Fraction
 
 import msgspec
-import pytest
 
 from queues.apimachinery.quantities import Amount
 from queues.queue import Queue
@@ -22,6 +21,7 @@ from queues.quota.release_order import ReleasePass
 from queues.quota.usage import Usage, quota_requests
 from queues.quota.waiting_index import WaitingIndex
 from queues.tree import Tree
+from tests.support.cases import each_case
 
 Resources = Mapping[str, Amount]
 
@@ -304,7 +304,7 @@ def usage_of(case: Case) -> tuple[Tree, Usage]:
     return tree, usage
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_what_is_released_and_which_queue_has_no_room(name: str) -> None:
     case = CASES[name]
     tree, usage = usage_of(case)

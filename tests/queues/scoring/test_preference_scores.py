@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import pytest
 
 from queues.policies.scheduler_conf import parse_policy
 from queues.scoring.node_matches import KEPT, NodeMatches
@@ -25,6 +24,7 @@ from queues.scoring.preferences import (
 from queues.scoring.requests import Request
 from queues.scoring.topology_scores import HOSTNAME, ZONE, pod_affinity_scores, spread_scores
 from queues.scoring.total import Scorer
+from tests.support.cases import each_case
 
 MB = 1024 * 1024
 NOTHING = Request()
@@ -64,7 +64,7 @@ def test_node_affinity_adds_the_weights_of_the_terms_that_match() -> None:
     assert node_affinity_scores(view, rows, pod, NodeMatches()).tolist() == [45, 5, 0]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("operator", "values", "value", "expected"),
     [
         ("In", ["a", "b"], "b", True),
@@ -107,7 +107,7 @@ OTHER_SOFT = Taint(key="slow", value="", effect="PreferNoSchedule")
 HARD = Taint(key="down", value="", effect="NoSchedule")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tolerations", "expected"),
     [
         ([], [100, 100, 50, 0]),
@@ -192,7 +192,7 @@ def affinity_of(pod: PodPlacement, *running: tuple[str, PodPlacement]) -> list[f
     return [float(score) for score in scores]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pod", "running", "expected"),
     [
         (PodPlacement(namespace="team"), [("n1", DB)], [0, 0, 0, 0]),
@@ -292,7 +292,7 @@ def with_spread(*constraints: SpreadConstraint) -> PodPlacement:
     return PodPlacement(namespace="team", labels={"app": "web"}, spread=constraints)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pod", "counts", "expected"),
     [
         (WEB, {"n1": 3}, [0, 0, 0]),

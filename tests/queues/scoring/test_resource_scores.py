@@ -21,6 +21,7 @@ from queues.scoring.resource_scores import (
     least_requested_scores,
     most_requested_scores,
 )
+from tests.support.cases import each_case
 
 GPU, FOO = "nvidia.com/gpu", "example.com/foo"
 GI = 2**30
@@ -61,7 +62,7 @@ HEAVY = Binpack(weight=10, resources={"cpu": 2, "memory": 3, GPU: 7, FOO: 8})
 LIGHT = Binpack(weight=1, resources={"cpu": 1, "memory": 1, GPU: 23})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("weights", "pod", "expected"),
     [
         (HEAVY, "p1", [700, 137.5, 0]),

@@ -13,6 +13,7 @@ from queues.verdict import is_by_window
 from queues.windows.entries import Entry
 from queues.windows.stops import WindowStop
 from tests.queues.status.test_acknowledgement_of_binds import evidence, view
+from tests.support.cases import each_case
 from tests.support.rules.cases import CLOSED, HOLD, NOW, SUSPENDED, line, queue
 
 KNOWS, OLDER = (
@@ -36,7 +37,7 @@ def test_an_older_replica_is_an_obstacle_by_name_where_only_a_window_stops_the_q
     assert older == ([Obstacle(ObstacleReason.REPLICA_UNAWARE, text)] if by_window else [])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("chain", "expected"),
     [
         ((queue("a"), queue("b", **IN_WINDOW)), True),

@@ -15,6 +15,7 @@ from queues.status.acknowledgement import (
     UnlabelledView,
     obstacles,
 )
+from tests.support.cases import each_case
 
 QUEUES = frozenset({"research", "below"})
 OPEN = frozenset({"research"})
@@ -45,8 +46,8 @@ def view(*, passes: tuple[PodPass, ...] | None, binds: frozenset[str] | None) ->
     return ReplicaView(name="b", queues=10, pods=12, open_queues=OPEN, passes=passes, bind_queues=binds)
 
 
-@pytest.mark.parametrize("passes", [None, (NAMED,)], ids=["unnamed", "named"])
-@pytest.mark.parametrize(
+@each_case("passes", [None, (NAMED,)], ids=["unnamed", "named"])
+@each_case(
     ("binds", "wanting"),
     [
         (frozenset(), []),

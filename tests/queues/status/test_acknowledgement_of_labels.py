@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import msgspec
-import pytest
 
 from queues.status.acknowledgement import (
     BindableNamespace,
@@ -15,6 +14,7 @@ from queues.status.acknowledgement import (
     departures_until,
     obstacles,
 )
+from tests.support.cases import each_case
 
 AT = 1000.0
 #: Every member has its label.
@@ -47,7 +47,7 @@ def evidence(
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("unlabelled", "until", "texts"),
     [
         (ALL, math.inf, []),
@@ -90,7 +90,7 @@ def test_labels_are_asked_for_last() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("unlabelled", "pods_since", "expected"),
     [
         (DEPARTED, 12, AT),

@@ -16,6 +16,7 @@ from queues.status.changes import (
     describe_change,
     new_changes,
 )
+from tests.support.cases import each_case
 from tests.support.rules.cases import (
     CLOSED,
     DRAIN,
@@ -43,7 +44,7 @@ EDITS = [
 ]
 
 
-@pytest.mark.parametrize(("was", "now", "told"), EDITS)
+@each_case(("was", "now", "told"), EDITS)
 def test_a_change_tells_the_field_and_both_values(
     was: dict[str, Any], now: dict[str, Any], told: tuple[str, str, str]
 ) -> None:
@@ -122,7 +123,7 @@ def test_a_change_is_written_as_the_design_names_it() -> None:
 LATE = {"resume_at": NOW + SECOND}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("was", "now", "told"),
     [
         ({}, {"desired": SUSPENDED, **LATE}, [("state", "until")]),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from queues.status.closing import ClosingStatus, closing_fields, closing_text, read_closing
+from tests.support.cases import each_case
 
 DEPLOYMENT = ClosingStatus(kind="Deployment", namespace="team", name="eval", queue="vision")
 
@@ -40,6 +41,6 @@ def test_what_is_written_is_read_again(closing: ClosingStatus) -> None:
     assert read_closing(closing_fields(closing)) == closing
 
 
-@pytest.mark.parametrize("stored", [None, "x", [], {"others": "many"}, {"name": 1}])
+@each_case("stored", [None, "x", [], {"others": "many"}, {"name": 1}])
 def test_what_the_controller_does_not_write_says_nothing(stored: object) -> None:
     assert read_closing(stored) is None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pytest
 from hypothesis import given
 
 from queues.queue import Queue
 from queues.status.changes import Change
 from queues.status.parent_cycles import cycle_text, find_cycles
 from queues.tree import Tree
+from tests.support.cases import each_case
 from tests.support.rules.cases import (
     HOSTILE,
     MODEST,
@@ -60,7 +60,7 @@ def test_a_queue_that_was_made_where_it_stands_has_no_edit_to_name() -> None:
     assert cycle_text(("a", "b"), {}).startswith("the parents form a cycle: a > b > a; give one of them")
 
 
-@pytest.mark.parametrize("by", HOSTILE.values(), ids=HOSTILE.keys())
+@each_case("by", HOSTILE.values(), ids=HOSTILE.keys())
 def test_the_text_fits_an_event_with_the_longest_author(by: str) -> None:
     """Names of any length, users of any kind: one line, and the way out is in it."""
     names = tuple(f"{letter}{'x' * 252}" for letter in "abcdefghij")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-import pytest
-
 from queues.status.podgroup_phases import (
     Phase,
     PodTally,
     derive_phase,
 )
+from tests.support.cases import each_case
 
 FEW = range(4)
 
@@ -37,9 +36,9 @@ def expected(
     return next(found for found, sentences in rows if all(sentences))
 
 
-@pytest.mark.parametrize("before", Phase)
-@pytest.mark.parametrize(("schedules", "has_room"), [(True, True), (True, False), (False, True)])
-@pytest.mark.parametrize("least", range(-1, 6))
+@each_case("before", Phase)
+@each_case(("schedules", "has_room"), [(True, True), (True, False), (False, True)])
+@each_case("least", range(-1, 6))
 def test_for_all_small_numbers_the_phase_is_that_of_the_table(
     least: int, schedules: bool, has_room: bool, before: Phase
 ) -> None:
@@ -76,14 +75,12 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("pods", "schedules", "before", "found"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
-)
+@each_case(("pods", "schedules", "before", "found"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_each_row_of_a_group_of_three(pods: PodTally, schedules: bool, before: Phase, found: Phase) -> None:
     assert derive_phase(pods=pods, least=3, schedules=schedules, before=before) is found
 
 
-@pytest.mark.parametrize("before", Phase)
+@each_case("before", Phase)
 def test_a_phase_is_the_same_once_it_was_written(before: Phase) -> None:
     """What is derived from the result of a derivation is the same: nothing is written twice."""
     for counts, least, schedules in product(product(FEW, repeat=4), FEW, [True, False]):

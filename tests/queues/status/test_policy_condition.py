@@ -13,6 +13,7 @@ from queues.status.policy_condition import (
     policy_condition,
     problems_text,
 )
+from tests.support.cases import each_case
 
 PLAIN = "actions: allocate, backfill"
 BAD = "actions: allocate\ntiers: x"
@@ -22,7 +23,7 @@ STALE = read_policies({GLOBAL_KEY: BAD, "pack": BAD}, read_policies({GLOBAL_KEY:
 WRONG = 'line 2: tiers: the text "x", not a list ("- ...")'
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("policies", "chain", "expected"),
     [
         (NO_POLICIES, [("a", ""), ("root", "")], None),

@@ -15,6 +15,7 @@ from queues.status.stop_status import (
     read_acknowledgement,
     waiting_for,
 )
+from tests.support.cases import each_case
 
 ACKNOWLEDGED, PENDING, OUTDATED = Acknowledgement
 CHAIN = ObservedChain(
@@ -27,7 +28,7 @@ def stop(*generations: int, names: str = "b a root", **fields: Any) -> dict[str,
     return {"chain": [{"name": name, "generation": number} for name, number in links], **fields}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "active_is_false", "expected"),
     [
         (None, True, ACKNOWLEDGED),
@@ -62,12 +63,12 @@ def test_ancestors_that_may_not_be_read_are_not_compared(ancestor: int, expected
     assert read_acknowledgement(stop=status, active_is_false=True, chain=read) is expected
 
 
-@pytest.mark.parametrize("status", [None, "x", {}, {"chain": {}}, stop(3, 7, 1)])
+@each_case("status", [None, "x", {}, {"chain": {}}, stop(3, 7, 1)])
 def test_what_cannot_be_read_or_is_of_another_spec_is_not_of_the_chain(status: Any) -> None:
     assert not matches_chain(status, ObservedChain((QueueGeneration("b", 4),)))
 
 
-@pytest.mark.parametrize("status", [None, "x", {}, {"waitingFor": 3}, {"waitingFor": ""}])
+@each_case("status", [None, "x", {}, {"waitingFor": 3}, {"waitingFor": ""}])
 def test_a_server_that_does_not_say_what_it_waits_for_says_nothing(status: Any) -> None:
     assert waiting_for(status) == ""
 

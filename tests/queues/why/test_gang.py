@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-import pytest
-
 from queues.quota.gangs import GangPod, PodState, gang_of
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import Limit, never_lack, quota_requests
 from queues.why.explanation import Said
 from queues.why.gang import gang_report, gang_text
+from tests.support.cases import each_case
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LIMITS = [Limit("team", {"cpu": 4})]
@@ -27,7 +26,7 @@ def pods(written: str) -> list[GangPod]:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("least", "written", "counts", "text"),
     [
         (4, "w w", (2, 0, 0), "waits: 2 of 4 pods exist"),
@@ -54,7 +53,7 @@ def test_what_a_gang_waits_for(least: int, written: str, counts: tuple[int, int,
     assert bool(report.gives_back_at) is not report.is_complete
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("phase", "resources", "written", "text"),
     [
         ("Pending", {"cpu": "2"}, "", "waits for room before its pods are made"),

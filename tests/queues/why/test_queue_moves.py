@@ -12,6 +12,7 @@ from queues.tree import Tree
 from queues.why.explain import explain
 from queues.why.explanation import ExplainedMembership, ObjectRef, ObservedObject, ObservedQueues
 from queues.workload_kinds import KINDS
+from tests.support.cases import each_case
 
 STOPPED = Queue(name="old", desired=Desired.SUSPENDED)
 QUEUES = ObservedQueues(tree=Tree({"old": STOPPED}), records={}, now=datetime(2026, 1, 1, tzinfo=UTC))
@@ -65,7 +66,7 @@ def test_work_in_the_queue_that_its_namespace_named_before_is_moved_alike() -> N
     assert notes(*OWNERS, DEPLOYMENT, queue="old", namespace_queue="right")[1].endswith("=right")
 
 
-@pytest.mark.parametrize("kind", sorted({row.kind for row in KINDS.values()}))
+@each_case("kind", sorted({row.kind for row in KINDS.values()}))
 def test_each_kind_of_workload_says_whether_it_can_be_moved(kind: str) -> None:
     """As the table in docs/concepts/states.md."""
     [note] = notes(ObjectRef(kind=kind, name="x", namespace="ns"), origin=ANNOTATION)

@@ -26,6 +26,7 @@ from queues.why.explanation import (
     QueueRecord,
 )
 from queues.why.stop_causes import find_change
+from tests.support.cases import each_case
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LATER = datetime(2030, 1, 1, 13, tzinfo=UTC)
@@ -236,7 +237,7 @@ def test_for_a_pod_whose_queue_schedules_the_message_of_kube_scheduler_is_shown(
     assert found.notes == ("kube-scheduler says: 0/3 nodes are available",)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("facts", "note"),
     [
         ({"message": "no room"}, "kube-scheduler says: no room"),
@@ -370,7 +371,7 @@ def test_a_pod_that_is_never_created_again_says_that_it_stays(subject: ObservedO
     assert note == f"it stays as it is, though spec.parked is Recreate: {why}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("subject", "queues"),
     [
         (pod(owners=(OWNER,), gates=(well_known.GATE,)), recreating()),
@@ -394,7 +395,7 @@ TRIED = (
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("stop", "record", "expected"),
     [
         (
@@ -578,7 +579,7 @@ NAMESPACE = ObservedObject(ref=ObjectRef(kind="Namespace", name="ns"))
 AT_NONE = made("Deployment", idle_reason="spec.replicas is 0, so it makes no pods")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("subject", "new"),
     [
         (NAMESPACE, "new pods and workloads in it"),

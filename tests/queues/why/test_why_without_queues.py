@@ -16,6 +16,7 @@ from queues.why.explanation import (
     Outcome,
 )
 from queues.why.outages import outage_text
+from tests.support.cases import each_case
 
 TEXT = 'queue "b" is Suspended until 2030-01-01 04:00 UTC (quota); an admin of queues can resume it'
 QUOTED = f"0/3 nodes are available: 3 {TEXT}. preemption: 0/3 nodes are available."
@@ -74,7 +75,7 @@ def test_an_outage_is_the_first_line(kind: str, facts: dict[str, str], whom: str
     assert found.summary.startswith(f"{kind} ns/x waits: no replica of Sluice answers {whom}, ")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "message",
     [
         "",

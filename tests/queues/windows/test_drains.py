@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from queues.drain.model import parse_drain_spec
 from queues.windows.drains import drain_in_force
 from queues.windows.stops import WindowOn, WindowStop
 from tests.queues.windows.cases import utc
+from tests.support.cases import each_case
 
 START = utc(2026, 11, 1, 2)
 ON = WindowOn(window=WindowStop(name="nightly"), start=START, until=utc(2026, 11, 1, 4))
@@ -25,7 +24,7 @@ def test_what_the_spec_drains_is_drained_as_the_spec_says() -> None:
     assert drain_in_force(SPEC, [{"name": "nightly", "drain": {"rate": 1}}], None) == SPEC
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("drain", "counts"),
     [
         ({"rate": 1}, {"rate": 1}),

@@ -15,6 +15,7 @@ from queues.windows.refusals import WindowError
 from queues.windows.rules import window_on
 from queues.windows.window import OVERRIDES, Windows
 from tests.queues.windows.cases import utc, weekly
+from tests.support.cases import each_case
 from tests.support.examples import examples
 
 #: 02:00 to 04:00 in UTC of every day.
@@ -152,7 +153,7 @@ def test_by_its_moment_the_skip_of_one_that_comes_is_undone() -> None:
     assert done("start", SKIP, now=BEFORE, at=BEGINS).overrides == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("word", "kwargs", "says"),
     [
         ("skip", {"window": "other"}, 'no window "other"; its own: "nightly" or "freeze"'),

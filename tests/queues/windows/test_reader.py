@@ -15,6 +15,7 @@ from queues.windows.refusals import refusals_text
 from queues.windows.window import OVERRIDES, WINDOWS, Recurrence, Span
 from tests.queues.windows.cases import utc, weekly, windows
 from tests.support import yaml_texts
+from tests.support.cases import each_case
 from tests.support.examples import examples
 
 FIVE_LINES = """
@@ -66,7 +67,7 @@ def refused(spec: dict[str, Any]) -> list[str]:
     return [str(refusal) for refusal in read_windows(spec).refusals]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "refusal"),
     [
         ({"name": "Nightly"}, '.name of window "Nightly": "Nightly" is no name: a to z, 0 to 9 and -, 63 '),
@@ -131,7 +132,7 @@ def test_a_freeze_is_from_one_moment_to_another(change: dict[str, Any], refusal:
     assert told.startswith(f"spec.windows[0]{refusal}")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("override", "refusal"),
     [
         (
@@ -194,7 +195,7 @@ def test_ten_faults_are_ten_refusals_and_what_is_good_is_read() -> None:
     assert [window.name for window in read.windows] == ["a"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "refusal"),
     [
         ({"windows": [GOOD] * 10_000}, f"spec.windows: there are 10000, and {WINDOWS} at most are allowed"),

@@ -12,6 +12,7 @@ from queues.windows.entries import Entry, read_entries, to_wire
 from queues.windows.refusals import WindowError
 from queues.windows.resuming import resume_windows
 from tests.queues.windows.cases import utc, weekly
+from tests.support.cases import each_case
 
 NOW = utc(2026, 11, 1, 3)
 HOUR = timedelta(hours=1)
@@ -34,7 +35,7 @@ def skip_of(name: str, hour: int = 2) -> dict[str, Any]:
     return {"window": name, "start": f"2026-11-01T{hour:02}:00:00Z", "skip": True}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("windows", "suspended_only", "ended"),
     [
         ([NIGHTLY], False, ["nightly"]),

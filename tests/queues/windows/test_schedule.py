@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from queues.windows.refusals import WindowError
 from queues.windows.schedule import LENGTH, parse_schedule
+from tests.support.cases import each_case
 from tests.support.examples import examples
 
 
@@ -23,7 +24,7 @@ def days(text: str, *, month: int = 10) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [
         ("0 0 * * SUN", [4, 11, 18, 25]),
@@ -59,7 +60,7 @@ def test_times_are_minutes_of_the_day() -> None:
     assert parse_schedule("*/30 2,14 * * *").times == (120, 150, 840, 870)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "problem"),
     [
         ("", "it has 0 fields and not five: minute, hour, day of month, month, day of week"),

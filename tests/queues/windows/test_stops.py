@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from queues.windows.stops import (
     read_stops,
 )
 from tests.queues.windows.cases import utc, weekly
+from tests.support.cases import each_case
 from tests.support.examples import examples
 
 START = utc(2026, 11, 1, 2)
@@ -29,7 +29,7 @@ def entry(name: str) -> Entry:
     return Entry(name=name, start=START, until=START + timedelta(hours=2))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "state", "policy"),
     [
         ({"stopPolicy": "Hold"}, None, StopPolicy.HOLD),

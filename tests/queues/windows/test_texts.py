@@ -11,6 +11,7 @@ from queues.windows.rules import coming, windows_on
 from queues.windows.texts import author, clock, get_text, length, tree_text
 from queues.windows.zones import time_zone
 from tests.queues.windows.cases import utc, weekly, windows
+from tests.support.cases import each_case
 
 NIGHTLY = windows(weekly("0 2 * * *", "2h", name="nightly", stopPolicy="HoldAndDrain", reason="back\nups"))
 NOW = utc(2026, 11, 1, 1, 30)
@@ -55,7 +56,7 @@ def test_another_day_and_another_year_are_said() -> None:
     assert clock(utc(2026, 11, 1, 4), None, now=NOW) == "04:00 UTC"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seconds", "text"),
     [
         (-5, "0m"),

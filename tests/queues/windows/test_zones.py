@@ -10,11 +10,12 @@ from queues.windows.refusals import WindowError
 from queues.windows.times import parse_duration, parse_moment
 from queues.windows.zones import moment_of, moments_of, time_zone, zone_names
 from tests.queues.windows.cases import ZONES, utc
+from tests.support.cases import each_case
 
 BERLIN = time_zone("Europe/Berlin")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("clock", "moment"),
     [
         (datetime(2026, 3, 29, 1, 59), utc(2026, 3, 29, 0, 59)),
@@ -42,12 +43,12 @@ def test_a_day_that_a_country_left_out_is_over_at_once() -> None:
     assert moment_of(datetime(2011, 12, 30, 15, 7), apia) == moment_of(datetime(2011, 12, 31), apia)
 
 
-@pytest.mark.parametrize("name", [*ZONES, "UTC", "Etc/GMT+5", "America/Argentina/Buenos_Aires"])
+@each_case("name", [*ZONES, "UTC", "Etc/GMT+5", "America/Argentina/Buenos_Aires"])
 def test_zones_of_the_table_are_known(name: str) -> None:
     assert time_zone(name).key == name
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "problem"),
     [
         ("Europe/Berln", 'there is no time zone "Europe/Berln"; did you mean Europe/Berlin?'),
@@ -81,14 +82,14 @@ def test_each_name_of_the_list_is_a_zone() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "minutes"), [("1m", 1), ("2h", 120), ("1h30m", 90), ("90m", 90), ("60s", 1), ("744h", 44640)]
 )
 def test_durations_are_read(text: str, minutes: int) -> None:
     assert parse_duration(text) == timedelta(minutes=minutes)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "problem"),
     [
         ("59s", '"59s" is not from 1m to 744h (31 days)'),
@@ -122,7 +123,7 @@ def test_times_are_read(text: str, moment: datetime) -> None:
     assert parse_moment(text, BERLIN) == moment
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "problem"),
     [
         ("2026-12-20", "is no time; write it as 2026-12-20T00:00"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from release.chart.template import document, scalar
 from release.chart.variants import ABSENT, Block, Expression, Optional, merge
 from tests.support import yaml_texts
+from tests.support.cases import each_case
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")))
 KEYS = st.text("abyn01e.- ", min_size=1)
@@ -31,9 +31,7 @@ def test_a_tree_without_conditions_is_read_back_as_it_was(tree: Any) -> None:
     assert yaml_texts.load(document(merge(tree, []), tokens={})) == tree
 
 
-@pytest.mark.parametrize(
-    "text", ["1e3", "on", "0x1", "1_000", "", " x", "x: y", "2026-01-01", "#", "~", "null", "-"]
-)
+@each_case("text", ["1e3", "on", "0x1", "1_000", "", " x", "x: y", "2026-01-01", "#", "~", "null", "-"])
 def test_what_yaml_takes_for_something_else_is_quoted(text: str) -> None:
     """Also what only YAML 1.1, or only Go's YAML, takes so."""
     assert scalar(text).startswith('"')

@@ -10,6 +10,7 @@ import pytest
 from release.chart.values import VALUES, settings_schema
 from server.settings import CHOICES, RANGES, Settings, SettingsError
 from tests.server.test_settings import VALUES as SETTINGS
+from tests.support.cases import each_case
 
 SCHEMA = settings_schema(frozenset())
 TAKES = jsonschema_rs.validator_for(dict(SCHEMA)).is_valid
@@ -29,7 +30,7 @@ def test_each_number_has_a_range_and_each_range_is_of_a_number() -> None:
     assert RANGES.keys() == numbers
 
 
-@pytest.mark.parametrize("name", sorted(RANGES.keys() & OF_SETTINGS.keys()))
+@each_case("name", sorted(RANGES.keys() & OF_SETTINGS.keys()))
 def test_chart_and_server_take_the_same_numbers(name: str) -> None:
     first, last = RANGES[name].first, RANGES[name].last
     tried = [first - 1, first, last, last + 1]
@@ -46,13 +47,13 @@ def test_chart_and_server_take_the_same_words(name: str) -> None:
     assert [TAKES({name: word}) for word in tried] == [server_takes(name, word) for word in tried]
 
 
-@pytest.mark.parametrize("name", sorted(OF_SETTINGS.keys() & SETTINGS.keys() - {"api_server_callers"}))
+@each_case("name", sorted(OF_SETTINGS.keys() & SETTINGS.keys() - {"api_server_callers"}))
 def test_the_chart_takes_what_the_server_takes(name: str) -> None:
     for _, value in SETTINGS[name]:
         assert TAKES({name: list(value) if isinstance(value, tuple) else value}), value
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "value"),
     [
         ("hosts", ["a_b"]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from release.chart.variants import (
     edit,
     merge,
 )
+from tests.support.cases import each_case
 
 
 def holds(condition: str, true: frozenset[str]) -> bool:
@@ -115,7 +115,7 @@ def test_what_a_value_may_add_is_there_only_where_the_value_is_not_empty() -> No
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "changed"),
     [
         (("args", "--port"), {"args": ["--port", "new", {"name": "x"}]}),

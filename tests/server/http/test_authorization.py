@@ -12,6 +12,7 @@ from server.http.authorization import (
     authorize_by_certificate,
     certificate_names,
 )
+from tests.support.cases import each_case
 
 CALLERS = Callers(
     scheduler=frozenset({"system:kube-scheduler", "both"}), api_server=frozenset({"kube-apiserver", "both"})
@@ -59,7 +60,7 @@ def test_a_name_of_both_lists_calls_everything() -> None:
     assert statuses(certificate("both"), [*EXTENDER, *WEBHOOKS, *PROBES, b"/unknown"]) == {200}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "shown",
     [
         certificate("admin"),

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, field
 
-import pytest
-
 from server.http.connection_table import ConnectionTable, Phase
 from server.http.limits import Limits
+from tests.support.cases import each_case
 
 LIMITS = Limits(
     connections=8,
@@ -74,7 +73,7 @@ def dropped(members: list[RecordingConnection]) -> list[int]:
     return [number for number, member in enumerate(members) if "abort" in member.told]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("phases", "goes"),
     [
         ([Phase.IDLE] * 8, 0),
@@ -94,7 +93,7 @@ def test_there_is_always_room_for_a_newcomer(phases: list[Phase], goes: int) -> 
     assert table.evicted == 1
 
 
-@pytest.mark.parametrize("phase", Phase)
+@each_case("phase", Phase)
 def test_time_is_over_for_each_phase(phase: Phase) -> None:
     """Not before, and only for those who entered early enough."""
     clock = Clock()

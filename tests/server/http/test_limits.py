@@ -18,6 +18,7 @@ from server.http.limits import (
     REVIEW_BYTES,
     Limits,
 )
+from tests.support.cases import each_case
 from tests.support.http.served_worker import Served, served
 from tests.support.http.wire_objects import pod, review
 
@@ -27,7 +28,7 @@ def escaped(body: object) -> bytes:
     return json.dumps(body).replace("<", "\\u003c").encode()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("target", "limit"),
     [
         ("/mutate/pods?timeout=5s", REVIEW_BYTES),

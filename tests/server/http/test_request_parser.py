@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from server.http.limits import NO_BODY_BYTES, Limits
 from server.http.request_parser import RequestParser
+from tests.support.cases import each_case
 
 LIMITS = Limits(header_bytes=8_192, body_bytes=100_000)
 CHUNKED = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -22,7 +21,7 @@ def read_on(begin: bytes, more: bytes, *, most: int) -> RequestParser:
     return reader
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("begin", "more"),
     [
         (b"POST /echo HTTP/1.1\r\nX: ", b"x" * 1_000),
@@ -59,10 +58,8 @@ def test_only_incomplete_requests_count_as_buffered() -> None:
     assert reader.buffered_bytes == 0
 
 
-@pytest.mark.parametrize(
-    ("target", "status"), [("/metrics", 413), ("/metrics?a=b", 413), ("/validate/binds", 0)]
-)
-@pytest.mark.parametrize("chunked", [False, True])
+@each_case(("target", "status"), [("/metrics", 413), ("/metrics?a=b", 413), ("/validate/binds", 0)])
+@each_case("chunked", [False, True])
 def test_each_path_has_a_limit_of_its_own(target: str, status: int, chunked: bool) -> None:
     reader, size = RequestParser(limits=LIMITS), NO_BODY_BYTES + 1
     length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {size}"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cluster.cache.members import Members
+from tests.support.cases import each_case
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import NAMED, member, pod, queue
 from tests.webhooks.queues.test_queue_edits import create, edit
@@ -23,7 +24,7 @@ BAD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("place", BAD)
+@each_case("place", BAD)
 def test_it_is_refused_by_its_place(place: str) -> None:
     server, bad = Server().has(queue("q"), queue("other")), BAD[place]
     for answer in (create(server, queue("new", **bad)), edit(server, queue("q"), queue("q", **bad))):
@@ -32,7 +33,7 @@ def test_it_is_refused_by_its_place(place: str) -> None:
     assert edit(server, queue("other"), queue("other", capability={"cpu": "2"})).allowed
 
 
-@pytest.mark.parametrize("spec", BAD.values(), ids=BAD)
+@each_case("spec", BAD.values(), ids=BAD)
 def test_stored_all_the_same_it_holds_up_nobody_else(spec: dict[str, Any]) -> None:
     """The definition, or this webhook, may not have been there."""
     server = Server().has(queue("bad", **spec), queue("below", parent="bad"), queue("other"))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import (
     Wire,
@@ -74,8 +75,8 @@ def refused(answer: Said, *, by: str, way_out: str) -> None:
 # Edits of spec.state
 
 
-@pytest.mark.parametrize("standing", STANDINGS)
-@pytest.mark.parametrize("state", ["Open", "Suspended", "Closed"])
+@each_case("standing", STANDINGS)
+@each_case("state", ["Open", "Suspended", "Closed"])
 def test_the_table_of_actions_holds_for_edits(standing: str, state: str) -> None:
     before, others = STANDINGS[standing]
     server = Server().has(before, *others)
@@ -196,8 +197,8 @@ def test_a_new_queue_may_begin_in_any_state(state: str) -> None:
 PAST, TO_COME = "2029-12-31T00:00:00Z", "2031-01-01T00:00:00Z"
 
 
-@pytest.mark.parametrize("creating", [True, False])
-@pytest.mark.parametrize(
+@each_case("creating", [True, False])
+@each_case(
     ("policy", "drain", "by", "fix"),
     [
         ("Drain", {}, 'spec.stopPolicy: "Drain" is not', "one of None, Hold, HoldAndDrain"),
@@ -258,7 +259,7 @@ def test_a_deadline_may_come_before_the_queue_resumes_by_itself() -> None:
     assert create(Server(), after).allowed
 
 
-@pytest.mark.parametrize(
+@each_case(
     "change",
     [
         {"weight": 2},
@@ -278,8 +279,8 @@ def test_a_drain_whose_deadline_has_passed_can_be_edited(change: Wire) -> None:
     assert edit(Server().has(before), before, with_spec(before, **change)).allowed
 
 
-@pytest.mark.parametrize("policy", ["None", "Hold", None])
-@pytest.mark.parametrize("after", ["Keep", "Delete"])
+@each_case("policy", ["None", "Hold", None])
+@each_case("after", ["Keep", "Delete"])
 def test_no_drain_begins_under_the_past_deadline_of_the_last_one(policy: str | None, after: str) -> None:
     """By whatever client: with Delete it would delete everybody at once, with Keep it would evict nobody."""
     drain = {"deadline": PAST, "afterDeadline": after}
@@ -310,8 +311,8 @@ def test_a_drain_that_should_not_be_stored_can_be_mended_field_by_field() -> Non
 # The tree
 
 
-@pytest.mark.parametrize("creating", [True, False])
-@pytest.mark.parametrize(
+@each_case("creating", [True, False])
+@each_case(
     ("parent", "by", "way_out"),
     [
         ("a", "spec.parent: queue a cannot use itself as parent", ""),
@@ -426,8 +427,8 @@ def test_a_finished_member_keeps_no_queue() -> None:
     assert delete(Server().has(obj, done), obj).allowed
 
 
-@pytest.mark.parametrize("path", ["/mutate/queues", "/validate/queues"])
-@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
+@each_case("path", ["/mutate/queues", "/validate/queues"])
+@each_case("operation", ["CREATE", "UPDATE", "DELETE"])
 def test_a_resume_time_without_a_zone_is_no_failure_of_ours(path: str, operation: str) -> None:
     """The CRD's date-time asks for a zone; a review may hold anything."""
     old = queue("research", state="Suspended", resumeAt="2029-12-31T00:00:00")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     Wire,
@@ -42,7 +43,7 @@ EDITS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("standing", STANDINGS)
+@each_case("standing", STANDINGS)
 def test_every_field_can_be_edited_in_every_state(standing: str) -> None:
     """Volcano refuses edits of a queue that is Closing."""
     before, others = STANDINGS[standing]
@@ -54,7 +55,7 @@ def test_every_field_can_be_edited_in_every_state(standing: str) -> None:
         assert answer.allowed, (field, answer.message)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("field", "value"),
     [
         ("weight", 0),
@@ -67,7 +68,7 @@ def test_every_field_can_be_edited_in_every_state(standing: str) -> None:
         ("schedulerPolicy", "../etc"),
     ],
 )
-@pytest.mark.parametrize("creating", [True, False])
+@each_case("creating", [True, False])
 def test_a_bad_field_is_refused_by_name(field: str, value: object, creating: bool) -> None:
     """Whether the queue is new or edited; and what is stored already is no reason to refuse an edit."""
     server, before = Server().has(queue("q")), queue("q")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case
 from tests.support.http.wire_objects import NAMED, Wire, template, workload
 from tests.support.webhooks.workload_requests import QUEUE, queues
 from webhooks.workloads.rollouts import RECREATED
@@ -57,7 +58,7 @@ def test_where_the_queue_schedules_nothing_is_said(resource: str) -> None:
     assert warnings(stored(resource, "research"), resource) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("resource", "spec", "again"),
     [
         ("deployments.apps", {}, False),

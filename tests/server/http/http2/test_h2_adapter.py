@@ -8,6 +8,7 @@ import hpack
 import pytest
 
 from server.http.http2.h2_adapter import KNOWN_BLOCKS, HeaderDecoder, HeaderEncoder, has_only_indices
+from tests.support.cases import each_case
 
 Fields = list[tuple[bytes, bytes]]
 RESPONSE: Fields = [
@@ -41,7 +42,7 @@ def test_a_field_has_the_same_bytes_on_every_connection() -> None:
     assert blocks[0] == blocks[1] == b"\x20" + blocks[2]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_case("seed", range(20))
 def test_a_clients_blocks_are_read_as_hpack_reads_them(seed: int) -> None:
     """Also where the same bytes mean other fields, since the table has changed."""
     chance = random.Random(seed)
@@ -72,7 +73,7 @@ def test_a_bounded_number_of_blocks_is_kept() -> None:
         assert len(ours._known_blocks) <= KNOWN_BLOCKS
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("block", "only"),
     [
         (b"", False),
