@@ -195,9 +195,15 @@ class ReleasePass:
         return node
 
     def _block(self, pods: PodClass, lack: Lack, *, until: Lack | None = None) -> None:
-        used = self._usage.used(lack.queue).get(lack.resource, 0)
-        self._index.block(pods, lack, used=used, until=until)
+        self._index.block(pods, lack, amount=self._decisive(pods, lack, until), until=until)
         self._index.claims.blocked(pods, lack, now=self._now)
+
+    def _decisive(self, pods: PodClass, lack: Lack, until: Lack | None) -> Amount | None:
+        """See `Usage.decisive`. What guarantees leave beside a claim depends on where the claim is, too."""
+        awaited = until or lack
+        if until is not None and until.kind is LackKind.GUARANTEES:
+            return None
+        return self._usage.decisive(pods.line.queue, awaited)
 
     def _block_all(self, line: Line) -> None:
         """The queue is not in the tree."""

@@ -6,6 +6,8 @@ as its R changes.
 
 Invariants
 - Only resources of which something is guaranteed are kept.
+- Where each queue of a chain has at least its guarantee as its base, even while nothing is used, R is the
+  base: a pod adds all that it requests (`adds_all`).
 - `add` of an amount and then of its negative leaves everything as it was.
 """
 
@@ -25,13 +27,20 @@ class SetAside:
         self._guarantees = guarantees
         self._resources = frozenset(name for amounts in guarantees.values() for name in amounts)
         self._bases: dict[str, dict[str, Amount]] = {}
+        #: Where a queue is guaranteed more than the queues below it together: what it uses up to that adds
+        #: nothing to its R.
+        self._above_base: set[tuple[str, str]] = set()
         #: Each queue's is added to its parent's, the lowest first: so a base is complete before it counts.
         for name in sorted(guarantees, key=tree.depth, reverse=True):
+            own = self._bases.get(name, {})
+            for resource, amount in guarantees[name].items():
+                if amount > own.get(resource, 0):
+                    self._above_base.add((name, resource))
             parent = tree.queues[name].parent
             if parent:
                 base = self._bases.setdefault(parent, {})
                 for resource in guarantees[name]:
-                    base[resource] = base.get(resource, 0) + self._taken(name, resource)
+                    base[resource] = base.get(resource, 0) + self.taken(name, resource)
 
     def __bool__(self) -> bool:
         return bool(self._guarantees)
@@ -43,10 +52,10 @@ class SetAside:
                 continue
             more = amount
             for name in chain:
-                before = self._taken(name, resource)
+                before = self.taken(name, resource)
                 base = self._bases.setdefault(name, {})
                 base[resource] = base.get(resource, 0) + more
-                more = self._taken(name, resource) - before
+                more = self.taken(name, resource) - before
                 if not more:
                     break
 
@@ -59,7 +68,7 @@ class SetAside:
         """
         more = amount
         for name in chain:
-            taken = self._taken(name, resource)
+            taken = self.taken(name, resource)
             base = self._bases.get(name, {}).get(resource, 0)
             more = max(taken, base + more) - taken
             if more <= 0:
@@ -68,6 +77,13 @@ class SetAside:
                 return taken + more - most
         return 0
 
-    def _taken(self, name: str, resource: str) -> Amount:
+    def adds_all(self, chain: Sequence[str], top: str, resource: str) -> bool:
+        """Whether a pod of the first queue of the chain adds all that it requests to the R of `top`, whatever
+        is used.
+        """
+        return all((name, resource) not in self._above_base for name in chain[: chain.index(top) + 1])
+
+    def taken(self, name: str, resource: str) -> Amount:
+        """The R of the queue."""
         base = self._bases.get(name, {}).get(resource, 0)
         return max(base, self._guarantees.get(name, {}).get(resource, 0))

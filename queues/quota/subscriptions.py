@@ -4,6 +4,9 @@
 |-------------------------|---------------------------------------------|--------------------------------|
 | CAPABILITY              | the queue uses no more than its capability  | the class that needs least     |
 |                         | leaves beside the requests of the class     |                                |
+| GUARANTEES, where a pod | the same of what is used and set aside      | the class that needs least     |
+| adds all that it        | (`set_aside`)                               |                                |
+| requests to that        |                                             |                                |
 | any other, and by       | the queue uses less of the resource, or     | the class that was looked at   |
 | claims of devices       | something else has changed (`look_at`)      | least recently                 |
 
@@ -22,9 +25,10 @@ from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import MIN_DROPPED, PodClass
 from queues.quota.usage import Requests, Usage
 
-#: A queue, one of its resources, and whether what it uses says if there is room: of capabilities.
-Key = tuple[str, str, bool]
-#: Where it stands: of a capability the most that may be used, negative; else the round in which the class was
+#: A queue, one of its resources, and the kind of lack, if a number of that kind says whether there is room
+#: (`Usage.amount_of`).
+Key = tuple[str, str, LackKind | None]
+#: Where it stands: of such a number the most that it may be, negative; else the round in which the class was
 #: looked at. What it needs. Its requests.
 Entry = tuple[Amount, Amount, Requests]
 
@@ -124,7 +128,7 @@ class Subscriptions:
     def __init__(self) -> None:
         self._by_key: dict[Key, _OfKey] = {}
         self._key_of: dict[PodClass, Key] = {}
-        #: The resources of each queue in which something other than its capability lacks room.
+        #: The resources of each queue in which no number says whether there is room.
         self._inexact: dict[str, set[str]] = {}
         #: Where there may be room for some class.
         self._fallen: set[Key] = set()
@@ -133,16 +137,18 @@ class Subscriptions:
     def is_due(self) -> bool:
         return bool(self._fallen)
 
-    def add(self, pods: PodClass, lack: Lack, *, used: Amount) -> None:
-        """`used`: what the queue used of the resource when that was found to lack."""
+    def add(self, pods: PodClass, lack: Lack, *, amount: Amount | None) -> None:
+        """`amount`: the number that says whether there is room, as it was when that was found to lack; None:
+        there is none.
+        """
         self.remove(pods)
-        key = lack.queue, lack.resource, lack.kind is LackKind.CAPABILITY and not lack.by_claims
+        key = lack.queue, lack.resource, None if amount is None else lack.kind
         of_key = self._by_key.setdefault(key, _OfKey())
         need = next((amount for resource, amount in pods.requests if resource == lack.resource), 0)
-        place = lack.missing - used if key[2] else of_key.round
+        place = of_key.round if amount is None else lack.missing - amount
         of_key.add((place, need, pods.requests), pods)
         self._key_of[pods] = key
-        if not key[2]:
+        if amount is None:
             self._inexact.setdefault(lack.queue, set()).add(lack.resource)
 
     def remove(self, pods: PodClass) -> None:
@@ -153,8 +159,9 @@ class Subscriptions:
 
     def fell(self, queue: str, resource: str) -> None:
         """The queue uses less of the resource."""
-        if (exact := (queue, resource, True)) in self._by_key:
-            self._fallen.add(exact)
+        for kind in (LackKind.CAPABILITY, LackKind.GUARANTEES):
+            if (exact := (queue, resource, kind)) in self._by_key:
+                self._fallen.add(exact)
         self._begin_round(queue, resource)
 
     def look_at(self, queue: str) -> None:
@@ -163,7 +170,7 @@ class Subscriptions:
             self._begin_round(queue, resource)
 
     def _begin_round(self, queue: str, resource: str) -> None:
-        key = queue, resource, False
+        key = queue, resource, None
         of_key = self._by_key.get(key)
         if of_key is not None:
             of_key.round += 1
@@ -177,8 +184,8 @@ class Subscriptions:
             if of_key is None:
                 self._fallen.discard(key)
                 continue
-            queue, resource, is_exact = key
-            until = -usage.used(queue).get(resource, 0) if is_exact else of_key.round - 1
+            queue, resource, kind = key
+            until = of_key.round - 1 if kind is None else -usage.amount_of(kind, queue, resource)
             found = of_key.take(until=until, most=most)
             first = of_key.first
             if first is None or first[0][0] > until:
@@ -198,7 +205,7 @@ class Subscriptions:
             return
         del self._by_key[key]
         self._fallen.discard(key)
-        if not key[2]:
+        if key[2] is None:
             self._inexact[key[0]].discard(key[1])
             if not self._inexact[key[0]]:
                 del self._inexact[key[0]]

@@ -96,6 +96,10 @@ _FAULTS = {
 }
 
 
+#: What lacks by one number alone (`Usage.decisive`).
+_DECIDED = frozenset({LackKind.CAPABILITY, LackKind.GUARANTEES})
+
+
 def limits_of(chain: Chain) -> tuple[Limit, ...]:
     """Those of a queue and its ancestors, nearest first."""
     return tuple(
@@ -277,6 +281,26 @@ class Usage:
         if lack is None and self.turn_is_taken and asks_for_turn(requests):
             return NO_TURN
         return lack
+
+    def decisive(self, queue: str, lack: Lack) -> Amount | None:
+        """What has to fall by what is missing before a pod of the queue, with this lack, has room; None where
+        no number says so. The same number later: `amount_of`.
+        """
+        if lack.by_claims or lack.kind not in _DECIDED:
+            return None
+        if lack.kind is LackKind.GUARANTEES:
+            chain = self._chain(queue)
+            if not self._set_aside.adds_all(chain, lack.queue, lack.resource):
+                return None
+        return self.amount_of(lack.kind, lack.queue, lack.resource)
+
+    def amount_of(self, kind: LackKind, queue: str, resource: str) -> Amount:
+        """What counts for lacks of this kind: what is used; and where guarantees count, what is set aside for
+        the queues below, too.
+        """
+        if kind is LackKind.GUARANTEES:
+            return self._set_aside.taken(queue, resource)
+        return self._used.get(queue, {}).get(resource, 0)
 
     def never_lack(self, queue: str, requests: Requests) -> Lack | None:
         """The limit of its chain that these requests would pass even where nothing is used."""

@@ -222,16 +222,18 @@ class WaitingIndex:
         self._open = {line.queue: line for line in lines}
         return lines
 
-    def block(self, pods: PodClass, lack: Lack, *, used: Amount, until: Lack | None = None) -> None:
-        """Its first pod has no room. `used`: what the queue uses of the resource that lacks. `until`: what it
-        waits for, where that is another reason.
+    def block(
+        self, pods: PodClass, lack: Lack, *, amount: Amount | None = None, until: Lack | None = None
+    ) -> None:
+        """Its first pod has no room. `until`: what it waits for, where that is another reason. `amount`: what
+        has to fall by what is missing (`Usage.decisive`).
         """
         line = pods.line
         pods.lack = lack
         if line.is_fifo and lack.kind is not LackKind.TURN:
             line.closed_by = pods
         if lack.resource and not lack.never:
-            self._subscriptions.add(pods, until or lack, used=used)
+            self._subscriptions.add(pods, until or lack, amount=amount)
         reason, shown = pods.reason, msgspec.structs.replace(lack, missing=0, resource="", by_claims=False)
         keeps = lack.kind is LackKind.CLAIM and reason.shown is not None
         if reason.shown != shown and not keeps:
