@@ -9,13 +9,14 @@ Invariants
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
 
 from queues.quota.lack import Lack
-from queues.quota.usage import Requests
+from queues.quota.usage import Requests, asks_for_turn
 
 #: A heap has so many dropped entries at least before it is built again.
 MIN_DROPPED = 64
@@ -44,6 +45,11 @@ class WaitingPod(msgspec.Struct, frozen=True, gc=False):
         return self.pods or (self.uid,)
 
     @property
+    def size(self) -> int:
+        """How many pods are released with it."""
+        return len(self.pods) or 1
+
+    @property
     def rank(self) -> Rank:
         return -self.priority, self.since, self.uid
 
@@ -63,19 +69,21 @@ class Reason:
 class PodClass:
     """The pods of one queue with equal requests; never empty but for a moment. Owner: its line.
 
-    `lack`: why it is blocked; None while it is open.
+    `lack`: why it is blocked; None while it is open. `counted`: so many of its pods are in what all request.
     """
 
-    __slots__ = ("_ranks", "entry", "lack", "line", "pods", "reason", "requests")
+    __slots__ = ("_ranks", "asks_for_turn", "counted", "entry", "lack", "line", "pods", "reason", "requests")
 
     def __init__(self, line: Line, requests: Requests) -> None:
         self.line = line
         self.requests = requests
+        self.asks_for_turn = asks_for_turn(requests)
         self.pods: dict[str, WaitingPod] = {}
         self._ranks: list[Rank] = []
-        #: By which rank its line has it among the open classes.
+        #: By which rank its line has it among the open classes; None: not at all, or it is empty.
         self.entry: Rank | None = None
         self.lack: Lack | None = None
+        self.counted = 0
         #: Where the strategy is fifo, all pods of the queue have the reason of the line.
         self.reason = line.reason if line.is_fifo else Reason()
 
@@ -85,6 +93,11 @@ class PodClass:
         if len(self._ranks) > 2 * len(self.pods) + MIN_DROPPED:
             self._ranks = [each.rank for each in self.pods.values()]
             heapq.heapify(self._ranks)
+
+    def put_first(self, pods: Sequence[WaitingPod]) -> None:
+        """The first pods of an empty class."""
+        self.pods = {pod.uid: pod for pod in pods}
+        self._ranks = sorted([pod.rank for pod in pods])
 
     @property
     def rank(self) -> Rank:
@@ -104,7 +117,7 @@ class Line:
     where its strategy is fifo.
     """
 
-    __slots__ = ("_open", "classes", "closed_by", "is_fifo", "queue", "reason")
+    __slots__ = ("_numbers", "_open", "classes", "closed_by", "is_fifo", "queue", "reason")
 
     def __init__(self, queue: str, *, is_fifo: bool) -> None:
         self.queue = queue
@@ -112,8 +125,10 @@ class Line:
         self.classes: dict[Requests, PodClass] = {}
         self.closed_by: PodClass | None = None
         self.reason = Reason()
-        #: The first pod of each open class, by rank; an outdated rank is put right once it comes up.
-        self._open: list[tuple[Rank, Requests]] = []
+        #: The first pod of each open class, by rank; an outdated rank is put right once it comes up. The
+        #: number makes entries comparable.
+        self._open: list[tuple[Rank, int, PodClass]] = []
+        self._numbers = itertools.count()
 
     @property
     def first(self) -> PodClass | None:
@@ -121,18 +136,17 @@ class Line:
         if self.closed_by is not None:
             return None
         while self._open:
-            entry, requests = self._open[0]
-            found = self.classes.get(requests)
-            if found is None or found.entry is not entry:
+            entry, _, pods = self._open[0]
+            if pods.entry is not entry:
                 heapq.heappop(self._open)
-            elif found.lack is not None:
-                found.entry = None
+            elif pods.lack is not None:
+                pods.entry = None
                 heapq.heappop(self._open)
-            elif (rank := found.rank) is not entry:
-                found.entry = rank
-                heapq.heapreplace(self._open, (rank, requests))
+            elif (rank := pods.rank) is not entry:
+                pods.entry = rank
+                heapq.heapreplace(self._open, (rank, next(self._numbers), pods))
             else:
-                return found
+                return pods
         return None
 
     def open(self, pods: PodClass) -> None:
@@ -143,14 +157,10 @@ class Line:
         rank = pods.rank
         if pods.entry is not rank:
             pods.entry = rank
-            heapq.heappush(self._open, (rank, pods.requests))
+            heapq.heappush(self._open, (rank, next(self._numbers), pods))
             if len(self._open) > 2 * len(self.classes) + MIN_DROPPED:
-                self._open = [entry for entry in self._open if self._is_current(*entry)]
+                self._open = [entry for entry in self._open if entry[2].entry is entry[0]]
                 heapq.heapify(self._open)
-
-    def _is_current(self, entry: Rank, requests: Requests) -> bool:
-        found = self.classes.get(requests)
-        return found is not None and found.entry is entry
 
     def set_strategy(self, *, is_fifo: bool) -> None:
         """Open all classes, with this strategy from now on."""

@@ -48,7 +48,7 @@ from queues.queue import ROOT
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import Line, PodClass, WaitingPod
 from queues.quota.shares import Key, Shares
-from queues.quota.usage import NO_TURN, Usage, asks_for_turn
+from queues.quota.usage import NO_TURN, Usage
 from queues.quota.waiting_index import CLASSES_PER_PASS, WaitingIndex
 from queues.tree import Tree
 
@@ -136,11 +136,11 @@ class ReleasePass:
             elif (claimed := self._claimed(pods)) is not None:
                 node.failures += 1
                 self._block(pods, msgspec.structs.replace(claimed, kind=LackKind.CLAIM), until=claimed)
-            elif asks_for_turn(pod.requests):
+            elif pods.asks_for_turn:
                 self._for_turn.append(pods)
                 self._block(pods, NO_TURN)
-            elif len(pod.uids) > self._left:
-                self.awaits = len(pod.uids)
+            elif pod.size > self._left:
+                self.awaits = pod.size
                 self._left = 0
                 return
             else:
@@ -155,9 +155,9 @@ class ReleasePass:
         for pods in sorted(self._for_turn, key=lambda pods: (pods.head.since, pods.head.uid)):
             pod = pods.head
             if self._usage.lack(pod.queue, pod.requests) is None and self._claimed(pods) is None:
-                if len(pod.uids) <= self._left:
+                if pod.size <= self._left:
                     return pods
-                self.awaits = len(pod.uids)
+                self.awaits = pod.size
                 return None
         return None
 
@@ -165,9 +165,9 @@ class ReleasePass:
         self._index.claims.released(pods)
         self._index.remove(pod.uid)
         self._usage.add(pod.queue, pod.requests)
-        self._usage.unplaced += len(pod.uids)
-        self._usage.turn_is_taken |= asks_for_turn(pod.requests)
-        self._left -= len(pod.uids)
+        self._usage.unplaced += pod.size
+        self._usage.turn_is_taken |= pods.asks_for_turn
+        self._left -= pod.size
 
     def _claimed(self, pods: PodClass) -> Lack | None:
         """What is left to those that have waited for longest."""

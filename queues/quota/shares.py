@@ -33,6 +33,8 @@ class Shares:
         self._tree = tree
         self._usage = usage
         self._whole = whole
+        #: By queue: its priority, negative; its weight; what it deserves. None of that changes in a pass.
+        self._standings: dict[str, tuple[int, int, Mapping[str, Amount]]] = {}
         self._by_weight: Mapping[str, Mapping[str, Amount]] = {}
         if usage.rules.proportional:
             self._by_weight = _by_weight(tree, usage, whole=whole, waiting=_with_ancestors(tree, waiting()))
@@ -43,19 +45,24 @@ class Shares:
         return self._usage.deserved.of(name) if by_weight is None else by_weight
 
     def key(self, name: str) -> Key:
-        queue, used = self._tree.queues[name], self._usage.used(name)
-        deserved = self.deserved(name)
+        known = self._standings.get(name)
+        if known is None:
+            queue = self._tree.queues[name]
+            known = self._standings[name] = -queue.priority, queue.weight, self.deserved(name)
+        place, weight, deserved = known
+        used = self._usage.used(name)
         share = 0.0 if deserved else 1.0
         for resource, amount in deserved.items():
-            share = max(share, _part(used.get(resource, 0), amount))
+            if (part := _part(used.get(resource, 0), amount)) > share:
+                share = part
         if share < 1:
-            return -queue.priority, False, share, name
-        borrowed = 0.0
+            return place, False, share, name
+        borrowed, whole = 0.0, self._whole
         for resource, amount in used.items():
             more = amount - deserved.get(resource, 0)
-            if more > 0:
-                borrowed = max(borrowed, _part(more, self._whole.get(resource, 0)))
-        return -queue.priority, True, borrowed / queue.weight, name
+            if more > 0 and (part := _part(more, whole.get(resource, 0))) > borrowed:
+                borrowed = part
+        return place, True, borrowed / weight, name
 
 
 def _part(amount: Amount, whole: Amount) -> float:

@@ -174,8 +174,11 @@ class Usage:
         #: Whether one that was released in vain before is being placed. The owner knows.
         self.turn_is_taken = False
         self._set_aside = SetAside(tree, self.guarantees)
+        self._sets_aside = bool(self._set_aside)
         #: By queue: the amounts used by it and by all below it.
         self._used: dict[str, dict[str, Amount]] = {}
+        #: The same of each queue's ancestors and itself, by the queue.
+        self._uses: dict[str, list[dict[str, Amount]]] = {}
         #: By queue: its ancestors and itself, and those of them that have a capability.
         self._chains: dict[str, tuple[str, ...]] = {}
         self._limits: dict[str, tuple[Limit, ...]] = {}
@@ -189,15 +192,14 @@ class Usage:
         taken = [each for each in requests if each[0] != TURN]
         if self._names_devices:
             taken = self._add_claims(queue, taken)
-        chain = self._chain(queue)
-        for name in chain:
-            used = self._used.get(name)
-            if used is None:
-                used = self._used[name] = {}
+        uses = self._uses.get(queue)
+        if uses is None:
+            uses = self._uses[queue] = [self._used.setdefault(name, {}) for name in self._chain(queue)]
+        for used in uses:
             for resource, amount in taken:
                 used[resource] = used.get(resource, 0) + amount
-        if self._set_aside:
-            self._set_aside.add(chain, taken)
+        if self._sets_aside:
+            self._set_aside.add(self._chain(queue), taken)
 
     def _add_claims(self, queue: str, requests: Sequence[tuple[str, Amount]]) -> list[tuple[str, Amount]]:
         """Count the claims that may be shared; returns the other requests."""
@@ -274,7 +276,7 @@ class Usage:
                     return never_lack(limits, requests, claims=self._claims) or Lack(
                         limit.queue, resource, missing, by_claims=asked is not requests
                     )
-        if self._set_aside and (lack := self._guaranteed_to_others(queue, limits, requests)) is not None:
+        if self._sets_aside and (lack := self._guaranteed_to_others(queue, limits, requests)) is not None:
             return lack
         factor = self.rules.overcommit.get(queue)
         lack = None if factor is None or not self.unplaced else self._overcommitted(requests, factor)

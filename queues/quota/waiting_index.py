@@ -28,7 +28,7 @@ Invariants
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence, Set
 
 import msgspec
 
@@ -47,7 +47,7 @@ CLASSES_PER_PASS = 100
 
 
 class WaitingIndex:
-    """For one thread. `requested`: what all pods that wait request, by resource."""
+    """For one thread."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -59,7 +59,9 @@ class WaitingIndex:
         self.claims = Claims(tree)
         #: Pods that are blocked, whose reason was not taken yet.
         self._untold: set[str] = set()
-        self.requested: dict[str, Amount] = {}
+        #: What all pods that wait request, by resource, but for these classes, of which others were counted.
+        self._requested: dict[str, Amount] = {}
+        self._uncounted: dict[PodClass, None] = {}
 
     @classmethod
     def of(cls, tree: Tree, pods: Mapping[str, Collection[WaitingPod]]) -> WaitingIndex:
@@ -77,6 +79,15 @@ class WaitingIndex:
         """The pods that wait in this queue, by UID."""
         line = self._lines.get(queue)
         return list(line.uids()) if line is not None else []
+
+    @property
+    def requested(self) -> Mapping[str, Amount]:
+        """What all pods that wait request, by resource."""
+        for pods in self._uncounted:
+            _add(self._requested, pods.requests, times=len(pods.pods) - pods.counted)
+            pods.counted = len(pods.pods)
+        self._uncounted.clear()
+        return self._requested
 
     def get(self, uid: str) -> WaitingPod | None:
         found = self._class_of.get(uid)
@@ -98,13 +109,30 @@ class WaitingIndex:
             pods = line.classes[pod.requests] = PodClass(line, pod.requests)
         pods.put(pod)
         self._class_of[pod.uid] = pods
-        _add(self.requested, pod.requests, times=1)
+        self._uncounted[pods] = None
         closing = line.closed_by
         if closing is not None and closing is not pods and pod.rank < closing.rank:
             self._open_class(closing)  # another one is first
         if pods.lack is None and pods.rank[2] == pod.uid:
             self._open_class(pods)
         self._tell(pod.uid)
+
+    def put_alike(self, pods: Sequence[WaitingPod]) -> None:
+        """The same for pods of one queue with equal requests: what they have in common is done once."""
+        queue, requests = pods[0].queue, pods[0].requests
+        line = self._lines.get(queue)
+        is_known = line is not None and (line.closed_by is not None or requests in line.classes)
+        if is_known or any(pod.uid in self._class_of for pod in pods):
+            for pod in pods:
+                self.put(pod)
+            return
+        line = self._line(queue)
+        found = line.classes[requests] = PodClass(line, requests)
+        found.put_first(pods)
+        self._class_of.update(dict.fromkeys(found.pods, found))
+        self._uncounted[found] = None
+        self._open_class(found)
+        found.reason.untold.update(found.pods)
 
     def remove(self, uid: str) -> None:
         """It waits no more, or was released."""
@@ -115,12 +143,14 @@ class WaitingIndex:
         line = pods.line
         pods.reason.untold.discard(uid)
         was_first = line.closed_by is pods and pods.rank[2] == uid
-        _add(self.requested, pods.pods.pop(uid).requests, times=-1)
+        del pods.pods[uid]
+        self._uncounted[pods] = None
         if pods.pods:
             if was_first:
                 self._open_class(pods)  # one of another class may be first
             return
         del line.classes[pods.requests]
+        pods.entry = None
         self._subscriptions.remove(pods)
         self.claims.forget(pods)
         if line.closed_by is pods:
@@ -129,6 +159,11 @@ class WaitingIndex:
         if not line.classes:  # users choose queue names
             del self._lines[line.queue]
             self._open.pop(line.queue, None)
+
+    def remove_all(self, uids: Set[str]) -> None:
+        """Remove those of these that are there."""
+        for uid in self._class_of.keys() & uids:
+            self.remove(uid)
 
     def look_at_all(self, tree: Tree) -> None:
         """The queues are others now: each class may have room."""
@@ -253,20 +288,18 @@ class WaitingIndex:
     def take_untold(self) -> dict[str, Lack]:
         """The pods that are blocked, of which the reason was not taken yet, or is another one."""
         uids, self._untold = self._untold, set()
-        told = {}
+        told: dict[str, Lack] = {}
+        by_class: dict[PodClass, list[str]] = {}
         for uid in uids:
-            lack = self.lack_of(uid)
+            if (of_uid := self._class_of.get(uid)) is not None:
+                by_class.setdefault(of_uid, []).append(uid)
+        for pods, of_class in by_class.items():
+            lack = pods.line.lack_of(pods)
             if lack is None:
-                self._tell(uid)
+                pods.reason.untold.update(of_class)
             else:
-                told[uid] = self._told(uid, lack)
+                told.update(dict.fromkeys(of_class, _told(pods, lack)))
         return told
-
-    def _told(self, uid: str, lack: Lack) -> Lack:
-        """What the others of its class have been told, where a claim alone holds it back."""
-        shown = self._class_of[uid].reason.shown
-        is_kept = lack.kind is LackKind.CLAIM and shown is not None and shown.kind is not LackKind.CLAIM
-        return shown if is_kept and shown is not None else lack
 
     def _tell(self, uid: str) -> None:
         """Tell its reason now, or once it is blocked."""
@@ -299,6 +332,13 @@ class WaitingIndex:
         self._subscriptions.remove(pods)
         pods.line.open(pods)
         self._open[pods.line.queue] = pods.line
+
+
+def _told(pods: PodClass, lack: Lack) -> Lack:
+    """What the pods of the class have been told, where a claim alone holds it back."""
+    shown = pods.reason.shown
+    is_kept = lack.kind is LackKind.CLAIM and shown is not None and shown.kind is not LackKind.CLAIM
+    return shown if is_kept and shown is not None else lack
 
 
 def _add(amounts: dict[str, Amount], requests: Requests, *, times: int) -> None:
