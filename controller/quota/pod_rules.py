@@ -18,6 +18,9 @@ from queues.quota.devices import with_devices
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import Requests, quota_requests
 
+#: So many different requests are remembered.
+MAX_KNOWN = 4096
+
 
 def is_gated(member: Member) -> bool:
     return member.waiting and (member.gated or member.quota_gated)
@@ -41,6 +44,8 @@ class PodRules:
         self._counts_devices = counts_devices
         #: Whether members that are alike may start, while changes are read.
         self._may_start: dict[tuple[object, ...], bool] = {}
+        #: Requests of pods, and what they take of a quota, by the identity of the former.
+        self._known_requests: dict[int, tuple[Requests, Requests]] = {}
 
     def begin_reading(self) -> None:
         self._may_start.clear()
@@ -72,17 +77,25 @@ class PodRules:
         """Not before its queue is written on it: which one that is would hang on whether a replica has heard
         of its PodGroup, and the next leader may count it nowhere.
         """
+        return self.waits(member) and self.may_go(member)
+
+    def may_go(self, member: Member) -> bool:
+        """The same of one that waits."""
         return (
-            self.waits(member)
-            and member.written
+            member.written
             and not member.leaving
             and (member.quota_gated or self.concerns(member.queue))
             and self._may_start_as_read(member)
         )
 
     def _may_start_as_read(self, member: Member) -> bool:
-        named = (member.queue, member.namespace, member.podgroup, member.scheduler_policy)
-        alike = (*named, not member.requests)
+        alike = (
+            member.queue,
+            member.namespace,
+            member.podgroup,
+            member.scheduler_policy,
+            not member.requests,
+        )
         known = self._may_start.get(alike)
         if known is None:
             known = self._may_start[alike] = self.may_start(member)
@@ -98,10 +111,23 @@ class PodRules:
 
     def requests(self, member: Member) -> Requests:
         """What it takes of a quota; by its claims too, where a capability of its chain names devices."""
-        requests = quota_requests(member.requests)
+        requests = self._quota_requests(member.requests)
         if self._counts_devices(member.queue):
             return with_devices(requests, member.claims, self._store.device_claims)
         return requests
+
+    def _quota_requests(self, requests: Requests) -> Requests:
+        """As `quota_requests`, by identity: equal requests are one object, as a rule, and to hash them takes
+        as long as all else that is done for a pod.
+        """
+        known = self._known_requests.get(id(requests))
+        if known is not None and known[0] is requests:
+            return known[1]
+        if len(self._known_requests) >= MAX_KNOWN:
+            self._known_requests.clear()
+        counted = quota_requests(requests)
+        self._known_requests[id(requests)] = requests, counted
+        return counted
 
     def priority(self, member: Member) -> int:
         """That of the PriorityClass that its PodGroup names; else its own."""

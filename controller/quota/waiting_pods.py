@@ -82,6 +82,10 @@ from queues.tree import Tree
 _OF_ALL = frozenset[Change]({QueueChange.SPEC, QueueChange.RESYNC, QueueChange.MEMBERS})
 
 
+#: So many pods are read between two pauses.
+PODS_OF_A_STEP = 8
+
+
 class WaitingPods:
     """Owner: `QuotaReleases`."""
 
@@ -252,9 +256,7 @@ class WaitingPods:
             self._ungated.look_at_all(tree)
         for queue in queues.union(self._store.podgroups.queues() if self._tree is None else ()):
             self._record_kept_gangs(queue)
-            for uid in self._waiting_in(queue):
-                self._read_pod(uid, counted)
-                self._pause()
+            self._read_queue(queue, counted)
         for uids in pods.values():
             for uid in uids:
                 self._read_pod(uid, counted, has_changed=True)
@@ -269,10 +271,55 @@ class WaitingPods:
         if self._usage.rules.overcommit:
             self._count_unplaced(counted)
 
-    def _waiting_in(self, queue: str) -> set[str]:
-        """The pods that wait, or that are in an index."""
-        waiting = {member.uid for member in self._store.members.waiting_in(queue)}
-        return waiting.union(self._gated.in_queue(queue), self._ungated.in_queue(queue))
+    def _read_queue(self, queue: str, begun: Collection[str]) -> None:
+        """The pods that wait in it, or that are in an index. Those that are new and go by themselves, and
+        those of one PodGroup, are read together: what they have in common is asked once.
+        """
+        left = {*self._gated.in_queue(queue), *self._ungated.in_queue(queue)}
+        alike: dict[tuple[object, ...], list[Member]] = {}
+        of_groups: dict[tuple[str, str], list[Member]] = {}
+        for number, member in enumerate(self._store.members.waiting_in(queue)):
+            if not number % PODS_OF_A_STEP:
+                self._pause()
+            uid = member.uid
+            if not (member.gated or member.quota_gated) or (self._tree is not None and self._is_known(uid)):
+                left.add(uid)
+            elif member.podgroup:
+                of_groups.setdefault((member.namespace, member.podgroup), []).append(member)
+            elif member.claims or member.leaving or not member.written or uid in begun:
+                left.add(uid)
+            else:
+                key = id(member.requests), member.namespace, member.scheduler_policy, member.quota_gated
+                alike.setdefault(key, []).append(member)
+        for members in alike.values():
+            if self.rules.may_go(members[0]):
+                self._put_alike([each for each in members if not self.rules.is_postponed(each.uid)])
+                self._pause()
+        for uid in left.union(*self._read_groups(of_groups)):
+            self._read_pod(uid, begun)
+            self._pause()
+
+    def _is_known(self, uid: str) -> bool:
+        """Whether it is in an index, or was asked for with a gang."""
+        in_index = self._gated.get(uid) is not None or self._ungated.get(uid) is not None
+        return in_index or self._gangs.key_of_entry(uid) is not None
+
+    def _put_alike(self, members: list[Member]) -> None:
+        """Put these pods of one queue with the same requests, and no claims, into the index."""
+        if members:
+            requests = self.rules.requests(members[0])
+            self._gated.put_alike(
+                [WaitingPod(each.uid, each.queue, requests, each.priority, each.created) for each in members]
+            )
+
+    def _read_groups(self, of_groups: Mapping[tuple[str, str], list[Member]]) -> Iterator[list[str]]:
+        """Have gangs read, of which these pods wait; yields the pods that are to be read by themselves."""
+        for (namespace, name), members in of_groups.items():
+            uids = [member.uid for member in members]
+            if self.rules.is_asked_with_gang(members[0]):
+                self._gangs.record(PodGroupKey(namespace, name), *uids)
+            else:
+                yield uids
 
     def _read_pod(self, uid: str, begun: Collection[str], *, has_changed: bool = False) -> None:
         stored = self._store.members.by_uid(uid)
@@ -352,10 +399,8 @@ class WaitingPods:
     def _put_gang(self, before: GangState | None, state: GangState, *, changed: set[str]) -> None:
         """Put what is asked for of it into the index, and take out what was."""
         former = before.entries if before is not None else {}
-        for uid in former.keys() - state.entries.keys():
-            self._gated.remove(uid)
-        for uid in state.waiting - state.entries.keys():  # it went by itself before
-            self._gated.remove(uid)
+        # Those that wait, and are no entries, went by themselves before.
+        self._gated.remove_all((state.waiting | former.keys()) - state.entries.keys())
         for uid, entry in state.entries.items():
             if entry != self._gated.get(uid) or not changed.isdisjoint((uid, *entry.uids)):
                 self._gated.put(entry)
@@ -608,7 +653,7 @@ class WaitingPods:
         key = self._gangs.key_of_entry(pod.uid)
         if key is not None:
             self._gangs.record(key)
-        state = self._gangs.state_of_entry(pod.uid)
+        state = self._gangs.get(key) if key is not None else None
         if key is not None and state is not None and state.reservation is not None:
             add_amounts(self._counted.setdefault(pod.queue, {}), pod.requests)
             self._begin_placement(key, pod, is_reserved=True)
@@ -618,8 +663,8 @@ class WaitingPods:
             add_amounts(self._counted.setdefault(pod.queue, {}), pod.requests)
             if key is not None and pod.pods:
                 self._begin_placement(key, pod)
-            for member in members if key is None else ():
-                self._record_gang_of(member.uid, member)
+            if key is None and members[0].podgroup:
+                self._record_gang_of(pod.uid, members[0])
             return members
         self._add_used(pod.queue, negative(pod.requests))
         for uid in pod.uids:
@@ -678,11 +723,13 @@ class WaitingPods:
                 continue
             if (key := self._gangs.key_of_entry(entry_uid)) is not None:
                 self._changed_groups.add(key)
-            is_made_for = self.reservations.numbers.get((pod.queue, pod.requests), 0)
+            is_made_for = self.reservations and self.reservations.numbers.get((pod.queue, pod.requests), 0)
             lack = Lack(found.queue, kind=LackKind.GIVEN_BACK) if is_made_for else found
+            if lack.together != pod.size:
+                lack = msgspec.structs.replace(lack, together=pod.size)
             for uid in pod.uids:
                 if (member := members.by_uid(uid)) is not None:
-                    yield member, msgspec.structs.replace(lack, together=len(pod.uids))
+                    yield member, lack
             self._pause()
 
     # Pods that ask for room of others
