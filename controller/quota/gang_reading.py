@@ -71,15 +71,18 @@ class GangReading:
             return None
         members = self._store.members.in_podgroup(*key)
         rules = self._rules
-        waiting = [each for each in members if rules.waits(each) and rules.is_asked_with_gang(each)]
+        with_quota = {queue for queue in {each.queue for each in members} if rules.has_quota(queue)}
+        asked_together = [each for each in members if each.queue in with_quota]
+        gated = [each for each in asked_together if is_gated(each)]
+        is_waiting = bool(gated) or any(map(rules.waits, asked_together))
         if gang is None:
-            if not waiting:
+            if not is_waiting:
                 return None
-            uids = frozenset(each.uid for each in waiting if is_gated(each))
+            uids = frozenset([each.uid for each in gated])
             return GangState(gang=None, waiting=uids, not_asked=NotAsked(kind=NotAskedKind.ABSENT))
-        if not waiting and not (gang.asks_before and rules.has_quota(gang.queue)):
+        if not is_waiting and not (gang.asks_before and rules.has_quota(gang.queue)):
             return None
-        pods = [pod for each in members if (pod := self._gang_pod(each, begun)) is not None]
+        pods = [pod for each in members if (pod := self._gang_pod(gang, each, begun)) is not None]
         own = own_pods(gang, pods)
         uses = any(pod.state in USING for pod in own)
         may_reserve = not uses and self._may_reserve(key, gang)
@@ -107,7 +110,7 @@ class GangReading:
             )
         entries = self._entries(found, reservation)
         is_said = isinstance(found, NotAsked) and (found.kind.never or found.kind is NotAskedKind.PAUSED)
-        if not (waiting or now_kept or reservation is not None or is_said):
+        if not (is_waiting or now_kept or reservation is not None or is_said):
             return None
         of_entries = {uid for entry in entries.values() for uid in entry.uids}
         return GangState(
@@ -115,11 +118,11 @@ class GangReading:
             entries=entries,
             reservation=reservation,
             requests={pod.pod.uid: pod.pod.requests for pod in pods if pod.pod.uid in of_entries},
-            waiting=frozenset(each.uid for each in waiting if is_gated(each) and each.uid not in begun),
+            waiting=frozenset([each.uid for each in gated if each.uid not in begun]),
             not_asked=found if isinstance(found, NotAsked) else None,
             is_started=is_started,
             is_begun=not is_started and any(pod.state is PodState.RELEASED for pod in own),
-            strays=frozenset(each.uid for each in waiting if is_gated(each) and each.queue != gang.queue),
+            strays=frozenset([each.uid for each in gated if each.queue != gang.queue]),
             kept=now_kept,
             granted=asking.resources,
         )
@@ -165,10 +168,16 @@ class GangReading:
         minimum = None if found.minimum is None else self._placements.asked_again(found.minimum)
         return {each.uid: each for each in (minimum, *found.others) if each is not None}
 
-    def _gang_pod(self, member: Member, begun: Collection[str]) -> GangPod | None:
+    def _gang_pod(self, gang: Gang, member: Member, begun: Collection[str]) -> GangPod | None:
         """None for one that counts for nothing, or whose queue is not known yet."""
         state = self._pod_state(member, begun) if member.queue else None
-        return GangPod(self._rules.waiting_pod(member), state, member.task) if state is not None else None
+        if state is None:
+            return None
+        priority = member.priority if gang.priority is None else gang.priority
+        requests = self._rules.requests(member)
+        return GangPod(
+            WaitingPod(member.uid, member.queue, requests, priority, member.created), state, member.task
+        )
 
     def _pod_state(self, member: Member, begun: Collection[str]) -> PodState | None:
         if not member.live:
@@ -177,8 +186,10 @@ class GangReading:
             return PodState.LEAVING if member.leaving else PodState.PLACED
         if member.leaving:
             return None
-        if member.uid in begun or not self._rules.waits(member):
+        if member.uid in begun:
             return PodState.RELEASED
         rules = self._rules
-        may_go = is_gated(member) and rules.may_be_released(member) and not rules.is_postponed(member.uid)
+        if not (member.gated or member.quota_gated):
+            return PodState.HELD if rules.waits(member) else PodState.RELEASED
+        may_go = rules.may_go(member) and not rules.is_postponed(member.uid)
         return PodState.WAITS if may_go else PodState.HELD

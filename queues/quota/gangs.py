@@ -59,7 +59,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from enum import Enum, unique
+from enum import Enum, StrEnum, unique
 
 import msgspec
 
@@ -162,7 +162,7 @@ def _resources(written: object) -> tuple[Requests, str]:
 
 
 @unique
-class PodState(Enum):
+class PodState(StrEnum):
     """What becomes of a pod of a gang (the second table). Others are not given."""
 
     WAITS = "waits"
