@@ -40,13 +40,15 @@ class Slices:
 
     def begin(self) -> None:
         """The computation begins."""
-        self._began = self._clock()
+        self._began = self._last = self._clock()
         self._off = self._began - self._busy()
 
     def pause(self) -> None:
         """Called between two steps: pauses once the slice is over, or others want the interpreter."""
         now = self._clock()
-        if now - self._busy() - self._off >= INTERRUPTED_SECONDS:
+        took, self._last = now - self._last, now
+        # What took less was not interrupted. To ask the system takes as long as a step.
+        if took >= INTERRUPTED_SECONDS and now - self._busy() - self._off >= INTERRUPTED_SECONDS:
             self._sleep(GIVE_WAY_SECONDS)
         elif now - self._began >= SLICE_SECONDS:
             self._sleep(PAUSE_SECONDS)
