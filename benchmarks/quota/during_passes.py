@@ -1,7 +1,8 @@
 """A filter call while passes go on, beside the same call while none does, on the real control plane.
 
-What is left in `root` is guaranteed to a queue that uses none of it, so that thousands of pods wait.
-Whenever a pod of those ends, any of them may have room: all are looked at, in vain.
+What is left in `root` is guaranteed to a queue that uses none of it, so that thousands of pods wait. The
+queue above them is guaranteed a little, too: so no number says when they have room, and whenever a pod ends,
+all of them are looked at, in vain.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from benchmarks import scale
 from benchmarks.bench import Bench, running
 from benchmarks.filtering.row import Figures, ask
 from benchmarks.go_programs import built
-from benchmarks.objects import QUEUE, QUEUES, Object, creations, deletions, pod, pods_path, queue
+from benchmarks.objects import QUEUE, QUEUES, Object, creations, pod, pods_path, queue
 from benchmarks.target import our_extender
 from localcluster.build import Say
 
@@ -46,7 +47,7 @@ def measure(say: Say) -> Seen:
         guaranteed = f"{2_000 * WAITING}m"
         bench.queue("root", capability={"cpu": f"{2_000 * WAITING + ENDING}m"})
         bench.queue(KEPT, guarantee={"resource": {"cpu": guaranteed}})
-        bench.queue(ABOVE)
+        bench.queue(ABOVE, guarantee={"resource": {"cpu": "1m"}})
         below = [queue(f"below-{number}", parent=ABOVE) for number in range(BELOW)]
         bench.write(creations(QUEUES, below))
         target, ends = our_extender(bench.cluster), iter(range(ENDING))
@@ -84,12 +85,12 @@ def _waiting(number: int) -> Object:
 
 @contextmanager
 def _ends(bench: Bench, numbers: Iterator[int]) -> Iterator[None]:
-    """One pod after the other ends."""
+    """One pod after the other ends, by requests over one connection: to open one costs more than they do."""
     ended = threading.Event()
 
     def end() -> None:
         while not ended.wait(END_SECONDS):
-            bench.write(deletions(pods_path(), [f"ends-{next(numbers)}"]))
+            bench.must("DELETE", f"{pods_path()}/ends-{next(numbers)}?gracePeriodSeconds=0")
 
     thread = threading.Thread(target=end, name="ends")
     thread.start()

@@ -31,7 +31,8 @@ def measure(say: Say) -> RowResult:
         "cache, puts them in order and chooses. The book and the patches are no part of it. Filter calls "
         f"are asked of a real server: {scale.scaled(during_passes.WAITING):,} pods wait in "
         f"{during_passes.BELOW} queues, no two of a queue alike, since all that is left is guaranteed to "
-        "another queue; ten times a second a pod of theirs ends, and each time all are looked at again.",
+        "another queue; ten times a second a pod of theirs ends, and each time all are looked at again (the "
+        "queue above them has a guarantee of its own; without it none would be, since no end frees enough).",
         lines=tuple(_lines(calls)),
         notes=tuple(notes),
         curves=tuple(curve(each) for each in costs),
