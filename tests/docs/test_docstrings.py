@@ -14,7 +14,7 @@ import importlib
 import keyword
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -127,10 +127,14 @@ def _words(node: ast.AST) -> set[str]:
     return words
 
 
-@cache
-def _named_in(kind: Callable[..., ast.AST]) -> tuple[str, ...]:
+def _named_in(kind: type[ast.AST]) -> tuple[str, ...]:
     """The fields of nodes of that class that may hold a name."""
-    return tuple({"name", "id", "attr", "arg", "asname", "module"}.intersection(vars(kind)["_fields"]))
+    if kind not in _NAMED:
+        _NAMED[kind] = tuple({"name", "id", "attr", "arg", "asname", "module"}.intersection(kind._fields))
+    return _NAMED[kind]
+
+
+_NAMED: dict[type[ast.AST], tuple[str, ...]] = {}
 
 
 def _members(definition: ast.ClassDef) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 Test = Callable[..., None]
 #: As for `pytest.mark.parametrize`: a name for each case, or what names a value.
-Ids = Iterable[str] | Callable[[Any], object] | None
+Ids = Iterable[object] | Callable[[Any], object] | None
 
 
 def each_case(names: str | Sequence[str], rows: Iterable[object], ids: Ids = None) -> Callable[[Test], Test]:
@@ -22,7 +22,7 @@ def each_case(names: str | Sequence[str], rows: Iterable[object], ids: Ids = Non
     single = isinstance(names, str) and len(arguments) == 1
     given = [_values(row, single=single) for row in rows]
     assert given, f"no case of {arguments}"
-    told = ids if ids is None or callable(ids) else list(ids)
+    told = ids if ids is None or callable(ids) else [str(each) for each in ids]
     named = [_name(number, row, told) for number, row in enumerate(given)]
 
     def decorated(test: Test) -> Test:
