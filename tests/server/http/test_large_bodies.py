@@ -293,18 +293,18 @@ EXTENDER: dict[str, tuple[str, bytes, bytes, bytes]] = {
 }
 
 
-def hostile(*, values: int) -> Iterator[tuple[str, str, bytes]]:
-    """Each path with many values in each place."""
-    for name, (path, before, item, after) in EXTENDER.items():
-        repeated = item.replace(b'"UID":"%d"', b'"UID":"x"')
-        yield name, path, filled(before, repeated, after, values=values)
-    for path in PATHS:
-        for name, (before, item, after) in PLACES.items():
-            once = item.replace(b'"uid":"%d"', b'"uid":"x"')
-            for operation in ("CREATE", "UPDATE"):
-                parts = 2 if operation == "UPDATE" else 1
-                obj = filled(before, once, after, values=values // parts - 50)
-                yield f"{name} {operation}", path, reviewed(obj, operation=operation)
+def hostile(path: str, *, values: int) -> Iterator[tuple[str, bytes]]:
+    """For this path: many values in each place."""
+    for name, (of_extender, before, item, after) in EXTENDER.items():
+        if of_extender == path:
+            repeated = item.replace(b'"UID":"%d"', b'"UID":"x"')
+            yield name, filled(before, repeated, after, values=values)
+    for name, (before, item, after) in PLACES.items() if path in PATHS else ():
+        once = item.replace(b'"uid":"%d"', b'"uid":"x"')
+        for operation in ("CREATE", "UPDATE"):
+            parts = 2 if operation == "UPDATE" else 1
+            obj = filled(before, once, after, values=values // parts - 50)
+            yield f"{name} {operation}", reviewed(obj, operation=operation)
 
 
 @pytest.fixture(scope="module")
@@ -341,8 +341,8 @@ def times_as_long_as_the_reference(server: Server, path: str, data: bytes) -> fl
 def test_a_body_that_is_answered_on_the_loop_keeps_it_for_a_moment(asked: Server, path: str) -> None:
     """With as many values as are answered there, in each place of a body that can hold many."""
     slow = {
-        f"{where} {name}": times
-        for name, where, data in hostile(values=INLINE_VALUES)
-        if where == path and (times := times_as_long_as_the_reference(asked, where, data)) > ON_THE_LOOP
+        name: times
+        for name, data in hostile(path, values=INLINE_VALUES)
+        if (times := times_as_long_as_the_reference(asked, path, data)) > ON_THE_LOOP
     }
     assert not slow
