@@ -18,12 +18,14 @@ BUILDERS = {
     ROOT / "queues" / "apimachinery" / "conversion.py",
     ROOT / "cluster" / "decoding.py",
 }
+#: A file that has none of these builds none.
+NAMES = ("msgspec", "Decoder", "Converter", "LenientReader")
 #: Much longer than it takes; for a machine that is busy with other things.
 SECONDS = 300
 
 
 def test_first_decodes_in_several_threads_at_once_do_not_crash() -> None:
-    """Of 60 processes 13 to 15 died of it before decoders were built at import."""
+    """Of 60 processes 13 to 15 died of it before decoders were built at import; here are half as many."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.http.first_use"],
         cwd=ROOT,
@@ -40,7 +42,7 @@ def test_every_decoder_is_built_at_import(package: str) -> None:
     faults = [
         f"{path.relative_to(ROOT)}:{line}: {what}"
         for path in sorted((ROOT / package).rglob("*.py"))
-        if path not in BUILDERS
+        if path not in BUILDERS and any(name in path.read_text() for name in NAMES)
         for line, what in late(ast.parse(path.read_text()))
     ]
     assert faults == []

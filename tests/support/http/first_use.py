@@ -43,7 +43,8 @@ from tests.support.cluster.readiness import FixedReadiness
 from webhooks.routes import handlers as webhook_handlers
 from webhooks.settings import AdmissionSettings
 
-PROCESSES = 60
+#: Of as many as these seven or so died before decoders were built at import.
+PROCESSES = 30
 THREADS = 12
 #: For one process; it takes some hundredths.
 SECONDS = 30
