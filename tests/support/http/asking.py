@@ -168,6 +168,12 @@ class Server:
             sink.upsert(read)
         return self
 
+    def lists_queues(self, *objects: Wire) -> Server:
+        """These queues and no others, as by a first list: with one snapshot, not one for each."""
+        sink, _ = self._of(objects[0])
+        sink.replace([self._of(obj)[1] for obj in objects])
+        return self
+
     def lacks(self, *objects: Wire) -> Server:
         for obj in objects:
             sink, read = self._of(obj)

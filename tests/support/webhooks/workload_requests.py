@@ -30,7 +30,7 @@ REFUSING = {"conditions": [{"type": "Accepting", "status": "False", "lastTransit
 
 def queues() -> Server:
     """A server with a queue of each sort."""
-    return Server().has(
+    return Server().lists_queues(
         queue("research"),
         queue("labs"),
         queue("stopped", state="Suspended", reason="disks"),
