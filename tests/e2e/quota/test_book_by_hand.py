@@ -1,18 +1,22 @@
-"""Whatever somebody does to the book: what waits goes on being released, within the capability."""
+"""Whatever somebody does to the book, or to a pod in it: what waits goes on being released, within the
+capability.
+"""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from controller.quota.book_writes import KEY, NAME
 from queues.quota.book import MAX_INTENTS, Book, encode, parse
-from tests.support.e2e.objects import on_a_node
+from tests.support.e2e.objects import GATE, on_a_node
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.wait import until
+from tests.support.e2e.wait import settled, until
+from tests.support.faults.slow_webhook import SlowWebhook
 
 PATH = f"/api/v1/namespaces/sluice-system/configmaps/{NAME}"
 #: As much as a ConfigMap takes.
@@ -64,3 +68,37 @@ def test_what_waits_goes_on_being_released(sandbox: Sandbox, edit: str) -> None:
     book = sandbox.api.get(PATH).must().body
     assert (list(book["data"]), "binaryData" in book) == ([KEY], False)
     assert parse(book["data"][KEY]).term > 0
+
+
+@pytest.mark.parametrize("changed_to", ["", "other"], ids=["emptied", "changed"])
+def test_a_label_that_is_changed_while_the_release_is_in_the_book(
+    sandbox: Sandbox, tmp_path: Path, changed_to: str
+) -> None:
+    """By `kubectl label` it is refused, and the answer says why. By `pods/status`, which no webhook sees,
+    it is put back, and an event says so. The release was of the version before: it is not stored. The room is
+    not given twice meanwhile, and the pod goes in its turn.
+    """
+    queue = sandbox.queue(capability={"pods": "1"})
+    written = sandbox.queue(changed_to, capability={"pods": "0"}) if changed_to else ""
+    sandbox.pod("would-be", gated=True).must(201)
+    dry, edit = f"{sandbox.pods_path}/would-be?dryRun=All", {"metadata": {"labels": {"a": "b"}}}
+    with SlowWebhook(sandbox, tmp_path, seconds=60, resources=["pods"], operations=["UPDATE"]) as updates:
+        until(lambda: updates.is_known(lambda: sandbox.api.patch(dry, edit)), "the webhook to be known")
+        uid = sandbox.pod("work", queue).must(201).body["metadata"]["uid"]
+        until(lambda: updates.held, "its release to be on its way")
+        assert uid in parse(sandbox.api.get(PATH).must().body["data"][KEY]).intents
+        sandbox.pod("rival", queue).must(201)
+        by_hand = ("label", "--overwrite", "--dry-run=server", "pod/work", f"{GATE}={written}")
+        said = sandbox.kubectl(*by_hand).stderr
+        assert f'a pod\'s queue cannot be changed under it (it is "{queue}")' in said
+        past_webhooks = {"metadata": {"labels": {GATE: written}}}
+        sandbox.api.patch(f"{sandbox.pods_path}/work/status", past_webhooks).must()
+        updates.let_go()
+        [first] = until(lambda: running(sandbox), "one of the two to run")
+        until(
+            lambda: sandbox.read_pod("work")["metadata"]["labels"].get(GATE) == queue, "the label to be back"
+        )
+        sandbox.event("work", "QueueLabelRestored", queue)
+        assert settled(lambda: running(sandbox), "the pods", seconds=1.0) == {first}
+        sandbox.api.delete(f"{sandbox.pods_path}/{first}").must()
+        until(lambda: running(sandbox) == {"work", "rival"} - {first}, "the other one to run")
