@@ -41,6 +41,7 @@ test-fast: .venv/.stamp # without the control plane and the files that take long
 
 test-long: .venv/.stamp # what takes long and few changes concern: upgrades, replicas that fail or hear late, thousands of queues
 	@$(RUN) localcluster build && $(RUN) localcluster.external_tools helm
+	-@$(RUN) localcluster.external_tools jobset leaderworkerset # minutes, once; without them a test says what is missing
 	$(FOUR_AT_ONCE) $(PYTEST) -n 4 -m long tests/e2e
 
 test-faults: .venv/.stamp # ten minutes of faults while 2,400 pods wait for room; MINUTES=1: a trial; SEED=n: with the same choices

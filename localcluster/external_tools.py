@@ -1,17 +1,18 @@
 """Programs of other projects that some tests run: Volcano's `vcctl` and controllers, `h2spec`, Helm, krew,
-kubeadm, Prometheus and its `promtool`, and cert-manager's controllers.
+kubeadm, Prometheus and its `promtool`, cert-manager's controllers, and those of `OPERATORS`.
 
     python -m localcluster.external_tools
 
-builds all but cert-manager's, or those that are named after it; `make test` does so first. `make
-up` neither needs nor builds them.
+builds all but the last two, or those that are named after it; `make test` does so first. `make test-long`
+builds those of `OPERATORS`, `make test-cert-manager` cert-manager's. `make up` neither needs nor builds them.
 
 Invariants
 - Each is built once from the versions pinned in the `go.mod` of its folder here (`MODULES`), and kept in the
   cache of binaries, in a folder keyed by those versions.
 - It is built under another name and then renamed; two builds at the same time wait for each other.
-- All but the last are unmodified. cert-manager's commands are not in the module proxy: a main of our own runs
-  its controllers.
+- All but one are unmodified. cert-manager's commands are not in the module proxy: a main of our own runs
+  its controllers. LeaderWorkerSet's is built with the versions of Kubernetes' modules that JobSet has, newer
+  than its own: so one build serves both.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from localcluster.build import Say
 from localcluster.exceptions import BuildFailed
 
 HERE = Path(__file__).parent
+#: The file of the webhooks of an operator.
+WEBHOOKS = "manifests.yaml"
 #: The Go package of each program.
 PACKAGES: Mapping[str, str] = {
     "vcctl": "volcano.sh/volcano/cmd/cli",
@@ -41,21 +44,36 @@ PACKAGES: Mapping[str, str] = {
     "promtool": "github.com/prometheus/prometheus/cmd/promtool",
     "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
     "certmanager": ".",
+    "jobset": "sigs.k8s.io/jobset",
+    "leaderworkerset": "sigs.k8s.io/lws/cmd",
 }
+#: Controllers that make pods, and may make PodGroups for them. The first cold build takes 3.5 minutes of a
+#: core, and the next ones less, since all are built with the same versions of Kubernetes' modules.
+OPERATORS = ("jobset", "leaderworkerset")
 #: The folder here whose `go.mod` pins it, where that has not its name.
 MODULES: Mapping[str, str] = {"promtool": "prometheus"}
-USED_BY_MAKE_TEST = tuple(name for name in PACKAGES if name != "certmanager")
+USED_BY_MAKE_TEST = tuple(name for name in PACKAGES if name not in {"certmanager", *OPERATORS})
 #: Build tags. Without service discovery these need no client of any cloud, which are most of their modules.
 #: Prometheus has pages only if another tag asks for them.
 TAGS: Mapping[str, str] = {"promtool": "remove_all_sd", "prometheus": "remove_all_sd"}
-#: Definitions of kinds that are copied beside a program: the module, and where they are in it. Its archive
-#: may be gone when they are needed.
-DEFINITIONS: Mapping[str, tuple[str, str]] = {
+#: Definitions of kinds, and of webhooks, that are copied beside a program: the module, and where they are in
+#: it. Its archive may be gone when they are needed.
+DEFINITIONS: Mapping[str, tuple[str, ...]] = {
     "vccontrollers": (
         "volcano.sh/volcano",
         "installer/helm/chart/volcano/crd/bases/batch.volcano.sh_jobs.yaml",
     ),
     "certmanager": ("github.com/cert-manager/cert-manager", "deploy/crds/cert-manager.io_*.yaml"),
+    "jobset": (
+        "sigs.k8s.io/jobset",
+        "config/components/crd/bases/*_jobsets.yaml",
+        f"config/components/webhook/{WEBHOOKS}",
+    ),
+    "leaderworkerset": (
+        "sigs.k8s.io/lws",
+        "config/crd/bases/*_leaderworkersets.yaml",
+        f"config/webhook/{WEBHOOKS}",
+    ),
 }
 #: More flags for the linker. Without a cluster Helm takes this for the version of Kubernetes.
 LDFLAGS: Mapping[str, str] = {
@@ -120,6 +138,15 @@ def certmanager(*, say: Say, env: Mapping[str, str] = os.environ) -> tuple[Path,
     return _with_definitions("certmanager", say=say, env=env)
 
 
+def operator(name: str, *, say: Say, env: Mapping[str, str] = os.environ) -> tuple[Path, list[Path]]:
+    """One of `OPERATORS`, and the definitions of its kinds and webhooks; builds and copies them if they are
+    not cached.
+
+    Raises `BuildFailed`.
+    """
+    return _with_definitions(name, say=say, env=env)
+
+
 def _with_definitions(name: str, *, say: Say, env: Mapping[str, str] = os.environ) -> tuple[Path, list[Path]]:
     binary = _ensure_built(name, say=say, env=env)
     return binary, sorted(binary.parent.glob("*.yaml"))
@@ -176,7 +203,7 @@ def _build(name: str, target: Path, *, go: str, env: Mapping[str, str]) -> None:
 
 
 def _copy_definitions(name: str, folder: Path, *, go: str, env: Mapping[str, str]) -> None:
-    module, pattern = DEFINITIONS[name]
+    module, *patterns = DEFINITIONS[name]
     source = subprocess.run(
         [go, "list", "-m", "-f", "{{.Dir}}", module],
         cwd=_module(name),
@@ -185,7 +212,7 @@ def _copy_definitions(name: str, folder: Path, *, go: str, env: Mapping[str, str
         text=True,
         check=True,
     ).stdout.strip()
-    for path in Path(source).glob(pattern):
+    for path in (each for pattern in patterns for each in Path(source).glob(pattern)):
         shutil.copyfile(path, folder / path.name)
 
 

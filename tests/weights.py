@@ -27,6 +27,7 @@ SECONDS: Mapping[str, int] = {
     "release/test_plugin.py": 14,
     "e2e/policies/test_victims_by_policy.py": 22,
     "e2e/podgroups/test_vcjob.py": 24,
+    "e2e/podgroups/test_makers_of_gangs.py": 60,
     "e2e/plugin/test_policies_on_a_cluster.py": 14,
     "e2e/policies/test_policies_with_several_replicas.py": 38,
     "e2e/plugin/test_access_on_a_cluster.py": 24,

@@ -29,3 +29,18 @@ def test_a_cached_program_is_not_built_again(tmp_path: Path) -> None:
     lines: list[str] = []
     assert external_tools.vcctl(say=lines.append, env=env) == folder / "vcctl"
     assert lines == []
+
+
+def test_each_has_a_go_mod_that_pins_it_and_is_built_by_the_suite_that_runs_it() -> None:
+    assert all(
+        (external_tools.HERE / external_tools.MODULES.get(name, name) / "go.mod").exists()
+        for name in external_tools.PACKAGES
+    )
+    assert not {*external_tools.OPERATORS} & {*external_tools.USED_BY_MAKE_TEST}
+    recipe = (
+        (external_tools.HERE.parent / "Makefile")
+        .read_text()
+        .partition("\ntest-long:")[2]
+        .partition("\n\n")[0]
+    )
+    assert f"localcluster.external_tools {' '.join(external_tools.OPERATORS)} " in recipe
