@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from tests.support.cases import each_case
+from tests.support.cases import each_case, with_new
 
 
 def tried(*failing: int) -> list[str]:
@@ -49,3 +49,18 @@ def test_a_test_without_cases_or_with_marks_on_one_is_a_mistake() -> None:
         each_case("number", [pytest.param(1, marks=pytest.mark.slow)])
     with pytest.raises(AssertionError, match="not all"):
         each_case("number", [1])(lambda: None)
+
+
+def test_what_is_made_for_a_case_is_made_anew() -> None:
+    lengths = []
+
+    @each_case("number", range(3))
+    @with_new(seen=list)
+    def test(number: int, seen: list[int]) -> None:
+        seen.append(number)
+        lengths.append(len(seen))
+
+    test()
+    assert lengths == [1, 1, 1]
+    with pytest.raises(AssertionError, match="not all"):
+        with_new(other=list)(lambda: None)

@@ -8,6 +8,7 @@ import pytest
 
 from cluster.inflight import binds as passes_module
 from cluster.inflight.binds import BindPasses
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -41,8 +42,7 @@ def failed(text: str, nodes: list[str] = NODES) -> dict[str, Any]:
     return {**PASSED, "NodeNames": [], "FailedAndUnresolvableNodes": dict.fromkeys(nodes, text)}
 
 
-@pytest.fixture
-def server() -> Server:
+def new_server() -> Server:
     return Server().has(
         queue("research"),
         queue("closing", state="Closed"),
@@ -54,6 +54,11 @@ def server() -> Server:
     )
 
 
+@pytest.fixture
+def server() -> Server:
+    return new_server()
+
+
 # The table of the module
 
 
@@ -62,14 +67,15 @@ def test_a_pod_of_no_queue_gets_every_name_it_came_with_and_leaves_no_pass(serve
     assert len(server.store.bind_passes) == 0
 
 
-@pytest.mark.parametrize("name", ["research", "closing"])
+@each_case("name", ["research", "closing"])
+@with_new(server=new_server)
 def test_a_pod_of_a_queue_that_schedules_gets_every_name_and_a_pass(server: Server, name: str) -> None:
     assert ask(server, member(queue=name)) == PASSED
     [one] = server.store.bind_passes.open_passes_of({name})
     assert (one.namespace, one.name, one.bind) == ("team", "work", False)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "text"),
     [
         (
@@ -97,6 +103,7 @@ def test_a_pod_of_a_queue_that_schedules_gets_every_name_and_a_pass(server: Serv
         ("absent", 'queue "absent" does not exist; name another queue, or have an admin of queues create it'),
     ],
 )
+@with_new(server=new_server)
 def test_a_pod_of_a_queue_that_does_not_schedule_fails_on_every_node(
     server: Server, name: str, text: str
 ) -> None:
@@ -267,8 +274,9 @@ def passes_of(server: Server) -> list[tuple[str, str, str]]:
     return sorted((each.name, each.queue, each.uid) for each in server.store.bind_passes.open_passes())
 
 
-@pytest.mark.parametrize("told", ["research", "stopped"])
-@pytest.mark.parametrize("uid", ["uid-of-another", ""])
+@each_case("told", ["research", "stopped"])
+@each_case("uid", ["uid-of-another", ""])
+@with_new(server=new_server)
 def test_a_call_that_does_not_name_the_uid_of_a_known_pod_changes_nothing(
     server: Server, told: str, uid: str
 ) -> None:
@@ -289,10 +297,11 @@ def test_of_a_known_pod_its_own_queue_counts(server: Server) -> None:
     assert passes_of(server) == [("work", "research", "uid-work")]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("queue_told", "uid"),
     [("research", "uid-of-another"), ("stopped", "uid-of-another"), ("stopped", "uid-work"), ("closing", "")],
 )
+@with_new(server=new_server)
 def test_the_pass_of_a_pod_that_is_not_known_yet_is_for_that_pod_alone(
     server: Server, queue_told: str, uid: str
 ) -> None:
@@ -328,7 +337,8 @@ def test_only_a_limited_number_of_unknown_pods_has_a_pass(
 TOO_MANY = "too many pods that sluice does not know yet are being scheduled; try again"
 
 
-@pytest.mark.parametrize("revision", ["now", "before"])
+@each_case("revision", ["now", "before"])
+@with_new(server=new_server)
 def test_a_text_that_the_status_has_for_these_specs_is_the_text(server: Server, revision: str) -> None:
     """Replicas of two versions say the same of one stop; what is said of former specs is no text of now."""
     decision = server.store.snapshot.decision("stopped")
@@ -349,7 +359,8 @@ NO_ROOM = (
 )
 
 
-@pytest.mark.parametrize("is_known", [True, False])
+@each_case("is_known", [True, False])
+@with_new(server=new_server)
 def test_a_pod_without_a_gate_waits_until_its_quota_has_released_it(server: Server, is_known: bool) -> None:
     """It pends since before there was a quota. kube-scheduler may see the release before we do."""
     waits = member(queue="limited", uid="a")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import GROUP, Wire, member, pod, podgroup, policies, queue
 
@@ -35,8 +36,7 @@ def refusal(server: Server, of: Wire) -> str:
     return str(text)
 
 
-@pytest.fixture
-def server() -> Server:
+def new_server() -> Server:
     return Server().has(
         queue("free"),
         queue("batch", schedulerPolicy="small"),
@@ -45,6 +45,11 @@ def server() -> Server:
         queue("stopped", schedulerPolicy="small", state="Suspended"),
         policies(small=f"actions: {NO_ALLOCATE}", large=f"actions: {NO_BACKFILL}", all=f"actions: {ALL}"),
     )
+
+
+@pytest.fixture
+def server() -> Server:
+    return new_server()
 
 
 def of(queue: str, resources: Wire | None = CORE, **more: Any) -> Wire:
@@ -141,10 +146,11 @@ def test_a_refusal_of_a_known_pod_ends_its_former_attempt(server: Server) -> Non
     assert len(server.store.bind_passes) == 0
 
 
-@pytest.mark.parametrize(
+@each_case(
     "forged",
     [of("free", annotations={OWN_POLICY: "small"}), of("free", None, annotations={OWN_POLICY: "large"})],
 )
+@with_new(server=new_server)
 def test_what_a_call_says_of_an_unknown_pods_policy_drops_no_pass(server: Server, forged: Wire) -> None:
     """Otherwise a stop would be acknowledged while the bind of the pod is on its way."""
     assert not refusal(server, of("free"))

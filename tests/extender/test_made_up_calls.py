@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, member, node, policies, queue
 
@@ -17,8 +18,7 @@ CORE: Wire = {"requests": {"cpu": "1"}}
 VERBS = ("filter", "prioritize", "preempt")
 
 
-@pytest.fixture
-def server() -> Server:
+def new_server() -> Server:
     server = Server().has(
         queue("research", schedulerPolicy="pack"),
         queue("team"),
@@ -27,6 +27,11 @@ def server() -> Server:
         member("victim", "team", nodeName="n1", resources=CORE),
     )
     return server.reads_nodes(node("n1"), node("n2"))
+
+
+@pytest.fixture
+def server() -> Server:
+    return new_server()
 
 
 def labelled(pod: Wire, text: str) -> Wire:
@@ -59,7 +64,8 @@ MADE_UP: dict[str, Callable[[int, str], tuple[Wire, str]]] = {
 }
 
 
-@pytest.mark.parametrize("made_up", MADE_UP.values(), ids=MADE_UP)
+@each_case("made_up", MADE_UP.values(), ids=MADE_UP)
+@with_new(server=new_server)
 def test_little_is_kept_of_a_call_with_a_long_text(
     server: Server, made_up: Callable[[int, str], tuple[Wire, str]]
 ) -> None:
@@ -85,8 +91,9 @@ def test_little_is_kept_of_a_call_with_a_long_text(
     assert kept < CALLS * LONG / 5
 
 
-@pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("field", ["name", "namespace", "uid"])
+@each_case("verb", VERBS)
+@each_case("field", ["name", "namespace", "uid"])
+@with_new(server=new_server)
 def test_a_name_that_no_pod_has_is_refused(server: Server, verb: str, field: str) -> None:
     pod = member("made-up")
     pod["metadata"][field] = "x" * 254

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -36,21 +37,24 @@ PASSING = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture
-def server() -> Server:
+def new_server() -> Server:
     return Server().has(
         queue("research"), queue("stopped", state="Suspended"), queue("held", stopPolicy="Hold")
     )
 
 
-@pytest.mark.parametrize(
-    "of", [pod(), member(queue="research")], ids=["of no queue", "of one that schedules"]
-)
+@pytest.fixture
+def server() -> Server:
+    return new_server()
+
+
+@each_case("of", [pod(), member(queue="research")], ids=["of no queue", "of one that schedules"])
+@with_new(server=new_server)
 def test_the_victims_that_kube_scheduler_chose_are_echoed(server: Server, of: Wire) -> None:
     assert ask(server, of) == META
 
 
-@pytest.mark.parametrize(
+@each_case(
     "of",
     [
         member(queue="stopped"),
@@ -60,13 +64,13 @@ def test_the_victims_that_kube_scheduler_chose_are_echoed(server: Server, of: Wi
     ],
     ids=["suspended", "held", "queue not there", "podgroup not there"],
 )
+@with_new(server=new_server)
 def test_a_pod_that_may_not_be_scheduled_evicts_no_pod(server: Server, of: Wire) -> None:
     assert ask(server, of) == {}
 
 
-@pytest.mark.parametrize(
-    "of", [pod(), member(queue="research")], ids=["of no queue", "of one that schedules"]
-)
+@each_case("of", [pod(), member(queue="research")], ids=["of no queue", "of one that schedules"])
+@with_new(server=new_server)
 def test_before_the_cluster_has_been_read_no_pod_is_evicted(server: Server, of: Wire) -> None:
     server.readiness.synced = False
     assert ask(server, of) == {}

@@ -13,6 +13,7 @@ from cluster.scoring.event_handlers import AssignedPodEventHandler
 from cluster.scoring.objects import ScoredPod
 from extender.prioritizing import KNOWN_SECONDS, NOT_READ_FOR_SCORES, UNKNOWN_SECONDS
 from queues import well_known
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, member, node, pod, podgroup, policies, queue
 
@@ -44,8 +45,7 @@ def work(name: str = "work", **more: Any) -> Wire:
     return member(name, **{"resources": CORE, **more})
 
 
-@pytest.fixture
-def server() -> Server:
+def new_server() -> Server:
     server = Server().has(
         queue("research", schedulerPolicy="pack"),
         queue("web", schedulerPolicy="spread"),
@@ -54,6 +54,11 @@ def server() -> Server:
         policies(pack=PACK, spread=SPREAD),
     )
     return server.reads_nodes(*(node(name) for name in NODES))
+
+
+@pytest.fixture
+def server() -> Server:
+    return new_server()
 
 
 def busy(server: Server, name: str, cpu: str = "2") -> None:
@@ -141,7 +146,8 @@ def changed(one: Wire, **meta: str) -> Wire:
     return {**one, "metadata": {**one["metadata"], "resourceVersion": "5", **meta}}
 
 
-@pytest.mark.parametrize("ends", [gone, is_leaving, has_failed])
+@each_case("ends", [gone, is_leaving, has_failed])
+@with_new(server=new_server)
 def test_a_pod_that_ends_unbound_counts_until_that_is_seen(
     server: Server, ends: Callable[[Server, Wire], None]
 ) -> None:
@@ -190,13 +196,14 @@ def test_equal_nodes_are_left_to_kube_scheduler_for_a_pod_that_is_not_assumed(se
     assert levels(server, work()) == [0, 0, 0]  # it is on a node: nothing scores it any more
 
 
-@pytest.mark.parametrize(
+@each_case(
     "of",
     [
         pod(resources=CORE),
         work(queue="plain"),
     ],
 )
+@with_new(server=new_server)
 def test_pods_without_a_scoring_policy_get_nothing(server: Server, of: Wire) -> None:
     server.has(of)
     filtered(server, of)
@@ -275,7 +282,7 @@ def test_until_nodes_are_read_kube_scheduler_decides(server: Server) -> None:
     assert levels(server, work()) == [0, 0, 0]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("of", "packs"),
     [
         (work(queue="below"), True),
@@ -295,6 +302,7 @@ def test_until_nodes_are_read_kube_scheduler_decides(server: Server) -> None:
         ),
     ],
 )
+@with_new(server=new_server)
 def test_whose_policy_counts(server: Server, of: Wire, packs: bool) -> None:
     server.has(podgroup("gang", queue="web", annotations={"volcano.sh/scheduler-policy": "pack"}))
     busy(server, "n2")
@@ -316,9 +324,8 @@ def test_a_change_of_the_policies_counts_at_once(server: Server) -> None:
     assert levels(server, work()) == [0, 0, 0]
 
 
-@pytest.mark.parametrize(
-    "nodes", [[], ["unknown"], ["n1", "unknown"], [f"x{number}" for number in range(10_000)]]
-)
+@each_case("nodes", [[], ["unknown"], ["n1", "unknown"], [f"x{number}" for number in range(10_000)]])
+@with_new(server=new_server)
 def test_nodes_that_nobody_knows(server: Server, nodes: list[str]) -> None:
     server.has(work())
     filtered(server, work(), nodes)
@@ -328,7 +335,7 @@ def test_nodes_that_nobody_knows(server: Server, nodes: list[str]) -> None:
         assert answer[0] == 10 > answer[1]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "reason"),
     [
         ({"Pod": work()}, "NodeNames: missing or null"),
@@ -338,6 +345,7 @@ def test_nodes_that_nobody_knows(server: Server, nodes: list[str]) -> None:
         ({"Pod": work(affinity=7), "NodeNames": []}, "affinity"),
     ],
 )
+@with_new(server=new_server)
 def test_what_is_no_call_is_refused(server: Server, body: Wire, reason: str) -> None:
     reply = server.post("/extender/prioritize", body)
     assert reply.status_code == 400
@@ -398,7 +406,8 @@ def test_a_pod_with_a_single_node_left_is_assumed_there(server: Server) -> None:
     assert levels(server, following)[1] == 10
 
 
-@pytest.mark.parametrize("of", [pod(resources=CORE), work(queue="plain"), work(affinity=7)])
+@each_case("of", [pod(resources=CORE), work(queue="plain"), work(affinity=7)])
+@with_new(server=new_server)
 def test_a_single_node_is_nothing_to_a_pod_that_is_not_scored(server: Server, of: Wire) -> None:
     server.has(of)
     filtered(server, of, ["n2"])
@@ -427,7 +436,8 @@ def filter_error(server: Server, of: Wire) -> str:
     return error
 
 
-@pytest.mark.parametrize("is_known", [True, False])
+@each_case("is_known", [True, False])
+@with_new(server=new_server)
 def test_a_pod_that_is_to_be_scored_waits_until_nodes_and_pods_have_been_read(
     server: Server, is_known: bool
 ) -> None:
@@ -446,14 +456,16 @@ def test_one_of_our_own_scheduler_waits_without_a_marker(server: Server) -> None
     assert filter_error(server, work(schedulerName="sluice")) == NOT_READ_FOR_SCORES
 
 
-@pytest.mark.parametrize("of", [work(queue="plain", resources=SCORED), work(), pod(resources=SCORED)])
+@each_case("of", [work(queue="plain", resources=SCORED), work(), pod(resources=SCORED)])
+@with_new(server=new_server)
 def test_others_do_not_wait_for_that(server: Server, of: Wire) -> None:
     """One whose policy scores nothing, those that prioritize is not called for, and one of no queue."""
     server.is_reading_for_scores = True
     filtered(server.has(of), of)
 
 
-@pytest.mark.parametrize("is_known", [True, False])
+@each_case("is_known", [True, False])
+@with_new(server=new_server)
 def test_a_pod_of_a_stopped_queue_is_refused_as_ever_while_they_are_read(
     server: Server, is_known: bool
 ) -> None:

@@ -73,3 +73,21 @@ def _name(number: int, values: tuple[Any, ...], ids: Callable[[Any], object] | l
         return ids[number]
     told = (ids(value) if ids else value for value in values)
     return "-".join(str(each) if isinstance(each, str) else repr(each) for each in told)
+
+
+def with_new(**makers: Callable[[], object]) -> Callable[[Test], Test]:
+    """Give the test what these make; beneath `each_case`, anew for each case."""
+
+    def decorated(test: Test) -> Test:
+        @wraps(test)
+        def one_case(**others: Any) -> None:
+            test(**others, **{name: make() for name, make in makers.items()})
+
+        signature = inspect.signature(test)
+        left = [each for name, each in signature.parameters.items() if name not in makers]
+        assert len(left) == len(signature.parameters) - len(makers), f"not all of {[*makers]} are taken"
+        one_case.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+        del one_case.__wrapped__
+        return one_case
+
+    return decorated

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -35,9 +36,9 @@ from tests.support.webhooks.workload_requests import (
     stored,
 )
 
-TIMES = pytest.mark.parametrize(("created", "taken"), [(BEFORE, True), (SAME, True), (AFTER, False)])
+TIMES = each_case(("created", "taken"), [(BEFORE, True), (SAME, True), (AFTER, False)])
 #: The kinds that answer for what they make.
-MAKERS = pytest.mark.parametrize(
+MAKERS = each_case(
     "maker",
     [
         "jobs.batch",
@@ -76,6 +77,7 @@ def taken_from(server: Server, obj: Wire, user: str = CONTROLLER, **request: Any
 
 @MAKERS
 @TIMES
+@with_new(server=queues)
 def test_the_pods_of_accepted_work_are_admitted(
     server: Server, maker: str, created: str, taken: bool
 ) -> None:
@@ -85,6 +87,7 @@ def test_the_pods_of_accepted_work_are_admitted(
 
 
 @MAKERS
+@with_new(server=queues)
 def test_a_pod_of_an_owner_of_another_queue_or_of_none_is_refused(server: Server, maker: str) -> None:
     for name in ("research", ""):
         work = accepted(maker, in_queue=name)
@@ -97,7 +100,7 @@ def test_a_pod_without_an_owner_is_refused(server: Server) -> None:
     assert not taken_from(server, pod(annotations={NAMED: "closed"}))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("maker", "ended"),
     [
         ("jobs.batch", {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}),
@@ -111,6 +114,7 @@ def test_a_pod_without_an_owner_is_refused(server: Server) -> None:
     ],
     ids=str,
 )
+@with_new(server=queues)
 def test_a_pod_of_an_owner_that_is_finished_is_refused(server: Server, maker: str, ended: Wire) -> None:
     work = accepted(maker, **ended)
     server.has(work)
@@ -118,6 +122,7 @@ def test_a_pod_of_an_owner_that_is_finished_is_refused(server: Server, maker: st
 
 
 @MAKERS
+@with_new(server=queues)
 def test_an_owner_that_a_user_claims_counts_for_nothing(server: Server, maker: str) -> None:
     """The UID is right, the owner is live and was accepted; but users do not make what is owned."""
     work = accepted(maker)
@@ -128,6 +133,7 @@ def test_an_owner_that_a_user_claims_counts_for_nothing(server: Server, maker: s
 
 
 @MAKERS
+@with_new(server=queues)
 def test_once_the_queue_is_closed_nothing_is_taken(server: Server, maker: str) -> None:
     work = accepted(maker)
     server.has(work, queue("closed", state="Closed", status={**REFUSING, "state": "Closed"}, version=2))
@@ -135,7 +141,8 @@ def test_once_the_queue_is_closed_nothing_is_taken(server: Server, maker: str) -
 
 
 @MAKERS
-@pytest.mark.parametrize("created", [BEFORE, AFTER])
+@each_case("created", [BEFORE, AFTER])
+@with_new(server=queues)
 def test_before_the_turn_is_written_whatever_owner_is_there_came_before(
     server: Server, maker: str, created: str
 ) -> None:
@@ -148,6 +155,7 @@ def test_before_the_turn_is_written_whatever_owner_is_there_came_before(
 
 
 @TIMES
+@with_new(server=queues)
 def test_a_replicaset_of_an_accepted_deployment_and_its_pods(
     server: Server, created: str, taken: bool
 ) -> None:
@@ -161,6 +169,7 @@ def test_a_replicaset_of_an_accepted_deployment_and_its_pods(
 
 
 @TIMES
+@with_new(server=queues)
 def test_a_job_of_an_accepted_jobset_and_its_pods(server: Server, created: str, taken: bool) -> None:
     work = accepted("jobsets.jobset.x-k8s.io", created=created)
     made = accepted("jobs.batch", "train-0", owner=owner(work), created=AFTER)
@@ -203,7 +212,8 @@ def test_an_owner_that_we_do_not_watch_ends_the_chain(server: Server) -> None:
     assert not taken_from(server, accepted("jobs.batch", "more", owner=owner(custom)))
 
 
-@pytest.mark.parametrize("replicas", [0, 1])
+@each_case("replicas", [0, 1])
+@with_new(server=queues)
 def test_a_first_revision_without_replicas_is_admitted_only_from_its_controller(
     server: Server, replicas: int
 ) -> None:
@@ -215,7 +225,8 @@ def test_a_first_revision_without_replicas_is_admitted_only_from_its_controller(
     assert not taken_from(server, made, user="alice")
 
 
-@pytest.mark.parametrize("resource", ["daemonsets.apps", "cronjobs.batch"])
+@each_case("resource", ["daemonsets.apps", "cronjobs.batch"])
+@with_new(server=queues)
 def test_a_kind_without_replicas_is_not_one_of_no_replicas(server: Server, resource: str) -> None:
     work = accepted("deployments.apps", created=AFTER)
     server.has(work)
@@ -226,7 +237,7 @@ def test_a_kind_without_replicas_is_not_one_of_no_replicas(server: Server, resou
 
 
 @MAKERS
-@pytest.mark.parametrize(
+@each_case(
     "reference",
     [
         {"uid": "uid-of-nobody"},
@@ -238,6 +249,7 @@ def test_a_kind_without_replicas_is_not_one_of_no_replicas(server: Server, resou
     ],
     ids=str,
 )
+@with_new(server=queues)
 def test_a_reference_that_is_not_quite_right_counts_for_nothing(
     server: Server, maker: str, reference: Wire
 ) -> None:
@@ -249,6 +261,7 @@ def test_a_reference_that_is_not_quite_right_counts_for_nothing(
 
 
 @MAKERS
+@with_new(server=queues)
 def test_of_several_references_the_one_that_controls_counts(server: Server, maker: str) -> None:
     work, other = accepted(maker), accepted(maker, "other", created=AFTER)
     server.has(work, other)
@@ -258,9 +271,8 @@ def test_of_several_references_the_one_that_controls_counts(server: Server, make
         assert taken_from(server, obj) is taken
 
 
-@pytest.mark.parametrize(
-    "resource", ["replicasets.apps", "jobs.batch", "statefulsets.apps", "deployments.apps"]
-)
+@each_case("resource", ["replicasets.apps", "jobs.batch", "statefulsets.apps", "deployments.apps"])
+@with_new(server=queues)
 def test_a_workload_that_claims_an_accepted_owner_is_new_work(server: Server, resource: str) -> None:
     """Neither does it come in, nor do pods through it, nor does it come in small and grow."""
     real = accepted("deployments.apps", "real")
@@ -277,11 +289,12 @@ def test_pods_of_an_accepted_podgroup_are_admitted_from_any_user(server: Server)
     assert taken_from(server, late, user="alice"), "its pods are the group's"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "status",
     [{"phase": "Completed"}, {"phase": "Running", "conditions": [{"type": "Populated", "status": "False"}]}],
     ids=["completed", "all its pods are gone"],
 )
+@with_new(server=queues)
 def test_a_podgroup_that_is_finished_takes_no_pods(server: Server, status: Wire) -> None:
     server.has(podgroup("gang", queue="closed", created=BEFORE, status=status))
     assert not taken_from(server, pod(annotations={GROUP: "gang"}), user="alice")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import (
     Wire,
@@ -17,9 +18,13 @@ from tests.support.webhooks.json_patch import applied
 AUTHOR = "sluice.dev/author"
 
 
+def new_server() -> Server:
+    return Server().has(queue("research"))
+
+
 @pytest.fixture
 def server() -> Server:
-    return Server().has(queue("research"))
+    return new_server()
 
 
 def stamped(server: Server, of: Wire, **request: Any) -> tuple[Wire, Said]:
@@ -29,20 +34,23 @@ def stamped(server: Server, of: Wire, **request: Any) -> tuple[Wire, Said]:
     return applied(answer.patch, of), answer
 
 
-@pytest.mark.parametrize("action", ["OpenQueue", "CloseQueue", "SuspendQueue", "ResumeQueue"])
+@each_case("action", ["OpenQueue", "CloseQueue", "SuspendQueue", "ResumeQueue"])
+@with_new(server=new_server)
 def test_each_action_is_stamped_with_who_sent_it(server: Server, action: str) -> None:
     after, answer = stamped(server, command(action=action), user="alice")
     assert after["metadata"]["annotations"] == {AUTHOR: "alice"}
     assert answer.warnings == []
 
 
-@pytest.mark.parametrize("held", [{AUTHOR: "root"}, {AUTHOR: "", "a": "b"}, {}, None])
+@each_case("held", [{AUTHOR: "root"}, {AUTHOR: "", "a": "b"}, {}, None])
+@with_new(server=new_server)
 def test_the_author_is_the_requests_whatever_was_written(server: Server, held: dict[str, str] | None) -> None:
     after, _ = stamped(server, command(annotations=held), user="mallory")
     assert after["metadata"]["annotations"] == {**(held or {}), AUTHOR: "mallory"}
 
 
-@pytest.mark.parametrize("action", ["", "openqueue", "OpenQueue ", "AbortJob", "Nonsense\n\x00"])
+@each_case("action", ["", "openqueue", "OpenQueue ", "AbortJob", "Nonsense\n\x00"])
+@with_new(server=new_server)
 def test_an_unknown_action_is_refused_by_name_with_those_that_there_are(server: Server, action: str) -> None:
     answer = server.ask("/mutate/commands", command(action=action))
     assert (answer.allowed, answer.code) == (False, 422)
@@ -51,7 +59,8 @@ def test_an_unknown_action_is_refused_by_name_with_those_that_there_are(server: 
     assert answer.message.isprintable()
 
 
-@pytest.mark.parametrize("target", ["", "Research", "a/b", "x" * 300])
+@each_case("target", ["", "Research", "a/b", "x" * 300])
+@with_new(server=new_server)
 def test_a_target_that_is_no_queues_name_is_refused(server: Server, target: str) -> None:
     answer = server.ask("/mutate/commands", command(target=target))
     assert (answer.allowed, answer.code) == (False, 422)
@@ -75,7 +84,7 @@ def aimed(**target: object) -> Wire:
 BATCH = "batch.volcano.sh/v1alpha1"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "target",
     [
         {"apiVersion": BATCH, "kind": "Job", "name": "train"},
@@ -84,12 +93,14 @@ BATCH = "batch.volcano.sh/v1alpha1"
     ],
     ids=["job", "bare", "group"],
 )
+@with_new(server=new_server)
 def test_commands_for_other_kinds_are_left_alone(server: Server, target: Wire) -> None:
     other = {**command(action="AbortJob"), "target": target}
     assert server.ask("/mutate/commands", other).patch == []
 
 
-@pytest.mark.parametrize("kind", ["queue", "QUEUE", "queues", "Queues", "q"])
+@each_case("kind", ["queue", "QUEUE", "queues", "Queues", "q"])
+@with_new(server=new_server)
 def test_a_target_that_means_a_queue_by_another_kind_is_refused(server: Server, kind: str) -> None:
     """Nobody would ever act on it, and it would stay for ever."""
     answer = server.ask("/mutate/commands", aimed(kind=kind))
@@ -99,7 +110,8 @@ def test_a_target_that_means_a_queue_by_another_kind_is_refused(server: Server, 
     assert len(answer.message) < 300
 
 
-@pytest.mark.parametrize("version", ["", "v1", "batch/v1", BATCH, "scheduling.volcano.sh.x/v1", "x" * 5000])
+@each_case("version", ["", "v1", "batch/v1", BATCH, "scheduling.volcano.sh.x/v1", "x" * 5000])
+@with_new(server=new_server)
 def test_a_queue_of_another_group_is_refused(server: Server, version: str) -> None:
     answer = server.ask("/mutate/commands", aimed(apiVersion=version))
     assert (answer.allowed, answer.code) == (False, 422)
@@ -111,14 +123,16 @@ def test_a_queue_of_an_older_version_is_a_queue(server: Server) -> None:
     assert server.ask("/mutate/commands", aimed(apiVersion="scheduling.volcano.sh/v1alpha1")).allowed
 
 
-@pytest.mark.parametrize("target", [None, {}, {"kind": ""}, {"kind": "", "name": "research"}], ids=str)
+@each_case("target", [None, {}, {"kind": ""}, {"kind": "", "name": "research"}], ids=str)
+@with_new(server=new_server)
 def test_a_command_for_nothing_is_refused(server: Server, target: Wire | None) -> None:
     answer = server.ask("/mutate/commands", {**command(), "target": target})
     assert (answer.allowed, answer.code) == (False, 422)
     assert answer.message.startswith("target: names no kind; ")
 
 
-@pytest.mark.parametrize("name", ["absent", ".".join(["q" * 60] * 4)], ids=["short", "long"])
+@each_case("name", ["absent", ".".join(["q" * 60] * 4)], ids=["short", "long"])
+@with_new(server=new_server)
 def test_a_queue_that_is_not_there_gets_a_warning_that_clients_show_whole(server: Server, name: str) -> None:
     _, answer = stamped(server, command(target=name))
     [warning] = answer.warnings

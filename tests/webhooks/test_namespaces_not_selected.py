@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -47,8 +48,7 @@ DENIAL = f'queue "vision" is not for namespace "team": {WAY_OUT}'
 WAITS = f"{DENIAL.partition('; ')[0]}; use another queue, or have an admin of queues change that"
 
 
-@pytest.fixture
-def server() -> Server:
+def new_server() -> Server:
     """Namespace `team` may use `research`, and neither `vision` nor what is below `labs`."""
     return Server().has(
         queue("research"),
@@ -58,6 +58,11 @@ def server() -> Server:
         queue("held", stopPolicy="Hold", namespaceSelector=TEAM),
         namespace(OURS, labels={"team": "a"}),
     )
+
+
+@pytest.fixture
+def server() -> Server:
+    return new_server()
 
 
 def stored(server: Server, obj: Wire, **request: Any) -> Wire:
@@ -79,10 +84,9 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "way"), WAYS)
-@pytest.mark.parametrize(
-    ("name", "by"), [("vision", "the queue"), ("lab", 'its ancestor "labs"'), ("held", "the queue")]
-)
+@each_case(("kind", "way"), WAYS)
+@each_case(("name", "by"), [("vision", "the queue"), ("lab", 'its ancestor "labs"'), ("held", "the queue")])
+@with_new(server=new_server)
 def test_nothing_new_is_admitted_however_it_names_the_queue(
     server: Server, kind: str, way: str, name: str, by: str
 ) -> None:
@@ -93,15 +97,17 @@ def test_nothing_new_is_admitted_however_it_names_the_queue(
     assert server.store.admissions.queues() == frozenset(), "somebody would wait for it"
 
 
-@pytest.mark.parametrize(("kind", "way"), WAYS)
-@pytest.mark.parametrize("name", ["vision", "lab"])
+@each_case(("kind", "way"), WAYS)
+@each_case("name", ["vision", "lab"])
+@with_new(server=new_server)
 def test_work_of_a_selected_namespace_is_admitted(server: Server, kind: str, way: str, name: str) -> None:
     answer = ask(server, dict(in_queue(kind, name, OURS))[way])
     assert answer.allowed, answer.message
     assert answer.warnings == []
 
 
-@pytest.mark.parametrize(("kind", "way"), WAYS)
+@each_case(("kind", "way"), WAYS)
+@with_new(server=new_server)
 def test_without_a_selector_work_of_every_namespace_is_admitted(server: Server, kind: str, way: str) -> None:
     assert ask(server, dict(in_queue(kind, "research"))[way]).allowed
 
@@ -145,9 +151,8 @@ def test_a_podgroup_is_not_moved_in(server: Server) -> None:
     assert (answer.allowed, answer.message) == (False, DENIAL)
 
 
-@pytest.mark.parametrize(
-    "kind", sorted({*WORKLOADS} - {"jobs.batch", "jobs.batch.volcano.sh", "jobsets.jobset.x-k8s.io"})
-)
+@each_case("kind", sorted({*WORKLOADS} - {"jobs.batch", "jobs.batch.volcano.sh", "jobsets.jobset.x-k8s.io"}))
+@with_new(server=new_server)
 def test_a_workload_is_not_moved_in(server: Server, kind: str) -> None:
     """From another queue, or from none."""
     for was in (template({NAMED: "research"}), template()):
@@ -163,7 +168,8 @@ def test_a_workload_is_not_moved_in(server: Server, kind: str) -> None:
         server.lacks(before)
 
 
-@pytest.mark.parametrize("kind", ["deployments.apps", "statefulsets.apps", "replicasets.apps"])
+@each_case("kind", ["deployments.apps", "statefulsets.apps", "replicasets.apps"])
+@with_new(server=new_server)
 def test_a_workload_is_not_scaled_from_nothing_in_either_way(server: Server, kind: str) -> None:
     """It slept when the selector came: to want replicas again is new work."""
     before = workload(kind, "x", template({NAMED: "vision", QUEUE: "vision"}), replicas=0)
@@ -225,7 +231,8 @@ def test_an_owner_reference_of_a_user_makes_no_accepted_work(server: Server) -> 
 MAKERS = sorted({*WORKLOADS} - {"cronjobs.batch"})
 
 
-@pytest.mark.parametrize("kind", MAKERS)
+@each_case("kind", MAKERS)
+@with_new(server=new_server)
 def test_the_pods_of_work_that_was_accepted_before_get_a_gate_and_wait(server: Server, kind: str) -> None:
     """They say why; and nobody waits for what may never come of them."""
     relabelled(server, {"team": "a"})
@@ -311,7 +318,8 @@ def test_the_labels_that_come_with_the_annotation_count(server: Server) -> None:
     assert ask(server, naming({"team": "a"}), old=namespace(THEIRS), operation="UPDATE").allowed
 
 
-@pytest.mark.parametrize("labels", [{"team": "b"}, None])
+@each_case("labels", [{"team": "b"}, None])
+@with_new(server=new_server)
 def test_a_namespace_that_named_it_before_keeps_its_annotation(server: Server, labels: Any) -> None:
     """Its labels change, and any other edit of it goes through: what it submits is answered by itself."""
     answer = ask(server, naming(labels), old=naming({"team": "a"}), operation="UPDATE")
@@ -328,7 +336,8 @@ def test_names_of_namespaces_are_known_before_their_labels(server: Server) -> No
 # Labels that are not known yet
 
 
-@pytest.mark.parametrize(("kind", "way"), WAYS)
+@each_case(("kind", "way"), WAYS)
+@with_new(server=new_server)
 def test_from_a_namespace_that_is_too_new_everything_is_admitted_and_waits(
     server: Server, kind: str, way: str
 ) -> None:
@@ -391,7 +400,7 @@ def test_the_guard_refuses_the_bind_of_a_pod_whose_namespace_is_not_selected(ser
 # Strangers keep the queue from nothing
 
 
-@pytest.mark.parametrize(
+@each_case(
     "stranger",
     [
         member(queue="vision", nodeName="node-1", status={"phase": "Running"}),
@@ -401,6 +410,7 @@ def test_the_guard_refuses_the_bind_of_a_pod_whose_namespace_is_not_selected(ser
     ],
     ids=["running", "waiting", "job", "podgroup"],
 )
+@with_new(server=new_server)
 def test_what_is_not_selected_is_not_live_in_its_queue(server: Server, stranger: Wire) -> None:
     """So the queue becomes Closed, is deleted and gets children as if it were empty; also those above."""
     server.has(stranger)
@@ -431,7 +441,7 @@ def test_strangers_keep_no_queue_from_being_deleted(server: Server) -> None:
 # The selector itself
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("selector", "says"),
     [
         ("team=a", 'spec.namespaceSelector: "team=a" is not an object'),
@@ -444,6 +454,7 @@ def test_strangers_keep_no_queue_from_being_deleted(server: Server) -> None:
         ({"matchLabels": {f"l{n}": "v" for n in range(17)}}, "has 17 labels, and 16 are allowed; use fewer"),
     ],
 )
+@with_new(server=new_server)
 def test_a_selector_that_is_none_is_refused_with_its_field(server: Server, selector: Any, says: str) -> None:
     answer = server.ask("/validate/queues", queue("new", namespaceSelector=selector), resource="queues")
     assert (answer.allowed, answer.code) == (False, 422)

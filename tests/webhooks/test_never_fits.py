@@ -10,6 +10,7 @@ from cluster.cache.priority_classes import PriorityClass
 from cluster.objects import Metadata
 from queues.messages import WARNING_LIMIT
 from tests.cluster.cache.test_device_claims import claim
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     NAMED,
@@ -24,7 +25,7 @@ from tests.support.http.wire_objects import (
 from tests.support.webhooks.workload_requests import CONTROLLER, admitted, changed, updated
 from webhooks.settings import AdmissionSettings
 
-KINDS = pytest.mark.parametrize(
+KINDS = each_case(
     "resource",
     ["jobs.batch", "cronjobs.batch", "deployments.apps", "jobs.batch.volcano.sh", "jobsets.jobset.x-k8s.io"],
 )
@@ -32,11 +33,15 @@ POD = 'this waits: it requests cpu 3, more than capability 2 of queue "lab"'
 PODS = 'its pods wait: each requests cpu 3, more than capability 2 of queue "lab"'
 
 
-@pytest.fixture
-def server() -> Server:
+def new_server() -> Server:
     return Server(terms=AdmissionSettings(controller_users=frozenset({CONTROLLER}))).has(
         queue("lab", capability={"cpu": "2"}), queue("team", parent="lab"), queue("free")
     )
+
+
+@pytest.fixture
+def server() -> Server:
+    return new_server()
 
 
 def cpu(amount: str, *, what: str = "requests") -> Wire:
@@ -98,6 +103,7 @@ def test_controllers_are_told_nothing(server: Server) -> None:
 
 
 @KINDS
+@with_new(server=new_server)
 def test_a_workload_whose_pods_never_fit_is_admitted_with_a_warning(server: Server, resource: str) -> None:
     assert admitted(server, work(resource))[1].warnings == [PODS]
     assert admitted(server, work(resource, "2"))[1].warnings == []
@@ -122,9 +128,8 @@ def test_a_move_into_the_queue_says_it(server: Server) -> None:
     assert updated(server, was, moved)[1].warnings == [PODS]
 
 
-@pytest.mark.parametrize(
-    "spec", [None, 7, {"containers": 7}, {"containers": [{"resources": {"requests": 1}}]}]
-)
+@each_case("spec", [None, 7, {"containers": 7}, {"containers": [{"resources": {"requests": 1}}]}])
+@with_new(server=new_server)
 def test_a_template_of_no_shape_is_left_to_the_api_server(server: Server, spec: object) -> None:
     obj = work("jobs.batch")
     for each in templates_of(obj):
@@ -143,7 +148,7 @@ def told_of_group(server: Server, group: Wire, **request: Any) -> list[str]:
     return answer.warnings
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "warnings"),
     [
         ({"minMember": 4}, []),
@@ -156,6 +161,7 @@ def told_of_group(server: Server, group: Wire, **request: Any) -> list[str]:
         ({"minResources": {"cpu": "lots"}}, [f'{NEVER}minResources "cpu" is no quantity']),
     ],
 )
+@with_new(server=new_server)
 def test_a_podgroup_that_can_never_start_is_admitted_with_a_warning(
     server: Server, spec: dict[str, Any], warnings: list[str]
 ) -> None:
@@ -174,7 +180,7 @@ def test_a_podgroup_that_can_never_start_is_admitted_with_a_warning(
 ABSENT = 'PriorityClass "absent" does not exist: until it does, this gang goes by the priorities of its pods'
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "warnings"),
     [
         ({"minMember": 2, "priorityClassName": "high"}, []),
@@ -186,6 +192,7 @@ ABSENT = 'PriorityClass "absent" does not exist: until it does, this gang goes b
     ],
     ids=["there", "absent", "of resources", "none", "no gang", "empty"],
 )
+@with_new(server=new_server)
 def test_a_gang_that_names_no_priority_class_that_exists_is_admitted_with_a_warning(
     server: Server, spec: dict[str, Any], warnings: list[str]
 ) -> None:

@@ -9,6 +9,7 @@ from cluster.inflight.queue_edits import (
     SECONDS,
     PendingNamespaces,
 )
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import (
     NAMED,
@@ -22,16 +23,20 @@ from tests.support.webhooks.json_patch import applied
 QUEUE = "sluice.dev/queue"
 
 
+def new_server() -> Server:
+    return Server().has(queue("research"))
+
+
 @pytest.fixture
 def server() -> Server:
-    return Server().has(queue("research"))
+    return new_server()
 
 
 def created(server: Server, name: str, *, names: str = "research", **request: object) -> Said:
     return server.ask("/mutate/namespaces", namespace(name, queue=names), namespace="", **request)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "obj", "resource"),
     [
         ("/mutate/pods", pod(namespace="new"), "pods"),
@@ -39,6 +44,7 @@ def created(server: Server, name: str, *, names: str = "research", **request: ob
     ],
     ids=["pod", "job"],
 )
+@with_new(server=new_server)
 def test_what_names_no_queue_in_an_unknown_namespace_is_asked_for_again(
     server: Server, path: str, obj: dict[str, object], resource: str
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -31,12 +32,16 @@ from tests.support.webhooks.workload_requests import (
 
 #: Who makes the PodGroups of Volcano's Jobs.
 VOLCANO = "system:serviceaccount:volcano-system:volcano-controllers"
-REFUSING = pytest.mark.parametrize("name", ["closed", "below", "lost"])
+REFUSING = each_case("name", ["closed", "below", "lost"])
+
+
+def new_server() -> Server:
+    return queues().has(queue("default"))
 
 
 @pytest.fixture
 def server() -> Server:
-    return queues().has(queue("default"))
+    return new_server()
 
 
 def ask(server: Server, group: Wire, **request: Any) -> Said:
@@ -94,8 +99,9 @@ def test_its_queue_takes_it_and_is_written_as_its_label(server: Server) -> None:
     assert answer.warnings == []
 
 
-@pytest.mark.parametrize("said", [None, "", "default"])
-@pytest.mark.parametrize("space", ["", "research"])
+@each_case("said", [None, "", "default"])
+@each_case("space", ["", "research"])
+@with_new(server=new_server)
 def test_without_a_queue_it_is_in_its_namespaces_else_in_default(
     server: Server, said: str | None, space: str
 ) -> None:
@@ -117,6 +123,7 @@ def test_a_podgroup_without_a_spec_gets_one(server: Server) -> None:
 
 
 @REFUSING
+@with_new(server=new_server)
 def test_a_queue_that_does_not_accept_refuses_it(server: Server, name: str) -> None:
     answer = refused(server, podgroup("gang", queue=name))
     assert answer.code == 403
@@ -131,7 +138,8 @@ def test_the_queue_that_its_namespace_names_must_accept_too(server: Server) -> N
     assert refused(server, podgroup("gang")).code == 403
 
 
-@pytest.mark.parametrize("name", ["stopped", "held", "absent"])
+@each_case("name", ["stopped", "held", "absent"])
+@with_new(server=new_server)
 def test_in_a_stopped_queue_it_is_admitted_with_a_warning(server: Server, name: str) -> None:
     after, answer = admitted(server, podgroup("gang", queue=name))
     assert after == written(podgroup("gang"), name)
@@ -146,7 +154,8 @@ def test_a_time_that_is_none_is_taken_with_a_warning(server: Server) -> None:
     assert answer.warnings == []
 
 
-@pytest.mark.parametrize("name", ["Research", "a b", "x" * 254, "-", "a\u202eb"], ids=lambda one: one[:8])
+@each_case("name", ["Research", "a b", "x" * 254, "-", "a\u202eb"], ids=lambda one: one[:8])
+@with_new(server=new_server)
 def test_a_name_that_no_queue_can_have_is_refused(server: Server, name: str) -> None:
     answer = refused(server, podgroup("gang", queue=name))
     assert answer.code == 422
@@ -154,7 +163,8 @@ def test_a_name_that_no_queue_can_have_is_refused(server: Server, name: str) -> 
     assert "is not a queue name" in answer.message
 
 
-@pytest.mark.parametrize("exempt", ["kube-system", "sluice-system"])
+@each_case("exempt", ["kube-system", "sluice-system"])
+@with_new(server=new_server)
 def test_namespaces_that_never_hold_members(server: Server, exempt: str) -> None:
     group = podgroup("gang", queue="closed", namespace=exempt)
     assert admitted(server, group, namespace=exempt)[0] == group
@@ -176,9 +186,10 @@ def test_a_name_too_long_for_a_label_is_cut_there(server: Server) -> None:
 # Work that a queue had accepted
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("created", "user", "taken"), [(BEFORE, VOLCANO, True), (AFTER, VOLCANO, False), (BEFORE, "alice", False)]
 )
+@with_new(server=new_server)
 def test_the_podgroup_of_accepted_work_is_admitted_from_its_controller(
     server: Server, created: str, user: str, taken: bool
 ) -> None:
@@ -222,7 +233,8 @@ def test_an_older_one_without_a_queue_stays_in_default_whatever_its_namespace_sa
     assert after["metadata"]["labels"] == {QUEUE: "default"}
 
 
-@pytest.mark.parametrize("pods", ["written", "waiting", "done"])
+@each_case("pods", ["written", "waiting", "done"])
+@with_new(server=new_server)
 def test_it_cannot_be_moved_while_pods_name_it(server: Server, pods: str) -> None:
     named: dict[str, Any] = {"annotations": {GROUP: "gang"}}
     server.has(
@@ -254,7 +266,8 @@ def test_without_pods_it_can_be_moved(server: Server) -> None:
     assert after == written(held, "labs", came="move-1")
 
 
-@pytest.mark.parametrize("before", ["", None, "default"])
+@each_case("before", ["", None, "default"])
+@with_new(server=new_server)
 def test_to_name_default_where_no_queue_was_named_is_no_move(server: Server, before: str | None) -> None:
     server.has(member("work", queue="default", annotations={GROUP: "gang"}))
     held = podgroup("gang", queue=before, labels={QUEUE: "default"})
@@ -263,6 +276,7 @@ def test_to_name_default_where_no_queue_was_named_is_no_move(server: Server, bef
 
 
 @REFUSING
+@with_new(server=new_server)
 def test_the_queue_that_it_is_moved_to_must_accept(server: Server, name: str) -> None:
     held = stored(server, podgroup("gang", queue="research"))
     assert refused(server, moved(held, name), old=held, operation="UPDATE").code == 403
@@ -279,7 +293,8 @@ def test_what_is_being_deleted_is_let_go(server: Server) -> None:
 # On its way
 
 
-@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+@each_case("operation", ["CREATE", "UPDATE"])
+@with_new(server=new_server)
 def test_it_is_on_its_way_until_it_is_seen(server: Server, operation: str) -> None:
     held, wanted = podgroup("gang", queue="research"), podgroup("gang", queue="labs", version=2)
     request = {"operation": operation, "old": held if operation == "UPDATE" else None}
@@ -291,7 +306,8 @@ def test_it_is_on_its_way_until_it_is_seen(server: Server, operation: str) -> No
     assert server.store.admissions.queues() == frozenset()
 
 
-@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+@each_case("operation", ["CREATE", "UPDATE"])
+@with_new(server=new_server)
 def test_a_second_call_for_the_same_request_changes_nothing(server: Server, operation: str) -> None:
     """And leaves nothing open behind it, that nobody would ever see arrive."""
     held, wanted = podgroup("gang", queue="research"), podgroup("gang", queue="labs", version=2)
@@ -307,7 +323,7 @@ def test_a_second_call_for_the_same_request_changes_nothing(server: Server, oper
 # Bad input
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("place", "wrong"),
     [
         (("spec",), None),
@@ -322,6 +338,7 @@ def test_a_second_call_for_the_same_request_changes_nothing(server: Server, oper
     ],
     ids=str,
 )
+@with_new(server=new_server)
 def test_the_wrong_type_is_refused_with_its_place(server: Server, place: tuple[str, ...], wrong: Any) -> None:
     bad = podgroup("gang", queue="research", status={})
     held = bad

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     NAMED,
@@ -24,12 +25,17 @@ PATHS = [
 ]
 
 
-@pytest.fixture
-def server() -> Server:
+def new_server() -> Server:
     return Server().has(queue("closed", state="Closed"), queue("held", stopPolicy="Hold"))
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.fixture
+def server() -> Server:
+    return new_server()
+
+
+@each_case("path", PATHS)
+@with_new(server=new_server)
 def test_before_the_cluster_has_been_read_the_api_server_does_as_the_failure_policy_says(
     server: Server, path: str
 ) -> None:
@@ -39,14 +45,16 @@ def test_before_the_cluster_has_been_read_the_api_server_does_as_the_failure_pol
     assert reply.get_json()["message"] == "sluice has not read the cluster yet"
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if path != "/validate/binds"])
+@each_case("path", [path for path in PATHS if path != "/validate/binds"])
+@with_new(server=new_server)
 def test_so_does_each_but_the_guard_once_the_api_server_has_been_lost(server: Server, path: str) -> None:
     server.readiness.synced = False
     server.readiness.cut_off = True
     assert server.post(path, review(member(), old=member())).status_code == 503
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each_case("path", PATHS)
+@with_new(server=new_server)
 def test_another_kind_or_version_of_review_is_refused(server: Server, path: str) -> None:
     for wrong in ({"kind": "Pod"}, {"apiVersion": "admission.k8s.io/v1beta1"}):
         reply = server.post(path, {**review(member()), **wrong})
@@ -54,7 +62,8 @@ def test_another_kind_or_version_of_review_is_refused(server: Server, path: str)
         assert "expected AdmissionReview of admission.k8s.io/v1" in reply.get_json()["message"]
 
 
-@pytest.mark.parametrize("field", ["kind", "apiVersion"])
+@each_case("field", ["kind", "apiVersion"])
+@with_new(server=new_server)
 def test_what_a_caller_wrote_is_not_echoed_at_length(server: Server, field: str) -> None:
     reply = server.post("/mutate/pods", {**review(member()), field: "x\n\u202e" * 100_000})
     assert reply.status_code == 400
@@ -63,22 +72,25 @@ def test_what_a_caller_wrote_is_not_echoed_at_length(server: Server, field: str)
     assert message.isprintable()
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each_case("path", PATHS)
+@with_new(server=new_server)
 def test_an_empty_uid_is_refused(server: Server, path: str) -> None:
     reply = server.post(path, review(member(), uid=""))
     assert reply.status_code == 400
     assert reply.get_json()["message"] == "request.uid: empty"
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("obj", [None, 1, "x", [], True], ids=str)
+@each_case("path", PATHS)
+@each_case("obj", [None, 1, "x", [], True], ids=str)
+@with_new(server=new_server)
 def test_an_object_that_is_none_is_the_callers_fault(server: Server, path: str, obj: object) -> None:
     reply = server.post(path, review(obj, old=obj))
     assert reply.status_code == 400
     assert reply.get_json()["message"].startswith(("request.object: expected", "request.oldObject: expected"))
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if path != "/mutate/queues"])
+@each_case("path", [path for path in PATHS if path != "/mutate/queues"])
+@with_new(server=new_server)
 def test_an_object_of_the_wrong_shape_is_its_authors_fault_and_names_the_place(
     server: Server, path: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import (
     OWN,
     Said,
@@ -59,7 +60,7 @@ def history(of: Wire) -> list[dict[str, str]]:
 # A new queue
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "state"),
     [
         ({}, "Open"),
@@ -73,6 +74,7 @@ def history(of: Wire) -> list[dict[str, str]]:
     ],
     ids=str,
 )
+@with_new(server=Server)
 def test_the_state_that_vcctl_writes_becomes_what_is_desired(
     server: Server, status: Wire | None, state: str
 ) -> None:
@@ -80,7 +82,8 @@ def test_the_state_that_vcctl_writes_becomes_what_is_desired(
     assert created(server, before)["spec"]["state"] == state
 
 
-@pytest.mark.parametrize(("state", "shown"), [("wrong", "wrong"), ("closed", "closed"), (5, "5")])
+@each_case(("state", "shown"), [("wrong", "wrong"), ("closed", "closed"), (5, "5")])
+@with_new(server=Server)
 def test_a_word_of_vcctl_that_is_no_state_is_refused_with_those_that_are(
     server: Server, state: object, shown: str
 ) -> None:
@@ -92,13 +95,15 @@ def test_a_word_of_vcctl_that_is_no_state_is_refused_with_those_that_are(
     assert (answer.code, answer.message) == (422, f'status.state: "{shown}" is not known; {known}')
 
 
-@pytest.mark.parametrize("state", ["Open", "Suspended", "Closed"])
+@each_case("state", ["Open", "Suspended", "Closed"])
+@with_new(server=Server)
 def test_a_state_in_spec_stays(server: Server, state: str) -> None:
     before = {**queue("research", state=state), "status": {"state": "Closed"}}
     assert created(server, before)["spec"]["state"] == state
 
 
-@pytest.mark.parametrize("spec", [None, {}, ...], ids=["null", "empty", "absent"])
+@each_case("spec", [None, {}, ...], ids=["null", "empty", "absent"])
+@with_new(server=Server)
 def test_a_queue_that_says_nothing_is_open_under_root(server: Server, spec: Any) -> None:
     before = {key: value for key, value in {**queue("research"), "spec": spec}.items() if value is not ...}
     assert created(server, before)["spec"] == {"state": "Open", "parent": "root"}
@@ -137,7 +142,8 @@ def test_scheduler_policy_wins_over_the_other_spelling(server: Server) -> None:
     assert after["spec"]["schedulerPolicy"] == "batch"
 
 
-@pytest.mark.parametrize("held", [{CHANGES: "[]", BEHALF: "x", "a": "b"}, {BEHALF: "x"}])
+@each_case("held", [{CHANGES: "[]", BEHALF: "x", "a": "b"}, {BEHALF: "x"}])
+@with_new(server=Server)
 def test_a_new_queue_has_no_history_whatever_is_written_on_it(server: Server, held: dict[str, str]) -> None:
     after = created(server, queue("research", annotations=held))
     assert after["metadata"]["annotations"].items() == {"a": "b"}.items() & held.items()
@@ -148,7 +154,7 @@ def test_a_second_pass_through_the_webhook_changes_nothing(server: Server) -> No
     assert server.ask("/mutate/queues", once).patch == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "place"),
     [
         ({"state": "Closing"}, 'spec.state: "Closing" is not known; use one of Open, Suspended, Closed'),
@@ -164,13 +170,15 @@ def test_a_second_pass_through_the_webhook_changes_nothing(server: Server) -> No
     ],
     ids=str,
 )
+@with_new(server=Server)
 def test_what_no_field_may_be_is_refused_by_its_name(server: Server, spec: Wire, place: str) -> None:
     answer = server.ask("/mutate/queues", with_spec(queue("research"), **spec))
     assert (answer.allowed, answer.code) == (False, 422)
     assert place in answer.message
 
 
-@pytest.mark.parametrize("field", ["state", "stopPolicy"])
+@each_case("field", ["state", "stopPolicy"])
+@with_new(server=Server)
 def test_an_unknown_value_is_shown_on_one_line_and_cut(server: Server, field: str) -> None:
     answer = server.ask("/mutate/queues", with_spec(queue("research"), **{field: "x\n\u202e" * 100_000}))
     assert not answer.allowed
@@ -184,8 +192,9 @@ def test_a_queue_stored_with_an_unknown_value_can_be_corrected(server: Server) -
     assert edited(server, before, with_spec(before, state="Open"))["spec"]["state"] == "Open"
 
 
-@pytest.mark.parametrize("field", ["parent", "schedulerPolicy"])
-@pytest.mark.parametrize("wrong", [[], {}, False, 0], ids=str)
+@each_case("field", ["parent", "schedulerPolicy"])
+@each_case("wrong", [[], {}, False, 0], ids=str)
+@with_new(server=Server)
 def test_a_wrong_type_is_not_taken_for_nothing(server: Server, field: str, wrong: object) -> None:
     """It is left as it is, for the API server to refuse."""
     obj = queue("research", SchedulerPolicy="batch")
@@ -199,11 +208,12 @@ def test_a_wrong_type_is_not_taken_for_nothing(server: Server, field: str, wrong
 STOP: dict[str, Any] = {"state": "Suspended", "resumeAt": LATER, "reason": "disks"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "change",
     [{"state": "Open"}, {"state": "Closed"}, {"stopPolicy": "Hold"}, {"state": "Open", "stopPolicy": "Hold"}],
     ids=str,
 )
+@with_new(server=Server)
 def test_a_change_of_the_stop_clears_the_fields_of_the_former_stop(server: Server, change: Wire) -> None:
     before = queue("research", **STOP)
     after = edited(server, before, with_spec(before, **change))
@@ -211,7 +221,8 @@ def test_a_change_of_the_stop_clears_the_fields_of_the_former_stop(server: Serve
     assert "reason" not in after["spec"]
 
 
-@pytest.mark.parametrize("field", ["resumeAt", "reason"])
+@each_case("field", ["resumeAt", "reason"])
+@with_new(server=Server)
 def test_a_change_that_sets_them_keeps_what_it_sets(server: Server, field: str) -> None:
     before = queue("research", **STOP)
     new = {"resumeAt": "2031-01-01T00:00:00Z", "reason": "network"}[field]
@@ -221,11 +232,12 @@ def test_a_change_that_sets_them_keeps_what_it_sets(server: Server, field: str) 
     assert other not in after["spec"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "change",
     [{"parent": "other"}, {"weight": 5}, {"state": "Suspended"}, {"stopPolicy": "None"}, {"resumeAt": LATER}],
     ids=str,
 )
+@with_new(server=Server)
 def test_any_other_edit_leaves_them(server: Server, change: Wire) -> None:
     before = queue("research", **STOP)
     after = edited(server, before, with_spec(before, **change))
@@ -237,14 +249,16 @@ def test_a_field_that_is_set_with_the_new_stop_is_kept(server: Server) -> None:
     assert edited(server, before, queue("research", **STOP))["spec"].items() >= STOP.items()
 
 
-@pytest.mark.parametrize("absent", [None, ..., ""], ids=["null", "absent", "empty"])
+@each_case("absent", [None, ..., ""], ids=["null", "absent", "empty"])
+@with_new(server=Server)
 def test_removing_them_by_hand_is_no_fault(server: Server, absent: Any) -> None:
     before = queue("research", **STOP)
     after = edited(server, before, with_spec(before, state="Open", resumeAt=..., reason=absent))
     assert not after["spec"].get("reason")
 
 
-@pytest.mark.parametrize("absent", [None, ...], ids=["null", "absent"])
+@each_case("absent", [None, ...], ids=["null", "absent"])
+@with_new(server=Server)
 def test_an_edit_that_removes_the_state_makes_it_open_in_words(server: Server, absent: Any) -> None:
     """Absent, it would be that of a queue which Volcano may have closed."""
     before = queue("research", state="Closed")
@@ -261,7 +275,7 @@ def test_an_edit_of_a_queue_that_never_had_a_state_gives_it_none(server: Server)
 # The history
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "line"),
     [
         ({"state": "Suspended"}, {"field": "state", "from": "Open", "to": "Suspended"}),
@@ -271,13 +285,15 @@ def test_an_edit_of_a_queue_that_never_had_a_state_gives_it_none(server: Server)
     ],
     ids=["state", "stopPolicy", "parent", "resumeAt"],
 )
+@with_new(server=Server)
 def test_each_change_is_a_line(server: Server, change: Wire, line: dict[str, str]) -> None:
     before = queue("research")
     after = edited(server, before, with_spec(before, reason="disks", **change), user="alice")
     assert history(after) == [{"by": "alice", **line, "reason": "disks", "at": NOW}]
 
 
-@pytest.mark.parametrize("change", [{"weight": 9}, {"reason": "words"}, {"state": "Open"}], ids=str)
+@each_case("change", [{"weight": 9}, {"reason": "words"}, {"state": "Open"}], ids=str)
+@with_new(server=Server)
 def test_nothing_else_is(server: Server, change: Wire) -> None:
     before = queue("research")
     assert history(edited(server, before, with_spec(before, **change))) == []
@@ -344,14 +360,16 @@ def test_the_last_50_lines_are_kept(server: Server) -> None:
     assert [line["by"] for line in history(obj)] == [f"user-{number}" for number in range(5, 55)]
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "{}", "[1]", '[{"by":1}]', "[" * 5000, '"\\ud800"'])
+@each_case("text", ["", "nonsense", "{}", "[1]", '[{"by":1}]', "[" * 5000, '"\\ud800"'])
+@with_new(server=Server)
 def test_a_history_that_cannot_be_read_is_begun_anew(server: Server, text: str) -> None:
     before = queue("research", annotations={CHANGES: text})
     after = with_spec(queue("research"), state="Suspended")
     assert [line["field"] for line in history(edited(server, before, after))] == ["state"]
 
 
-@pytest.mark.parametrize("name", sorted(HOSTILE.keys() - {"surrogate"}))
+@each_case("name", sorted(HOSTILE.keys() - {"surrogate"}))
+@with_new(server=Server)
 def test_whatever_a_user_gives_as_reason_is_written_down_as_json(server: Server, name: str) -> None:
     reason = HOSTILE[name]
     stored = edited(server, queue("research"), queue("research", state="Suspended", reason=reason))

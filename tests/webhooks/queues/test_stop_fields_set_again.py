@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import OWN, Server
 from tests.support.http.wire_objects import Wire, member, queue
 from tests.support.webhooks.json_patch import applied
@@ -63,7 +64,7 @@ def test_a_server_side_apply_of_one_of_them_keeps_that_one(server: Server) -> No
     assert kept(spec_after(server, before, with_managed(after, applies))) == {"reason"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "entry",
     [
         managed("resumeAt", "reason"),
@@ -76,6 +77,7 @@ def test_a_server_side_apply_of_one_of_them_keeps_that_one(server: Server) -> No
     ],
     ids=["other-fields", "an-update", "of-the-status", "none", "null", "odd", "unreadable"],
 )
+@with_new(server=Server)
 def test_what_another_applied_before_is_not_what_this_request_sets(server: Server, entry: Wire) -> None:
     """A patch by anybody takes the field that it changes from whoever had applied it."""
     before, after = queue("q", **STOP), queue("q", **NEXT)
@@ -99,7 +101,8 @@ def test_kubectl_apply_of_a_file_without_them_clears_both(server: Server) -> Non
     assert not kept(spec_after(server, before, after))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"spec":5}', "[" * 5000, '{"spec":null}'], ids=repr)
+@each_case("text", ["", "{", "[]", '{"spec":5}', "[" * 5000, '{"spec":null}'], ids=repr)
+@with_new(server=Server)
 def test_a_configuration_that_cannot_be_read_sets_nothing(server: Server, text: str) -> None:
     assert not kept(spec_after(server, queue("q", **STOP), with_applied(queue("q", **NEXT), text)))
 
@@ -110,16 +113,16 @@ def test_a_patch_by_hand_leaves_the_configuration_as_it_was_applied(server: Serv
     assert not kept(spec_after(server, before, after))
 
 
-@pytest.mark.parametrize("manager", ["kubectl-replace", "kubectl-queue"])
+@each_case("manager", ["kubectl-replace", "kubectl-queue"])
+@with_new(server=Server)
 def test_kubectl_replace_and_the_plugin_mean_all_that_is_there(server: Server, manager: str) -> None:
     options = {"apiVersion": "meta.k8s.io/v1", "kind": "UpdateOptions", "fieldManager": manager}
     spec = spec_after(server, queue("q", **STOP), queue("q", **NEXT), options=options)
     assert kept(spec) == {"resumeAt", "reason"}
 
 
-@pytest.mark.parametrize(
-    "options", [None, {}, {"fieldManager": None}, {"fieldManager": "kubectl-patch"}], ids=str
-)
+@each_case("options", [None, {}, {"fieldManager": None}, {"fieldManager": "kubectl-patch"}], ids=str)
+@with_new(server=Server)
 def test_a_patch_that_may_have_left_them_clears_them_and_says_so(
     server: Server, options: Wire | None
 ) -> None:
@@ -147,7 +150,8 @@ def test_a_stop_may_be_given_its_reason_before_it_begins(server: Server) -> None
     assert kept(spec_after(server, before, after)) == {"resumeAt", "reason"}
 
 
-@pytest.mark.parametrize(("author", "warned"), [("ann", False), ("bob", True)])
+@each_case(("author", "warned"), [("ann", False), ("bob", True)])
+@with_new(server=Server)
 def test_the_end_of_a_stop_warns_all_but_whoever_made_it(server: Server, author: str, warned: bool) -> None:
     before = queue("q")
     made = server.ask("/mutate/queues", queue("q", **STOP), old=before, operation="UPDATE", user="ann")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import OWN, Server
 from tests.support.http.wire_objects import Wire, queue
 from tests.support.webhooks.json_patch import applied
@@ -49,7 +50,7 @@ def edited(server: Server, before: Wire | None, after: Wire, **request: Any) -> 
     return stored["spec"], tuple(answer.warnings)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "after", "on", "says"),
     [
         (None, spec(NOON), [ON], [STARTS]),  # it holds from its first version on
@@ -88,6 +89,7 @@ def edited(server: Server, before: Wire | None, after: Wire, **request: Any) -> 
         (spec(NIGHT, on=[NIGHT_ON]), spec(NIGHT, on=[NIGHT_ON], weight=2), [NIGHT_ON], []),
     ],
 )
+@with_new(server=Server)
 def test_what_is_on_after_an_edit(
     server: Server, before: Wire | None, after: Wire, on: list[Wire] | None, says: list[str]
 ) -> None:
@@ -133,7 +135,7 @@ def test_windows_that_may_not_be_are_refused_by_name(server: Server) -> None:
     assert answer.message.startswith('spec.windows[0].schedule of window "noon": hour 25 is not')
 
 
-@pytest.mark.parametrize(
+@each_case(
     "windows",
     [
         [NOON] * 10_000,
@@ -143,6 +145,7 @@ def test_windows_that_may_not_be_are_refused_by_name(server: Server) -> None:
         [None, 3, {}],
     ],
 )
+@with_new(server=Server)
 def test_hostile_windows_are_answered_and_refused(server: Server, windows: Any) -> None:
     """The mutating webhook comes before the definition's limits."""
     overrides = [{**SKIP, "start": f"2030-01-01T11:{minute}"} for minute in range(10, 60)] * 100
@@ -153,7 +156,8 @@ def test_hostile_windows_are_answered_and_refused(server: Server, windows: Any) 
     assert not server.ask("/validate/queues", obj, operation="CREATE").allowed
 
 
-@pytest.mark.parametrize(("user", "is_taken"), [(OWN, True), ("mallory", False)])
+@each_case(("user", "is_taken"), [(OWN, True), ("mallory", False)])
+@with_new(server=Server)
 def test_an_edge_that_the_leader_writes_stays_as_it_is_written(
     server: Server, user: str, is_taken: bool
 ) -> None:

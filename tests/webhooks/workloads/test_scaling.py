@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import (
     NAMED,
@@ -19,8 +20,8 @@ from tests.support.http.wire_objects import (
 )
 from tests.support.webhooks.workload_requests import CONTROLLER, queues
 
-SCALING = pytest.mark.parametrize("resource", ["deployments.apps", "statefulsets.apps", "replicasets.apps"])
-REFUSING = pytest.mark.parametrize("name", ["closed", "below", "lost"])
+SCALING = each_case("resource", ["deployments.apps", "statefulsets.apps", "replicasets.apps"])
+REFUSING = each_case("name", ["closed", "below", "lost"])
 
 
 @pytest.fixture
@@ -57,6 +58,7 @@ def sleeping(resource: str, name: str, **more: Any) -> Wire:
 
 
 @SCALING
+@with_new(server=queues)
 def test_what_a_drain_keeps_at_zero_gets_back_what_it_had_and_no_more(server: Server, resource: str) -> None:
     kept = sleeping(resource, "closed")
     kept["metadata"]["annotations"] = {"sluice.dev/suspended": "closed/3"}
@@ -69,6 +71,7 @@ def test_what_a_drain_keeps_at_zero_gets_back_what_it_had_and_no_more(server: Se
 
 @SCALING
 @REFUSING
+@with_new(server=queues)
 def test_what_had_no_replicas_gets_none_where_its_queue_takes_nothing_new(
     server: Server, resource: str, name: str
 ) -> None:
@@ -82,6 +85,7 @@ def test_what_had_no_replicas_gets_none_where_its_queue_takes_nothing_new(
 
 @SCALING
 @REFUSING
+@with_new(server=queues)
 def test_what_has_replicas_gets_no_more_where_its_queue_takes_nothing_new(
     server: Server, resource: str, name: str
 ) -> None:
@@ -97,7 +101,8 @@ def test_what_has_replicas_gets_no_more_where_its_queue_takes_nothing_new(
 
 
 @SCALING
-@pytest.mark.parametrize(("was", "now"), [(3, 0), (3, 3), (9, 3), (0, 0), (None, None)])
+@each_case(("was", "now"), [(3, 0), (3, 3), (9, 3), (0, 0), (None, None)])
+@with_new(server=queues)
 def test_every_other_scale_is_allowed(
     server: Server, resource: str, was: int | None, now: int | None
 ) -> None:
@@ -106,6 +111,7 @@ def test_every_other_scale_is_allowed(
 
 
 @SCALING
+@with_new(server=queues)
 def test_what_it_wanted_is_read_from_the_request_and_not_from_what_was_seen(
     server: Server, resource: str
 ) -> None:
@@ -115,19 +121,22 @@ def test_what_it_wanted_is_read_from_the_request_and_not_from_what_was_seen(
 
 
 @SCALING
-@pytest.mark.parametrize("name", ["research", "stopped", "held", "absent"])
+@each_case("name", ["research", "stopped", "held", "absent"])
+@with_new(server=queues)
 def test_where_its_queue_accepts_it_wakes(server: Server, resource: str, name: str) -> None:
     server.has(sleeping(resource, name))
     assert scaled(server, resource, 0, 1).allowed
 
 
 @SCALING
+@with_new(server=queues)
 def test_of_no_queue_it_wakes(server: Server, resource: str) -> None:
     server.has(workload(resource, "train", replicas=0))
     assert scaled(server, resource, 0, 1).allowed
 
 
 @SCALING
+@with_new(server=queues)
 def test_workloads_of_the_same_name_in_other_kinds_or_namespaces_do_not_count(
     server: Server, resource: str
 ) -> None:
@@ -139,7 +148,8 @@ def test_workloads_of_the_same_name_in_other_kinds_or_namespaces_do_not_count(
 
 
 @SCALING
-@pytest.mark.parametrize("kind", ["Deployment", "Workflow"])
+@each_case("kind", ["Deployment", "Workflow"])
+@with_new(server=queues)
 def test_an_owner_wakes_nothing_for_controllers_do_not_ask_for_scales(
     server: Server, resource: str, kind: str
 ) -> None:
@@ -150,14 +160,16 @@ def test_an_owner_wakes_nothing_for_controllers_do_not_ask_for_scales(
     assert not scaled(server, resource, 0, 1, user=CONTROLLER).allowed
 
 
-@pytest.mark.parametrize("resource", ["pods", "widgets.example.com", "", "deployments"])
+@each_case("resource", ["pods", "widgets.example.com", "", "deployments"])
+@with_new(server=queues)
 def test_a_scale_of_another_kind_is_allowed(server: Server, resource: str) -> None:
     server.has(sleeping("deployments.apps", "closed"))
     assert scaled(server, resource, 0, 1).allowed
 
 
-@pytest.mark.parametrize("place", ["obj", "old"])
-@pytest.mark.parametrize("bad", [None, [], "x", 1])
+@each_case("place", ["obj", "old"])
+@each_case("bad", [None, [], "x", 1])
+@with_new(server=queues)
 def test_without_a_scale_it_is_a_bad_request(server: Server, place: str, bad: Any) -> None:
     body = review(
         **{"obj": scale(1), "old": scale(0), place: bad}, operation="UPDATE", resource="deployments.apps"
@@ -167,7 +179,8 @@ def test_without_a_scale_it_is_a_bad_request(server: Server, place: str, bad: An
     assert "expected an object" in reply.get_json()["message"]
 
 
-@pytest.mark.parametrize("bad", ["3", 1.5, [1], {"a": 1}, True], ids=str)
+@each_case("bad", ["3", 1.5, [1], {"a": 1}, True], ids=str)
+@with_new(server=queues)
 def test_replicas_that_are_no_number_are_refused_with_their_place(server: Server, bad: Any) -> None:
     answer = scaled(server, "deployments.apps", 0, bad)
     assert (answer.allowed, answer.code) == (False, 422)
@@ -175,6 +188,7 @@ def test_replicas_that_are_no_number_are_refused_with_their_place(server: Server
 
 
 @SCALING
+@with_new(server=queues)
 def test_one_that_is_let_grow_is_on_its_way(server: Server, resource: str) -> None:
     """A close waits until it has come, as for whatever else was taken; a refusal and a dry run are none."""
     server.has(sleeping(resource, "closed"))
@@ -195,8 +209,8 @@ def test_one_that_is_let_grow_is_on_its_way(server: Server, resource: str) -> No
 
 
 @SCALING
-@pytest.mark.parametrize(("was", "now"), [(0, 1), (None, 2), (3, 4)])
-@pytest.mark.parametrize(
+@each_case(("was", "now"), [(0, 1), (None, 2), (3, 4)])
+@each_case(
     ("name", "warning"),
     [
         ("stopped", 'queue "stopped" is Suspended (disks): new pods wait; an admin of queues can resume it'),
@@ -216,6 +230,7 @@ def test_one_that_is_let_grow_is_on_its_way(server: Server, resource: str) -> No
         ),
     ],
 )
+@with_new(server=queues)
 def test_more_replicas_in_a_stopped_queue_bring_a_warning_that_names_who_stops_it(
     server: Server, resource: str, was: int | None, now: int, name: str, warning: str
 ) -> None:
@@ -225,7 +240,8 @@ def test_more_replicas_in_a_stopped_queue_bring_a_warning_that_names_who_stops_i
 
 
 @SCALING
-@pytest.mark.parametrize(("was", "now"), [(3, 0), (9, 3), (3, 3)])
+@each_case(("was", "now"), [(3, 0), (9, 3), (3, 3)])
+@with_new(server=queues)
 def test_no_more_replicas_than_before_bring_no_warning(
     server: Server, resource: str, was: int, now: int
 ) -> None:
@@ -234,7 +250,8 @@ def test_no_more_replicas_than_before_bring_no_warning(
 
 
 @SCALING
-@pytest.mark.parametrize("name", ["research", "closed"])
+@each_case("name", ["research", "closed"])
+@with_new(server=queues)
 def test_more_replicas_where_the_queue_schedules_bring_no_warning(
     server: Server, resource: str, name: str
 ) -> None:
@@ -243,6 +260,7 @@ def test_more_replicas_where_the_queue_schedules_bring_no_warning(
 
 
 @SCALING
+@with_new(server=queues)
 def test_an_autoscaler_reads_no_warnings_and_gets_none(server: Server, resource: str) -> None:
     server.has(sleeping(resource, "stopped", replicas=3))
     autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"

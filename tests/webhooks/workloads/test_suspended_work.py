@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import OWN, Server
 from tests.support.http.wire_objects import (
     WORKLOADS,
@@ -31,12 +32,12 @@ from tests.support.webhooks.workload_requests import (
 MARK = "sluice.dev/suspended"
 #: Of what had three replicas.
 RECORD = "research/3"
-PAUSING = pytest.mark.parametrize("resource", ["jobs.batch", "jobsets.jobset.x-k8s.io"])
-KINDS = pytest.mark.parametrize("resource", WORKLOADS)
+PAUSING = each_case("resource", ["jobs.batch", "jobsets.jobset.x-k8s.io"])
+KINDS = each_case("resource", WORKLOADS)
 SCALED = ("deployments.apps", "statefulsets.apps", "replicasets.apps")
-SCALING = pytest.mark.parametrize("resource", SCALED)
+SCALING = each_case("resource", SCALED)
 #: Who is not us: a user, the one who made it, an administrator.
-OTHERS = pytest.mark.parametrize("user", ["alice", CONTROLLER, "admin"])
+OTHERS = each_case("user", ["alice", CONTROLLER, "admin"])
 
 
 @pytest.fixture
@@ -81,6 +82,7 @@ def untouched(server: Server, before: Wire, after: Wire, **request: Any) -> None
 
 @KINDS
 @OTHERS
+@with_new(server=queues)
 def test_nothing_is_created_with_the_mark(server: Server, resource: str, user: str) -> None:
     """A copy of what was suspended is its author's own, of whichever queue; its suspension stays."""
     for suspend in (None, False, True):
@@ -91,6 +93,7 @@ def test_nothing_is_created_with_the_mark(server: Server, resource: str, user: s
 
 
 @KINDS
+@with_new(server=queues)
 def test_what_is_of_no_queue_is_not_created_with_it_either(server: Server, resource: str) -> None:
     after, _ = admitted(server, marked(workload(resource)))
     assert mark_of(after) is None
@@ -98,6 +101,7 @@ def test_what_is_of_no_queue_is_not_created_with_it_either(server: Server, resou
 
 @KINDS
 @OTHERS
+@with_new(server=queues)
 def test_no_user_sets_the_mark(server: Server, resource: str, user: str) -> None:
     """Else what its user had suspended would be resumed."""
     before = marked(member(server, resource), None, suspend=True)
@@ -108,7 +112,8 @@ def test_no_user_sets_the_mark(server: Server, resource: str, user: str) -> None
 
 @KINDS
 @OTHERS
-@pytest.mark.parametrize("mark", [None, "labs", ""])
+@each_case("mark", [None, "labs", ""])
+@with_new(server=queues)
 def test_no_user_changes_or_removes_the_mark(
     server: Server, resource: str, user: str, mark: str | None
 ) -> None:
@@ -119,6 +124,7 @@ def test_no_user_changes_or_removes_the_mark(
 
 
 @KINDS
+@with_new(server=queues)
 def test_the_mark_is_restored_if_all_annotations_are_dropped(server: Server, resource: str) -> None:
     """A replace by a file that has none: our other keys come back beside it."""
     held = drained(server, resource)
@@ -128,10 +134,11 @@ def test_the_mark_is_restored_if_all_annotations_are_dropped(server: Server, res
     assert (mark_of(after), after["metadata"]["annotations"][QUEUE]) == ("research", "research")
 
 
-@pytest.mark.parametrize("resource", ["jobs.batch", "cronjobs.batch", "jobsets.jobset.x-k8s.io"])
+@each_case("resource", ["jobs.batch", "cronjobs.batch", "jobsets.jobset.x-k8s.io"])
 @OTHERS
-@pytest.mark.parametrize("resumed", [False, None])
-@pytest.mark.parametrize("mark", ["research", "labs", None])
+@each_case("resumed", [False, None])
+@each_case("mark", ["research", "labs", None])
+@with_new(server=queues)
 def test_the_mark_is_removed_if_a_user_ends_the_suspension(
     server: Server, resource: str, user: str, resumed: bool | None, mark: str | None
 ) -> None:
@@ -142,6 +149,7 @@ def test_the_mark_is_removed_if_a_user_ends_the_suspension(
 
 
 @PAUSING
+@with_new(server=queues)
 def test_a_suspension_after_that_is_its_users(server: Server, resource: str) -> None:
     """So it is not given back when the queue is; whoever wants to keep our suspension does both."""
     held = drained(server, resource)
@@ -151,6 +159,7 @@ def test_a_suspension_after_that_is_its_users(server: Server, resource: str) -> 
 
 
 @PAUSING
+@with_new(server=queues)
 def test_the_mark_of_a_drain_stays_where_the_suspension_is_written_again(
     server: Server, resource: str
 ) -> None:
@@ -160,6 +169,7 @@ def test_the_mark_of_a_drain_stays_where_the_suspension_is_written_again(
 
 
 @PAUSING
+@with_new(server=queues)
 def test_it_is_kept_where_something_else_is_refused(server: Server, resource: str) -> None:
     """A refusal comes without a patch."""
     held = drained(server, resource)
@@ -195,6 +205,7 @@ def kept_at_zero(server: Server, resource: str, queue: str = "research") -> Wire
 
 @SCALING
 @OTHERS
+@with_new(server=queues)
 def test_whoever_writes_replicas_has_taken_the_scale_over(server: Server, resource: str, user: str) -> None:
     """To fewer, as many or more; and to zero again once a scale has set another number."""
     held = kept_at_zero(server, resource)
@@ -208,6 +219,7 @@ def test_whoever_writes_replicas_has_taken_the_scale_over(server: Server, resour
 
 @SCALING
 @OTHERS
+@with_new(server=queues)
 def test_no_user_changes_what_is_put_back(server: Server, resource: str, user: str) -> None:
     held = kept_at_zero(server, resource)
     for mark in ("research/2000", "labs/3", "research", None):
@@ -216,6 +228,7 @@ def test_no_user_changes_what_is_put_back(server: Server, resource: str, user: s
 
 
 @SCALING
+@with_new(server=queues)
 def test_what_is_put_back_is_no_growth_where_nothing_new_is_taken(server: Server, resource: str) -> None:
     """We put it back, or a user does, up to what it had; beyond that it is new."""
     held = marked(written(workload(resource, labels={LABEL: "closed"}), "closed"), RECORD, replicas=0)
@@ -227,6 +240,7 @@ def test_what_is_put_back_is_no_growth_where_nothing_new_is_taken(server: Server
 
 
 @SCALING
+@with_new(server=queues)
 def test_a_forged_record_lets_nothing_grow_where_nothing_new_is_taken(server: Server, resource: str) -> None:
     """It is taken off in the same request, and counts neither then nor later."""
     held = written(workload(resource, labels={LABEL: "closed"}, replicas=0), "closed")
@@ -240,12 +254,14 @@ def test_a_forged_record_lets_nothing_grow_where_nothing_new_is_taken(server: Se
 
 @KINDS
 @OTHERS
+@with_new(server=queues)
 def test_an_update_of_another_kind_leaves_it_alone(server: Server, resource: str, user: str) -> None:
     held = drained(server, resource)
     untouched(server, held, marked(held, priority=7), user=user)
 
 
 @KINDS
+@with_new(server=queues)
 def test_we_set_it_and_take_it_off(server: Server, resource: str) -> None:
     """In one write with the suspension each."""
     held = member(server, resource)
@@ -262,6 +278,7 @@ def test_the_own_user_of_the_settings_may_write_the_mark(server: Server) -> None
 
 
 @PAUSING
+@with_new(server=queues)
 def test_its_answer_is_the_same_when_it_is_asked_again(server: Server, resource: str) -> None:
     """The API server asks again where another webhook came after us."""
     held = drained(server, resource)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -44,7 +45,7 @@ from tests.support.webhooks.workload_requests import (
 
 #: The kinds whose templates may be several.
 SEVERAL = ("jobs.batch.volcano.sh", "jobsets.jobset.x-k8s.io")
-KINDS = pytest.mark.parametrize("resource", WORKLOADS)
+KINDS = each_case("resource", WORKLOADS)
 
 
 @pytest.fixture
@@ -75,6 +76,7 @@ def queue_of_pod(server: Server, made: Wire, number: int = 0) -> str:
 
 
 @KINDS
+@with_new(server=queues)
 def test_the_queue_is_written_on_it_and_in_each_of_its_templates(server: Server, resource: str) -> None:
     before = of(resource)
     after, answer = admitted(server, before)
@@ -84,7 +86,8 @@ def test_the_queue_is_written_on_it_and_in_each_of_its_templates(server: Server,
 
 
 @KINDS
-@pytest.mark.parametrize("place", ["annotations", "labels"])
+@each_case("place", ["annotations", "labels"])
+@with_new(server=queues)
 def test_a_name_on_the_workload_alone_reaches_its_pods(server: Server, resource: str, place: str) -> None:
     key = NAMED if place == "annotations" else LABEL
     named: dict[str, Any] = {place: {key: "research"}}
@@ -103,6 +106,7 @@ def policies_of(made: Wire) -> set[str]:
 
 
 @KINDS
+@with_new(server=queues)
 def test_the_scheduling_policy_of_a_workload_reaches_its_pods(server: Server, resource: str) -> None:
     after, _ = admitted(server, workload(resource, annotations={NAMED: "research", POLICY: "packed"}))
     assert policies_of(after) == {"packed"}
@@ -116,6 +120,7 @@ def test_the_scheduling_policy_of_a_workload_reaches_its_pods(server: Server, re
 
 
 @KINDS
+@with_new(server=queues)
 def test_a_namespaces_queue_reaches_its_pods_and_stays_theirs(server: Server, resource: str) -> None:
     server.has(namespace("team", queue="research"))
     after, _ = admitted(server, workload(resource))
@@ -127,6 +132,7 @@ def test_a_namespaces_queue_reaches_its_pods_and_stays_theirs(server: Server, re
 
 
 @KINDS
+@with_new(server=queues)
 def test_a_scheduler_that_we_own_makes_it_a_member_of_default(server: Server, resource: str) -> None:
     before = workload(resource, "train", template(schedulerName="volcano"))
     after, _ = admitted(server, before)
@@ -142,18 +148,21 @@ def test_a_volcano_job_says_its_queue_and_its_scheduler_in_its_spec(server: Serv
     assert after["spec"]["queue"] == "default"
 
 
-@pytest.mark.parametrize("resource", [one for one in WORKLOADS if one != "jobs.batch.volcano.sh"])
+@each_case("resource", [one for one in WORKLOADS if one != "jobs.batch.volcano.sh"])
+@with_new(server=queues)
 def test_a_queue_in_the_spec_of_another_kind_says_nothing(server: Server, resource: str) -> None:
     assert ask(server, workload(resource, queue="research")).patch == []
 
 
 @KINDS
+@with_new(server=queues)
 def test_of_no_queue_it_is_left_alone(server: Server, resource: str) -> None:
     answer = ask(server, workload(resource))
     assert (answer.allowed, answer.patch, answer.warnings) == (True, [], [])
 
 
 @KINDS
+@with_new(server=queues)
 def test_from_a_workload_of_no_queue_only_our_own_keys_are_removed(server: Server, resource: str) -> None:
     plain = workload(
         resource, "train", template({"a": "b"}, {"c": "d"}), annotations={"e": "f"}, labels={"g": "h"}
@@ -165,6 +174,7 @@ def test_from_a_workload_of_no_queue_only_our_own_keys_are_removed(server: Serve
 
 
 @KINDS
+@with_new(server=queues)
 def test_a_name_that_the_webhook_wrote_does_not_count_in_a_copy(server: Server, resource: str) -> None:
     """A manifest read back from the cluster, and submitted where its namespace names no queue."""
     copied = with_templates(workload(resource), ours="research", named="research", from_="namespace")
@@ -173,6 +183,7 @@ def test_a_name_that_the_webhook_wrote_does_not_count_in_a_copy(server: Server, 
 
 
 @KINDS
+@with_new(server=queues)
 def test_what_users_put_into_our_keys_is_overwritten(server: Server, resource: str) -> None:
     forged = annotated(with_templates(of(resource), ours="labs", from_="namespace"), ours="labs", came="x")
     forged["metadata"]["labels"] = {QUEUE: "labs"}
@@ -183,6 +194,7 @@ def test_what_users_put_into_our_keys_is_overwritten(server: Server, resource: s
 
 
 @KINDS
+@with_new(server=queues)
 def test_two_names_that_differ_are_refused_and_both_are_shown(server: Server, resource: str) -> None:
     answer = refused(server, of(resource, labels={LABEL: "labs"}))
     assert answer.code == 422
@@ -192,7 +204,8 @@ def test_two_names_that_differ_are_refused_and_both_are_shown(server: Server, re
     )
 
 
-@pytest.mark.parametrize("resource", SEVERAL)
+@each_case("resource", SEVERAL)
+@with_new(server=queues)
 def test_templates_that_differ_are_refused_and_those_that_say_nothing_follow(
     server: Server, resource: str
 ) -> None:
@@ -210,7 +223,8 @@ def test_a_volcano_jobs_spec_is_one_of_its_names(server: Server) -> None:
     assert after["spec"]["queue"] == "research"
 
 
-@pytest.mark.parametrize("named_by", ["its namespace", "its templates"])
+@each_case("named_by", ["its namespace", "its templates"])
+@with_new(server=queues)
 def test_default_in_a_volcano_jobs_spec_is_no_name_and_is_said(server: Server, named_by: str) -> None:
     """The definition writes it where none is given. Job and templates, and so PodGroup and pods, agree."""
     server.has(namespace("team", queue="labs" if named_by == "its namespace" else ""))
@@ -234,7 +248,7 @@ def test_default_in_a_volcano_jobs_spec_counts_where_nothing_else_is_named(serve
 
 
 @KINDS
-@pytest.mark.parametrize(
+@each_case(
     ("name", "warning"),
     [
         ("stopped", 'queue "stopped" is Suspended (disks): this waits; an admin of queues can resume it'),
@@ -246,6 +260,7 @@ def test_default_in_a_volcano_jobs_spec_counts_where_nothing_else_is_named(serve
         ),
     ],
 )
+@with_new(server=queues)
 def test_a_queue_that_does_not_schedule_takes_it_with_a_warning(
     server: Server, resource: str, name: str, warning: str
 ) -> None:
@@ -255,7 +270,7 @@ def test_a_queue_that_does_not_schedule_takes_it_with_a_warning(
 
 
 @KINDS
-@pytest.mark.parametrize(
+@each_case(
     ("name", "text"),
     [
         (
@@ -274,6 +289,7 @@ def test_a_queue_that_does_not_schedule_takes_it_with_a_warning(
         ),
     ],
 )
+@with_new(server=queues)
 def test_a_queue_that_does_not_accept_refuses_it_by_the_name_of_its_kind(
     server: Server, resource: str, name: str, text: str
 ) -> None:
@@ -283,12 +299,14 @@ def test_a_queue_that_does_not_accept_refuses_it_by_the_name_of_its_kind(
 
 
 @KINDS
+@with_new(server=queues)
 def test_it_is_refused_as_closing_while_a_member_is_live(server: Server, resource: str) -> None:
     server.has(workload("jobs.batch", "old", template({NAMED: "closed"})))
     assert refused(server, of(resource, "closed")).message.startswith('queue "closed" is Closing and takes')
 
 
 @KINDS
+@with_new(server=queues)
 def test_a_podgroup_that_is_not_there_leaves_it_unanswered_with_a_warning(
     server: Server, resource: str
 ) -> None:
@@ -304,6 +322,7 @@ def test_a_podgroup_that_is_not_there_leaves_it_unanswered_with_a_warning(
 
 
 @KINDS
+@with_new(server=queues)
 def test_a_podgroups_queue_is_its(server: Server, resource: str) -> None:
     server.has(podgroup("gang", queue="research"))
     before = workload(resource, "train", template({GROUP: "gang"}))
@@ -322,9 +341,8 @@ def test_a_podgroup_that_is_not_there_cannot_disagree_yet(server: Server) -> Non
 
 
 @KINDS
-@pytest.mark.parametrize(
-    "name", ["Research", "a b", "../root", "x" * 254, "a\u202eb"], ids=lambda one: one[:8]
-)
+@each_case("name", ["Research", "a b", "../root", "x" * 254, "a\u202eb"], ids=lambda one: one[:8])
+@with_new(server=queues)
 def test_a_name_that_no_queue_can_have_is_refused(server: Server, resource: str, name: str) -> None:
     answer = refused(server, of(resource, name))
     assert answer.code == 422
@@ -333,6 +351,7 @@ def test_a_name_that_no_queue_can_have_is_refused(server: Server, resource: str,
 
 
 @KINDS
+@with_new(server=queues)
 def test_a_name_too_long_for_a_label_is_cut_there_and_whole_in_the_annotations(
     server: Server, resource: str
 ) -> None:
@@ -343,8 +362,9 @@ def test_a_name_too_long_for_a_label_is_cut_there_and_whole_in_the_annotations(
     assert len(after["metadata"]["labels"][QUEUE]) <= 63
 
 
-@pytest.mark.parametrize("exempt", ["kube-system", "sluice-system"])
+@each_case("exempt", ["kube-system", "sluice-system"])
 @KINDS
+@with_new(server=queues)
 def test_namespaces_that_never_hold_members(server: Server, resource: str, exempt: str) -> None:
     assert ask(server, of(resource, "closed", namespace=exempt), namespace=exempt).allowed
 
@@ -353,8 +373,9 @@ def test_namespaces_that_never_hold_members(server: Server, resource: str, exemp
 
 
 @KINDS
-@pytest.mark.parametrize("place", ["annotations", "labels"])
-@pytest.mark.parametrize("value", [None, {}, {"a": "b"}, ...], ids=["null", "empty", "one", "absent"])
+@each_case("place", ["annotations", "labels"])
+@each_case("value", [None, {}, {"a": "b"}, ...], ids=["null", "empty", "one", "absent"])
+@with_new(server=queues)
 def test_it_is_written_whatever_maps_are_there(server: Server, resource: str, place: str, value: Any) -> None:
     server.has(namespace("team", queue="research"))
     before = workload(resource)
@@ -368,7 +389,8 @@ def test_it_is_written_whatever_maps_are_there(server: Server, resource: str, pl
 
 
 @KINDS
-@pytest.mark.parametrize("value", [None, ...], ids=["null", "absent"])
+@each_case("value", [None, ...], ids=["null", "absent"])
+@with_new(server=queues)
 def test_a_template_without_metadata_gets_some(server: Server, resource: str, value: Any) -> None:
     before = workload(resource, annotations={NAMED: "research"})
     [one] = templates_of(before)
@@ -382,13 +404,15 @@ def test_a_template_without_metadata_gets_some(server: Server, resource: str, va
 
 
 @KINDS
+@with_new(server=queues)
 def test_a_template_without_metadata_of_no_queue_gets_none(server: Server, resource: str) -> None:
     before = workload(resource)
     templates_of(before)[0].pop("metadata")
     assert ask(server, before).patch == []
 
 
-@pytest.mark.parametrize("spec", [{}, {"tasks": None}, {"tasks": []}, ...], ids=str)
+@each_case("spec", [{}, {"tasks": None}, {"tasks": []}, ...], ids=str)
+@with_new(server=queues)
 def test_a_volcano_job_without_tasks_is_left_to_its_own_webhook(server: Server, spec: Any) -> None:
     """No spec is made up where there is none: there would be nothing to write it into."""
     before = workload("jobs.batch.volcano.sh", annotations={NAMED: "research"})
@@ -404,6 +428,7 @@ def test_a_volcano_job_without_tasks_is_left_to_its_own_webhook(server: Server, 
 
 
 @KINDS
+@with_new(server=queues)
 def test_a_second_call_for_the_same_request_changes_nothing(server: Server, resource: str) -> None:
     """The API server may ask again after another webhook changed the object, under another UID."""
     once, _ = admitted(server, of(resource), uid="call-1")
@@ -432,6 +457,7 @@ def test_a_name_that_ran_out_is_not_kept(server: Server) -> None:
 
 
 @KINDS
+@with_new(server=queues)
 def test_an_admission_is_open_until_it_arrives(server: Server, resource: str) -> None:
     after, _ = admitted(server, of(resource))
     assert server.store.admissions.queues() == {"research"}
@@ -440,6 +466,7 @@ def test_an_admission_is_open_until_it_arrives(server: Server, resource: str) ->
 
 
 @KINDS
+@with_new(server=queues)
 def test_a_dry_run_and_a_refusal_are_on_their_way_nowhere(server: Server, resource: str) -> None:
     admitted(server, of(resource), dry_run=True)
     refused(server, of(resource, "closed"))
@@ -456,7 +483,8 @@ OWNED = [
 ]
 
 
-@pytest.mark.parametrize(("resource", "maker"), OWNED)
+@each_case(("resource", "maker"), OWNED)
+@with_new(server=queues)
 def test_the_templates_of_what_another_workload_made_are_not_touched(
     server: Server, resource: str, maker: str
 ) -> None:
@@ -468,7 +496,8 @@ def test_the_templates_of_what_another_workload_made_are_not_touched(
     assert answer.warnings == [], "its user was told when the parent came"
 
 
-@pytest.mark.parametrize(("resource", "maker"), OWNED)
+@each_case(("resource", "maker"), OWNED)
+@with_new(server=queues)
 def test_of_no_queue_the_templates_of_what_another_made_are_not_touched_either(
     server: Server, resource: str, maker: str
 ) -> None:
@@ -505,9 +534,8 @@ def test_what_a_user_claims_to_be_owned_is_written_to_like_any(server: Server) -
 # Bad input beyond what is tried on every endpoint
 
 
-@pytest.mark.parametrize(
-    "resource", ["pods", "nodes", "", "jobs.example.com", "deployments", "deployments.apps.x"]
-)
+@each_case("resource", ["pods", "nodes", "", "jobs.example.com", "deployments", "deployments.apps.x"])
+@with_new(server=queues)
 def test_a_resource_that_is_no_workload_is_a_bad_request(server: Server, resource: str) -> None:
     reply = server.post("/mutate/workloads", review(workload("jobs.batch"), resource=resource))
     assert reply.status_code == 400
@@ -515,7 +543,7 @@ def test_a_resource_that_is_no_workload_is_a_bad_request(server: Server, resourc
 
 
 @KINDS
-@pytest.mark.parametrize(
+@each_case(
     ("place", "wrong"),
     [
         (("spec",), None),
@@ -533,6 +561,7 @@ def test_a_resource_that_is_no_workload_is_a_bad_request(server: Server, resourc
     ],
     ids=str,
 )
+@with_new(server=queues)
 def test_the_wrong_type_is_refused_with_its_place(
     server: Server, resource: str, place: tuple[str, ...], wrong: Any
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -41,11 +42,11 @@ from tests.support.webhooks.workload_requests import (
     written,
 )
 
-KINDS = pytest.mark.parametrize("resource", WORKLOADS)
+KINDS = each_case("resource", WORKLOADS)
 #: Those whose templates cannot change once they are there.
 FIXED = ("jobs.batch", "jobs.batch.volcano.sh", "jobsets.jobset.x-k8s.io")
-MOVABLE = pytest.mark.parametrize("resource", [one for one in WORKLOADS if one not in FIXED])
-SCALING = pytest.mark.parametrize("resource", ["deployments.apps", "statefulsets.apps", "replicasets.apps"])
+MOVABLE = each_case("resource", [one for one in WORKLOADS if one not in FIXED])
+SCALING = each_case("resource", ["deployments.apps", "statefulsets.apps", "replicasets.apps"])
 
 
 @pytest.fixture
@@ -70,6 +71,7 @@ def untouched(server: Server, before: Wire, after: Wire, **request: Any) -> None
 
 
 @KINDS
+@with_new(server=queues)
 def test_an_update_that_has_nothing_to_do_with_its_queue_changes_nothing(
     server: Server, resource: str
 ) -> None:
@@ -79,13 +81,15 @@ def test_an_update_that_has_nothing_to_do_with_its_queue_changes_nothing(
 
 
 @KINDS
+@with_new(server=queues)
 def test_of_no_queue_it_is_left_alone(server: Server, resource: str) -> None:
     held = workload(resource)
     untouched(server, held, changed(held, paused=True))
 
 
 @KINDS
-@pytest.mark.parametrize("name", ["closed", "lost", "stopped", "absent"])
+@each_case("name", ["closed", "lost", "stopped", "absent"])
+@with_new(server=queues)
 def test_whatever_its_queue_does_what_is_there_can_be_changed(
     server: Server, resource: str, name: str
 ) -> None:
@@ -94,6 +98,7 @@ def test_whatever_its_queue_does_what_is_there_can_be_changed(
 
 
 @KINDS
+@with_new(server=queues)
 def test_what_is_older_than_the_webhook_keeps_its_templates_as_they_are(
     server: Server, resource: str
 ) -> None:
@@ -105,7 +110,8 @@ def test_what_is_older_than_the_webhook_keeps_its_templates_as_they_are(
 
 
 @KINDS
-@pytest.mark.parametrize("now", ["labs", "closed", "absent", ""])
+@each_case("now", ["labs", "closed", "absent", ""])
+@with_new(server=queues)
 def test_a_namespace_that_names_another_queue_moves_no_member(
     server: Server, resource: str, now: str
 ) -> None:
@@ -117,6 +123,7 @@ def test_a_namespace_that_names_another_queue_moves_no_member(
 
 
 @KINDS
+@with_new(server=queues)
 def test_a_podgroup_that_is_deleted_moves_no_member(server: Server, resource: str) -> None:
     gang = podgroup("gang", queue="research")
     server.has(gang)
@@ -126,6 +133,7 @@ def test_a_podgroup_that_is_deleted_moves_no_member(server: Server, resource: st
 
 
 @KINDS
+@with_new(server=queues)
 def test_one_whose_names_have_come_to_differ_can_be_changed_but_not_made_worse(
     server: Server, resource: str
 ) -> None:
@@ -148,6 +156,7 @@ def test_what_was_written_into_one_whose_names_have_come_to_differ_is_put_back(s
 
 
 @KINDS
+@with_new(server=queues)
 def test_what_is_being_deleted_is_let_go(server: Server, resource: str) -> None:
     """Whatever it says: the last update takes its finalizer off."""
     held = workload(resource, "train", template({NAMED: "research"}))
@@ -157,6 +166,7 @@ def test_what_is_being_deleted_is_let_go(server: Server, resource: str) -> None:
 
 
 @KINDS
+@with_new(server=queues)
 def test_an_update_of_its_status_is_allowed(server: Server, resource: str) -> None:
     held = workload(resource, "train", template({NAMED: "research"}))
     untouched(server, held, with_templates(held, named="closed"), sub_resource="status")
@@ -166,7 +176,7 @@ def test_an_update_of_its_status_is_allowed(server: Server, resource: str) -> No
 
 
 @KINDS
-@pytest.mark.parametrize(
+@each_case(
     "change",
     [
         {"ours": None},
@@ -179,6 +189,7 @@ def test_an_update_of_its_status_is_allowed(server: Server, resource: str) -> No
     ],
     ids=str,
 )
+@with_new(server=queues)
 def test_what_was_written_in_the_templates_is_put_back(
     server: Server, resource: str, change: dict[str, str | None]
 ) -> None:
@@ -188,6 +199,7 @@ def test_what_was_written_in_the_templates_is_put_back(
 
 
 @KINDS
+@with_new(server=queues)
 def test_what_was_written_on_itself_is_put_back(server: Server, resource: str) -> None:
     held = stored(server, workload(resource, labels={LABEL: "research"}))
     bare = changed(held)
@@ -202,6 +214,7 @@ def test_the_spec_of_a_volcano_job_is_put_back(server: Server) -> None:
 
 
 @KINDS
+@with_new(server=queues)
 def test_the_manifest_as_it_was_submitted_may_be_submitted_again(server: Server, resource: str) -> None:
     """`kubectl replace`: all that was written is missing, the queue's present state does not matter."""
     manifest = workload(resource, labels={LABEL: "research"})
@@ -213,6 +226,7 @@ def test_the_manifest_as_it_was_submitted_may_be_submitted_again(server: Server,
 
 
 @KINDS
+@with_new(server=queues)
 def test_our_keys_that_a_user_writes_without_a_queue_are_removed(server: Server, resource: str) -> None:
     held = workload(resource)
     after, _ = updated(server, held, annotated(with_templates(held, ours="labs"), ours="labs"))
@@ -220,6 +234,7 @@ def test_our_keys_that_a_user_writes_without_a_queue_are_removed(server: Server,
 
 
 @KINDS
+@with_new(server=queues)
 def test_on_what_names_two_queues_our_keys_cannot_be_forged_either(server: Server, resource: str) -> None:
     held = workload(resource, "train", template({NAMED: "research"}), labels={LABEL: "labs"})
     after, _ = updated(server, held, with_templates(held, ours="closed"))
@@ -230,7 +245,8 @@ def test_on_what_names_two_queues_our_keys_cannot_be_forged_either(server: Serve
 
 
 @MOVABLE
-@pytest.mark.parametrize("place", ["label", "template", "over what was written"])
+@each_case("place", ["label", "template", "over what was written"])
+@with_new(server=queues)
 def test_it_can_be_moved_and_its_new_pods_with_it(server: Server, resource: str, place: str) -> None:
     if place == "template":
         held = stored(server, workload(resource, "train", template({NAMED: "research"})))
@@ -245,6 +261,7 @@ def test_it_can_be_moved_and_its_new_pods_with_it(server: Server, resource: str,
 
 
 @MOVABLE
+@with_new(server=queues)
 def test_the_name_from_the_namespace_in_a_template_may_be_overwritten(server: Server, resource: str) -> None:
     """`kubectl edit`, where the queue stands that the webhook wrote: what the user wrote there counts."""
     server.has(namespace("team", queue="research"))
@@ -254,8 +271,9 @@ def test_the_name_from_the_namespace_in_a_template_may_be_overwritten(server: Se
 
 
 @MOVABLE
-@pytest.mark.parametrize("place", ["label", "over what was written"])
-@pytest.mark.parametrize("name", ["labs", "closed"])
+@each_case("place", ["label", "over what was written"])
+@each_case("name", ["labs", "closed"])
+@with_new(server=queues)
 def test_it_can_be_moved_to_what_its_namespace_names_by_now(
     server: Server, resource: str, place: str, name: str
 ) -> None:
@@ -274,6 +292,7 @@ def test_it_can_be_moved_to_what_its_namespace_names_by_now(
 
 
 @KINDS
+@with_new(server=queues)
 def test_an_overwritten_name_that_differs_from_its_own_is_refused(server: Server, resource: str) -> None:
     held = stored(server, workload(resource, labels={LABEL: "research"}))
     answer = not_updated(server, held, with_templates(held, named="labs"))
@@ -283,7 +302,8 @@ def test_an_overwritten_name_that_differs_from_its_own_is_refused(server: Server
 
 
 @MOVABLE
-@pytest.mark.parametrize("name", ["closed", "below", "lost"])
+@each_case("name", ["closed", "below", "lost"])
+@with_new(server=queues)
 def test_the_new_queue_must_accept(server: Server, resource: str, name: str) -> None:
     held = stored(server, workload(resource, labels={LABEL: "research"}))
     answer = not_updated(server, held, labelled(held, name))
@@ -294,7 +314,8 @@ def test_the_new_queue_must_accept(server: Server, resource: str, name: str) -> 
 
 
 @MOVABLE
-@pytest.mark.parametrize("name", ["stopped", "held", "absent"])
+@each_case("name", ["stopped", "held", "absent"])
+@with_new(server=queues)
 def test_a_move_to_a_stopped_queue_is_admitted_with_a_warning(
     server: Server, resource: str, name: str
 ) -> None:
@@ -304,6 +325,7 @@ def test_a_move_to_a_stopped_queue_is_admitted_with_a_warning(
 
 
 @MOVABLE
+@with_new(server=queues)
 def test_out_of_a_queue_that_is_closed_it_can_be_moved(server: Server, resource: str) -> None:
     held = written(workload(resource, labels={LABEL: "closed"}), "closed")
     after, _ = updated(server, held, labelled(held, "labs"))
@@ -311,6 +333,7 @@ def test_out_of_a_queue_that_is_closed_it_can_be_moved(server: Server, resource:
 
 
 @MOVABLE
+@with_new(server=queues)
 def test_a_move_out_of_all_queues_takes_off_what_was_written(server: Server, resource: str) -> None:
     held = stored(server, workload(resource, labels={LABEL: "research"}))
     after, _ = updated(server, held, labelled(held, None))
@@ -319,6 +342,7 @@ def test_a_move_out_of_all_queues_takes_off_what_was_written(server: Server, res
 
 
 @MOVABLE
+@with_new(server=queues)
 def test_a_move_to_a_podgroup_that_is_not_there_waits_for_it(server: Server, resource: str) -> None:
     held = stored(server, workload(resource, "train", template({NAMED: "research"})))
     wanted = changed(held)
@@ -330,6 +354,7 @@ def test_a_move_to_a_podgroup_that_is_not_there_waits_for_it(server: Server, res
 
 
 @MOVABLE
+@with_new(server=queues)
 def test_a_move_to_a_name_that_no_queue_can_have_is_refused(server: Server, resource: str) -> None:
     held = stored(server, workload(resource, labels={LABEL: "research"}))
     answer = not_updated(server, held, labelled(held, "NO"))
@@ -337,8 +362,9 @@ def test_a_move_to_a_name_that_no_queue_can_have_is_refused(server: Server, reso
     assert "is not a queue name" in answer.message
 
 
-@pytest.mark.parametrize("resource", FIXED)
-@pytest.mark.parametrize("name", ["labs", "closed", None])
+@each_case("resource", FIXED)
+@each_case("name", ["labs", "closed", None])
+@with_new(server=queues)
 def test_jobs_cannot_be_moved(server: Server, resource: str, name: str | None) -> None:
     held = stored(server, workload(resource, labels={LABEL: "research"}))
     wanted = labelled(held, name)
@@ -351,6 +377,7 @@ def test_jobs_cannot_be_moved(server: Server, resource: str, name: str | None) -
 
 
 @KINDS
+@with_new(server=queues)
 def test_what_was_of_no_queue_and_names_one_now_is_submitted_or_refused(
     server: Server, resource: str
 ) -> None:
@@ -364,6 +391,7 @@ def test_what_was_of_no_queue_and_names_one_now_is_submitted_or_refused(
 
 
 @MOVABLE
+@with_new(server=queues)
 def test_a_move_is_on_its_way_until_it_is_seen(server: Server, resource: str) -> None:
     """A queue is not said to be Closed while something that was let into it may still come."""
     held = stored(server, workload(resource, labels={LABEL: "research"}))
@@ -378,6 +406,7 @@ def test_a_move_is_on_its_way_until_it_is_seen(server: Server, resource: str) ->
 
 
 @MOVABLE
+@with_new(server=queues)
 def test_a_roll_back_to_before_a_move_stays_in_the_queue_it_was_moved_to(
     server: Server, resource: str
 ) -> None:
@@ -388,6 +417,7 @@ def test_a_roll_back_to_before_a_move_stays_in_the_queue_it_was_moved_to(
 
 
 @MOVABLE
+@with_new(server=queues)
 def test_our_keys_that_a_user_wrote_in_a_template_are_removed_and_never_followed(
     server: Server, resource: str
 ) -> None:
@@ -402,6 +432,7 @@ def test_our_keys_that_a_user_wrote_in_a_template_are_removed_and_never_followed
 
 
 @SCALING
+@with_new(server=queues)
 def test_more_replicas_in_a_stopped_queue_bring_a_warning(server: Server, resource: str) -> None:
     before = stored(server, workload(resource, "train", template({NAMED: "stopped"}), replicas=2))
     after, answer = updated(server, before, changed(before, replicas=3))
@@ -412,6 +443,7 @@ def test_more_replicas_in_a_stopped_queue_bring_a_warning(server: Server, resour
 
 
 @SCALING
+@with_new(server=queues)
 def test_fewer_replicas_or_as_many_bring_no_warning(server: Server, resource: str) -> None:
     before = stored(server, workload(resource, "train", template({NAMED: "stopped"}), replicas=2))
     for replicas in (1, 2):
@@ -420,6 +452,7 @@ def test_fewer_replicas_or_as_many_bring_no_warning(server: Server, resource: st
 
 
 @SCALING
+@with_new(server=queues)
 def test_more_replicas_where_the_queue_schedules_bring_no_warning(server: Server, resource: str) -> None:
     before = stored(server, workload(resource, "train", template({NAMED: "research"}), replicas=2))
     _, answer = updated(server, before, changed(before, replicas=3))
@@ -430,9 +463,10 @@ def test_more_replicas_where_the_queue_schedules_bring_no_warning(server: Server
 
 
 @SCALING
-@pytest.mark.parametrize(
+@each_case(
     ("was", "now", "taken"), [(0, 1, False), (0, None, False), (3, 0, True), (3, 9, False), (9, 3, True)]
 )
+@with_new(server=queues)
 def test_a_queue_that_does_not_accept_refuses_the_first_replicas_and_more(
     server: Server, resource: str, was: int, now: int | None, taken: bool
 ) -> None:
@@ -454,6 +488,7 @@ def test_a_queue_that_does_not_accept_refuses_the_first_replicas_and_more(
 
 
 @SCALING
+@with_new(server=queues)
 def test_the_way_out_is_that_of_the_queue_that_refuses(server: Server, resource: str) -> None:
     for name, way_out in (("below", "kubectl queue open closed"), ("lost", "kubectl edit queue lost")):
         held = written(workload(resource, "train", template({NAMED: name}), replicas=0), name)
@@ -461,6 +496,7 @@ def test_the_way_out_is_that_of_the_queue_that_refuses(server: Server, resource:
 
 
 @SCALING
+@with_new(server=queues)
 def test_where_its_queue_accepts_it_wakes_and_is_on_its_way(server: Server, resource: str) -> None:
     held = stored(server, workload(resource, "train", template({NAMED: "stopped"}), replicas=0))
     after, answer = updated(server, held, changed(held, replicas=2), uid="wake-1")
@@ -472,6 +508,7 @@ def test_where_its_queue_accepts_it_wakes_and_is_on_its_way(server: Server, reso
 
 
 @SCALING
+@with_new(server=queues)
 def test_a_workload_scaled_up_before_it_is_stored_is_pending_by_itself(server: Server, resource: str) -> None:
     """It came without replicas, and that is seen first: what is awaited then is the second."""
     held, _ = admitted(server, workload(resource, labels={LABEL: "research"}, replicas=0), uid="made-1")
@@ -484,6 +521,7 @@ def test_a_workload_scaled_up_before_it_is_stored_is_pending_by_itself(server: S
 
 
 @SCALING
+@with_new(server=queues)
 def test_one_that_names_two_queues_cannot_wake(server: Server, resource: str) -> None:
     held = workload(resource, "train", template({NAMED: "research"}), labels={LABEL: "labs"}, replicas=0)
     assert not_updated(server, held, changed(held, replicas=1)).code == 422
@@ -533,6 +571,7 @@ def test_what_a_user_touches_in_its_templates_is_put_back_as_it_was(server: Serv
 
 
 @MOVABLE
+@with_new(server=queues)
 def test_naming_an_owner_brings_no_pod_into_a_closed_queue(server: Server, resource: str) -> None:
     """The owner is real, live, and was accepted; but it did not make this."""
     real = workload("deployments.apps", "real", template({NAMED: "closed"}))
@@ -554,7 +593,8 @@ def test_naming_an_owner_brings_no_pod_into_a_closed_queue(server: Server, resou
 
 
 @KINDS
-@pytest.mark.parametrize("old", [None, [], "x", 1])
+@each_case("old", [None, [], "x", 1])
+@with_new(server=queues)
 def test_an_update_without_what_it_was_is_a_bad_request(server: Server, resource: str, old: Any) -> None:
     body = review(workload(resource), old=old, operation="UPDATE", resource=resource)
     reply = server.post("/mutate/workloads", body)
