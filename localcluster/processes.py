@@ -26,6 +26,7 @@ from types import FrameType
 
 CLUSTER = "SLUICE_LOCAL_CLUSTER"
 COMPONENT = "SLUICE_LOCAL_COMPONENT"
+_MARK = f"{CLUSTER}=".encode()
 #: Variables with these prefixes are flags to etcd and kwok; a component does not inherit them.
 _FLAG_PREFIXES = ("ETCD_", "KWOK_")
 #: Nor these, in any case: all that a component talks to is here, and not all of it on the loopback.
@@ -199,11 +200,11 @@ def _environment(own: Mapping[str, str]) -> dict[str, str]:
 
 
 def _marked() -> Iterator[tuple[int, dict[str, str]]]:
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            marks = _marks(int(entry.name))
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit():
+            marks = _marks(int(name))
             if CLUSTER in marks and COMPONENT in marks:
-                yield int(entry.name), marks
+                yield int(name), marks
 
 
 def _marks(pid: int) -> dict[str, str]:
@@ -211,15 +212,17 @@ def _marks(pid: int) -> dict[str, str]:
     raw = _environ(pid)
     if not raw:
         _reap(pid)
-    if f"{CLUSTER}=".encode() not in raw:
+    if _MARK not in raw:
         return {}
     pairs = (item.decode(errors="replace").partition("=") for item in raw.split(b"\0"))
     return {name: value for name, _, value in pairs if name in (CLUSTER, COMPONENT)}
 
 
 def _environ(pid: int) -> bytes:
+    """Of each process on the machine, many times a second while something starts: so without a `Path`."""
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes()
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123
+            return file.readall()
     except OSError:
         return b""
 
