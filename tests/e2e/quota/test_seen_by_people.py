@@ -61,6 +61,8 @@ def test_a_limited_team_is_seen_in_the_status_and_in_the_columns(sandbox: Plugin
     sandbox.make(workload("Deployment", "apps/v1", "web", vision, **labels))
     pod_of(sandbox, "web")
     assert f'1 pod of it waits for room: queue "{lab}" never has cpu 9999' in sandbox.why("deployment/web")
+    for queue in (lab, vision):
+        quota_of(sandbox, queue, waiting=4)
     sandbox.direct.scale("web", 0)
     for queue in (lab, vision):
         quota_of(sandbox, queue, waiting=3)
