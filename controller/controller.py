@@ -24,7 +24,7 @@ a queue's status       its status
 a queue's Commands     its Commands and its status
 a member               that member; the status of its queue, and of those above that wait for
                        it (a stop to be acknowledged, a close to become Closed), or count it in
-                       their quota; its PodGroup
+                       their quota, which they do once in a while; its PodGroup
 a workload             the status of its queue, and of those above that wait for it
 a PodGroup             its phase; the status of its queue, and of those above that wait for it
 no queue               the pods whose PodGroup was not there; the labels of namespaces
@@ -371,9 +371,13 @@ class QueueController:
             queues.add(queue)
             for above in snapshot.tree.chain(queue).queues[1:]:
                 decision = snapshot.decision(above.name)
-                follows = not decision.accepts or decision.drains or decision.has_quota
-                if follows or is_pending(above.name):
+                if not decision.accepts or decision.drains or is_pending(above.name):
                     queues.add(above.name)
+                elif decision.has_quota and above.name not in queues:
+                    if (seconds := self._reconciler.seconds_until_counted(above.name)) > 0:
+                        self._work_queue.add_after(above.name, QueueChange.STATUS, seconds=seconds)
+                    else:
+                        queues.add(above.name)
         now = itertools.filterfalse(self._edge_hold.holds, queues)
         return sorted(now, key=lambda name: (snapshot.tree.depth(name), name))
 

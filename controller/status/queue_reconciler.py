@@ -6,6 +6,8 @@ Invariants
 - Conditions, state and history are written in the first sync after a change, or together with what all
   replicas have to see first if that comes within `YOUNG_SECONDS`. Counts are written at most once in
   `COUNT_SECONDS`. Nothing is written where nothing differs.
+- A member that changes has the queues above looked at for their quota alone when that is counted next
+  (`seconds_until_counted`): to derive a status takes as long as there are queues below.
 - After a resume that removes gates the status waits for `FIRST_PODS_SECONDS`, so that its requests do not
   compete with the patches and binds of the first pods.
 - Nothing whose size is up to users delays an acknowledgement: counts are written apart where they are large,
@@ -141,6 +143,13 @@ class QueueReconciler:
         if isinstance(answer, Write):
             answer = self._writer.write(obj, record, answer)
         return answer.seconds if isinstance(answer, Wait) else answer.again
+
+    def seconds_until_counted(self, queue: str) -> float:
+        """In how many seconds its quota is counted, if a member of it or of a queue below changes now."""
+        record = self._records.get(queue)
+        if record is None or record.quota_scope != self._store.snapshot.scope(queue):
+            return 0.0
+        return max(0.0, record.quota_at + COUNT_SECONDS - self._store.clock.monotonic())
 
     def record(self, queues: Iterable[str]) -> None:
         """Something of these queues has changed."""

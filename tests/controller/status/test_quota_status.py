@@ -6,6 +6,9 @@ import json
 import random
 from typing import Any
 
+import pytest
+
+from controller.status.queue_reconciler import QueueReconciler
 from controller.status.quota_status import QuotaUse
 from controller.status.status_writer import COUNT_SECONDS
 from queues.quota.claims import CLAIM_SECONDS_AFTER
@@ -104,6 +107,27 @@ def test_a_queue_says_what_it_and_all_below_it_use_and_who_waits() -> None:
         "limitText": "cpu 4",
     }
     assert (server.quota("vision")["waiting"], server.quota("vision")["limitText"]) == (1, "")
+
+
+def test_members_that_change_have_the_queues_above_looked_at_once_in_the_time_of_a_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To derive a status takes as long as there are queues below."""
+    server, looked_at = lab(), list[str]()
+    reconcile = QueueReconciler.reconcile
+
+    def note(self: QueueReconciler, queue: str, *, spec_changed: bool = False) -> float | None:
+        looked_at.append(queue)
+        return reconcile(self, queue, spec_changed=spec_changed)
+
+    monkeypatch.setattr(QueueReconciler, "reconcile", note)
+    for number in range(20):
+        server.has(running(f"p{number}", "vision"))
+        server.step(seconds=COUNT_SECONDS / 20)
+    assert looked_at.count("vision") >= 20
+    assert looked_at.count("lab") <= 4
+    server.settle()
+    assert server.quota("lab")["used"] == {"cpu": "20", "pods": "20"}
 
 
 def test_a_queue_without_a_quota_on_its_chain_says_nothing_and_is_not_written_for_others() -> None:
