@@ -700,7 +700,9 @@ class WaitingPods:
         if self._tree is None:
             return chosen
         now = self._store.clock.monotonic()
-        release_pass = ReleasePass(self._tree, index, usage=self._usage, now=now, most=most, goes_on=goes_on)
+        release_pass = ReleasePass(
+            self._tree, index, usage=self._usage, now=now, most=most, goes_on=goes_on, pause=self._pause
+        )
         for pod in release_pass:
             chosen += self._taken(pod)
             if len(chosen) == most:

@@ -88,9 +88,10 @@ class ReleasePass:
         now: float = 0.0,
         most: int = sys.maxsize,
         goes_on: Callable[[], bool] = lambda: True,
+        pause: Callable[[], object] = lambda: None,
     ) -> None:
         """`now`: monotonic seconds. `most`: so many pods are released at most. `goes_on`: asked before each
-        pod is looked at; the pass ends where it says no.
+        pod is looked at; the pass ends where it says no. `pause`: called between steps before that.
         """
         self._index = index
         self._usage = usage
@@ -103,7 +104,7 @@ class ReleasePass:
         self._goes_on = goes_on
         self._shares = Shares(tree, usage, whole=whole_of(usage, index), waiting=index.requested_by_queue)
         self._nodes: dict[str, _Node] = {ROOT: _Node(ROOT, None)}
-        for line in index.open_lines(usage, now=now):
+        for line in index.open_lines(usage, now=now, pause=pause):
             own = tree.get(line.queue)
             if own is not None and tree.chain(line.queue).broken is None:
                 self._add(line, tree)

@@ -19,6 +19,7 @@ Invariants
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable, Iterator
 
 from queues.apimachinery.quantities import Amount
 from queues.quota.lack import Lack, LackKind
@@ -106,20 +107,19 @@ class _OfKey:
                 heapq.heappush(self._firsts, (current, queue))
         return None
 
-    def take(self, *, until: Amount, most: int) -> list[PodClass]:
-        taken: list[PodClass] = []
+    def take(self, *, until: Amount, most: int) -> Iterator[list[PodClass]]:
+        """By queue."""
         looked_at: set[str] = set()
         while (first := self.first) is not None and first[0][0] <= until:
             heapq.heappop(self._firsts)
             queue = first[1]
             if queue not in looked_at:
                 looked_at.add(queue)
-                taken += self.queues[queue].take(until=until, most=most)
+                yield self.queues[queue].take(until=until, most=most)
         for queue in looked_at:
             left = self.queues[queue].first
             if left is not None:
                 self._push(left, queue)
-        return taken
 
 
 class Subscriptions:
@@ -176,8 +176,10 @@ class Subscriptions:
             of_key.round += 1
             self._fallen.add(key)
 
-    def take(self, usage: Usage, *, most: int) -> list[PodClass]:
-        """Remove and return the classes that may have room, now that so much is used; `most` of a queue."""
+    def take(self, usage: Usage, *, most: int, pause: Callable[[], object] = lambda: None) -> list[PodClass]:
+        """Remove and return the classes that may have room, now that so much is used; `most` of a queue.
+        `pause`: called between two queues.
+        """
         taken: list[PodClass] = []
         for key in list(self._fallen):
             of_key = self._by_key.get(key)
@@ -186,13 +188,18 @@ class Subscriptions:
                 continue
             queue, resource, kind = key
             until = of_key.round - 1 if kind is None else -usage.amount_of(kind, queue, resource)
-            found = of_key.take(until=until, most=most)
+            found: list[PodClass] = []
+            for of_queue in of_key.take(until=until, most=most):
+                found += of_queue
+                pause()
             first = of_key.first
             if first is None or first[0][0] > until:
                 self._fallen.discard(key)
             for pods in found:
                 del self._key_of[pods]
-                self._forget_empty(key, pods.line.queue)
+            for queue in {pods.line.queue: None for pods in found}:
+                self._forget_empty(key, queue)
+            pause()
             taken += found
         return taken
 

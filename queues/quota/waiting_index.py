@@ -28,7 +28,7 @@ Invariants
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 
 import msgspec
 
@@ -44,6 +44,8 @@ from queues.tree import Tree
 #: Classes of a queue that are looked at in one pass though they have no room, at most. A tenant may submit
 #: 100,000 pods, each with requests of its own.
 CLASSES_PER_PASS = 100
+#: So many are opened between two pauses.
+CLASSES_OF_A_STEP = 8
 
 
 class WaitingIndex:
@@ -246,13 +248,21 @@ class WaitingIndex:
             del self._open[queue]
         return self._subscriptions.is_due or self.claims.has_freed
 
-    def open_lines(self, usage: Usage, *, now: float) -> list[Line]:
-        """The queues with a class that is to be looked at, now that so much is used. As a pass begins."""
+    def open_lines(
+        self, usage: Usage, *, now: float, pause: Callable[[], object] = lambda: None
+    ) -> list[Line]:
+        """The queues with a class that is to be looked at, now that so much is used. As a pass begins.
+        `pause`: called between some classes and others.
+        """
         for pods in self.claims.take_freed(now=now):
             if pods.line.classes.get(pods.requests) is pods and pods.lack is not None:
                 self._open_class(pods)
-        for pods in self._subscriptions.take(usage, most=CLASSES_PER_PASS):
+        for number, pods in enumerate(
+            self._subscriptions.take(usage, most=CLASSES_PER_PASS, pause=pause), start=1
+        ):
             self._open_class(pods)
+            if not number % CLASSES_OF_A_STEP:
+                pause()
         lines = [line for line in self._open.values() if line.first is not None]
         self._open = {line.queue: line for line in lines}
         return lines

@@ -155,7 +155,7 @@ class WithoutPods(Subscriptions):
 class OnlyTheFirst(Subscriptions):
     """Wakes one class where several have room."""
 
-    def take(self, usage: Usage, *, most: int) -> list[object]:  # type: ignore[override]
+    def take(self, usage: Usage, *, most: int, **_: object) -> list[object]:  # type: ignore[override]
         taken = super().take(usage, most=most)
         for pods in taken[1:]:
             self._key_of.pop(pods, None)
