@@ -20,7 +20,8 @@ from tests.support.e2e.wait import until
 
 #: A name as long as a name may be.
 LONG = "-".join(["n" * 62] * 4)
-RESOURCES, PODS = 1300, 9
+#: All of their names together are longer than what etcd takes, 1.5 MiB.
+RESOURCES, PODS = 1200, 5
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_pods_with_names_that_no_podgroup_can_have_keep_no_queue_waiting(
 def test_pods_that_ask_for_thousands_of_resources_delay_no_stop(sandbox: Sandbox, queue: str) -> None:
     """What they ask for together is more than etcd takes: a hundred are shown, and how many more are kept."""
     for number in range(PODS):
-        names = [f"{LONG[:100]}{number:02}.example.com/{LONG[:20]}-{each:04}" for each in range(RESOURCES)]
+        names = [f"{LONG[:200]}{number:02}.example.com/{LONG[:50]}-{each:04}" for each in range(RESOURCES)]
         body = pod_body(f"greedy-{number}", queue)
         needs = dict.fromkeys(names, "1")
         body["spec"]["containers"][0]["resources"] = {"requests": needs, "limits": needs}
