@@ -38,12 +38,14 @@ class Https:
         self._connection = http.client.HTTPSConnection(LOOPBACK, port, context=context, timeout=timeout)
         self._used_at = time.monotonic()
 
-    def request(self, method: str, path: str, body: object = None, *, kind: str = "") -> Reply:
+    def request(
+        self, method: str, path: str, body: object = None, *, kind: str = "", accept: str = "application/json"
+    ) -> Reply:
         """The reply, whatever its status. Raises OSError or HTTPException when there is none.
 
         `kind`: of the body, such as `apply-patch+yaml`; a PATCH without it is a JSON merge patch.
         """
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": accept}
         payload = None
         if body is not None:
             payload = json.dumps(body).encode()

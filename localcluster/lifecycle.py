@@ -169,6 +169,7 @@ def down(layout: Layout, *, say: Say) -> None:
         processes.stop(layout.folder, grace=0)
         for path in layout.perishable:
             _remove(path)
+        manifests.forget(layout)
     say(f"stopped {', '.join(running) or 'nothing'}; logs are kept in {layout.logs}")
 
 

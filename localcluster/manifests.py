@@ -33,6 +33,7 @@ NO_PARENT = b"does not exist"
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 #: Server-side apply, which leaves fields of other owners, such as the caBundle, as they are.
 _APPLY = "fieldManager=localcluster&force=true&fieldValidation=Strict"
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 #: Seconds for an answer: the first definitions take a loaded machine long.
 _PATIENCE = 60.0
 
@@ -92,15 +93,39 @@ def localised(documents: Iterable[Manifest], *, server_url: str, webhooks: bool)
     ]
 
 
+#: What this process has applied, by the folder of the cluster and the path, with the version that came of it.
+_applied: dict[Path, dict[str, tuple[Manifest, str]]] = {}
+
+
 def apply(layout: Layout, ports: Ports, documents: Iterable[Manifest]) -> None:
-    """Apply them in their order, over one connection. Raises `SetUpFailed`."""
+    """Apply them in their order, over one connection. Raises `SetUpFailed`.
+
+    What this process has applied and nobody has written since is left as it is: the API server checks each
+    definition and each expression anew, and the tests start a server a hundred times.
+    """
     context = apiserver.context(layout)
+    known = _applied.setdefault(layout.folder, {})
     with apiserver.Https(port=ports.apiserver, context=context, timeout=_PATIENCE) as client:
         for document in documents:
-            reply = client.request("PATCH", f"{path(document)}?{_APPLY}", document, kind="apply-patch+yaml")
+            where = path(document)
+            before, version = known.get(where, (None, ""))
+            if before == document and _version(client.request("GET", where, accept=_METADATA)) == version:
+                continue
+            reply = client.request("PATCH", f"{where}?{_APPLY}", document, kind="apply-patch+yaml")
             if reply.status not in (200, 201):
                 answer = reply.body.decode(errors="replace")
-                raise SetUpFailed(f"{path(document)} could not be applied: {answer}")
+                raise SetUpFailed(f"{where} could not be applied: {answer}")
+            known[where] = document, _version(reply)
+
+
+def _version(reply: apiserver.Reply) -> str:
+    """That of the object that was answered, or what no object has."""
+    return str(reply.json()["metadata"]["resourceVersion"]) if reply.status in (200, 201) else "none"
+
+
+def forget(layout: Layout) -> None:
+    """The cluster has ended, with all that was applied."""
+    _applied.pop(layout.folder, None)
 
 
 def path(document: Manifest) -> str:
