@@ -62,8 +62,9 @@ def test_a_manifest_that_was_applied_is_applied_again_once_somebody_has_changed_
         "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
     }
     where = manifests.path(role)
+    changes: tuple[object, ...] = (None, {"rules": []}, "delete")
     with cluster.api() as api:
-        for change in (None, {"rules": []}, "delete"):
+        for change in changes:
             manifests.apply(cluster.layout, cluster.ports, [role])
             if change == "delete":
                 assert api.request("DELETE", where).status == 200
