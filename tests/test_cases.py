@@ -29,6 +29,17 @@ def test_each_case_that_fails_is_named() -> None:
     assert tried(0, 3) == ["case: number 0", "case: number 3"]
 
 
+def test_a_case_that_raises_nothing_where_it_should_is_named_too() -> None:
+    @each_case("number", range(3))
+    def test(number: int) -> None:
+        with pytest.raises(ZeroDivisionError):
+            assert 1 // number
+
+    with pytest.raises(BaseExceptionGroup, match="2 of 3 cases fail") as caught:
+        test()
+    assert [each.__notes__ for each in caught.value.exceptions] == [["case: 1"], ["case: 2"]]
+
+
 def test_every_two_cases_are_tried_together() -> None:
     seen = []
 

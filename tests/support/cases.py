@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any
 
+import pytest
+
 Test = Callable[..., None]
 #: As for `pytest.mark.parametrize`: a name for each case, or what names a value.
 Ids = Iterable[object] | Callable[[Any], object] | None
@@ -28,15 +30,15 @@ def each_case(names: str | Sequence[str], rows: Iterable[object], ids: Ids = Non
     def decorated(test: Test) -> Test:
         @wraps(test)
         def all_cases(**others: Any) -> None:
-            failures = []
+            failures: list[BaseException] = []
             for name, values in zip(named, given, strict=True):
                 try:
                     test(**others, **dict(zip(arguments, values, strict=True)))
-                except Exception as exc:
+                except (Exception, pytest.fail.Exception) as exc:  # the latter of `pytest.raises`
                     exc.add_note(f"case: {name}")
                     failures.append(exc)
             if failures:
-                raise ExceptionGroup(f"{len(failures)} of {len(given)} cases fail", failures)
+                raise BaseExceptionGroup(f"{len(failures)} of {len(given)} cases fail", failures)
 
         signature = inspect.signature(test)
         left = [each for name, each in signature.parameters.items() if name not in arguments]
