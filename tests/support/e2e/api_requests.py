@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import ceil
 from ssl import SSLContext
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ Object = dict[str, Any]
 MERGE, STRATEGIC, JSON = "merge", "strategic-merge", "json"
 #: Seconds; less than the API server keeps a connection that nobody uses.
 IDLE = 60.0
+WATCHED = 60.0
 
 
 class Answer(NamedTuple):
@@ -107,13 +109,23 @@ class Api:
 
 
 def watched(cluster: LocalCluster, path: str, *, since: str, selector: str = "") -> Generator[Object]:
-    """Each state of the objects at `path` that the API server has stored since, in its order."""
-    query = f"{path}?watch=1&resourceVersion={since}&timeoutSeconds=60&fieldSelector={selector}"
-    with _lines(cluster, query) as lines:
-        for line in lines:
-            event = json.loads(line)
-            assert event["type"] != "ERROR", event
-            yield event["object"]
+    """Each state of the objects at `path` that the API server has stored since, in its order, for a minute.
+
+    The API server ends a watch of which it cannot get rid of what it has to say: on a busy machine a few
+    hundred events in a second or two. It says so in its log only where that is verbose. Another watch goes on
+    from the last state.
+    """
+    until = time.monotonic() + WATCHED
+    while (left := until - time.monotonic()) > 0:
+        query = f"{path}?watch=1&resourceVersion={since}&timeoutSeconds={ceil(left)}&fieldSelector={selector}"
+        with _lines(cluster, query) as lines:
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    break
+                event = json.loads(line)
+                assert event["type"] != "ERROR", event
+                since = event["object"]["metadata"]["resourceVersion"]
+                yield event["object"]
 
 
 def metric(port: int, context: SSLContext, pattern: str) -> float:
