@@ -28,9 +28,9 @@ from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 from localcluster import processes
 from localcluster.build import cache
 from localcluster.cluster import LocalCluster
-from localcluster.exceptions import BuildFailed
 from tests import core, weights
 from tests.support.examples import DEFAULT, examples
+from tests.support.skipping import built_or_skipped
 
 #: A test that asks for one of these needs the control plane, and is marked so.
 FIXTURES = {"cluster", "module_cluster", "configured_cluster", "new_cluster", "bare", "small_limits"}
@@ -410,12 +410,7 @@ def new_cluster(tmp_path: Path) -> Iterator[NewCluster]:
 
 def start(folder: Path, **options: Any) -> LocalCluster:
     """Start one; without its binaries the test is skipped, or fails where CI=true."""
-    try:
-        return LocalCluster.start(folder, **options)
-    except BuildFailed as exc:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"NO CONTROL PLANE, so this is not tested: {exc}")
+    return built_or_skipped("control plane", lambda: LocalCluster.start(folder, **options))
 
 
 def end(cluster: LocalCluster) -> None:

@@ -14,7 +14,7 @@ from localcluster.chromium import chromium
 from localcluster.cluster import LocalCluster
 from localcluster.exceptions import BuildFailed
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.pods.machine import skip_unless_ci
+from tests.support.skipping import skip_unless_ci
 from tests.support.ui.windows import Ui, Window
 
 HERE = Path(__file__).parent

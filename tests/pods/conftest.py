@@ -12,8 +12,8 @@ from localcluster.exceptions import BuildFailed, StartFailed
 from localcluster.layout import Layout
 from localcluster.pods import lifecycle
 from localcluster.pods.lifecycle import Options
-from tests.support.pods.machine import skip_unless_ci
 from tests.support.pods.servers import Servers
+from tests.support.skipping import skip_unless_ci
 
 HERE = Path(__file__).parent
 

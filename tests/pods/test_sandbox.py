@@ -15,7 +15,7 @@ from localcluster.exceptions import StartFailed
 from localcluster.layout import Layout
 from localcluster.pods import lifecycle, sandbox
 from localcluster.pods.layout import NodeLayout, nodes_of
-from tests.support.pods.machine import skip_unless_ci
+from tests.support.skipping import skip_unless_ci
 
 
 @pytest.fixture

@@ -5,52 +5,42 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from localcluster import build
-from localcluster.exceptions import BuildFailed
 from localcluster.external_tools import helm, krew, kubeadm, prometheus, promtool
 from release.chart.kustomize import Manifest, identity
+from tests.support.skipping import built_or_skipped
 
 
 def built_helm() -> Path:
     """Built when it is not there yet; where it cannot be, the test is skipped, or fails where CI=true."""
-    return _built(lambda: helm(say=print))
+    return built_or_skipped("helm", lambda: helm(say=print))
 
 
 def built_krew() -> Path:
-    return _built(lambda: krew(say=print))
+    return built_or_skipped("krew", lambda: krew(say=print))
 
 
 def built_kubeadm() -> Path:
-    return _built(lambda: kubeadm(say=print))
+    return built_or_skipped("kubeadm", lambda: kubeadm(say=print))
 
 
 def built_promtool() -> Path:
-    return _built(lambda: promtool(say=print))
+    return built_or_skipped("promtool", lambda: promtool(say=print))
 
 
 def built_prometheus() -> Path:
-    return _built(lambda: prometheus(say=print))
+    return built_or_skipped("prometheus", lambda: prometheus(say=print))
 
 
 def built_kubectl() -> Path:
-    return _built(lambda: build.binary("kubectl", say=print))
-
-
-def _built(ensure: Callable[[], Path]) -> Path:
-    try:
-        return ensure()
-    except BuildFailed as exc:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"NOT BUILT, so this is not tested: {exc}")
+    return built_or_skipped("kubectl", lambda: build.binary("kubectl", say=print))
 
 
 @dataclass(frozen=True)

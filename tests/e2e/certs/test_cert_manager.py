@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-import os
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +23,6 @@ from certs.ca_bundle import ADMISSION, KINDS, NAME
 from localcluster import apiserver, external_tools, manifests, processes
 from localcluster.apiserver import kubectl, try_kubectl
 from localcluster.cluster import LocalCluster
-from localcluster.exceptions import BuildFailed
 from release.chart.chart import ROOT, write_chart
 from server.settings import read
 from tests.support import yaml_texts
@@ -35,6 +33,7 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.trust import Repeated, connect, sooner, trusted_by_webhooks
 from tests.support.e2e.wait import until
 from tests.support.helm import Helm, built_helm, built_kubectl, flags
+from tests.support.skipping import built_or_skipped
 
 pytestmark = pytest.mark.cert_manager
 
@@ -160,12 +159,7 @@ def served(module_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactor
 
 def built_cert_manager() -> tuple[Path, list[Path]]:
     """The program and the definitions. Where they cannot be built, tests are skipped, or fail if CI=true."""
-    try:
-        return external_tools.certmanager(say=print)
-    except BuildFailed as exc:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"NO CERT-MANAGER, so this is not tested: {exc}")
+    return built_or_skipped("cert-manager", lambda: external_tools.certmanager(say=print))
 
 
 def rendered(cluster: LocalCluster) -> list[dict[str, Any]]:

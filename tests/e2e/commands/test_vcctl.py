@@ -5,14 +5,12 @@ The version is pinned in localcluster/vcctl/go.mod.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from localcluster.exceptions import BuildFailed
 from localcluster.external_tools import vcctl
 from tests.support.e2e.objects import (
     condition,
@@ -24,6 +22,7 @@ from tests.support.e2e.sandbox import (
     Sandbox,
 )
 from tests.support.e2e.wait import until
+from tests.support.skipping import built_or_skipped
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -33,12 +32,7 @@ COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands"
 @pytest.fixture(scope="module")
 def binary() -> Path:
     """Built when it is not there yet; where it can neither be found nor built nothing is tested."""
-    try:
-        return vcctl(say=print)
-    except BuildFailed as exc:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"NO VCCTL, so this is not tested: {exc}")
+    return built_or_skipped("vcctl", lambda: vcctl(say=print))
 
 
 @pytest.fixture

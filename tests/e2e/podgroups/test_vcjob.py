@@ -5,7 +5,6 @@ Their version is pinned in localcluster/vccontrollers/go.mod.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import pytest
 
 from localcluster import external_tools, processes
 from localcluster.cluster import LocalCluster
-from localcluster.exceptions import BuildFailed
 from tests.support.drain.draining import wait_for_drain, wait_for_running
 from tests.support.e2e.api_requests import Api, Object
 from tests.support.e2e.objects import COMPLETES, condition, cpu_used, on_a_node
@@ -21,6 +19,7 @@ from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 from tests.support.e2e.workloads import WorkloadKind, template_body
 from tests.support.plugin.harness import plugin_in_process
+from tests.support.skipping import built_or_skipped
 
 VOLCANO_JOB = WorkloadKind("Job", "batch.volcano.sh/v1alpha1", "jobs")
 COMPONENT = "vc-controllers"
@@ -32,12 +31,7 @@ KEEPS_CLUSTER = True
 
 def built() -> tuple[Path, list[Path]]:
     """The program and the definitions. Where they cannot be built, tests are skipped, or fail if CI=true."""
-    try:
-        return external_tools.volcano_controllers(say=print)
-    except BuildFailed as exc:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"NO VOLCANO CONTROLLERS, so this is not tested: {exc}")
+    return built_or_skipped("Volcano controllers", lambda: external_tools.volcano_controllers(say=print))
 
 
 @pytest.fixture(scope="module")

@@ -10,25 +10,22 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 from certs import authority
 from localcluster import external_tools, processes
 from localcluster.cluster import LocalCluster
-from localcluster.exceptions import BuildFailed
 from localcluster.ports import LOOPBACK, spare_port
 from tests.support import yaml_texts
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import WorkloadKind
+from tests.support.skipping import built_or_skipped
 
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 
@@ -65,12 +62,7 @@ LEADER_WORKER_SET = Operator(
 
 def built(tool: str) -> tuple[Path, list[Path]]:
     """The program and the definitions. Where they cannot be built, tests are skipped, or fail if CI=true."""
-    try:
-        return external_tools.operator(tool, say=print)
-    except BuildFailed as exc:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"NO CONTROLLER {tool}, so this is not tested: {exc}")
+    return built_or_skipped(f"controller {tool}", lambda: external_tools.operator(tool, say=print))
 
 
 @contextmanager

@@ -5,15 +5,14 @@ https://github.com/summerwind/h2spec
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from localcluster.exceptions import BuildFailed
 from localcluster.external_tools import h2spec
 from tests.support.http.served_worker import served
+from tests.support.skipping import built_or_skipped
 
 #: So many there are, the strict ones included.
 CASES = 146
@@ -24,12 +23,7 @@ PATIENCE = 20
 @pytest.fixture(scope="module")
 def binary() -> Path:
     """Built when it is not there yet; where it can neither be found nor built nothing is tested."""
-    try:
-        return h2spec(say=print)
-    except BuildFailed as exc:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"NO H2SPEC, so this is not tested: {exc}")
+    return built_or_skipped("h2spec", lambda: h2spec(say=print))
 
 
 def test_the_worker_conforms(certificate: tuple[Path, Path], binary: Path) -> None:
