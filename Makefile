@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python -m
 UV := $(shell sed -n 's/.*"\(uv==[^"]*\)".*/\1/p' pyproject.toml)
 
-.PHONY: up down status pods pods-down test test-fast test-long test-faults test-core test-pods test-browser test-cert-manager versions pythons lint bench soak docs site pictures chart image release
+.PHONY: up down status pods pods-down test test-rest test-all test-fast test-long test-faults test-core test-pods test-browser test-cert-manager versions pythons lint bench soak docs site pictures chart image release
 
 up: .venv/.stamp
 	@$(RUN) localcluster up
@@ -31,10 +31,17 @@ FOUR_AT_ONCE := $(ROOMY) GOMAXPROCS=1
 
 # For two cores: four workers take the end-to-end tests, and two all others; each collects its own alone.
 # The builds first: beside a compiler on both cores tests fail by time. Without them tests say what is missing.
+# All rules as values, and of each capability one way through the real control plane (tests/ways.py).
 test: .venv/.stamp
 	-@$(RUN) localcluster build
-	-@$(RUN) localcluster.external_tools
-	$(FOUR_AT_ONCE) $(PYTEST) -n 6
+	$(FOUR_AT_ONCE) $(PYTEST) -n 6 -m "not rest"
+
+test-rest: .venv/.stamp # the other ways, faults, races, and the programs of other projects, which are built once
+	-@$(RUN) localcluster build && $(RUN) localcluster.external_tools
+	$(FOUR_AT_ONCE) $(PYTEST) -n 4 -m rest
+
+test-all: # all suites: half an hour and more of two cores
+	.ci/run
 
 test-fast: .venv/.stamp # without the control plane and the files that take long; a worker more than cores, for some tests wait
 	HYPOTHESIS_PROFILE=fast $(PYTEST) -p no:schemathesis -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 8 -m "not cluster and not slow"

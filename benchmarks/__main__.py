@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Mapping
 
 from benchmarks import result_files, results_page, scale
+from benchmarks.churn import row as churn
 from benchmarks.drain_at_scale import row as drain_at_scale
 from benchmarks.figures import RowResult
 from benchmarks.filtering import row as filtering
@@ -32,6 +33,7 @@ from benchmarks.rows import (
     others,
     page,
     parked,
+    previewing,
     quota_flow,
     requests,
     resuming,
@@ -68,8 +70,10 @@ ROWS: Mapping[str, Callable[[Say], RowResult]] = {
     "suspend": suspending.measure,
     "tree": trees.measure,
     **windows.ROWS,
+    "churn": churn.measure,
     "drain": draining.measure,
     "drain-at-scale": drain_at_scale.measure,
+    "drain-preview": previewing.measure,
     "sync": syncing.measure,
     "start": starting.measure,
     "filter": filtering.measure,

@@ -33,6 +33,7 @@ from certs.serving import STEM, check_files, ensure, given_files, issue_if_neede
 from certs.shared_authority import SharedAuthority, server_time
 from cluster.api.client import Client
 from cluster.background_thread import BackgroundThread
+from cluster.backoff import Backoff
 from cluster.coordination.replicas import OtherReplicas
 from cluster.exceptions import ClusterError
 from cluster.metrics import Metrics
@@ -40,15 +41,16 @@ from cluster.metrics import Metrics
 #: Somebody may apply the webhooks again, without our authority: each call of them fails until they have it.
 CHECK_SECONDS = 5.0
 RETRY_SECONDS = 1.0
+#: The wait after a failure. `longest`: also between two tries of what only somebody else can mend.
+BACKOFF = Backoff(RETRY_SECONDS, 30.0)
 #: For so long after a start they are looked at every `RETRY_SECONDS`: an upgrade brings new ones then.
 UPGRADE_SECONDS = 60.0
-#: Between two tries of what only somebody else can mend.
-LASTING_SECONDS = 30.0
 #: The worker looks at the files of the certificate every second; from then on it serves the new one.
 SERVED_SECONDS = 5.0
 #: The log says so once a day from then on.
 WARN_BEFORE = timedelta(days=20)
 WARN_SECONDS = 86_400.0
+LOOP = "certificates"
 
 log = logging.getLogger(__name__)
 
@@ -166,21 +168,22 @@ class CertificateRenewal:
             wait = self._updated()
         except (CertificateError, ClusterError, OSError) as exc:
             log.error("certificates: %s", exc)  # noqa: TRY400 - the reason is in the message
-            wait = self._failed(lasting=isinstance(exc, CertificateError))
-        except Exception:
+            wait = self._failed(exc, lasting=isinstance(exc, CertificateError))
+        except Exception as exc:
             log.exception("certificates")
-            wait = self._failed(lasting=True)
+            wait = self._failed(exc, lasting=True)
         else:
             self._failures = 0
+            self._metrics.retries.succeeded(LOOP)
         self._warn()
         return wait
 
-    def _failed(self, *, lasting: bool) -> float:
+    def _failed(self, why: Exception, *, lasting: bool) -> float:
         """Count it; returns the seconds until the next try. `lasting`: only somebody else can end it."""
-        self._metrics.failed("certificates")
+        self._metrics.failed(LOOP)
+        self._metrics.retries.failed(LOOP, why, urgent=lasting)
         self._failures += 1
-        again = RETRY_SECONDS * 2 ** min(self._failures - 1, 10)
-        return LASTING_SECONDS if lasting else min(LASTING_SECONDS, again)
+        return BACKOFF.longest if lasting else BACKOFF.seconds(self._failures)
 
     def _updated(self) -> float:
         if self._settings.given is not None:

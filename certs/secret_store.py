@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -44,9 +44,10 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     annotations: dict[str, str] | None = None
 
 
-class _Object(msgspec.Struct, frozen=True):
+class _Object(msgspec.Struct, frozen=True, rename="camel"):
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     data: dict[str, str] | None = None
+    binary_data: dict[str, str] | None = None
 
 
 _object = msgspec.json.Decoder(_Object)
@@ -62,10 +63,13 @@ class StoredState:
 
 @dataclass(frozen=True)
 class PublishedBundle:
-    """The content of the ConfigMap, and the version that it was read with; empty if there is none."""
+    """The content of the ConfigMap, and the version that it was read with; empty if there is none. `binary`:
+    its keys in `binaryData`, which nobody reads there.
+    """
 
     version: str
     data: Mapping[str, str]
+    binary: Collection[str] = ()
 
     def has(self, bundle: bytes) -> bool:
         return self.data.get(BUNDLE_KEY, "").encode() == bundle
@@ -123,7 +127,9 @@ class AuthoritySecret:
             decoded = decode_response(self._client.get(f"{self._config_maps}/{self._name}"), _object)
         except NotFound:
             return PublishedBundle("", {})
-        return PublishedBundle(decoded.metadata.resource_version, decoded.data or {})
+        return PublishedBundle(
+            decoded.metadata.resource_version, decoded.data or {}, binary=tuple(decoded.binary_data or ())
+        )
 
     def publish(self, published: PublishedBundle, bundle: bytes, *, status: str) -> None:
         """Write the ConfigMap unless it is so. Raises `Conflict` if it has changed since it was read."""
@@ -133,6 +139,8 @@ class AuthoritySecret:
             self._client.create(self._config_maps, body)
         elif any(published.data.get(key) != value for key, value in wanted.items()):
             body = {"metadata": {"resourceVersion": published.version}, "data": wanted}
+            if ours := wanted.keys() & published.binary:  # a key may be in one of the two
+                body["binaryData"] = dict.fromkeys(ours)
             self._client.patch(f"{self._config_maps}/{self._name}", body)
 
     def _metadata(self) -> dict[str, Any]:

@@ -9,7 +9,9 @@ requests, which the invariants rest on:
 4. a serving certificate is issued by what 2 read,
 5. the next step is decided and written on condition of what 2 read.
 
-If a write is refused since somebody else has written, all of it begins again. For one thread, but `load`.
+If a write is refused since somebody else has written, all of it begins again. One of 3 that is refused at
+each of the tries keeps nothing but the publication from going on: 4 follows, and 5 by what is published. For
+one thread, but `load`.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ class SharedAuthority:
 
         Raises `CertificateError` and `ClusterError`.
         """
-        return self._repeated(lambda: self._stored(self._read_webhooks()[0]).state)
+        return self._repeated(lambda _is_last: self._stored(self._read_webhooks()[0]).state)
 
     def update(self, serve: Callable[[AuthorityState], object]) -> Update:
         """One round. `serve` has a certificate of the current authority served.
@@ -104,18 +106,19 @@ class SharedAuthority:
         Raises `CertificateError`, `ClusterError`, and what `serve` raises; `Update.error` is one that kept
         nothing but the publication from going on.
         """
-        return self._repeated(lambda: self._update(serve))
+        return self._repeated(lambda is_last: self._update(serve, is_last=is_last))
 
-    def _repeated(self, work: Callable[[], T]) -> T:
+    def _repeated(self, work: Callable[[bool], T]) -> T:
+        """`work`: is called with whether it is not called again."""
         for _ in range(ATTEMPTS - 1):
             try:
-                return work()
+                return work(False)
             except Refused as exc:
                 if not ca_bundle.is_outdated(exc):
                     raise
-        return work()
+        return work(True)
 
-    def _update(self, serve: Callable[[AuthorityState], object]) -> Update:
+    def _update(self, serve: Callable[[AuthorityState], object], *, is_last: bool) -> Update:
         webhooks, missing = self._read_webhooks()
         published = self._secret.read_published()
         stored = self._stored(webhooks)
@@ -126,7 +129,7 @@ class SharedAuthority:
             changed = ca_bundle.write(self._client, webhooks, bundle)
             self._secret.publish(published, bundle, status=text)
         except ClusterError as exc:
-            if isinstance(exc, Refused) and ca_bundle.is_outdated(exc):
+            if isinstance(exc, Refused) and ca_bundle.is_outdated(exc) and not is_last:
                 raise
             errors.append(exc)
         serve(stored.state)

@@ -13,7 +13,9 @@ In the order in which to read:
 | `inflight`        | what was let through and has not been seen stored yet                                |
 | `coordination`    | Leases: the leader, the replicas, and what each of them has seen                     |
 | `write_queue`     | the threads that write, most urgent first                                            |
+| `write_ranks`, `waiting_writes` | which writes go before which, and those that wait                      |
 | `key_backoff`     | the back-off of each object or step that fails                                       |
+| `retries`         | which loops fail and are tried again, and how that is said                           |
 | `on_demand_reflectors` | reflectors that run only while something needs them                            |
 | `backoff`, `debounce`, `token_bucket`, `background_thread`, `metrics` | small parts that the others use |
 """

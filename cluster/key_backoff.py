@@ -6,7 +6,8 @@ back-off, while all other keys go on.
 Invariants
 - `attempt` and `attempt_each` raise no `Exception`, whatever the work raises (but for `through`).
 - A key that failed is not attempted before its back-off is over: `LEAST` seconds, twice as long each time, at
-  most `MOST`, or `SHORT` if the API server did not answer. Another version of the object is attempted at
+  most `MOST`, or `SHORT` if the API server did not answer, or answered that the object has changed or
+  is gone. Another version of the object is attempted at
   once; if it fails too, the back-off keeps growing.
 - Each failure is counted, and logged with step and key. At most `LOG_BURST` lines are logged at once, and one
   a second after that. If the key has an object, the failure is kept for an event on it (`take_failures`).
@@ -29,7 +30,7 @@ from typing import TypeVar
 import msgspec
 
 from cluster.backoff import Backoff
-from cluster.exceptions import ClusterError, NotReady, Overloaded, Unreachable
+from cluster.exceptions import ClusterError, Conflict, NotFound, NotReady, Overloaded, Unreachable
 from cluster.object_reference import ObjectReference
 from cluster.token_bucket import TokenBucket
 from queues.text import printable
@@ -265,5 +266,5 @@ def key_text(key: Hashable) -> str:
 
 def _seconds_after(times: int, exc: BaseException) -> float:
     """The back-off after so many failures in a row, of which `exc` is the last."""
-    most = SHORT if isinstance(exc, Overloaded | Unreachable | NotReady) else MOST
+    most = SHORT if isinstance(exc, Overloaded | Unreachable | NotReady | Conflict | NotFound) else MOST
     return Backoff(LEAST, most).seconds(times)

@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from cluster.renamed_metrics import FormerName, RenamedMetrics, Source
+from cluster.retries import Retries
 
 # A series `_created` for each counter and bucket set: Prometheus' text format has no use for it.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -64,6 +65,9 @@ class Metrics:
             ["step"],
             registry=self.registry,
         )
+        #: Of the loops that retry by themselves.
+        self.retries = Retries()
+        self.registry.register(self.retries)
         self.commands = Counter(
             "sluice_commands", "Commands handled", ["action", "outcome"], registry=self.registry
         )
@@ -185,6 +189,11 @@ class Metrics:
         )
         self.notices_waiting = Gauge(
             "sluice_notices_waiting", "Notices that are not taken yet", registry=self.registry
+        )
+        self.registration_faults = Gauge(
+            "sluice_registration_faults",
+            "What our webhook configurations and admission policies lack",
+            registry=self.registry,
         )
         self.windows_overdue = Gauge(
             "sluice_windows_overdue",

@@ -196,8 +196,8 @@ class StopStatus(_Wire, frozen=True):
 
     `chain`: the specs from which it follows, the queue's own first. `revision`: identifies them. `scope`:
     identifies them and those of the queues below, once the stop is acknowledged. `queues`: the number of
-    these queues, itself included. `refusal`: the message for its pods. `waiting_for`: what the
-    acknowledgement waits for.
+    these queues, itself included. `refusal`: the message for its pods; `contact`: whom that names, where
+    admins have set one. `waiting_for`: what the acknowledgement waits for.
     """
 
     revision: str = ""
@@ -205,6 +205,7 @@ class StopStatus(_Wire, frozen=True):
     queues: int = 0
     chain: list[ChainLink] | None = None
     refusal: str = ""
+    contact: str = ""
     waiting_for: str = ""
 
 
@@ -226,6 +227,8 @@ class QuotaStatus(_Wire, frozen=True):
     limit_text: str = ""
     claim: QuotaClaim | None = None
     force_deleted: dict[str, str | int | float] | None = None
+    kept_for_gangs: dict[str, str | int | float] | None = None
+    kept_for: list[str] | None = None
     given_back: list[GivenBack] | None = None
 
 
@@ -322,6 +325,7 @@ class WorkloadSpec(_Wire, frozen=True):
     scheduler_name: str = ""
     suspend: bool | None = None
     managed_by: str | None = None
+    completions: Any = None
 
 
 class Phase(_Wire, frozen=True):
@@ -329,9 +333,12 @@ class Phase(_Wire, frozen=True):
 
 
 class WorkloadStatus(_Wire, frozen=True):
-    """`state` is that of a `batch.volcano.sh` Job, `terminal_state` that of a JobSet."""
+    """`state` is that of a `batch.volcano.sh` Job, `terminal_state` that of a JobSet, `succeeded` that of a
+    Job; other kinds may have anything there.
+    """
 
     conditions: list[Condition] | None = None
+    succeeded: Any = None
     state: Phase | None = None
     terminal_state: str = ""
 

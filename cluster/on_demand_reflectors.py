@@ -1,7 +1,7 @@
 """Reflectors that run only while something needs what they watch: nodes and pods for scores
 (`cluster.scoring.reflectors`), pods of no queue for plugin `conformance`, nodes for plugins `overcommit` and
-`proportion`, claims of devices for capabilities that name a class of them, PriorityClasses for gangs that
-name one (`cluster.informers.informers`).
+`proportion` and for the names in quotas, claims of devices for capabilities that name a class of them,
+PriorityClasses for gangs that name one (`cluster.informers.informers`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ from cluster.api.client import Client
 from cluster.metrics import Metrics
 from cluster.object_reference import ObjectReference
 from cluster.token_bucket import TokenBucket
-from cluster.write_queue import PATIENT_RANK, WriteQueue
+from cluster.write_queue import WriteQueue
+from cluster.write_ranks import WriteRank
 from queues.apimachinery.timestamps import rfc3339
 
 REPEAT_SECONDS = 300.0
@@ -74,7 +75,7 @@ class EventRecorder:
         body = _body(subject, reason=reason, message=message, warning=warning)
         path = f"/api/v1/namespaces/{body['metadata']['namespace']}/events"
         self._writers.submit(
-            ("event", body["metadata"]["name"]), lambda: self._client.create(path, body), rank=(PATIENT_RANK,)
+            ("event", body["metadata"]["name"]), lambda: self._client.create(path, body), rank=WriteRank.EVENT
         )
         self._metrics.events.labels("written").inc()
 

@@ -19,7 +19,9 @@ from cluster.metrics import Metrics
 from cluster.object_reference import ObjectReference
 from cluster.objects import PodGroup, QueueObject
 from cluster.recorder import EventRecorder
-from cluster.write_queue import Key, WriteQueue
+from cluster.waiting_writes import WriteKey
+from cluster.write_queue import WriteQueue
+from cluster.write_ranks import WriteRank
 from controller.workqueue import WorkQueue
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
@@ -71,11 +73,12 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     def submit(  # noqa: PLR0913 - those of `WriteQueue.submit`, and the way back
         self,
         writers: WriteQueue,
-        key: Key,
+        key: WriteKey,
         send: Callable[[], T],
         receive: Callable[[T | None], object],
         *,
-        rank: tuple[Any, ...] = (),
+        rank: WriteRank,
+        order: tuple[Any, ...] = (),
         queue: str | None = None,
         subject: ObjectReference | None = None,
         batched: bool = False,
@@ -95,15 +98,18 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
         def done(ok: bool) -> None:
             self.work_queue.deliver(partial(receive, returned[-1] if ok else None), batched=batched)
 
-        return writers.submit(key, write, rank=rank, done=done, lane=lane, queue=queue, subject=subject)
+        return writers.submit(
+            key, write, rank=rank, order=order, done=done, lane=lane, queue=queue, subject=subject
+        )
 
     def submit_write(
         self,
-        key: Key,
+        key: WriteKey,
         write: Callable[[], bool],
         not_written: Callable[[bool], object],
         *,
-        rank: tuple[Any, ...] = (),
+        rank: WriteRank,
+        order: tuple[Any, ...] = (),
         queue: str | None = None,
         subject: ObjectReference | None = None,
     ) -> bool:
@@ -121,7 +127,7 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
             if not (ok and written[0]):
                 self.work_queue.deliver(partial(not_written, not ok))
 
-        return self.writers.submit(key, send, rank=rank, done=done, queue=queue, subject=subject)
+        return self.writers.submit(key, send, rank=rank, order=order, done=done, queue=queue, subject=subject)
 
 
 def queue_subject(obj: QueueObject) -> ObjectReference:

@@ -9,24 +9,38 @@ Threads: the controller's thread decides; the threads of the write queue send th
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
-from cluster.cache.changes import NO_QUEUE
+from cluster.cache.changes import NO_QUEUE, Change, ClusterChange, QueueChange
 from cluster.object_reference import ObjectReference
 from cluster.objects import Namespace
+from cluster.write_ranks import WriteRank
 from controller.context import QUEUE_VERSION, QUEUES, ControllerContext
+from controller.parts import Part
 from queues import well_known
 from queues.membership import VOLCANO_ANNOTATION
 from queues.queue import DEFAULT, ROOT
 
+#: The changes of no queue after which labels are looked at. A RESYNC comes after a back-off, too.
+_OF_NAMESPACES = frozenset[Change]({ClusterChange.NAMESPACES, QueueChange.RESYNC})
 
-def create_default_queues(context: ControllerContext) -> None:
-    """Submit a request for each default queue that the store does not have."""
-    for name in (ROOT, DEFAULT):
-        if name not in context.store.queues:
-            create = partial(context.client.create, QUEUES, default_queue(name))
-            context.writers.submit(("queue", name), create, rank=(0,))
+
+class DefaultQueues(Part):
+    """Owner: the controller's thread."""
+
+    name = "default queues"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+
+    def step(self) -> None:
+        """Submit a request for each default queue that the store does not have."""
+        context = self._context
+        for name in (ROOT, DEFAULT):
+            if name not in context.store.queues:
+                create = partial(context.client.create, QUEUES, default_queue(name))
+                context.writers.submit(("queue", name), create, rank=WriteRank.STOP)
 
 
 def default_queue(name: str) -> dict[str, object]:
@@ -37,23 +51,39 @@ def default_queue(name: str) -> dict[str, object]:
     return {"apiVersion": QUEUE_VERSION, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
-def label_namespaces(context: ControllerContext) -> None:
-    """Set or remove the label where a namespace does not have what its annotation asks for."""
+class NamespaceLabels(Part):
+    """Owner: the controller's thread."""
 
-    def correct_label(namespace: Namespace) -> None:
-        label = missing_label(namespace, exempt=context.store.membership_settings.exempt_namespaces)
+    name = "namespaces"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._is_due = False
+
+    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+        self._is_due = self._is_due or not _OF_NAMESPACES.isdisjoint(changes.get(NO_QUEUE, ()))
+
+    def step(self) -> None:
+        """Set or remove the label where a namespace does not have what its annotation asks for."""
+        if not self._is_due:
+            return
+        self._is_due = False
+        store = self._context.store
+        store.backoff.attempt_each(
+            "namespace",
+            list(store.namespaces.objects.values()),
+            self._correct_label,
+            key=lambda namespace: namespace.metadata.name,
+            version=lambda namespace: namespace.metadata.version,
+            queue=NO_QUEUE,
+            subject=_namespace_subject,
+        )
+
+    def _correct_label(self, namespace: Namespace) -> None:
+        exempt = self._context.store.membership_settings.exempt_namespaces
+        label = missing_label(namespace, exempt=exempt)
         if label is not None:
-            _write_label(context, namespace, label)
-
-    context.store.backoff.attempt_each(
-        "namespace",
-        list(context.store.namespaces.objects.values()),
-        correct_label,
-        key=lambda namespace: namespace.metadata.name,
-        version=lambda namespace: namespace.metadata.version,
-        queue=NO_QUEUE,
-        subject=_namespace_subject,
-    )
+            _write_label(self._context, namespace, label)
 
 
 def missing_label(namespace: Namespace, *, exempt: Collection[str]) -> bool | None:
@@ -72,7 +102,7 @@ def _write_label(context: ControllerContext, namespace: Namespace, label: bool) 
     context.writers.submit(
         ("namespace_label", name),
         lambda: context.client.patch(f"/api/v1/namespaces/{name}", body),
-        rank=(2,),
+        rank=WriteRank.UPKEEP,
         queue=NO_QUEUE,  # what was refused is submitted again after its back-off
         subject=_namespace_subject(namespace),
     )

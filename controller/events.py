@@ -24,6 +24,7 @@ from cluster.object_reference import ObjectReference
 from cluster.objects import Condition, QueueObject, QueueStatus
 from cluster.recorder import EventRecorder
 from controller.context import ControllerContext, queue_subject
+from controller.parts import Part
 from queues import well_known
 from queues.drain.progress import DRAINED, DrainedReason
 from queues.status.changes import describe_change, new_changes, parse_history
@@ -128,8 +129,10 @@ UNREADABLE_KEY = "unreadable"
 _KINDS = {"podgroups": "podgroup", "queues": "queue", "pods": "pod"}
 
 
-class UnreadableEvents:
+class UnreadableEvents(Part):
     """Owner: the controller's thread."""
+
+    name = "unreadable"
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -138,7 +141,7 @@ class UnreadableEvents:
         #: How many changes of unreadable objects had been counted at the last report.
         self._reported_changes = 0
 
-    def report(self) -> None:
+    def step(self) -> None:
         """Record an event on each queue whose unreadable objects have changed."""
         store = self._context.store
         changes = store.unreadable.changes
@@ -177,8 +180,10 @@ def _name(fault: UnreadableObject) -> str:
     return printable(f"{kind} {fault.namespace}/{fault.name}", limit=NAME_LIMIT)
 
 
-class ParentCycleEvents:
+class ParentCycleEvents(Part):
     """Owner: the controller's thread."""
+
+    name = "cycles"
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -186,7 +191,7 @@ class ParentCycleEvents:
         #: The tree of which every cycle was recorded.
         self._recorded_tree: Tree | None = None
 
-    def record_events(self) -> None:
+    def step(self) -> None:
         """Record an event on every queue of each cycle that is new."""
         snapshot = self._context.store.snapshot
         if self._recorded_tree is not None and snapshot.tree.is_shaped_as(self._recorded_tree):
@@ -221,6 +226,21 @@ class ParentCycleEvents:
 
 #: The rate limit key of these events: there may be as many failures as objects.
 FAILURE_KEY = "failures"
+
+
+class FailureEvents(Part):
+    """Owner: the controller's thread."""
+
+    name = "failures"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+
+    def step(self) -> None:
+        """Record an event on each object that something failed for."""
+        for failure in self._context.store.backoff.take_failures():
+            if failure.subject is not None:
+                record_failure(self._context.recorder, failure, failure.subject)
 
 
 def record_failure(recorder: EventRecorder, failure: Failure, subject: ObjectReference) -> None:

@@ -5,13 +5,16 @@ read in full, and scheduling policies; `quota_gauges` has those of quotas.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from cluster.cache.store import Store
 from cluster.metrics import Metrics
 from cluster.objects import QueueObject
+from controller.context import ControllerContext
+from controller.parts import Part
 from controller.quota_gauges import set_quota_gauges
+from controller.unacknowledged_stops import UnacknowledgedStops
 from queues.causes import CauseKind
 from queues.drain.progress import DRAINED, DrainedReason
 from queues.policies.policy_set import PolicySet
@@ -22,6 +25,24 @@ QUEUES = 200
 OTHER = "_other"
 #: The reasons of condition `Drained` while it is False.
 UNDER_WAY = tuple(reason for reason in DrainedReason if reason is not DrainedReason.DRAINED)
+
+
+class Gauges(Part):
+    """Owner: the controller's thread, of each replica."""
+
+    name = "metrics"
+
+    def __init__(self, context: ControllerContext, *, windows_overdue: Callable[[], int]) -> None:
+        """`windows_overdue`: how many windows should have been begun or ended by now, and were not."""
+        self._context = context
+        self._windows_overdue = windows_overdue
+        self._unacknowledged_stops = UnacknowledgedStops()
+
+    def resync(self) -> None:
+        store, metrics = self._context.store, self._context.metrics
+        set_gauges(store, metrics, schedulers_ask=self._context.schedulers_ask)
+        metrics.windows_overdue.set(self._windows_overdue())
+        metrics.oldest_unacknowledged_stop.set(self._unacknowledged_stops.oldest(store))
 
 
 def set_gauges(store: Store, metrics: Metrics, *, schedulers_ask: bool = True) -> None:

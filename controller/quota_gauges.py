@@ -52,7 +52,7 @@ def _counted(queues: list[str], store: Store) -> tuple[Usage, Usage]:
     """What is used, and how many pods wait, of each queue with all below it."""
     tree = store.snapshot.tree
     used, waiting = Usage(tree, claims=shared_counts(store.device_claims)), Usage(tree)
-    for name in queues:
+    for name in (*queues, *tree.former):
         use = own_use(name, store)
         used.add(name, use.used.items())
         waiting.add(name, ((PODS, use.waiting),))

@@ -20,8 +20,9 @@ kube-scheduler names victims by UID, since our entry in its configuration is `no
 | that is sent as a whole pod, and no member | its namespace, priority and priority class                 |
 
 Invariants
-- No I/O and no lock. A request takes as long as it names victims, and as there are queues below those that
-  lend: their shares are computed once for each request.
+- No I/O and no lock. A request takes as long as it names victims, as there are queues below those that lend,
+  and as there are pods in the gangs of victims: each share and each gang is computed once for each request,
+  however many nodes it names, and however many victims other pods were given.
 - Victims of other queues that a pod was given count as taken until they are seen leaving, or it is clear that
   they stay (`cluster.inflight.victims`): several pods at once take no more than one after the other.
 """
@@ -29,6 +30,9 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+
+import msgspec
 
 from cluster.cache.members import Member, is_released
 from cluster.cache.store import Store
@@ -40,6 +44,7 @@ from queues.apimachinery.quantities import Amount
 from queues.policies.model import Policy
 from queues.policies.resolution import Resolution
 from queues.policies.victims import CRITICAL_PRIORITY, Preemptor, Victim, VictimRules
+from queues.quota.started_gangs import StartedGang
 
 
 def preempt(args: PreemptArgs, *, store: Store) -> PreemptResult:
@@ -91,35 +96,75 @@ def _allowed_nodes(
     args: PreemptArgs, preemptor: Preemptor, policy: Policy, *, store: Store
 ) -> dict[str, MetaVictims]:
     uid, sent = args.Pod.metadata.uid, args.victims()
-    rules = VictimRules(policy, preemptor, store.queue_shares(asks=uid))
+    gangs = _Gangs(store)
+    rules = VictimRules(
+        policy,
+        preemptor,
+        store.queue_shares(asks=uid),
+        gangs=gangs.started,
+        given=partial(store.given_to_others, asks=uid),
+    )
     allowed: dict[str, MetaVictims] = {}
     given: dict[str, list[Victim]] = {}
     for node in sent:
-        victims = _victims(args, node, store=store)
+        victims = _victims(args, node, store=store, gangs=gangs)
         if rules.denial(victims) is None:
             allowed[node] = sent[node]
-            given[node[:NAME]] = [victim for victim in victims if victim.queue not in {"", preemptor.queue}]
+            given[node[:NAME]] = _given(victims, preemptor.queue)
     store.given_victims.record(uid, given)
     return allowed
 
 
-def _victims(args: PreemptArgs, node: str, *, store: Store) -> list[Victim]:
+class _Gangs:
+    """The gangs of the victims of one request, each read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._keys: dict[tuple[str, str], str] = {}
+        self._gangs: dict[str, StartedGang] = {}
+
+    def started(self, uid: str) -> StartedGang | None:
+        return self._gangs.get(uid)
+
+    def uid_of(self, member: Member) -> str:
+        """The UID of its PodGroup; "" where it goes by itself."""
+        if not member.podgroup:
+            return ""
+        key = member.namespace, member.podgroup
+        if key not in self._keys:
+            gang = self._store.started_gang(*key)
+            self._keys[key] = gang.uid if gang is not None else ""
+            if gang is not None:
+                self._gangs[gang.uid] = gang
+        return self._keys[key]
+
+
+def _given(victims: list[Victim], queue: str) -> list[Victim]:
+    """What is remembered of the victims that a pod of the queue was given."""
+    others = [victim for victim in victims if victim.queue not in {"", queue}]
+    of_gangs = [victim for victim in victims if victim.gang and victim.queue == queue]
+    return others + [msgspec.structs.replace(victim, requests={}) for victim in of_gangs]
+
+
+def _victims(args: PreemptArgs, node: str, *, store: Store, gangs: _Gangs) -> list[Victim]:
     """The victims of a node."""
     by_uid = store.members.by_uid
     if args.NodeNameToMetaVictims:
         return [
-            _member_victim(member)
+            _member_victim(member, store, gangs)
             if (member := by_uid(each.UID)) is not None
             else _other_victim(each.UID, store)
             for each in args.NodeNameToMetaVictims[node].Pods or ()
         ]
     return [
-        _member_victim(member) if (member := by_uid(pod.metadata.uid)) is not None else _whole_victim(pod)
+        _member_victim(member, store, gangs)
+        if (member := by_uid(pod.metadata.uid)) is not None
+        else _whole_victim(pod)
         for pod in (args.NodeNameToVictims or {})[node].Pods or ()
     ]
 
 
-def _member_victim(member: Member) -> Victim:
+def _member_victim(member: Member, store: Store, gangs: _Gangs) -> Victim:
     return Victim(
         name=member.name,
         uid=member.uid,
@@ -128,6 +173,8 @@ def _member_victim(member: Member) -> Victim:
         priority=member.priority,
         priority_class=member.priority_class,
         requests=dict(member.requests),
+        gang=gangs.uid_of(member),
+        is_preemptable=store.is_preemptable(member),
     )
 
 

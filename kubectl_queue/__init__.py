@@ -17,6 +17,7 @@ Every verb goes this way
 | reclaim                             | `commands.reclaim`, `why.reclaim`, `policies.config_map`             |
 | why                                 | `commands.why`, `why.targets`, `why.explainer`, `why.membership`,    |
 |                                     | `views.why`                                                          |
+| convert                             | `commands.convert`, then as `kubectl_queue.kueue` says               |
 | policy                              | `commands.policy`, `policies.config_map`, `policies.manifest_check`, |
 |                                     | `policies.explainer`                                                 |
 | status                              | `commands.status`, `views.server_status`, `output.server_status`     |

@@ -14,6 +14,7 @@
         ConflictError           the queue was changed meanwhile
         ForbiddenError          the user may not
         ExpiredError            a resourceVersion is too old to go on from
+        WebhookError            the API server could not ask Sluice's server, and did nothing
 
 Promise: `str(error)` is all that a user reads, prefix included, on as few lines as it takes,
 and says what to do next where there is something to do.
@@ -90,3 +91,21 @@ class ForbiddenError(ServerError):
 
 class ExpiredError(ServerError):
     pass
+
+
+class WebhookError(ServerError):
+    """`webhook`: its name. `why`: in the API server's words. `what`: what that means; "" for no replica that
+    answers.
+    """
+
+    def __init__(self, webhook: str, *, why: str, what: str, see: str, lost: str = "") -> None:
+        """`see`: where to read on. `lost`: since when no replica answers or leads, where that is known."""
+        self.webhook, self.why, self.what, self.see = webhook, why, what, see
+        cause = lost if lost and not what else what or "no replica of Sluice answers the API server"
+        super().__init__(
+            f'error: nothing was changed: {cause} (webhook "{webhook}": {why}); what to do: {see}', code=500
+        )
+
+    def during(self, lost: str) -> WebhookError:
+        """The same, where it is known since when no replica answers or leads."""
+        return WebhookError(self.webhook, why=self.why, what=self.what, see=self.see, lost=lost)

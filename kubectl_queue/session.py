@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
@@ -12,10 +13,17 @@ from kubectl_queue.access import kubectl
 from kubectl_queue.cli.flags import Flags
 from kubectl_queue.cli.options import ACCESS, UNCHANGED, DryRun, Output, Template
 from kubectl_queue.output.console import Console
+from kubectl_queue.views.outage import outage_text
 
 if TYPE_CHECKING:
     from kubectl_queue.access.client import ApiClient, Queues
+    from kubectl_queue.access.outages import OutageReader
     from kubectl_queue.access.transport import Transport
+    from kubectl_queue.views.outage import Outage
+
+#: A watch asks no more often whether a replica of the server leads.
+_FOLLOWED_SECONDS = 10.0
+_FOR_PEOPLE = (None, Output.TABLE, Output.WIDE)
 
 
 class Session:
@@ -28,6 +36,12 @@ class Session:
         self.flags = flags
         self.console = console
         self.environ = environ
+        #: Whether it is said at the end that no replica of the server answers.
+        self.tells_outage = False
+        self._outage_reader: OutageReader | None = None
+        #: What was said last, and when it was read again, in monotonic seconds.
+        self._told_outage: Outage | None = None
+        self._followed_at = float("-inf")
         self._ends = ExitStack()
 
     def __enter__(self) -> Session:
@@ -43,14 +57,53 @@ class Session:
         client = self.client
         from kubectl_queue.access.client import Queues  # noqa: PLC0415 - imported while kubectl starts
 
+        if self.tells_outage:
+            self._read_outage()
         return Queues(client)
 
     @cached_property
     def client(self) -> ApiClient:
         transport = self.transport
         from kubectl_queue.access.client import ApiClient  # noqa: PLC0415 - imported while kubectl starts
+        from kubectl_queue.access.outages import read_outage  # noqa: PLC0415 - as above
 
-        return ApiClient(transport, warn=self.console.warn)
+        return ApiClient(transport, warn=self.console.warn, read_outage=read_outage)
+
+    @property
+    def outage(self) -> Outage | None:
+        """Whether no replica of the server answers or leads, as far as the user may know. Read once."""
+        return self._read_outage().outage
+
+    def _read_outage(self) -> OutageReader:
+        from kubectl_queue.access.outages import OutageReader  # noqa: PLC0415 - imported while kubectl starts
+
+        if self._outage_reader is None:
+            self._outage_reader = OutageReader(self.client)
+        return self._outage_reader
+
+    def tell_outage(self) -> None:
+        """Say it once, where this is wanted and people read what is printed."""
+        if self._may_tell_outage():
+            self._tell(self.outage)
+
+    def follow_outage(self) -> None:
+        """Read it again, at most once in `_FOLLOWED_SECONDS`, and say where it has begun or ended."""
+        if not self._may_tell_outage() or time.monotonic() - self._followed_at < _FOLLOWED_SECONDS:
+            return
+        from kubectl_queue.access.outages import read_outage  # noqa: PLC0415 - imported while kubectl starts
+
+        self._followed_at = time.monotonic()
+        self._tell(read_outage(self.client))
+
+    def _may_tell_outage(self) -> bool:
+        return self.tells_outage and self.output in _FOR_PEOPLE and "client" in self.__dict__
+
+    def _tell(self, outage: Outage | None) -> None:
+        if outage is not None and outage != self._told_outage:
+            self.console.warn(outage_text(outage, now=self.client.now))
+        elif outage is None and self._told_outage is not None:
+            self.console.note("a replica of Sluice leads again")
+        self._told_outage = outage
 
     @cached_property
     def transport(self) -> Transport:

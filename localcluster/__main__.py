@@ -38,8 +38,8 @@ def _up(layout: Layout, *, nodes: int, server: bool) -> None:
 
 def page_command(layout: Layout) -> str:
     """The command that shows the page of this cluster's queues, for a shell anywhere."""
-    plugin = Path(sys.executable).with_name("kubectl-queue")
-    return f'PATH={layout.bin}:"$PATH" KUBECONFIG={layout.kubeconfig} {plugin} ui'
+    plugins = Path(sys.executable).parent
+    return f'PATH={layout.bin}:{plugins}:"$PATH" KUBECONFIG={layout.kubeconfig} kubectl queue ui'
 
 
 PROGRAM = Program(

@@ -170,6 +170,7 @@ def _server(layout: Layout, ports: Ports) -> Command:
         f"--kubeconfig={layout.component_kubeconfig('server')}",
         f"--bind={LOOPBACK}:{ports.server}",
         f"--health-bind={LOOPBACK}:{ports.health}",
+        "--queue-metrics=true",
         f"--client-ca={layout.caller_authorities}",
         f"--scheduler-callers={CALLERS['kube-scheduler']},{CALLERS['caller']}",
         f"--api-server-callers={CALLERS['kube-apiserver']},{CALLERS['caller']}",

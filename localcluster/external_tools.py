@@ -1,5 +1,6 @@
-"""Programs of other projects that some tests run: Volcano's `vcctl` and controllers, `h2spec`, Helm, krew,
-kubeadm, Prometheus and its `promtool`, cert-manager's controllers, and those of `OPERATORS`.
+"""Programs of other projects that some tests run: Volcano's `vcctl` and controllers, a client with the Go
+types of its API, `h2spec`, Helm, krew, kubeadm, Prometheus and its `promtool`, cert-manager's controllers,
+and those of `OPERATORS`.
 
     python -m localcluster.external_tools
 
@@ -10,9 +11,11 @@ Invariants
 - Each is built once from the versions pinned in the `go.mod` of its folder here (`MODULES`), and kept in the
   cache of binaries, in a folder keyed by those versions.
 - It is built under another name and then renamed; two builds at the same time wait for each other.
-- All but one are unmodified. cert-manager's commands are not in the module proxy: a main of our own runs
-  its controllers. LeaderWorkerSet's is built with the versions of Kubernetes' modules that JobSet has, newer
-  than its own: so one build serves both.
+- All but two are unmodified. cert-manager's commands are not in the module proxy: a main of our own runs
+  its controllers. Another one has Volcano's Go client make single requests (`volcanoclient/main.go`).
+- LeaderWorkerSet's is built with the versions of Kubernetes' modules that JobSet has, newer than its own: so
+  one build serves both.
+- Of Kueue there are the definitions of its kinds alone: they are copied, and nothing is built.
 """
 
 from __future__ import annotations
@@ -33,10 +36,13 @@ from localcluster.exceptions import BuildFailed
 HERE = Path(__file__).parent
 #: The file of the webhooks of an operator.
 WEBHOOKS = "manifests.yaml"
+#: The file that says that definitions without a program are copied.
+COPIED = ".copied"
 #: The Go package of each program.
 PACKAGES: Mapping[str, str] = {
     "vcctl": "volcano.sh/volcano/cmd/cli",
     "vccontrollers": "volcano.sh/volcano/cmd/controller-manager",
+    "volcanoclient": ".",
     "h2spec": "github.com/summerwind/h2spec/cmd/h2spec",
     "helm": "helm.sh/helm/v3/cmd/helm",
     "krew": "sigs.k8s.io/krew/cmd/krew",
@@ -64,6 +70,7 @@ DEFINITIONS: Mapping[str, tuple[str, ...]] = {
         "installer/helm/chart/volcano/crd/bases/batch.volcano.sh_jobs.yaml",
     ),
     "certmanager": ("github.com/cert-manager/cert-manager", "deploy/crds/cert-manager.io_*.yaml"),
+    "kueue": ("sigs.k8s.io/kueue", "config/components/crd/bases/kueue.x-k8s.io_*.yaml"),
     "jobset": (
         "sigs.k8s.io/jobset",
         "config/components/crd/bases/*_jobsets.yaml",
@@ -97,6 +104,11 @@ def volcano_controllers(*, say: Say, env: Mapping[str, str] = os.environ) -> tup
     Raises `BuildFailed`.
     """
     return _with_definitions("vccontrollers", say=say, env=env)
+
+
+def volcano_client(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
+    """A client with the Go types of Volcano's API; builds it if it is not cached. Raises `BuildFailed`."""
+    return _ensure_built("volcanoclient", say=say, env=env)
 
 
 def h2spec(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
@@ -145,6 +157,37 @@ def operator(name: str, *, say: Say, env: Mapping[str, str] = os.environ) -> tup
     Raises `BuildFailed`.
     """
     return _with_definitions(name, say=say, env=env)
+
+
+def kueue_definitions(*, say: Say, env: Mapping[str, str] = os.environ) -> list[Path]:
+    """The definitions of Kueue's kinds; copies them from its module if they are not cached. Nothing is built.
+
+    Raises `BuildFailed`.
+    """
+    name = "kueue"
+    folder = build.cache(env).parent / f"{name}-{key(name)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / COPIED).exists():
+            _download(DEFINITIONS[name][0], name, go=build.go(say=say, env=env), env=env)
+            _copy_definitions(name, folder, go=build.go(say=say, env=env), env=env)
+            (folder / COPIED).touch()
+    return sorted(folder.glob("*.yaml"))
+
+
+def _download(module: str, name: str, *, go: str, env: Mapping[str, str]) -> None:
+    done = subprocess.run(
+        [go, "mod", "download", module],
+        cwd=_module(name),
+        env={**env, "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=BUILD_SECONDS,
+    )
+    if done.returncode:
+        raise BuildFailed(f"go mod download of {module} failed with code {done.returncode}:\n{done.stderr}")
 
 
 def _with_definitions(name: str, *, say: Say, env: Mapping[str, str] = os.environ) -> tuple[Path, list[Path]]:

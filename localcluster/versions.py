@@ -25,14 +25,13 @@ Invariants
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from localcluster import go_modules
 from localcluster.exceptions import BuildFailed, VersionRefused
 
 HERE = Path(__file__).parent
@@ -154,20 +153,7 @@ def requirements(upstream: str, *, release: str) -> str:
 def _download(release: str, folder: Path, *, go: str, env: Mapping[str, str]) -> dict[str, str]:
     """Download the source; `Dir`: where it is, `Sum`: its digest."""
     folder.mkdir(parents=True, exist_ok=True)
-    done = _run([go, "mod", "download", "-json", f"{MODULE}@{release}"], folder.parent, env)
-    answer: dict[str, str] = json.loads(done.stdout or "{}")
-    if done.returncode or "Dir" not in answer:
-        raise BuildFailed(
-            f"{MODULE}@{release} cannot be downloaded: {answer.get('Error') or done.stderr.strip()}"
-        )
-    return answer
-
-
-def _run(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    settings = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"}
-    return subprocess.run(
-        command, cwd=folder, env={**env, **settings}, capture_output=True, text=True, check=False
-    )
+    return go_modules.download(MODULE, release, go=go, env=env)
 
 
 def _replace_file(path: Path, text: str) -> None:
@@ -184,7 +170,9 @@ def write_digests(minor: str, *, folder: Path, go: str, env: Mapping[str, str]) 
     _replace_file(folder / "go.sum", known)
     _replace_file(folder / "go.mod", requirements((upstream / "go.mod").read_text(), release=RELEASES[minor]))
     packages = [f"{MODULE}/cmd/{name}" for name in PROGRAMS]
-    done = _run([go, "list", "-deps", "-tags", TAGS, "-f", "{{.ImportPath}}", *packages], folder, env)
+    done = go_modules.run(
+        [go, "list", "-deps", "-tags", TAGS, "-f", "{{.ImportPath}}", *packages], folder, env
+    )
     if done.returncode:
         raise BuildFailed(f"go list of {minor}: {done.stderr.strip()}")
     more = set((folder / "go.sum").read_text().splitlines()) - set(known.splitlines())

@@ -16,6 +16,8 @@ from queues.tree import ChainBreak
 
 #: The way out where something is not known yet.
 TRY_AGAIN = "try again"
+#: The way out where the leader creates the PodGroup that a pod waits for.
+LEADER_CREATES = "Sluice creates it for the owner of this pod"
 
 
 class CauseKind(StrEnum):
@@ -24,6 +26,7 @@ class CauseKind(StrEnum):
     SUSPENDED = "Suspended"
     STOPPED = "Stopped"
     CLOSED = "Closed"
+    TERMINATING = "Terminating"
     BROKEN = "ChainBroken"
     NOT_FOUND = "QueueNotFound"
     NO_PODGROUP = "PodGroupNotFound"
@@ -36,7 +39,8 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `queue` is the queue of the verdict, `by` the one on its chain that is the cause; of `NO_PODGROUP`, the
     PodGroup. `window`: the change window of `by` that stops it; "" where its spec does. `until`: when the
     stop ends by itself, with a zone; None: it does not. Of `NOT_SELECTED`: the `namespace`, what the selector
-    asks for and the namespace has not (`unmet`), and the command that changes that (`way_out`).
+    asks for and the namespace has not (`unmet`), and the command that changes that (`way_out`). `contact`:
+    whom to ask about `by` (`queues.contacts`); "" where nobody is named.
     """
 
     kind: CauseKind
@@ -50,11 +54,15 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     namespace: str = ""
     unmet: str = ""
     way_out: str = ""
+    contact: str = ""
 
 
-def no_podgroup(name: str) -> Cause:
-    """The cause of a pod, or a workload, whose PodGroup does not exist: its queue is not known."""
-    return Cause(kind=CauseKind.NO_PODGROUP, queue="", by=name)
+def no_podgroup(name: str, *, by_leader: bool = False) -> Cause:
+    """The cause of a pod, or a workload, whose PodGroup does not exist: its queue is not known.
+
+    `by_leader`: the leader creates it (`queues.workload_gangs`).
+    """
+    return Cause(kind=CauseKind.NO_PODGROUP, queue="", by=name, way_out=LEADER_CREATES if by_leader else "")
 
 
 class StartReason(StrEnum):
@@ -70,7 +78,7 @@ class StartReason(StrEnum):
 class NoRoom(msgspec.Struct, frozen=True, kw_only=True):
     """The quota of a pod's queue has no room for it. `by`: the queue of the chain whose capability is full,
     or never has room for the pod (`never`); "" where only the leader knows which. `kind`: the rule; `why`,
-    `together`: as of a `Lack`.
+    `together`, `kept`: as of a `Lack`. `contact`: whom to ask about that queue, as of a `Cause`.
     """
 
     queue: str
@@ -79,6 +87,8 @@ class NoRoom(msgspec.Struct, frozen=True, kw_only=True):
     kind: LackKind = LackKind.CAPABILITY
     why: str = ""
     together: int = 1
+    kept: str = ""
+    contact: str = ""
 
 
 class MissingAction(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -58,6 +58,9 @@ VOLCANO_ANNOTATION = "scheduling.volcano.sh/queue-name"
 VOLCANO_LABEL = "volcano.sh/queue-name"
 KUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+#: The value of `sluice.dev/queue-from` where the webhook wrote `scheduling.k8s.io/group-name` in a template:
+#: the workload itself names the PodGroup.
+FROM_PODGROUP = "podgroup"
 #: The annotation and the label that name the task of a pod in its PodGroup.
 TASK = "volcano.sh/task-spec"
 
@@ -222,11 +225,20 @@ def _one_queue(memberships: list[Membership]) -> Membership | QueueConflict:
     return next((membership for membership in memberships if membership.queue is None), memberships[0])
 
 
+def webhook_name(annotations: Mapping[str, str]) -> str:
+    """The annotation of a template in which the webhook wrote a name that stands elsewhere; "" for none."""
+    source = annotations.get(well_known.QUEUE_FROM)
+    if source is None:
+        return ""
+    return GROUP_ANNOTATION if source == FROM_PODGROUP else VOLCANO_ANNOTATION
+
+
 def without_webhook_names(template: NamingMetadata) -> NamingMetadata:
-    """A template's names without those that the webhook wrote for names that stand elsewhere."""
-    if well_known.QUEUE_FROM not in template.annotations:
+    """A template's names without the one that the webhook wrote for a name that stands elsewhere."""
+    written = webhook_name(template.annotations)
+    if not written:
         return template
-    annotations = {key: value for key, value in template.annotations.items() if key != VOLCANO_ANNOTATION}
+    annotations = {key: value for key, value in template.annotations.items() if key != written}
     return NamingMetadata(template.labels, annotations)
 
 
@@ -251,17 +263,39 @@ def _named_queue(
     metadata: NamingMetadata, namespace: str, *, rules: MembershipSettings, podgroup: PodGroupQueueLookup
 ) -> Membership | None:
     """The queue by rules 2 to 5 of the table above."""
-    name = metadata.annotations.get(GROUP_ANNOTATION)
-    if name:
-        return Membership(podgroup(namespace, name), Source.PODGROUP, name)
-    queue = metadata.annotations.get(VOLCANO_ANNOTATION)
-    if queue:
-        return Membership(queue, Source.ANNOTATION)
-    queue = metadata.labels.get(VOLCANO_LABEL) or metadata.annotations.get(VOLCANO_LABEL)
-    if queue:
-        return Membership(queue, Source.VOLCANO)
-    queue = metadata.labels.get(KUEUE_LABEL) if rules.kueue else None
-    return Membership(queue, Source.KUEUE) if queue else None
+    return next(_each_name(metadata, namespace, rules=rules, podgroup=podgroup), None)
+
+
+def overruled_name(
+    metadata: NamingMetadata, namespace: str, *, rules: MembershipSettings, podgroup: PodGroupQueueLookup
+) -> QueueConflict | None:
+    """The name of one object that counts, and the first other one that differs; None where none does.
+
+    The names of one object are no reason to refuse it: rules 2 to 5 say which one counts.
+    """
+    if namespace in rules.exempt_namespaces:
+        return None
+    first, *others = (*_each_name(metadata, namespace, rules=rules, podgroup=podgroup), None)
+    if first is None or first.queue is None:
+        return None
+    other = next((each for each in others if each is not None and each.queue != first.queue), None)
+    return QueueConflict(first, other) if other is not None else None
+
+
+def _each_name(
+    metadata: NamingMetadata, namespace: str, *, rules: MembershipSettings, podgroup: PodGroupQueueLookup
+) -> Iterator[Membership]:
+    """Each name by rules 2 to 5, in the order in which they count."""
+    labels, annotations = metadata.labels, metadata.annotations
+    if name := annotations.get(GROUP_ANNOTATION):
+        yield Membership(podgroup(namespace, name), Source.PODGROUP, name)
+    if queue := annotations.get(VOLCANO_ANNOTATION):
+        yield Membership(queue, Source.ANNOTATION)
+    for words in (labels, annotations):
+        if queue := words.get(VOLCANO_LABEL):
+            yield Membership(queue, Source.VOLCANO)
+    if rules.kueue and (queue := labels.get(KUEUE_LABEL)):
+        yield Membership(queue, Source.KUEUE)
 
 
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")

@@ -42,16 +42,17 @@ from queues.tree import Chain
 
 
 class Restriction(msgspec.Struct, frozen=True):
-    """The selector of one queue of a chain."""
+    """The selector of one queue of a chain. `contact`: whom to ask about that queue; "" for nobody."""
 
     queue: str
     selector: NamespaceSelector
+    contact: str = ""
 
 
 def chain_restrictions(chain: Chain) -> tuple[Restriction, ...]:
     """The selectors of a chain, the nearest first."""
     return tuple(
-        Restriction(queue.name, queue.namespace_selector)
+        Restriction(queue.name, queue.namespace_selector, chain.contact_of(queue.name))
         for queue in chain.queues
         if queue.namespace_selector is not None
     )
@@ -85,6 +86,7 @@ def _denied(queue: str, restriction: Restriction, namespace: str, *, unmet: str,
         namespace=namespace,
         unmet=unmet,
         way_out=way_out,
+        contact=restriction.contact,
     )
 
 

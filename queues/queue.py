@@ -42,6 +42,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one queue's spec asks for.
 
     `parent` is None for `root` alone. `revision` changes whenever the object's spec does.
+    `terminating`: it is being deleted, which nothing undoes; a finalizer keeps the object for now.
     `namespace_selector`: the namespaces that may use this queue and those below it; None: all.
     `windows`: what its change windows set. `window_overrides`: a line for each. `in_window`: the windows that
     are on, as the server has written.
@@ -53,11 +54,14 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `node_groups`: where its new pods run; None: as the nearest queue above says, else anywhere.
     `placed`: the generation since which it is known to have had this parent (`with_placement`); None: the
     present one.
+    `contact`: whom to ask about it, as it is shown (`queues.contacts`); "" for none of its own. It is no part
+    of the spec: `revision` does not change with it.
     """
 
     name: str
     uid: str = ""
     generation: int = 0
+    terminating: bool = False
     parent: str | None = ROOT
     desired: Desired = Desired.OPEN
     stop_policy: StopPolicy = StopPolicy.NONE
@@ -78,6 +82,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dequeue: DequeueStrategy = DequeueStrategy.TRAVERSE
     node_groups: NodeGroups | None = None
     placed: int | None = None
+    contact: str = ""
 
     def desired_at(self, now: datetime) -> Desired:
         """The desired state of the spec and of the windows that are on. `resumeAt` ends what the spec asks
@@ -92,6 +97,10 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """What counts of the spec and of the windows that are on; `in_window` alone says which are."""
         own = self.own_desired_at(now), self.own_stop_policy_at(now)
         return strictest(*own, self.windows_on) if self.in_window else Strictest(state=own[0], policy=own[1])
+
+    def closes_at(self, now: datetime) -> bool:
+        """Whether it lets run out what it has accepted, and takes nothing new."""
+        return self.terminating or self.desired_at(now) is Desired.CLOSED
 
     def own_desired_at(self, now: datetime) -> Desired:
         """Of the spec without its windows."""

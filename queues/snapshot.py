@@ -32,7 +32,7 @@ from queues.node_groups import NodeGroups
 from queues.policies.model import Policy
 from queues.policies.policy_set import NO_POLICIES, PolicySet
 from queues.policies.resolution import resolve_policy
-from queues.queue import Queue
+from queues.queue import ROOT, Queue
 from queues.quota.devices import device_class_in
 from queues.similar_names import similar_names
 from queues.states import ParkedPods
@@ -62,10 +62,11 @@ _SIMILAR_KEPT = 256
 
 class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
     """One queue's verdict with its texts. `policy_by`: the queue whose stop policy counts, where one has one.
+    `contact`: whom to ask about the queue itself; the cause of a stop has that of the queue that stops it.
 
     `restricted`: the selectors of its chain. `selected`: False in the decision for a namespace that one of
     them does not select. `undecided`: that is not known, since the namespace's labels are not.
-    `has_quota`: a queue of its chain has a capability, or its policy has plugin `overcommit`;
+    `has_quota`: a queue of its chain has a capability, or a policy has plugin `overcommit` for it;
     `limits_devices`: a capability of its chain names a class of devices.
     `node_groups`: of its new pods; None: all nodes.
     `recreates_parked`: pods of it that are parked by filter are to be created again (`spec.parked`).
@@ -88,6 +89,7 @@ class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
     has_quota: bool = False
     limits_devices: bool = False
     node_groups: NodeGroups | None = None
+    contact: str = ""
 
 
 class QueueSnapshot:
@@ -154,6 +156,8 @@ class QueueSnapshot:
         snapshot.valid_until = _next_end(snapshot._ends, now=now)
         deciding = [name for name in changed if not _decides_alike(before.tree.get(name), tree.get(name))]
         decided = {name for top in deciding for name in (*tree.subtree(top), *before.tree.subtree(top))}
+        if before.tree.contact_of(ROOT) != tree.contact_of(ROOT):
+            decided.update(tree)  # it stands for queues whose chain does not reach root, too
         concerned = decided.union(*map(tree.subtree, changed))
         snapshot._decide_again(before, decided)
         snapshot._set_revisions(concerned - decided)
@@ -209,9 +213,15 @@ class QueueSnapshot:
         }
 
     def overcommit(self, name: str) -> Fraction | None:
-        """How many times what there is the policy of the queue lets go; None: it does not ask that."""
-        policy = self.policy(name)
-        return None if policy is None else policy.overcommit
+        """How many times what there is may be let go; None: no policy asks that.
+
+        The least of the policies that queues on its chain name, and of the global one: what each queue uses
+        counts for all, so none takes itself out of the bound of one above it.
+        """
+        named = (self.policies.named(queue.scheduler_policy) for queue in self.tree.chain(name).queues)
+        policies = (entry.policy for entry in (self.policies.common, *named) if entry is not None)
+        factors = (policy.overcommit for policy in policies if policy is not None)
+        return min((factor for factor in factors if factor is not None), default=None)
 
     def policy(self, name: str) -> Policy | None:
         """The policy of a queue that is in the tree, whose jobs name none of their own."""
@@ -329,6 +339,7 @@ def decision_of(result: Verdict, *, chain: Chain | None, overcommits: bool = Fal
         or (chain is not None and any(queue.capability is not None for queue in chain.queues)),
         limits_devices=chain is not None and any(device_class_in(queue.capability) for queue in chain.queues),
         node_groups=chain.node_groups if chain is not None else None,
+        contact=chain.contact_of(result.queue) if chain is not None else "",
     )
 
 

@@ -87,6 +87,7 @@ def start_decision(
     queue: QueueDecision | None,
     *,
     podgroup: str = "",
+    made_by_leader: bool = False,
     missing: MissingAction | None = None,
     lack: NoRoom | None = None,
     text: str = "",
@@ -94,11 +95,12 @@ def start_decision(
     """Whether a member may start.
 
     `queue`: what its queue decides for its namespace; None while its PodGroup, `podgroup`, does not exist.
+    `made_by_leader`: the leader creates that (`queues.workload_gangs.is_made_by_leader`).
     `missing`: what its scheduling policy lacks. `lack`: why its quota has no room for it. `text`: the queue's
     own text, where its status has one that other replicas give too.
     """
     if queue is None:
-        cause = no_podgroup(podgroup)
+        cause = no_podgroup(podgroup, by_leader=made_by_leader)
         return StartDecision(reason=StartReason.NO_PODGROUP, cause=cause, text=pod_text(cause))
     if not queue.schedules:
         reason = StartReason.QUEUE if queue.selected else StartReason.NOT_SELECTED

@@ -111,14 +111,15 @@ ACTION_OF_EDIT: Mapping[Desired, Action] = MappingProxyType(
 )
 
 
-def own_state(desired: Desired, *, broken: bool, live: bool) -> State:
+def own_state(desired: Desired, *, broken: bool, live: bool, terminating: bool = False) -> State:
     """The state that a queue would have without its ancestors: the column of `ACTIONS`.
 
-    `broken`: its chain is broken. `live`: a member of it or below it is live.
+    `broken`: its chain is broken. `live`: a member of it or below it is live. `terminating`: it is being
+    deleted, and so as if it desired Closed where it desires Open.
     """
     if desired is Desired.SUSPENDED:
         return State.SUSPENDED
-    if desired is Desired.CLOSED:
+    if desired is Desired.CLOSED or terminating:
         return State.CLOSING if live else State.CLOSED
     return State.UNKNOWN if broken else State.OPEN
 

@@ -43,6 +43,12 @@ def any_of(words: Sequence[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
+def all_of(words: Sequence[str]) -> str:
+    """The words as a sentence has them: `a, b and c`."""
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def truncated(text: str, *, limit: int) -> str:
     """A text of our own, cut to `limit` characters, whatever names are in it."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -6,6 +6,8 @@ Invariants
   before a parent that does not exist, or before a queue that would come twice.
 - No call takes longer than the number of queues on the chain, cycles included; `subtree` than that below.
 - `root` is always there: where the object is missing, an Open one is implied.
+- What is in a queue goes on counting where the queue was when that is gone (`counting_chain`), until a queue
+  of its name is there again.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ from queues.text import quoted
 
 #: Names of a cycle that are shown.
 CYCLE_NAMES_SHOWN = 6
+
+
+#: Of trees from which no queue with work has gone.
+NOTHING_FORMER: Mapping[str, str] = MappingProxyType({})
 
 
 class ChainBreak(msgspec.Struct, frozen=True, gc=False):
@@ -64,6 +70,12 @@ class Chain(msgspec.Struct, frozen=True, gc=False):
         """Those of the nearest queue on the way up to root that has the field."""
         return next((queue.node_groups for queue in self.queues if queue.node_groups is not None), None)
 
+    def contact_of(self, name: str) -> str:
+        """Whom to ask about this queue of the chain: what it says itself, or the nearest above that does."""
+        names = [queue.name for queue in self.queues]
+        above = self.queues[names.index(name) :] if name in names else ()
+        return next((queue.contact for queue in above if queue.contact), "")
+
     @property
     def names_parked(self) -> bool:
         """Whether one of them says what becomes of such pods."""
@@ -73,9 +85,11 @@ class Chain(msgspec.Struct, frozen=True, gc=False):
 class Tree:
     """All queues at one moment."""
 
-    __slots__ = ("_children", "_queues")
+    __slots__ = ("_children", "_former", "_queues")
 
-    def __init__(self, queues: Mapping[str, Queue]) -> None:
+    def __init__(self, queues: Mapping[str, Queue], *, former: Mapping[str, str] = NOTHING_FORMER) -> None:
+        """`former`: below which queue each was that is gone, of those that had work then."""
+        self._former = former
         self._queues: Mapping[str, Queue] = MappingProxyType({ROOT: IMPLIED_ROOT, **queues})
         children: dict[str, list[str]] = {}
         for queue in self._queues.values():
@@ -106,8 +120,11 @@ class Tree:
         """The tree as it would be with `queue` in place of the queue of its name."""
         return self.with_changes({queue.name: queue})
 
-    def with_changes(self, changes: Mapping[str, Queue | None]) -> Tree:
+    def with_changes(
+        self, changes: Mapping[str, Queue | None], *, former: Mapping[str, str] | None = None
+    ) -> Tree:
         """The tree as it would be with these queues in place of those of their names; None: without it.
+        `former`: as of a new tree, where that changes too.
 
         What is computed anew is as much as changes: an edit of one of thousands of queues costs little.
         """
@@ -119,6 +136,7 @@ class Tree:
                 queues.pop(name, None)
         tree._queues = MappingProxyType(queues)
         tree._children = self._children_after(queues, changes)
+        tree._former = self._former if former is None else former
         return tree
 
     def _children_after(
@@ -164,6 +182,39 @@ class Tree:
             walked[parent] = above
             queue = above
         return Chain(tuple(walked.values()))
+
+    def contact_of(self, name: str) -> str:
+        """Whom to ask about a queue, whether it is there or not (`queues.contacts`); "" for nobody."""
+        own = self.chain(name).contact_of(name) if name in self._queues else ""
+        return own or self._queues[ROOT].contact
+
+    def contacts_of(self, name: str) -> tuple[str, ...]:
+        """Whom to ask about each queue of the chain of one; none where nobody is named."""
+        chain = self.chain(name).queues if name in self._queues else ()
+        found = tuple(self.contact_of(queue.name) for queue in chain)
+        return found if any(found) else ()
+
+    @property
+    def former(self) -> Mapping[str, str]:
+        """Below which queue each was that is gone, of those that had work then."""
+        return self._former
+
+    def counting_chain(self, name: str) -> tuple[str, ...]:
+        """The queues that what is in this one counts in, itself first, whether it is there or not."""
+        names: dict[str, None] = {name: None}
+        at: str | None = name
+        while at is not None:
+            if at in self._queues:
+                chain = self.chain(at)
+                names.update(dict.fromkeys(queue.name for queue in chain.queues))
+                missing = chain.broken.parent if chain.broken and not chain.broken.cycle else ""
+                above = missing if missing in self._former else None
+            else:
+                above = self._former.get(at)
+            at = above if above not in names else None
+            if at is not None:
+                names[at] = None
+        return tuple(names)
 
     def depth(self, name: str) -> int:
         """How many queues stand above this one: 0 for `root`."""

@@ -5,10 +5,13 @@ Invariants
   queue below it is live. The time ends what has a `resumeAt`; of change windows those are on that
   `spec.inWindow` names, whatever the time is. Every caller on every replica gets the same verdict.
 - `accepts` and `schedules` do not depend on members, so request paths need no counts.
-- A queue accepts unless a queue on its chain desires Closed or the chain is broken.
+- A queue accepts unless a queue on its chain desires Closed, or is being deleted, or the chain is broken.
+  What is being deleted is as if it desired Closed, and nothing opens it: it is named before any other.
 - A queue schedules unless a queue on its chain desires Suspended or has a stop policy, or the chain is
   broken. A queue desires what its spec says, or a window of it that is on: the strictest counts, and on a tie
   the spec is named (`queues.windows.stops`). No window closes a queue, nor opens one.
+- Of equal stop policies the topmost counts: with a policy of its own, and a drain that keeps more, no queue
+  takes itself out of the drain of a queue above it.
 - When the stop of an ancestor ends, the queue has again what it asked for itself: nothing of the ancestor is
   ever written on the queue.
 - Where a queue does not schedule, `stop` says why; where it does not accept, `refusal` does. Each names one
@@ -61,10 +64,10 @@ def verdict(name: str, *, tree: Tree, live: bool, now: datetime) -> Verdict:
     does not schedule (`CauseKind.NOT_FOUND`).
     """
     if name not in tree:
-        return _not_found(name)
+        return _not_found(name, tree)
     chain = tree.chain(name)
-    stop = _stop(name, chain, now=now)
-    refusal = _refusal(name, chain, now=now)
+    stop = with_contact(_stop(name, chain, now=now), tree)
+    refusal = with_contact(_refusal(name, chain, now=now), tree)
     strictest = _strictest(chain, now=now)
     policy = strictest.stop_policy_at(now) if strictest else StopPolicy.NONE
     return Verdict(
@@ -81,15 +84,22 @@ def verdict(name: str, *, tree: Tree, live: bool, now: datetime) -> Verdict:
     )
 
 
+def with_contact(cause: Cause | None, tree: Tree) -> Cause | None:
+    """The cause with whom to ask about the queue that has to be changed."""
+    contact = tree.contact_of(cause.by) if cause is not None else ""
+    return msgspec.structs.replace(cause, contact=contact) if cause is not None and contact else cause
+
+
 def _state(chain: Chain, *, live: bool, now: datetime) -> State:
     desired = [queue.desired_at(now) for queue in chain.queues]
-    if desired[0] is Desired.OPEN and chain.broken:
+    closes = any(queue.closes_at(now) for queue in chain.queues)
+    if desired[0] is Desired.OPEN and not chain.queues[0].terminating and chain.broken:
         return State.UNKNOWN
-    if Desired.CLOSED in desired and not live:
+    if closes and not live:
         return State.CLOSED
     if Desired.SUSPENDED in desired:
         return State.SUSPENDED
-    if Desired.CLOSED in desired:
+    if closes:
         return State.CLOSING
     return State.OPEN
 
@@ -151,6 +161,9 @@ def own_stops(queue: str, by: Queue, *, now: datetime) -> Iterator[Cause]:
 
 
 def _refusal(name: str, chain: Chain, *, now: datetime) -> Cause | None:
+    leaving = next((queue for queue in chain.queues if queue.terminating), None)
+    if leaving:
+        return Cause(kind=CauseKind.TERMINATING, queue=name, by=leaving.name)
     closed = _nearest(chain, Desired.CLOSED, now=now)
     if closed:
         return Cause(kind=CauseKind.CLOSED, queue=name, by=closed.name, reason=closed.reason)
@@ -162,8 +175,8 @@ def _nearest(chain: Chain, desired: Desired, *, now: datetime) -> Queue | None:
 
 
 def _strictest(chain: Chain, *, now: datetime) -> Queue | None:
-    """The queue whose stop policy is strictest, the nearest of equals; None if none has one."""
-    strictest = max(chain.queues, key=lambda queue: queue.stop_policy_at(now).strictness)
+    """The queue whose stop policy is strictest, the topmost of equals; None if none has one."""
+    strictest = max(reversed(chain.queues), key=lambda queue: queue.stop_policy_at(now).strictness)
     return strictest if strictest.stop_policy_at(now) is not StopPolicy.NONE else None
 
 
@@ -171,8 +184,8 @@ def _broken(name: str, broken: ChainBreak) -> Cause:
     return Cause(kind=CauseKind.BROKEN, queue=name, by=broken.child, broken=broken)
 
 
-def _not_found(name: str) -> Verdict:
-    cause = Cause(kind=CauseKind.NOT_FOUND, queue=name, by=name)
+def _not_found(name: str, tree: Tree) -> Verdict:
+    cause = with_contact(Cause(kind=CauseKind.NOT_FOUND, queue=name, by=name), tree)
     return Verdict(
         queue=name,
         state=State.UNKNOWN,

@@ -20,7 +20,8 @@ the worker (`server.http.authorization`): no caller without a right reaches the 
 |------------|--------------------------------------------------|-------------------------------|
 | `/healthz` | the process and its threads are alive            | 503 with the dead ones' names |
 | `/readyz`  | alive, the whole cluster has been read, and the  | 503 with what is missing, and |
-|            | API server serves all fields of our own kinds    | the way out                   |
+|            | API server serves all fields of our own kinds;   | the way out                   |
+|            | `warnings`: what it does not ask us about        |                               |
 | `/metrics` | always: the metrics in Prometheus' text format   |                               |
 """
 
@@ -29,12 +30,13 @@ from __future__ import annotations
 import io
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 from flask import Blueprint, Flask, Response, g, request
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
+from prometheus_client.registry import Collector
 from werkzeug.exceptions import HTTPException, UnsupportedMediaType
 
 from cluster.cache.store import Clock, Store
@@ -58,6 +60,8 @@ Check = Callable[[], list[str]]
 BODY_LIMIT = REVIEW_BYTES
 #: On the port of the probes: a page takes 4 ms, and everybody may ask. Beyond that the last one is sent.
 PAGES_PER_SECOND = 20
+#: The label by which series name a queue.
+QUEUE = "queue"
 #: Digits of a length that can be within the limit.
 LENGTH_DIGITS = 9
 
@@ -73,8 +77,12 @@ def create_app(
     ready: Check | None = None,
     scoring: Scoring = lambda: None,
     is_reading_for_scores: Callable[[], bool] = bool,
+    names_queues: bool = False,
 ) -> Flask:
-    """The app, which answers from `store`; without a store it knows no cluster and is not ready."""
+    """The app, which answers from `store`; without a store it knows no cluster and is not ready.
+
+    `names_queues`: whether the page of the metrics has series by queue.
+    """
     store = store or Store(membership_settings=MembershipSettings(), clock=Clock())
     metrics = metrics or Metrics()
     app = Flask("sluice", static_folder=None)
@@ -88,7 +96,16 @@ def create_app(
         app.add_url_rule(
             path, endpoint=path[1:].replace("/", "-"), view_func=_view(handler), methods=["POST"]
         )
-    app.register_blueprint(_health_routes(alive=alive, ready=ready or _ready(store), metrics=metrics))
+    page = MetricsPage(metrics, names_queues=names_queues)
+    app.register_blueprint(
+        _health_routes(
+            alive=alive,
+            ready=ready or _ready(store),
+            # No reason to leave the Service: no replica would answer once the API server asks again.
+            warnings=lambda: store.registrations.state.lines,
+            page=page,
+        )
+    )
     _register_error_handlers(app)
     _record_metrics(app, metrics)
     fast_path = FastPath(app.wsgi_app, handlers=handlers, metrics=metrics, limit=BODY_LIMIT)
@@ -107,8 +124,8 @@ def _ready(store: Store) -> Check:
     return lambda: [] if store.synced else ["the cluster has not been read yet"]
 
 
-def _health_routes(*, alive: Check, ready: Check, metrics: Metrics) -> Blueprint:
-    routes, page = Blueprint("health", __name__), MetricsPage(metrics)
+def _health_routes(*, alive: Check, ready: Check, warnings: Check, page: MetricsPage) -> Blueprint:
+    routes = Blueprint("health", __name__)
 
     @routes.get("/healthz")
     def healthz() -> Response:
@@ -116,7 +133,7 @@ def _health_routes(*, alive: Check, ready: Check, metrics: Metrics) -> Blueprint
 
     @routes.get("/readyz")
     def readyz() -> Response:
-        return _checks_response([*alive(), *ready()])
+        return _checks_response([*alive(), *ready()], warnings=warnings())
 
     @routes.get("/metrics")
     def metrics_page() -> Response:
@@ -126,17 +143,31 @@ def _health_routes(*, alive: Check, ready: Check, metrics: Metrics) -> Blueprint
     return routes
 
 
-class MetricsPage:
-    """The metrics as Prometheus reads them."""
+class UnnamedQueues:
+    """The metrics but those that name queues, for `generate_latest`: everybody may read the page."""
 
-    def __init__(self, metrics: Metrics, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._metrics = metrics
+    def __init__(self, registry: Collector) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._registry.collect():
+            if not any(QUEUE in sample.labels for sample in family.samples):
+                yield family
+
+
+class MetricsPage:
+    """The metrics as Prometheus reads them; without `names_queues` only those that name no queue."""
+
+    def __init__(
+        self, metrics: Metrics, *, names_queues: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._registry = metrics.registry if names_queues else UnnamedQueues(metrics.registry)
         self._clock = clock
         self._pages = TokenBucket(PAGES_PER_SECOND, now=clock())
         self._last = b""
 
     def current(self) -> bytes:
-        self._last = generate_latest(self._metrics.registry)
+        self._last = generate_latest(self._registry)
         return self._last
 
     def recent(self) -> bytes:
@@ -144,8 +175,9 @@ class MetricsPage:
         return self.current() if self._pages.try_take(self._clock()) else self._last
 
 
-def _checks_response(problems: list[str]) -> Response:
-    body = msgspec.json.encode({"ok": not problems, "missing": problems})
+def _checks_response(problems: list[str], *, warnings: list[str] | None = None) -> Response:
+    answer = {"ok": not problems, "missing": problems, **({"warnings": warnings} if warnings else {})}
+    body = msgspec.json.encode(answer)
     return Response(body, status=503 if problems else 200, mimetype="application/json")
 
 

@@ -77,6 +77,7 @@ def serve(settings: Settings) -> None:
         ready=runtime.missing_for_ready,
         scoring=runtime.scoring,
         is_reading_for_scores=runtime.is_reading_for_scores,
+        names_queues=settings.queue_metrics,
     )
     certfile, keyfile = settings.certificate_settings.served
     ServedApp(

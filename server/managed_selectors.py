@@ -18,19 +18,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from cluster.api.client import Client, decode_response
 from cluster.exceptions import NotFound, Refused
-from queues.apimachinery.label_selectors import (
-    BadSelector,
-    Operator,
-    Requirement,
-    parse_selector,
-)
+from queues.apimachinery.label_selectors import BadSelector, Operator
 from queues.namespace_selectors import NAME_LABEL, NamespaceSelector
+from queues.registration.selectors import Term, Terms, terms_of
 from queues.text import join_limited
 from queues.well_known import MEMBER_NAMESPACE
 
@@ -45,7 +41,10 @@ POLICY = "sluice-unmanaged"
 #: and for binds, since the guard holds for members that came before their namespace lost its label.
 NOT_NARROWED = frozenset(
     f"{name}.sluice.dev"
-    for name in ("queues", "namespaces", "labels.namespaces", "commands", "policies", "binds")
+    for name in (
+        *("queues", "namespaces", "labels.namespaces", "metadata.namespaces"),
+        *("commands", "policies", "binds"),
+    )
 )
 WAY_OUT = (
     "give webhooks, policy and setting the same selector, or none of them one, as "
@@ -53,33 +52,8 @@ WAY_OUT = (
 )
 #: How many names or requirements are shown.
 SHOWN = 12
-_OPPOSITES = {
-    Operator.IN: Operator.NOT_IN,
-    Operator.NOT_IN: Operator.IN,
-    Operator.EXISTS: Operator.DOES_NOT_EXIST,
-    Operator.DOES_NOT_EXIST: Operator.EXISTS,
-}
 
 log = logging.getLogger(__name__)
-
-
-class _Term(NamedTuple):
-    """One requirement, however it was written."""
-
-    key: str
-    operator: Operator
-    values: frozenset[str]
-
-    def __str__(self) -> str:
-        return str(Requirement(self.key, self.operator, sorted(self.values)))
-
-    @property
-    def opposite(self) -> _Term:
-        return self._replace(operator=_OPPOSITES[self.operator])
-
-
-#: All must hold of a namespace; empty: every namespace is selected.
-_Terms = frozenset[_Term]
 
 
 def selector_differences(client: Client, setting: NamespaceSelector | None) -> Iterator[str]:
@@ -105,9 +79,9 @@ def differences(
 ) -> Iterator[str]:
     """The same of namespace selectors as JSON has them: of entries by their names, and of bindings."""
     wanted = frozenset(
-        _Term(each.key, each.operator, each.values) for each in (setting.requirements if setting else ())
+        Term(each.key, each.operator, each.values) for each in (setting.requirements if setting else ())
     )
-    differing: dict[_Terms, list[str]] = {}
+    differing: dict[Terms, list[str]] = {}
     for name, selector in entries.items():
         if name not in NOT_NARROWED and (terms := _terms(selector)) != wanted:
             differing.setdefault(terms, []).append(name)
@@ -122,21 +96,11 @@ def differences(
         yield f"policy {POLICY} is bound to {_any_of(bound)}, and not to {_any_of(missed)}; {WAY_OUT}"
 
 
-def _terms(selector: Any) -> _Terms:
-    parsed = parse_selector(selector)
-    if parsed is None:
-        return frozenset()
-    labels = (
-        _Term(key, Operator.IN, frozenset({value})) for key, value in (parsed.match_labels or {}).items()
-    )
-    expressions = (
-        _Term(each.key, each.operator, frozenset(each.values or ()))
-        for each in parsed.match_expressions or ()
-    )
-    return frozenset(term for term in (*labels, *expressions) if not _is_common(term))
+def _terms(selector: Any) -> Terms:
+    return frozenset(term for term in terms_of(selector) if not _is_common(term))
 
 
-def _is_common(term: _Term) -> bool:
+def _is_common(term: Term) -> bool:
     """Whether every installation has it: some namespaces are exempt, and two entries share out the others."""
     is_exemption = (
         term.key == NAME_LABEL and term.operator is Operator.NOT_IN and "kube-system" in term.values
@@ -144,13 +108,13 @@ def _is_common(term: _Term) -> bool:
     return is_exemption or term.key == MEMBER_NAMESPACE
 
 
-def _shown(terms: _Terms) -> str:
+def _shown(terms: Terms) -> str:
     if not terms:
         return "every namespace"
     return "namespaces with " + join_limited(sorted(map(str, terms)), limit=SHOWN)
 
 
-def _any_of(selections: Collection[_Terms]) -> str:
+def _any_of(selections: Collection[Terms]) -> str:
     return " or ".join(sorted(map(_shown, selections))) or "no namespace"
 
 

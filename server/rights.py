@@ -49,8 +49,10 @@ class Right(NamedTuple):
 #: Resources and verbs that are needed everywhere, by group: those of the ClusterRole in
 #: manifests/rbac/server.yaml. Not here: persistentvolumeclaims, without which pods that wait for a volume
 #: delay stops and nothing worse; resourceclaims and deviceclasses, which capabilities of devices alone
-#: need; priorityclasses, without which gangs have the priority of their pods; and what belongs to kinds of
-#: other projects, which need not be there.
+#: need; priorityclasses, without which gangs have the priority of their pods; create on podgroups, without
+#: which workloads with group-min-member wait; webhook configurations and
+#: admission policies, without which it is not checked what the API server asks about (roles may be upgraded
+#: after the image); and what belongs to kinds of other projects, which need not be there.
 _EVERYWHERE: tuple[tuple[str, str, str], ...] = (
     ("scheduling.volcano.sh", "queues", "get list watch create patch"),
     ("scheduling.volcano.sh", "queues/status", "patch"),

@@ -26,6 +26,7 @@ import msgspec
 from msgspec import structs
 
 from certs.renewal import CertificateRenewal
+from cluster import write_queue
 from cluster.api.client import Client
 from cluster.api.configuration import load_configuration
 from cluster.api.servers import API_SERVER_NAME, ApiServerEndpoints
@@ -34,15 +35,19 @@ from cluster.cache.changes import Change, QueueChange
 from cluster.cache.marker_pods import MarkerAnnotation, MarkerPods
 from cluster.cache.store import Clock, Store
 from cluster.coordination.leader_election import LeaderElector
-from cluster.coordination.leases import COORDINATION, Lease, Leases
-from cluster.coordination.replica_report import ReplicaReport, report_of
-from cluster.coordination.replicas import LeaseEvents, OtherReplicas, ReplicaLease
+from cluster.coordination.lease_events import LeaseEvents
+from cluster.coordination.leases import COORDINATION, LEASES, Lease, Leases
+from cluster.coordination.own_lease import ReplicaLease
+from cluster.coordination.replica_report import MAX_RETRYING_NAMED, ReplicaReport, report_of
+from cluster.coordination.replicas import OtherReplicas
 from cluster.decoding import LenientReader
 from cluster.informers.informers import ALL_KINDS, AuxiliaryKind, Informers, ObjectDecoder, PolicySource
+from cluster.informers.registrations import registration_kinds
 from cluster.metrics import Metrics
 from cluster.readiness import ClusterReadiness
 from cluster.recorder import EventRecorder
 from cluster.write_queue import WriteQueue
+from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext
 from controller.controller import QueueController
 from controller.notices.receiver import Receiver
@@ -52,7 +57,9 @@ from controller.workqueue import WorkQueue
 from queues.apimachinery.timestamps import rfc3339
 from queues.managed_namespaces import staying_text
 from queues.mode import Mode
+from server.build import build_of
 from server.preflight import ClockWatch
+from server.registrations import expected_registrations
 from server.settings import Settings
 
 if TYPE_CHECKING:  # numpy comes with it
@@ -62,6 +69,9 @@ READY_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
 #: Statuses have threads of their own: a write of anything else that hangs delays no acknowledgement.
 STATUS_THREADS = 4
+#: What has waited for so long is written by one thread, whatever else there is: events and conditions of pods
+#: beside a resume, and counts beside the stops of a thousand queues.
+LONGEST_WAIT_SECONDS, LONGEST_COUNTS_WAIT_SECONDS = write_queue.PATIENCE_SECONDS, 5.0
 GUARD_THREADS = 2
 #: Parallel evictions: each waits in the API server, for a list of budgets and for the status of its budget.
 DRAIN_THREADS = 40
@@ -77,6 +87,9 @@ CONNECTIONS = 16
 LEASE_READ_SECONDS = 3.0
 #: A list that hangs is soon requested again; a stop may wait for it.
 LIST_READ_SECONDS = 10.0
+
+#: How many lines of what is lacking a Lease has room for.
+MAX_LINES = 5
 
 #: Made here, at import, as all decoders are (`cluster.informers.informers`).
 _LEASE = ObjectDecoder(msgspec.json.Decoder(Lease).decode, LenientReader(Lease))
@@ -97,7 +110,7 @@ class Runtime:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._version = version("sluice")
+        self._version, self._build = version("sluice"), build_of()
         self.metrics = Metrics()
         self.client = self._new_client(
             connections=CONNECTIONS + settings.writers + STATUS_THREADS + GUARD_THREADS + DRAIN_THREADS
@@ -113,8 +126,11 @@ class Runtime:
             clock=clock,
             readiness=self._readiness,
             request_seconds=settings.request_timeout,
+            drain_grace_limit=settings.drain_grace_limit,
             failed=self.metrics.failed,
+            retries=self.metrics.retries,
         )
+        self.store.registrations.expect(expected_registrations(settings))
         self._lease_events = LeaseEvents(clock=clock.monotonic)
         self._informers = Informers(
             client=self.client,
@@ -124,20 +140,23 @@ class Runtime:
             marker=MarkerPods(lease_client, namespace=settings.namespace),
             namespace_marker=MarkerAnnotation(lease_client, namespace=settings.namespace),
             policies=PolicySource(settings.policies_namespace, settings.policies_name),
-            auxiliary=[_watched_leases(self._lease_events, namespace=settings.namespace)],
+            auxiliary=[self._watched_leases(), *registration_kinds(self.store.registrations)],
         )
-        self._status_writers = statuses = self._new_writers("status-writer", STATUS_THREADS)
+        self._status_writers = statuses = self._new_writers(
+            "status-writer", STATUS_THREADS, longest_wait=LONGEST_COUNTS_WAIT_SECONDS
+        )
         self._writers = self._new_writers(
             "writer",
             settings.writers,
             slow_start=FIRST_WRITES,
-            gives_way=lambda: len(statuses) > STATUS_THREADS,
+            gives_way=lambda: statuses.count_before(WriteRank.COUNTS) > STATUS_THREADS,
         )
         self._guard_writers = self._new_writers("guard-writer", GUARD_THREADS)
         self._drain_writers = self._new_writers("drain-writer", DRAIN_THREADS)
         self._lease_readers = self._new_writers("lease-reader", LEASE_THREADS)
         self._pod_listers = self._new_writers("pod-lister", LISTER_THREADS)
-        leases, identity = Leases(lease_client, namespace=settings.namespace), _identity()
+        leases = Leases(lease_client, namespace=settings.namespace, now=clock.now)
+        identity = _identity()
         self.certificates = CertificateRenewal(
             settings.certificate_settings,
             client=self.client,
@@ -180,6 +199,7 @@ class Runtime:
         *,
         slow_start: int | None = None,
         gives_way: Callable[[], bool] | None = None,
+        longest_wait: float = LONGEST_WAIT_SECONDS,
     ) -> WriteQueue:
         return WriteQueue(
             metrics=self.metrics,
@@ -188,6 +208,7 @@ class Runtime:
             backoff=self.store.backoff,
             slow_start=slow_start,
             gives_way=gives_way,
+            longest_wait=longest_wait,
         )
 
     def _new_presence(self, leases: Leases, identity: str) -> ReplicaLease:
@@ -242,6 +263,20 @@ class Runtime:
             leading=self._leading,
             term=lambda: self._elector.term,
         )
+
+    def _watched_leases(self) -> AuxiliaryKind:
+        """The Leases of the replicas and of the leader. A renewal of our own is an event of them."""
+        return AuxiliaryKind(
+            kind=LEASES,
+            path=f"{COORDINATION}/namespaces/{self.settings.namespace}/leases",
+            labels="",
+            decoder=_LEASE,
+            handler=self._lease_events,
+            marker=self._renew_lease,
+        )
+
+    def _renew_lease(self) -> None:
+        self._presence.cause_event()
 
     def _new_notices(self) -> NoticeSender:
         return NoticeSender(
@@ -332,8 +367,19 @@ class Runtime:
             report_of(self.store),
             ca=self.certificates.issuer or None,
             certificate_until=rfc3339(until) if until is not None else None,
+            registration=tuple(self.store.registrations.state.lines[:MAX_LINES]),
             version=self._version,
+            build=self._build,
             scheduler="" if self.settings.warnings else self.settings.scheduler_name,
+            retrying=self._retrying() or None,
+        )
+
+    def _retrying(self) -> tuple[tuple[str, str, str], ...]:
+        now, monotonic = self.store.clock.now(), self.store.clock.monotonic()
+        said = self.metrics.retries.lasting()[:MAX_RETRYING_NAMED]
+        return tuple(
+            (retry.loop, rfc3339(now - timedelta(seconds=monotonic - retry.since)), retry.why)
+            for retry in said
         )
 
     def _lease_renewed(self, began: float, version: int) -> None:
@@ -378,12 +424,6 @@ class Runtime:
             if self._stopped.wait(READY_SECONDS):
                 return False
         return True
-
-
-def _watched_leases(events: LeaseEvents, *, namespace: str) -> AuxiliaryKind:
-    """The Leases of the replicas and of the leader: `events` only hastens what is read of them anyway."""
-    path = f"{COORDINATION}/namespaces/{namespace}/leases"
-    return AuxiliaryKind(kind="leases", path=path, labels="", decoder=_LEASE, handler=events)
 
 
 def _unless(alive: Callable[[], bool], name: str) -> Callable[[], list[str]]:

@@ -124,6 +124,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     drain_in_flight: int = 500
     drain_grace_limit: int = GRACE_LIMIT
     window_soon: int = 15
+    queue_metrics: bool = False
     log_level: str = "info"
 
     def __post_init__(self) -> None:
@@ -300,6 +301,7 @@ _HELP: Mapping[str, str] = {
     "drain_in_flight": "pods that are evicted and not gone yet, of the whole server, at most",
     "drain_grace_limit": "seconds that a terminating pod counts as in flight, at most",
     "window_soon": "minutes before a change window begins that an event and a notice say so; 0: none does",
+    "queue_metrics": "whether /metrics names queues, to whoever reaches the port of health_bind",
     "log_level": "which lines of the log are written: those of this level and above",
 }
 

@@ -28,7 +28,7 @@ from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 from localcluster import processes
 from localcluster.build import cache
 from localcluster.cluster import LocalCluster
-from tests import core, weights
+from tests import core, ways, weights
 from tests.support.examples import DEFAULT, examples
 from tests.support.skipping import built_or_skipped
 
@@ -59,6 +59,8 @@ REWIND = 60
 #: Seconds: a set-up or a tear-down that takes longer is reported; `tests/weights.py` counts it.
 WORTH_SAYING = 0.01
 
+#: What `make test` asks for (`tests/ways.py`).
+NOT_REST = "not rest"
 #: Beside its waits, a file with a control plane takes half a core, of two.
 CLUSTER_WORKERS = 4
 END_TO_END = "tests/e2e/"
@@ -87,8 +89,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
     Nor are end-to-end tests where those with a control plane are not wanted, but for `SOME_WITHOUT_CLUSTER`.
     Those of `SUITES` are read by `make test-pods` and `make test-cert-manager` alone.
+    What `make test` leaves to `make test-rest` is not read by it either, nor the other way round.
     Of `make test`, a worker reads what it may run: to collect all of it takes ten seconds of a core.
     """
+    if config.option.markexpr in {"rest", NOT_REST} and collection_path.is_file():
+        is_test = collection_path.name.startswith("test_") and collection_path.is_relative_to(HERE)
+        if is_test and ways.is_rest(collection_path) is not (config.option.markexpr == "rest"):
+            return True
     if collection_path in SUITES:
         return True if SUITES[collection_path] not in config.option.markexpr else None
     if config.option.markexpr == "core" and not core.is_core(collection_path):
@@ -109,7 +116,8 @@ def _is_left_to_others(path: Path, config: pytest.Config) -> bool:
     A worker that has taken the place of another reads all files.
     """
     worker = getattr(config, "workerinput", None)
-    if worker is None or config.option.markexpr or worker["workercount"] <= CLUSTER_WORKERS:
+    is_whole = config.option.markexpr in {"", NOT_REST}
+    if worker is None or not is_whole or worker["workercount"] <= CLUSTER_WORKERS:
         return False
     number = _number(worker["workerid"])
     with_control_plane = HERE / "e2e" in path.parents
@@ -159,7 +167,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before those that choose by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for table in (weights, core):
+    for table in (weights, core, ways):
         if missing := table.missing():
             raise pytest.UsageError(f"{table.__file__} has files that are not there: {', '.join(missing)}")
     _leave_long_ones_out(config, items)
@@ -175,6 +183,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.nodeid} needs no control plane: `make test-fast` misses it")
         if core.is_core(item.path):
             item.add_marker(pytest.mark.core)
+        if item.path.is_relative_to(HERE) and ways.is_rest(item.path):
+            item.add_marker(pytest.mark.rest)
     items.sort(key=lambda item: (_turn(item, fixtures[item.path]), -weights.seconds(item.path)))
 
 
@@ -297,7 +307,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say which files `tests/weights.py` is wrong about, after a run of all of them."""
-    some = config.option.markexpr or config.option.keyword
+    some = config.option.markexpr not in {"", NOT_REST} or config.option.keyword
     if some or config.args_source != pytest.Config.ArgsSource.TESTPATHS:
         return
     seconds: defaultdict[str, float] = defaultdict(float)

@@ -6,6 +6,7 @@
 | a workload                           | the same of the first of its templates that never fits          |
 | an edit of a template, or a move     | the same, unless the templates never fitted before for the same |
 |                                      | reason                                                          |
+| a workload that asks for a gang      | that its pods never start together, if one alone fits           |
 | a PodGroup, or an edit of its spec   | why its pods never start together, as far as it says itself     |
 | a controller                         | nothing: it reads no warnings                                   |
 
@@ -24,13 +25,13 @@ from cluster.cache.podgroups import gang_of_podgroup
 from cluster.cache.store import Store
 from cluster.cache.workloads import Keys, pod_templates
 from cluster.objects import Container, Pod, PodGroup, PodSpec, WorkloadObject
-from queues.admission.never_fits import never_fits_warning
+from queues.admission.never_fits import gang_never_fits, never_fits_warning
 from queues.apimachinery.conversion import Converter
 from queues.apimachinery.pod_requests import pod_requests
 from queues.messages import truncate_warning
-from queues.quota.devices import claim_refs, shared_counts, with_devices
+from queues.quota.devices import SharedCounts, claim_refs, shared_counts, with_devices
 from queues.quota.gangs import NotAsked, ask
-from queues.quota.usage import limits_of, never_lack
+from queues.quota.usage import Requests, limits_of, never_lack
 from webhooks.review import Request, decode_object
 from webhooks.settings import AdmissionSettings
 
@@ -69,6 +70,17 @@ def workload_warnings(
     return (warning,) if warning else ()
 
 
+def gang_fault(obj: WorkloadObject, queue: str, request: Request, *, least: int, store: Store) -> str:
+    """Why so many pods of the first template never start together, where one does; "" where they may."""
+    body = decode_object(request.object, _objects)
+    specs = (_template_spec(body, keys) for keys, _ in pod_templates(obj))
+    spec = next(specs, None)
+    if spec is None:
+        return ""
+    requests, claims = _requests(spec, queue, namespace=request.namespace, store=store)
+    return gang_never_fits(queue, requests, least=least, tree=store.snapshot.tree, claims=claims)
+
+
 def podgroup_warnings(podgroup: PodGroup, queue: str, *, store: Store) -> tuple[str, ...]:
     """For a PodGroup that a user submits to the queue, which has a quota, or whose spec they edit."""
     tree = store.snapshot.tree
@@ -95,13 +107,18 @@ def _first_warning(
 
 
 def _warning(spec: PodSpec, queue: str, *, namespace: str, store: Store, template: bool = False) -> str:
+    requests, claims = _requests(spec, queue, namespace=namespace, store=store)
+    return never_fits_warning(queue, requests, tree=store.snapshot.tree, claims=claims, template=template)
+
+
+def _requests(spec: PodSpec, queue: str, *, namespace: str, store: Store) -> tuple[Requests, SharedCounts]:
+    """What a pod requests of the queue, without itself, and what its devices count there."""
     requests, devices = pod_requests(spec), store.device_claims
     if store.snapshot.decision(queue).limits_devices:
         named = [claim for claim in spec.resource_claims or () if claim.resource_claim_name]
         claims = claim_refs(named, namespace=namespace, uid="", made=None)
         requests = with_devices(requests, claims, devices)
-    counts = shared_counts(devices)
-    return never_fits_warning(queue, requests, tree=store.snapshot.tree, claims=counts, template=template)
+    return requests, shared_counts(devices)
 
 
 def _template_spec(body: Any, keys: Keys) -> PodSpec | None:

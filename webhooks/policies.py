@@ -2,9 +2,14 @@
 
 | the request                                     | the answer                                              |
 |-------------------------------------------------|---------------------------------------------------------|
-| a key whose new text is no policy               | denied: each such key, with the line and the reason     |
-| a policy with parts that are ignored            | a warning for each part                                 |
-| a policy that queues name goes                  | a warning that names these queues                       |
+| a policy whose new text is wrong                | denied: each such key, with the line and the reason     |
+| a policy with parts that have no effect         | a warning for those that are not known, one for those   |
+|                                                 | that do nothing here, and one for each other fault      |
+| no global policy, but one under a key that      | a warning                                               |
+| others have it under                            |                                                         |
+| a key that holds no policy                      | nothing: it is somebody else's                          |
+| a policy that queues name goes, or the key      | a warning that names these queues                       |
+| that they name holds none                       |                                                         |
 
 Which ConfigMap that is, the conditions of the webhook say (manifests/webhooks): no other one comes here. A
 text that gets past this webhook does no harm: its last good policy counts (`queues.policies.policy_set`).
@@ -17,8 +22,14 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from cluster.cache.store import Store
-from queues.admission.policy_edits import check_policies, deletion_warnings, removal_warnings
+from queues.admission.policy_edits import (
+    check_policies,
+    deletion_warnings,
+    removal_warnings,
+    unheld_warnings,
+)
 from queues.policies.policy_set import GLOBAL_KEY
+from queues.policies.policy_texts import policy_keys, texts_of
 from queues.queue import Queue
 from webhooks.review import Answer, Request, decode_object, deny
 
@@ -27,6 +38,11 @@ class SubmittedPolicies(msgspec.Struct, frozen=True):
     """The texts of a submitted ConfigMap, by key."""
 
     data: dict[str, str] | None = None
+    binary_data: dict[str, bytes] | None = msgspec.field(default=None, name="binaryData")
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        return texts_of(self.data, self.binary_data)
 
 
 _policies = msgspec.json.Decoder(SubmittedPolicies)
@@ -36,17 +52,20 @@ def validate(request: Request, *, store: Store) -> Answer:
     """The answer to the validating webhook."""
     before: Mapping[str, str] = {}
     if request.operation != "CREATE":
-        before = decode_object(request.old_object, _policies, where="oldObject").data or {}
+        before = decode_object(request.old_object, _policies, where="oldObject").texts
     if request.operation == "DELETE":
         _record((), request, store=store)
         return Answer(warnings=deletion_warnings(before, _queues_by_policy(store)))
-    after = decode_object(request.object, _policies).data or {}
+    after = decode_object(request.object, _policies).texts
     edit = check_policies(before, after)
     if edit.refusal:
         return deny(edit.refusal, code=422)
-    _record(after.keys() - {GLOBAL_KEY}, request, store=store)
-    gone = removal_warnings(before, after, _queues_by_policy(store)) if before.keys() - after.keys() else ()
-    return Answer(warnings=(*gone, *edit.warnings))
+    _record(set(policy_keys(after)) - {GLOBAL_KEY}, request, store=store)
+    if before == after:
+        return Answer()
+    named = _queues_by_policy(store)
+    gone, unheld = removal_warnings(before, after, named), unheld_warnings(after, named)
+    return Answer(warnings=(*gone, *unheld, *edit.warnings))
 
 
 def _record(names: Iterable[str], request: Request, *, store: Store) -> None:

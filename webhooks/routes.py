@@ -10,6 +10,7 @@
 | `/mutate/workloads`  | the kinds with pod templates | `workloads.workload_admission` |
 | `/validate/scales`   | their `scale`                | `workloads.scaling`            |
 | `/validate/rollouts` | workloads of queues, UPDATE  | `workloads.rollouts`           |
+| `/validate/metadata` | workloads, pods, podgroups, namespaces | `metadata`           |
 | `/mutate/podgroups`  | podgroups, CREATE, UPDATE    | `podgroups`                    |
 | `/validate/podgroups` | podgroups, UPDATE           | `podgroups`                    |
 | `/validate/binds`    | pods/binding, bindings       | `pods.binds`                   |
@@ -27,9 +28,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from msgspec.structs import replace
+
 from cluster.cache.store import Store
 from cluster.exceptions import Faulty, NotReady
-from webhooks import commands, namespaces, podgroups, policies
+from webhooks import commands, metadata, namespaces, podgroups, policies
+from webhooks.existing import is_there
 from webhooks.pods import binds, pod_admission, pod_validation
 from webhooks.queues import queue_admission, queue_validation
 from webhooks.review import Answer, Request, decode_review, deny, encode_review
@@ -59,6 +63,7 @@ def handlers(store: Store, settings: AdmissionSettings) -> Mapping[str, Handler]
         "/mutate/workloads": with_settings(workload_admission.mutate),
         "/validate/scales": with_settings(scaling.validate),
         "/validate/rollouts": partial(rollouts.validate, store=store),
+        "/validate/metadata": with_settings(metadata.validate),
         "/mutate/podgroups": with_settings(podgroups.mutate),
         "/validate/podgroups": with_settings(podgroups.validate),
         GUARD: with_settings(binds.validate),
@@ -75,7 +80,10 @@ def _handler(path: str, answer: ReviewHandler, store: Store) -> Handler:
         request = decode_review(body)
         if not store.synced and not (path == GUARD and store.cut_off):
             raise NotReady("sluice has not read the cluster yet")
-        return encode_review(request.uid, _answer(answer, request))
+        answered = _answer(answer, request)
+        if answered.warnings and is_there(request, store=store):
+            answered = replace(answered, warnings=())  # nothing of what they say happens
+        return encode_review(request.uid, answered)
 
     return handle
 

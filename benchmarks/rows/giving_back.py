@@ -23,7 +23,7 @@ PODS, NODES = 100, 50
 GIVEN_BACK, KUBECTL, GO = "given back", "`kubectl delete` of the same pods", "a client in Go deletes them"
 #: The policy whose queues take back what was lent.
 POLICY = "takes"
-POLICIES = {POLICY: 'actions: "allocate, reclaim"\n'}
+POLICIES = {POLICY: 'actions: "allocate, reclaim"\ntiers: [{}]\n'}
 #: On the pods of the queue that borrows.
 LENT = {"lent": "yes"}
 #: What is known of others.

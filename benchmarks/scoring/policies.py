@@ -25,7 +25,7 @@ tiers:
       imagelocality.weight: 0
       podtopologyspread.weight: 0
 """
-SCORELESS = 'actions: "allocate, backfill"\n'
+SCORELESS = 'actions: "allocate, backfill"\ntiers: [{}]\n'
 
 
 def write_policies(bench: Bench, texts: Mapping[str, str]) -> None:

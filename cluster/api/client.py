@@ -24,7 +24,6 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TypeVar
@@ -104,11 +103,19 @@ class Client:
         #: Idle connections, the latest last, and the process that opened them: a child process opens its own.
         self._idle: deque[Connection] = deque()
         self._process = os.getpid()
-        #: How far the API server's clock is ahead of ours, in seconds, by its last answer.
-        self.clock_skew = 0.0
+        #: What to add to monotonic seconds for the API server's time, by its last answer. The monotonic clock
+        #: does not jump, so that time does not either where somebody sets the clock of this node.
+        self._server_epoch: float | None = None
         self._date = ""
         #: The token, and until when it is reused, in monotonic seconds.
         self._cached_token: tuple[str | None, float] = (None, float("-inf"))
+
+    @property
+    def clock_skew(self) -> float:
+        """How far the API server's clock is ahead of ours now, in seconds; 0 before its first answer."""
+        if self._server_epoch is None:
+            return 0.0
+        return self._server_epoch + time.monotonic() - time.time()
 
     def get(self, path: str, **query: str | int) -> bytes:
         return self.request("GET", path, query=query)
@@ -243,12 +250,12 @@ class Client:
         return token
 
     def _update_clock(self, date: str) -> None:
-        """Update `clock_skew`, once for each second that the `Date` headers name."""
+        """Take the API server's time, once for each second that the `Date` headers name."""
         if date == self._date:
             return
         self._date = date
         try:
-            self.clock_skew = (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
+            self._server_epoch = parsedate_to_datetime(date).timestamp() - time.monotonic()
         except (TypeError, ValueError, OverflowError):
             return  # no date, or an unreadable one
 

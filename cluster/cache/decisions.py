@@ -14,7 +14,7 @@ Invariants
 
 from __future__ import annotations
 
-from cluster.cache.members import Member, is_released
+from cluster.cache.members import Member, is_podgroup_made, is_released
 from cluster.cache.namespaces import Namespaces
 from cluster.cache.pod_policies import PodPolicies
 from cluster.cache.queues import NamespaceDecisions, QueueCache
@@ -62,6 +62,7 @@ class Decisions:
             queue or member.queue or None,
             namespace=member.namespace,
             podgroup=member.podgroup,
+            made_by_leader=is_podgroup_made(member),
             missing=missing,
             released=released or member.released,
         )
@@ -82,24 +83,29 @@ class Decisions:
         *,
         namespace: str,
         podgroup: str = "",
+        made_by_leader: bool = False,
         missing: MissingAction | None = None,
         released: bool = True,
     ) -> StartDecision:
         """Return whether any pod of this queue and namespace may start.
 
-        `queue`: None while the PodGroup `podgroup` does not exist. `missing`: what the pod's policy lacks.
+        `queue`: None while the PodGroup `podgroup` does not exist. `made_by_leader`: the leader creates it.
+        `missing`: what the pod's policy lacks.
         `released`: whether a quota has room for it, or is not asked here.
         """
         decision = self.of_queue(queue, namespace=namespace) if queue is not None else None
         is_held = decision is not None and decision.has_quota and not released
-        lack = NoRoom(queue=decision.queue) if decision is not None and is_held else None
-        return self.by_queue(decision, podgroup=podgroup, missing=missing, lack=lack)
+        lack = NoRoom(queue=decision.queue, contact=decision.contact) if decision and is_held else None
+        return self.by_queue(
+            decision, podgroup=podgroup, made_by_leader=made_by_leader, missing=missing, lack=lack
+        )
 
     def by_queue(
         self,
         decision: QueueDecision | None,
         *,
         podgroup: str = "",
+        made_by_leader: bool = False,
         missing: MissingAction | None = None,
         lack: NoRoom | None = None,
     ) -> StartDecision:
@@ -108,4 +114,11 @@ class Decisions:
         `lack`: why its quota has no room for it, as the leader knows.
         """
         text = "" if decision is None or decision.schedules else self._queues.refusal_text(decision)
-        return start_decision(decision, podgroup=podgroup, missing=missing, lack=lack, text=text)
+        return start_decision(
+            decision,
+            podgroup=podgroup,
+            made_by_leader=made_by_leader,
+            missing=missing,
+            lack=lack,
+            text=text,
+        )

@@ -199,6 +199,11 @@ class ClassEvents(_KindEvents):
         self._names = {obj.metadata.name: obj.spec.extended_resource_name or "" for obj in objects}
         self._index(is_new=not was_listed)
 
+    @property
+    def names(self) -> Collection[str]:
+        """Of the classes; copied in one step, since its reflector's thread writes meanwhile."""
+        return self._names.copy().keys()
+
     def upsert(self, obj: DeviceClass) -> None:
         self._names[obj.metadata.name] = obj.spec.extended_resource_name or ""
         self._index()

@@ -20,6 +20,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from cluster.cache.pod_requests import held_requests
+from cluster.cache.schedulers import SeenSchedulers
 from cluster.cache.trimming import NAME, trim_finalizers, trim_labels
 from cluster.inflight.admissions import admission_request
 from cluster.objects import Condition, Metadata, OwnerReference, Pod
@@ -29,9 +30,13 @@ from queues.apimachinery.quantities import Amount
 from queues.causes import StartReason
 from queues.membership import GROUP_ANNOTATION, TASK, Membership, fits_label
 from queues.messages import quoted_reason
+from queues.policies.preemptable import preemptable_in
 from queues.quota.devices import ClaimRef, claim_refs
+from queues.quota.gang_placement import placement_seconds
 from queues.quota.gangs import task_of
 from queues.status.podgroup_phases import PodTally
+from queues.untaken import SCHEDULER_NOT_SEEN, TAKE_SECONDS
+from queues.workload_gangs import is_made_by_leader
 
 #: The number of groups without members that are remembered before those whose PodGroup is gone are dropped.
 MAX_LEFT_GROUPS = 1000
@@ -39,13 +44,16 @@ MAX_LEFT_GROUPS = 1000
 GATED_REASON = "SchedulingGated"
 #: The scheduler of pods that name none.
 DEFAULT_SCHEDULER = "default-scheduler"
+#: Reasons of that condition which no scheduler writes.
+_NO_SIGN = frozenset({GATED_REASON, SCHEDULER_NOT_SEEN})
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A member pod. `gated`: it has our scheduling gate of stops; `quota_gated`: that of quotas;
-    `others_gated`: it has a gate that is not ours; `released`: the leader has written on it that a quota has
-    room for it.
+    `other_gate`: the first gate that is not ours, "" without one; `holds_room`: the leader has written on it
+    that a quota has room for it, so that it counts; `released`: the same, and it was not given up since: it
+    may be bound.
 
     `podgroup`: the PodGroup that it names, which may not exist. `written`: its label and its annotation name
     its queue; or its label is empty, and it waits for its PodGroup.
@@ -54,7 +62,11 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     period in seconds. `own_grace`: the grace period of its spec in seconds. `scheduler_policy`: the policy
     that it names itself. `says_gated`: it has no gate, and its condition still says so; no
     scheduler that we know of will write another. `claims`: of devices (DRA). `task`: in its
-    PodGroup. `bound`: when it got its node, if the API server has written that.
+    PodGroup. `untaken`: the scheduler that it names, which has said no word of it, though it could.
+    `given_up`: that scheduler, while the pod is refused so that others get its room; `take_seconds`: its time
+    (`queues.untaken`). `gang`: annotation `sluice.dev/gang`, while it waits for its PodGroup. `bound`: when
+    it got its node, if the API server has written that. `preemptable`: whether it says that it may be evicted
+    for others; None where it says nothing.
     """
 
     uid: str
@@ -68,7 +80,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     node: str
     nominated: str
     gated: bool
-    others_gated: bool
+    other_gate: str
     filtered: bool
     priority: int
     created: datetime
@@ -89,14 +101,24 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority_class: str = ""
     says_gated: bool = False
     quota_gated: bool = False
+    holds_room: bool = False
     released: bool = False
     claims: tuple[ClaimRef, ...] = ()
     task: str = ""
+    gang: str = ""
+    untaken: str = ""
+    given_up: str = ""
+    take_seconds: float = TAKE_SECONDS
     bound: datetime | None = None
+    preemptable: bool | None = None
 
     @property
     def live(self) -> bool:
         return self.phase not in FINISHED_PHASES
+
+    @property
+    def others_gated(self) -> bool:
+        return bool(self.other_gate)
 
     @property
     def waiting(self) -> bool:
@@ -105,13 +127,14 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def uses_quota(self) -> bool:
-        """Whether what it requests counts (`queues.quota`): it is on a node, or was released.
+        """Whether what it requests counts (`queues.quota`): it is on a node, or was released. One that was
+        given up counts until its bind is known to be refused everywhere (`queues.untaken`).
 
         One that is being deleted and never had a node is bound no more.
         """
         if self.node or not self.live:
             return self.live
-        return self.released and not (self.gated or self.quota_gated or self.leaving)
+        return self.holds_room and not (self.gated or self.quota_gated or self.leaving)
 
     @property
     def unreleased(self) -> bool:
@@ -288,6 +311,9 @@ class Members:
         #: How many members have the gate of quotas, in all queues.
         self.quota_gated = 0
         self._bindable: dict[str, BindableCounts] = {}
+        #: Those that no scheduler has taken, though it could; and those that were given up.
+        self._untaken: dict[str, Member] = {}
+        self.schedulers = SeenSchedulers()
 
     def replace(self, objects: list[Pod]) -> None:
         present = {pod.metadata.uid for pod in objects}
@@ -310,6 +336,8 @@ class Members:
         if before is not None or after is not None:
             self._events.will_store_member(before, after)
             self._set(before, after)
+            if after is not None and not after.filtered:
+                self._record_sign(obj)
             if before is None:
                 self._events.member_arrived(admission_request(obj.metadata))
 
@@ -322,6 +350,12 @@ class Members:
             self._set(before, None)
         else:
             self._events.unknown_pod_removed(obj)
+
+    def _record_sign(self, pod: Pod) -> None:
+        """Of a scheduler other than those that ask us, and Kubernetes' own."""
+        scheduler = pod.spec.scheduler_name
+        if scheduler != DEFAULT_SCHEDULER and (at := _sign(pod)) is not None:
+            self.schedulers.record(intern(scheduler[:NAME]), at)
 
     def _set(self, before: Member | None, after: Member | None) -> None:
         # This order lets a reader see the old or the new state, never neither; counts are never too low.
@@ -349,6 +383,8 @@ class Members:
         self._by_queue.setdefault(member.queue, {})[member.uid] = member
         if member.waiting:
             self._waiting.setdefault(member.queue, {})[member.uid] = member
+        if member.untaken or member.given_up:
+            self._untaken[member.uid] = member
         if member.podgroup:
             self._by_podgroup.setdefault((member.namespace, member.podgroup), {})[member.uid] = member
         for key in _shared_claims(member):
@@ -358,6 +394,7 @@ class Members:
         """Remove this state of the member from each index, unless a newer one has replaced it."""
         _remove_state(self._by_uid, member.uid, member)
         _remove_state(self._by_key, member.key, member)
+        _remove_state(self._untaken, member.uid, member)
         if member.podgroup:
             self._leave_group(member)
         for key in _shared_claims(member):
@@ -414,6 +451,15 @@ class Members:
         """Return the members of one queue that are on no node yet, in no order."""
         members = self._waiting.get(queue)
         return list(members.values()) if members else []
+
+    @property
+    def has_untaken(self) -> bool:
+        """Whether some wait that no scheduler has taken, though it could."""
+        return bool(self._untaken)
+
+    def untaken(self) -> list[Member]:
+        """Return the members that no scheduler has taken, though it could, and those that were given up."""
+        return list(self._untaken.values())
 
     def queues(self) -> list[str]:
         """Return the names of the queues that have members; a queue may not exist."""
@@ -477,8 +523,9 @@ def _member(pod: Pod, membership: Membership, *, filtered: bool) -> Member:
         nominated=status.nominated_node_name,
         gated=well_known.GATE in gates,
         quota_gated=well_known.QUOTA_GATE in gates,
+        holds_room=holds_room(meta),
         released=is_released(meta),
-        others_gated=any(gate not in well_known.OWN_GATES for gate in gates),
+        other_gate=next((intern(gate) for gate in gates if gate not in well_known.OWN_GATES), ""),
         filtered=filtered,
         priority=spec.priority or 0,
         created=meta.created,
@@ -505,8 +552,15 @@ def _member(pod: Pod, membership: Membership, *, filtered: bool) -> Member:
         scheduler_policy=intern(meta.annotation(well_known.SCHEDULER_POLICY)),
         priority_class=intern(spec.priority_class_name or ""),
         task=intern(task_of(meta.annotation(TASK), meta.label(TASK))[:NAME]),
+        gang="" if membership.queue else intern(meta.annotation(well_known.GANG)[: NAME + 11]),
+        untaken=(untaken := _untaken(pod, filtered=filtered)),
+        given_up="" if spec.node_name else intern(meta.annotation(well_known.UNTAKEN)[:NAME]),
+        take_seconds=placement_seconds(meta.annotation(well_known.PLACE_WITHIN))[0]
+        if untaken
+        else TAKE_SECONDS,
         says_gated=not filtered and not gates and _says_gated(pod),
         bound=_bound(pod) if spec.node_name else None,
+        preemptable=preemptable_in(meta.annotations, meta.labels),
     )
 
 
@@ -526,7 +580,7 @@ def _counted(member: Member) -> tuple[object, ...]:
     return (
         *(member.queue, member.phase, not member.node, member.gated, member.others_gated, member.filtered),
         *(member.namespace, member.requests, member.leaving, member.quota_gated, member.released),
-        member.claims,
+        *(member.claims, member.holds_room),
     )
 
 
@@ -550,14 +604,26 @@ def controller_reference(references: list[OwnerReference] | None) -> OwnerRefere
     return next((owner for owner in references or () if owner.controller), None)
 
 
+def is_podgroup_made(member: Member) -> bool:
+    """Return whether the leader creates the PodGroup that the member names (`queues.workload_gangs`)."""
+    return bool(member.gang) and is_made_by_leader(
+        member.podgroup, gang=member.gang, owner_kind=member.owner_kind, owner_uid=member.owner_uid
+    )
+
+
 def is_filtered(pod: Pod, calling_schedulers: Container[str]) -> bool:
     """Return whether no scheduler binds the pod without a filter call (`queues.mode`)."""
     return is_marked(pod) or pod.spec.scheduler_name in calling_schedulers
 
 
-def is_released(meta: Metadata) -> bool:
+def holds_room(meta: Metadata) -> bool:
     """Return whether the leader has written on the pod that a quota has room for it."""
     return bool(meta.uid) and meta.label(well_known.RELEASED) == meta.uid
+
+
+def is_released(meta: Metadata) -> bool:
+    """Return whether that is so, and the pod was not given up since (`queues.untaken`)."""
+    return holds_room(meta) and not meta.annotation(well_known.UNTAKEN)
 
 
 def is_marked(pod: Pod) -> bool:
@@ -578,10 +644,35 @@ def _bound(pod: Pod) -> datetime | None:
     """Since when its condition PodScheduled is True."""
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
-            with suppress(ValueError):
-                at = datetime.fromisoformat(condition.last_transition_time)
-                return at if at.tzinfo is not None else None
+            return _time_of(condition)
     return None
+
+
+def _time_of(condition: Condition) -> datetime | None:
+    """Since when the condition is as it is; None where it does not say so."""
+    with suppress(ValueError):
+        at = datetime.fromisoformat(condition.last_transition_time or "")
+        return at if at.tzinfo is not None else None
+    return None
+
+
+def _untaken(pod: Pod, *, filtered: bool) -> str:
+    """The scheduler that the pod names, if that has said no word of it, though it could; else ""."""
+    spec, scheduler = pod.spec, pod.spec.scheduler_name
+    if filtered or scheduler == DEFAULT_SCHEDULER or spec.node_name or spec.scheduling_gates:
+        return ""
+    is_over = pod.status.phase in FINISHED_PHASES or pod.metadata.deletion_timestamp is not None
+    if is_over or pod.status.nominated_node_name or _sign(pod) is not None:
+        return ""
+    return intern(scheduler[:NAME])
+
+
+def _sign(pod: Pod) -> datetime | None:
+    """When the pod's scheduler last did something with it; None: it has done nothing."""
+    condition = _unscheduled_condition(pod)
+    if condition is not None and condition.reason not in _NO_SIGN:
+        return _time_of(condition) or pod.metadata.created
+    return _bound(pod) or pod.metadata.created if pod.spec.node_name else None
 
 
 def _scheduling_message(pod: Pod) -> str:
@@ -591,7 +682,9 @@ def _scheduling_message(pod: Pod) -> str:
     until kube-scheduler tries the pod.
     """
     condition = _unscheduled_condition(pod)
-    if condition is None or (condition.reason == GATED_REASON and not pod.spec.scheduling_gates):
+    if condition is None or condition.reason == SCHEDULER_NOT_SEEN:
+        return ""
+    if condition.reason == GATED_REASON and not pod.spec.scheduling_gates:
         return ""
     return condition.message
 

@@ -16,9 +16,11 @@ from queues.managed_namespaces import manages
 from queues.membership import (
     Membership,
     MembershipSettings,
+    NamingMetadata,
     PodFacts,
     QueueConflict,
     fits_label,
+    overruled_name,
     stored_pod_membership,
     workload_membership,
 )
@@ -102,6 +104,10 @@ class Memberships:
         where = obj.metadata.namespace or namespace
         facts = workload_facts(kind, obj, namespace=where, namespace_queue=self._namespaces.queue_of(where))
         return workload_membership(facts, rules=self.settings, podgroup=self._podgroups.queue_of)
+
+    def overruled_name(self, metadata: NamingMetadata, *, namespace: str) -> QueueConflict | None:
+        """Return the name of one submitted object that counts, and one that differs; None where none does."""
+        return overruled_name(metadata, namespace, rules=self.settings, podgroup=self._podgroups.queue_of)
 
     def is_member(self, kind: WorkloadKind, obj: WorkloadObject) -> bool:
         """Return whether a stored workload is in a queue, or will be when its PodGroup exists."""

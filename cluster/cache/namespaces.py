@@ -59,6 +59,11 @@ class Namespaces:
         namespace = self.objects.get(name)
         return namespace.metadata.annotation(VOLCANO_ANNOTATION) if namespace else self.pending.queue_of(name)
 
+    def naming(self, queue: str) -> list[str]:
+        """Return the namespaces that name the queue, as the watch has brought them. For any thread."""
+        known = list(self.objects.items())
+        return [name for name, each in known if each.metadata.annotation(VOLCANO_ANNOTATION) == queue]
+
     def queue_for_submission(self, name: str) -> str:
         """Return the queue that it names for what is submitted to it now; empty if none, or if unknown."""
         namespace = self.objects.get(name)

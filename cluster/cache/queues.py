@@ -22,7 +22,7 @@ from operator import attrgetter
 import msgspec
 
 from cluster.objects import QueueObject, QueueSpec
-from queues import volcano_close
+from queues import volcano_close, well_known
 from queues.admission.resource_validation import Amounts, quota_of
 from queues.fields.reading import READ, read_queue
 from queues.policies.policy_set import NO_POLICIES, PolicySet
@@ -33,6 +33,9 @@ from queues.tree import Tree
 
 #: Decisions that are remembered. Beyond, all are computed again.
 MAX_DECISIONS = 50_000
+
+#: Queues that went while they had work, of which it is remembered where they were: the latest ones.
+MAX_FORMER = 1000
 
 Labels = Mapping[str, str]
 
@@ -86,12 +89,41 @@ class QueueCache:
         self._unpublished = False
         self._lock = threading.Lock()
         self._policies = NO_POLICIES
-        self._names_devices = False
+        self._names_devices = self._has_quotas = False
         self._devices_listeners: list[Callable[[bool], object]] = []
+        self._quotas_listeners: list[Callable[[bool], object]] = []
+        #: Below which queue each was that went while it had work, as far as this process saw it go.
+        self._former: dict[str, str] = {}
+        self._is_in_use: Callable[[str], bool] = lambda _: False
 
     def add_devices_listener(self, listener: Callable[[bool], object]) -> None:
         """`listener` is called when a capability comes to name a class of devices, or none does any more."""
         self._devices_listeners.append(listener)
+
+    def add_quotas_listener(self, listener: Callable[[bool], object]) -> None:
+        """`listener` is called when a queue comes to have a quota, or none does any more."""
+        self._quotas_listeners.append(listener)
+
+    def ask_for_use(self, is_in_use: Callable[[str], bool]) -> None:
+        """`is_in_use`: whether anything of a queue, or of one below it, is live or counts in a quota."""
+        self._is_in_use = is_in_use
+
+    def former_parent(self, name: str) -> str | None:
+        """Below which queue one was that went while it had work, and of which there is work yet."""
+        above = self._former.get(name)
+        return above if above is not None and self._is_in_use(name) else None
+
+    def _forget_or_remember(self, changes: Mapping[str, Queue | None]) -> None:
+        """Remember where those were that go while they have work; forget it of those that come. Before the
+        snapshot changes.
+        """
+        former = {name: above for name, above in self._former.items() if changes.get(name) is None}
+        for name, queue in changes.items():
+            was = self._values.get(name)
+            if queue is None and was is not None and was.parent and self._is_in_use(name):
+                former[name] = was.parent
+        if former != self._former:
+            self._former = dict(list(former.items())[-MAX_FORMER:])
 
     def follow_policies(self, policies: PolicySet) -> None:
         """Publish a snapshot by these policies, if any of them, or of those before, gives queues a quota."""
@@ -108,13 +140,14 @@ class QueueCache:
             now = self._now()
             if changed is None:
                 self.snapshot = QueueSnapshot(
-                    Tree(dict(self._values)),
+                    Tree(dict(self._values), former=self._former),
                     now=now,
                     resource_version=self._next_version,
                     policies=self._policies,
                 )
             else:
-                tree = self.snapshot.tree.with_changes({name: self._values.get(name) for name in changed})
+                changes = {name: self._values.get(name) for name in changed}
+                tree = self.snapshot.tree.with_changes(changes, former=self._former)
                 self.snapshot = QueueSnapshot.updated(
                     self.snapshot, tree, changed=changed, now=now, resource_version=self._next_version
                 )
@@ -128,6 +161,10 @@ class QueueCache:
             self._names_devices = self.snapshot.names_devices
             for listener in self._devices_listeners:
                 listener(self._names_devices)
+        if self.snapshot.has_quotas is not self._has_quotas:
+            self._has_quotas = self.snapshot.has_quotas
+            for listener in self._quotas_listeners:
+                listener(self._has_quotas)
 
     def set(self, obj: QueueObject) -> bool:
         """Store a queue; False if it is older than the stored one."""
@@ -142,6 +179,7 @@ class QueueCache:
             self._set_lending(obj)
         changed = [name for name, value in values.items() if self._values.get(name) != value]
         if changed or self._unpublished:
+            self._forget_or_remember(values)
             self._values.update(values)
             self._publish_changes(changed)
         self.objects.update({obj.metadata.name: obj for obj in newer})
@@ -161,6 +199,7 @@ class QueueCache:
         values = {name: self._value(obj) for name, obj in present.items()}
         self._next_version = max([self._next_version, *(obj.metadata.version for obj in present.values())])
         if values != self._values or self._unpublished:
+            self._forget_or_remember({**dict.fromkeys(self._values), **values})
             self._values = values
             self._publish_changes(None)
         self.objects.update(present)
@@ -172,23 +211,22 @@ class QueueCache:
         self._next_version = max(self._next_version, version)
         self.objects.pop(name, None)
         self.lending.pop(name, None)
+        self._forget_or_remember({name: None})
         if self._values.pop(name, None) is not None or self._unpublished:
             self._publish_changes([name])
         self.version = self._next_version
 
     def refusal_text(self, decision: QueueDecision) -> str:
         """Return the text for a pod that the decision stops: the one in the queue's status, if that is for
-        the same specs.
+        the same specs and names the same contact.
 
         Replicas of different versions may word it differently; the status has one text for all of them.
         """
         stored = self.objects.get(decision.queue)
         stop = stored.status.stop if stored is not None else None
-        return (
-            stop.refusal
-            if stop is not None and stop.refusal and stop.revision == decision.revision
-            else decision.text
-        )
+        contact = decision.stop.contact if decision.stop is not None else ""
+        is_told = stop is not None and (stop.revision, stop.contact) == (decision.revision, contact)
+        return stop.refusal if stop is not None and is_told and stop.refusal else decision.text
 
     def _value(self, obj: QueueObject) -> Queue:
         """The queue, with the generation since which it is where it is, by what is stored of it."""
@@ -218,6 +256,8 @@ def _is_same_spec(stored: QueueObject, obj: QueueObject) -> bool:
     closed, so a queue without a state never is the same."""
     was, now = stored.metadata, obj.metadata
     same = (was.uid, was.generation) == (now.uid, now.generation) and stored.spec == obj.spec
+    same = same and (was.deletion_timestamp is None) is (now.deletion_timestamp is None)
+    same = same and was.annotation(well_known.CONTACT) == now.annotation(well_known.CONTACT)
     return same and obj.spec.state is not None
 
 
@@ -226,7 +266,14 @@ def queue_from_object(obj: QueueObject) -> Queue:
     meta, spec = obj.metadata, obj.spec
     if is_closed_by_volcano(obj):
         spec = msgspec.structs.replace(spec, state=Desired.CLOSED.value)
-    return read_queue(meta.name, uid=meta.uid, generation=meta.generation, values=_values(spec))
+    return read_queue(
+        meta.name,
+        uid=meta.uid,
+        generation=meta.generation,
+        values=_values(spec),
+        terminating=meta.deletion_timestamp is not None,
+        contact=meta.annotation(well_known.CONTACT),
+    )
 
 
 def is_closed_by_volcano(obj: QueueObject) -> bool:

@@ -17,9 +17,11 @@ from contextlib import ExitStack
 
 import msgspec
 
+from cluster.object_reference import ObjectReference
 from cluster.objects import Metadata
+from queues.policies.policy_report import PolicyLine, policy_lines
 from queues.policies.policy_set import NO_POLICIES, PolicySet
-from queues.policies.policy_texts import read_policies
+from queues.policies.policy_texts import read_policies, texts_of
 from queues.policies.resolution import Resolution, resolve_policy
 from queues.snapshot import QueueSnapshot
 
@@ -31,6 +33,18 @@ class ConfigMap(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=Fa
 
     metadata: Metadata
     data: dict[str, str] | None = None
+    #: JSON has it in base64.
+    binary_data: dict[str, bytes] | None = None
+
+
+def _reference(metadata: Metadata) -> ObjectReference:
+    return ObjectReference(
+        api_version="v1",
+        kind="ConfigMap",
+        name=metadata.name,
+        uid=metadata.uid,
+        namespace=metadata.namespace,
+    )
 
 
 class _Resolved(msgspec.Struct, frozen=True):
@@ -46,6 +60,10 @@ class SchedulingPolicies:
 
     def __init__(self) -> None:
         self.policies = NO_POLICIES
+        #: The ConfigMap that they were read from; None without one.
+        self.subject: ObjectReference | None = None
+        #: What is said of them.
+        self.lines: tuple[PolicyLine, ...] = ()
         #: The resource version of the ConfigMap; 0 without one.
         self.version = 0
         #: How often the policies have changed.
@@ -73,13 +91,17 @@ class SchedulingPolicies:
     def _read(self, obj: ConfigMap | None) -> None:
         before = self.policies
         version = obj.metadata.version if obj is not None else 0
-        after = read_policies((obj.data or {}) if obj is not None else None, before)
+        texts = texts_of(obj.data, obj.binary_data) if obj is not None else None
+        after = read_policies(texts, before)
+        self.subject = _reference(obj.metadata) if obj is not None else None
         if after == before:
             self.version = version
             return
-        for name, entry in after.entries.items():
-            if entry.problem is not None and entry is not before.entries.get(name):
-                log.warning("scheduling policy %s: %s", name, entry.problem)
+        said = set(self.lines)
+        self.lines = tuple(policy_lines(after))
+        for line in self.lines:
+            if line not in said:
+                log.log(logging.WARNING if line.is_problem else logging.INFO, "scheduling %s", line.text)
         self.policies, self.version = after, version
         self.changes += 1
         with ExitStack() as calls:  # each is called though an earlier one raises

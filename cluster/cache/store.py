@@ -50,6 +50,7 @@ from cluster.cache.priority_classes import PriorityClasses
 from cluster.cache.queue_shares import QueueShares
 from cluster.cache.queues import QueueCache
 from cluster.cache.refused_members import RefusedMembers
+from cluster.cache.registrations import Registrations
 from cluster.cache.scheduling_policies import SchedulingPolicies
 from cluster.cache.settling_binds import SettlingBinds
 from cluster.cache.system_pods import SystemPods
@@ -68,11 +69,16 @@ from cluster.inflight.victims import GivenVictims
 from cluster.key_backoff import KeyBackoff
 from cluster.objects import Pod, PodGroup, QueueObject
 from cluster.readiness import ClusterReadiness, Readiness
+from cluster.retries import Retries
+from queues import well_known
 from queues.apimachinery.quantities import Amount
+from queues.drain.terminating_pods import GRACE_LIMIT
 from queues.membership import Membership, MembershipSettings
 from queues.messages import has_retry_mark
 from queues.policies.policy_set import PolicySet
-from queues.quota.force_deletion import seconds_counted
+from queues.policies.preemptable import preemptable_in
+from queues.quota.force_deletion import ended_until, seconds_counted
+from queues.quota.started_gangs import StartedGang, started_gang
 from queues.quota.usage import PODS, quota_requests
 from queues.snapshot import QueueSnapshot
 
@@ -102,10 +108,14 @@ class Store:
         clock: Clock,
         request_seconds: float = REQUEST_SECONDS,
         failed: Callable[[str], None] = lambda _step: None,
+        retries: Retries | None = None,
         readiness: Readiness | None = None,
+        drain_grace_limit: float = GRACE_LIMIT,
         member_relists: Trigger | None = None,
     ) -> None:
-        """`request_seconds`: the API server's request time-out. `failed`: counts failures by step."""
+        """`request_seconds`: the API server's request time-out. `failed`: counts failures by step.
+        `retries`: is told of loops that retry. `drain_grace_limit`: the setting of that name.
+        """
         self.membership_settings = membership_settings
         self.clock = clock
         #: Without one, answers are never reliable.
@@ -117,7 +127,9 @@ class Store:
         self.backoff = KeyBackoff(clock=clock.monotonic, counted=failed)
         self.bind_passes = BindPasses(clock=clock.monotonic, request_seconds=request_seconds)
         self.own_writes = OwnWrites()
-        self.watch_progress = WatchProgress(clock=clock.monotonic, written=self.own_writes.record)
+        self.watch_progress = WatchProgress(
+            clock=clock.monotonic, written=self.own_writes.record, retries=retries
+        )
         self.queue_edits = PendingQueueEdits(clock=clock.monotonic)
         self.admissions = PendingAdmissions(clock=clock.monotonic, request_seconds=request_seconds)
         self.queue_cache = QueueCache(now=clock.now)
@@ -128,6 +140,8 @@ class Store:
             binding=membership_settings.binding_namespaces,
         )
         self.unreadable = UnreadableObjects()
+        #: Whether the API server asks us about all that it has to.
+        self.registrations = Registrations(clock=clock.monotonic)
         self.system_pods = SystemPods(on_known=self._retry_refused_members)
         #: Labels of members that somebody changed; for the leader.
         self.label_changes = LabelChanges(clock=clock.monotonic, members=lambda: len(self.members))
@@ -152,7 +166,7 @@ class Store:
             queues=self.queue_cache,
         )
         self.members = Members(self, calling_schedulers=membership_settings.calling_schedulers)
-        self.force_deleted = ForceDeletedPods(clock=clock.monotonic)
+        self.force_deleted = ForceDeletedPods(clock=clock.monotonic, grace_limit=drain_grace_limit)
         self.workloads = AllWorkloads(
             queue_of=self.memberships.queue_of_workload,
             counts_in=lambda namespace: self.memberships.is_managed(namespace) is not False,
@@ -167,6 +181,7 @@ class Store:
             is_named=self._has_claim,
         )
         self.queue_cache.add_devices_listener(lambda needed: self.device_claims.follow(needed=needed))
+        self.queue_cache.add_quotas_listener(lambda needed: self.node_totals.follow_names(needed=needed))
         self.policies = SchedulingPolicies()
         self.policies.add_listener(self._policies_changed)
         self.pod_policies = PodPolicies(
@@ -184,6 +199,7 @@ class Store:
             decisions=self.decisions,
             memberships=self.memberships,
         )
+        self.queue_cache.ask_for_use(self._is_in_use)
         self.settling_binds = SettlingBinds(
             passes=self.bind_passes,
             members=self.members,
@@ -261,12 +277,52 @@ class Store:
         """Up to which resource version `snapshot` has the changes of queues."""
         return self.queue_cache.version
 
+    def follow_ended_pods(self, obj: QueueObject) -> None:
+        """As far as the annotation of this queue says, what was deleted by force in it and below it counts no
+        longer.
+        """
+        text, now = obj.metadata.annotation(well_known.FORCE_DELETED_ENDED), self.clock.now()
+        until = ended_until(text, now=now) if text else None
+        if until is None:
+            return
+        at, tree = self.clock.monotonic() - (now - until).total_seconds(), self.snapshot.tree
+        for queue in self.force_deleted.queues():
+            is_below = obj.metadata.name in tree.counting_chain(queue)
+            if is_below and self.force_deleted.have_ended(queue, until=at):
+                self.notify(queue, QueueChange.MEMBERS)
+
     # Questions
 
     def queue_shares(self, *, asks: str) -> QueueShares:
         """Return what each queue uses and may keep now, for the pod with this UID, which asks for victims."""
         taken = self.given_victims.taken(asks=asks, nominated=self._nominated_node, leaves=self._leaves)
         return QueueShares(queues=self.queue_cache, members=self.members, taken=taken)
+
+    def given_to_others(self, *, asks: str) -> frozenset[str]:
+        """Return the UIDs of the victims of gangs that other pods than this one were given, and that may stay
+        yet.
+        """
+        return self.given_victims.uids_of_gangs(asks=asks, nominated=self._nominated_node)
+
+    def started_gang(self, namespace: str, podgroup: str) -> StartedGang | None:
+        """Return what runs of a gang; None where there is no such PodGroup, or its pods go by themselves."""
+        gang = self.podgroups.gang(namespace, podgroup)
+        if gang is None:
+            return None
+        members = self.members.in_podgroup(namespace, podgroup)
+        return started_gang(
+            gang,
+            running={each.uid: each.task for each in members if each.uses_quota and not each.leaving},
+            ended=[each.task for each in members if each.phase == "Succeeded"],
+        )
+
+    def is_preemptable(self, member: Member) -> bool:
+        """Return whether the member may be evicted for others, as it says itself, or else its PodGroup."""
+        if member.preemptable is not None:
+            return member.preemptable
+        group = self.podgroups.get(member.namespace, member.podgroup) if member.podgroup else None
+        said = group and preemptable_in(group.metadata.annotations, group.metadata.labels)
+        return said is not False
 
     def _nominated_node(self, uid: str) -> str | None:
         member = self.members.by_uid(uid)
@@ -290,6 +346,11 @@ class Store:
         for resource, amount in self.force_deleted.used(queue).items():
             used[resource] = used.get(resource, 0) + amount
         return used
+
+    def _is_in_use(self, queue: str) -> bool:
+        """Whether anything of the queue, or of one below it, is live or counts in a quota."""
+        below = self.snapshot.tree.subtree(queue)
+        return any(self.live_members.of(name) or any(self.quota_use(name).values()) for name in below)
 
     def queue_of_unreadable(self, fault: UnreadableObject) -> str:
         """Return the queue of an object that cannot be read in full; empty if it has none."""

@@ -37,6 +37,7 @@ from cluster.objects import (
 )
 from queues import well_known
 from queues.membership import MIRROR_ANNOTATION, NAMING_ANNOTATIONS, NAMING_LABELS, TASK
+from queues.metadata.keys import PREEMPTABLE
 from queues.quota.gangs import MAX_RESOURCES, MAX_TASKS
 from queues.status.podgroup_phases import POPULATED, SCHEDULED
 
@@ -54,7 +55,7 @@ CONDITIONS = 32
 MESSAGE = 1024
 #: The annotations that are read, and the labels that are read for other purposes than selection.
 _KNOWN_KEYS = frozenset(
-    {*NAMING_ANNOTATIONS, *NAMING_LABELS, MIRROR_ANNOTATION, TASK, well_known.SCHEDULER_POLICY}
+    {*NAMING_ANNOTATIONS, *NAMING_LABELS, MIRROR_ANNOTATION, TASK, PREEMPTABLE, well_known.SCHEDULER_POLICY}
 )
 _OURS = "sluice.dev/"
 #: The types of conditions that rules read, of PodGroups and of workloads.

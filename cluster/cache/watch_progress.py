@@ -15,6 +15,9 @@ time after the demand   step
 ======================  ===========================================================================
 
 The steps are repeated until the version is applied, each round later (at most `ROUND_MOST` times as late).
+A marker that is refused is tried again after a back-off. That, and a round that came to nothing, counts as
+failing of loop `progress-` and the kind (`cluster.retries`), until a version that is demanded is applied or a
+marker is written.
 
 A caller that knows that it will demand a version soon has a marker begun at once (`prompt`): its version is
 known as soon as it is created. It is ended when that is not enough for a demand, or after `OPEN_SECONDS`.
@@ -44,6 +47,7 @@ import msgspec
 from cluster.background_thread import BackgroundThread
 from cluster.backoff import Backoff
 from cluster.exceptions import ClusterError
+from cluster.retries import Retries
 
 #: In a busy cluster some object of the kind usually changes by itself, and a marker costs two writes.
 MARKER_SECONDS = 0.001
@@ -127,10 +131,12 @@ class WatchProgress:
         *,
         clock: Callable[[], float],
         written: Callable[[float, int], object] = lambda _at, _version: None,
+        retries: Retries | None = None,
     ) -> None:
         """`written`: called after the first step of a prompted marker with a time before it, in monotonic
-        seconds, and its version.
+        seconds, and its version. `retries`: is told what comes to nothing.
         """
+        self._retries = retries or Retries()
         self._clock = clock
         self._written = written
         self._watched: dict[str, WatchedKind] = {}
@@ -265,6 +271,7 @@ class WatchProgress:
             if not pending.versions:
                 del self._pending[kind]
         if met:
+            self._retries.succeeded(_loop(kind))
             self._call_listeners(kind)
 
     def _call_listeners(self, kind: str) -> None:
@@ -349,9 +356,8 @@ class WatchProgress:
     def _begin_prompted(self, kind: str, marker: _TwoSteps) -> None:
         try:
             self._begin(kind, marker)
-        except BaseException:
-            with self._changed:
-                self._record_refused(kind)
+        except BaseException as exc:
+            self._record_refused(kind, exc)
             raise
         self._call_listeners(kind)
 
@@ -381,11 +387,12 @@ class WatchProgress:
         def mark() -> None:
             try:
                 write()
-            except BaseException:
+            except BaseException as exc:
                 with self._changed:
                     self._marked[kind] = (0, self._clock(), failures)
-                    self._record_refused(kind)
+                self._record_refused(kind, exc)
                 raise
+            self._retries.succeeded(_loop(kind))
 
         return mark
 
@@ -399,12 +406,14 @@ class WatchProgress:
             return self._two_steps[kind].end
         return self._markers[kind]
 
-    def _record_refused(self, kind: str) -> None:
+    def _record_refused(self, kind: str, why: BaseException) -> None:
         """A marker was refused: the next one is written after a back-off."""
-        _, _, failures = self._marked.get(kind, (0, 0.0, 0))
-        self._marked[kind] = (0, self._clock(), failures + 1)
-        if kind in self._pending:
-            self._pending[kind].mark_at = self._marker_gap_ends(kind)
+        with self._changed:
+            _, _, failures = self._marked.get(kind, (0, 0.0, 0))
+            self._marked[kind] = (0, self._clock(), failures + 1)
+            if kind in self._pending:
+                self._pending[kind].mark_at = self._marker_gap_ends(kind)
+        self._retries.failed(_loop(kind), why)
 
     def _rewatch_request(self, kind: str) -> Callable[[], None]:
         def rewatch() -> None:
@@ -419,6 +428,11 @@ class WatchProgress:
     def _relist_request(self, kind: str) -> Callable[[], None]:
         def relist() -> None:
             log.warning("%s: the watch stays behind what has been asked for; all are listed", kind)
+            self._retries.failed(_loop(kind), "the watch stays behind what has been asked for")
             self._watched[kind].relist()
 
         return relist
+
+
+def _loop(kind: str) -> str:
+    return f"progress-{kind}"

@@ -19,10 +19,10 @@ import msgspec
 from cluster.cache.members import controller_reference
 from cluster.inflight.admissions import admission_request
 from cluster.objects import JobTemplate, Metadata, OwnerReference, Template, WorkloadObject
-from queues import well_known
+from queues import well_known, workload_life
 from queues.membership import NamingMetadata, WorkloadFacts
-from queues.scale_record import kept_at_zero
-from queues.workload_kinds import KINDS, MAX_OWNERS, Life, WorkloadKind
+from queues.workload_kinds import KINDS, MAX_OWNERS, WorkloadKind
+from queues.workload_life import WorkloadFields, names_true
 
 Keys = tuple[str | int, ...]
 #: Returns the queue of a workload, under which it is stored; "" for none.
@@ -36,7 +36,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     mark, not empty if a drain of ours suspended it or brought it to zero. `delegated`: its `spec.managedBy`
     names another controller than the kind's own. `leaving`: it is being deleted. `replicas`: its
     `spec.replicas`, of the kinds that are scaled. `kept_at_zero`: the replicas that it counts as having while
-    a drain keeps it at none (`queues.scale_record`); 0 if none does.
+    a drain keeps it at none (`queues.scale_record`); 0 if none does. `completions`: how many of its pods are
+    to succeed, of a Job that says so; `succeeded`: how many have.
     """
 
     kind: WorkloadKind
@@ -55,6 +56,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     leaving: bool = False
     replicas: int = 1
     kept_at_zero: int = 0
+    completions: int | None = None
+    succeeded: int = 0
 
     def __str__(self) -> str:
         return f"{self.kind.kind.lower()} {self.namespace}/{self.name}"
@@ -137,6 +140,7 @@ class Workloads:
     def _read(self, obj: WorkloadObject) -> Workload:
         meta = obj.metadata
         owner = controller_reference(meta.owner_references)
+        fields = _fields(obj)
         return Workload(
             kind=self._kind,
             namespace=meta.namespace,
@@ -144,16 +148,18 @@ class Workloads:
             uid=meta.uid,
             version=meta.version,
             queue=self._queue_of(self._kind, obj),
-            live=is_live(self._kind, obj) and self._counts_in(meta.namespace),
+            live=workload_life.is_live(self._kind, fields) and self._counts_in(meta.namespace),
             created=meta.created,
             owner_uid=owner.uid if owner else "",
             admitted=bool(meta.annotation(well_known.ADMISSION)),
-            paused=is_paused(self._kind, obj),
+            paused=workload_life.is_paused(self._kind, fields),
             suspended_by_drain=meta.annotation(well_known.SUSPENDED),
             delegated=self._kind.is_delegated(obj.spec.managed_by),
             leaving=bool(meta.deletion_timestamp),
             replicas=1 if obj.spec.replicas is None else obj.spec.replicas,
-            kept_at_zero=_kept_at_zero(self._kind, obj),
+            kept_at_zero=workload_life.replicas_kept_at_zero(self._kind, fields),
+            completions=obj.spec.completions if type(obj.spec.completions) is int else None,
+            succeeded=obj.status.succeeded if type(obj.status.succeeded) is int else 0,
         )
 
     def _set(self, before: Workload | None, after: Workload | None) -> None:
@@ -264,34 +270,25 @@ class AllWorkloads:
 
 def is_live(kind: WorkloadKind, obj: WorkloadObject) -> bool:
     """Return whether it has not finished, or wants replicas, also where a drain keeps it at none."""
-    if kind.life is Life.NEVER:
-        return False
-    if kind.life is Life.WHILE_SCALED:
-        return wanted_replicas(kind, obj) > 0
-    status = obj.status
-    return (
-        not status.terminal_state
-        and (status.state is None or status.state.phase not in kind.end_phases)
-        and not any(c.type in kind.end_conditions and c.status == "True" for c in status.conditions or ())
-    )
+    return workload_life.is_live(kind, _fields(obj))
 
 
 def wanted_replicas(kind: WorkloadKind, obj: WorkloadObject) -> int:
-    """Return how many pods it wants; the API server's default is 1.
-
-    What a drain keeps at zero wants as many as it had (`queues.scale_record`).
-    """
-    if obj.spec.replicas is None:
-        return 1
-    return obj.spec.replicas or _kept_at_zero(kind, obj)
+    """Return how many pods it wants; what a drain keeps at zero wants as many as it had."""
+    return workload_life.wanted_replicas(kind, _fields(obj))
 
 
-def _kept_at_zero(kind: WorkloadKind, obj: WorkloadObject) -> int:
-    mark = obj.metadata.annotation(well_known.SUSPENDED)
-    if not mark or kind.life is not Life.WHILE_SCALED:
-        return 0
-    controlled = controller_reference(obj.metadata.owner_references) is not None
-    return kept_at_zero(mark, replicas=obj.spec.replicas, controlled=controlled)
+def _fields(obj: WorkloadObject) -> WorkloadFields:
+    status = obj.status
+    return WorkloadFields(
+        replicas=obj.spec.replicas,
+        suspend=bool(obj.spec.suspend),
+        phase=status.state.phase if status.state is not None else "",
+        terminal_state=status.terminal_state or "",
+        true_conditions=names_true((each.type, each.status) for each in status.conditions or ()),
+        mark=obj.metadata.annotation(well_known.SUSPENDED),
+        controlled=controller_reference(obj.metadata.owner_references) is not None,
+    )
 
 
 def _notified_fields(work: Workload) -> tuple[str, bool, bool, str]:
@@ -301,9 +298,7 @@ def _notified_fields(work: Workload) -> tuple[str, bool, bool, str]:
 
 def is_paused(kind: WorkloadKind, obj: WorkloadObject) -> bool:
     """Return whether the workload creates no pods because it is suspended, aborted, or kept at zero."""
-    state = obj.status.state
-    is_aborted = state is not None and state.phase in kind.paused_phases
-    return bool(obj.spec.suspend) or is_aborted or _kept_at_zero(kind, obj) > 0
+    return workload_life.is_paused(kind, _fields(obj))
 
 
 def pod_templates(obj: WorkloadObject) -> list[tuple[Keys, Template]]:

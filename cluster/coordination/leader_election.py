@@ -1,8 +1,11 @@
 """Elects the leader: the one replica whose controller writes.
 
 Invariants
-- `leading` is True for at most one replica at a time. It ends `MARGIN_SECONDS` before another replica may
-  take the Lease, by our own monotonic clock, counted from before the last renewal was sent.
+- `leading` is True for at most one replica at a time, unless somebody deletes or edits the Lease. It ends
+  `MARGIN_SECONDS` before another replica may take the Lease, by our own monotonic clock, counted from before
+  the last renewal was sent; and as soon as another holder is seen.
+- A Lease that is gone, and that was held by another replica when it was seen last, is created only once it
+  would have expired: somebody may have deleted it, and its holder leads until it notices.
 - Without the API server it ends by the passing of time alone; no thread has to notice.
 - Another replica takes the Lease as soon as it has expired: the tries are `RETRY_SECONDS` apart, and one is
   made when the Lease ends.
@@ -63,6 +66,8 @@ class LeaderElector:
         self._leading_until = 0.0
         #: Whether the Lease may be ours: a write of it was sent, and we have not seen another holder since.
         self._may_hold = False
+        #: Until when the holder that was seen last relies upon the Lease, in monotonic seconds.
+        self._held_until = -math.inf
         #: How long the Lease of another leader lasts if it is not renewed; infinity if there is none.
         self._other_lasts = math.inf
         #: How many times this replica became leader; counted before `leading` is True.
@@ -106,7 +111,7 @@ class LeaderElector:
         Returns when we are, or after `RETRY_SECONDS`.
         """
         try:
-            self._observed.expired(self._leases.get(LEASE_NAME))
+            self._is_free(self._leases.get(LEASE_NAME))
         except NotFound:
             pass
         except ClusterError as exc:
@@ -147,11 +152,14 @@ class LeaderElector:
         try:
             lease = self._leases.get(LEASE_NAME)
         except NotFound:
+            if self._is_held_by_another():
+                return False
             self._may_hold = True
             self._leases.create(LEASE_NAME, holder=self._identity, seconds=LEASE_SECONDS, extra={})
             return True
         if not self._is_free(lease):
             self._may_hold = False
+            self._leading_until = 0.0
             return False
         self._may_hold = True
         self._leases.renew(
@@ -164,13 +172,19 @@ class LeaderElector:
         return True
 
     def _is_free(self, lease: Lease) -> bool:
+        self._held_until = -math.inf
         if lease.holder in {"", self._identity}:
             return True
-        seconds = self._observed.seconds_left(lease)
+        self._held_until = self._clock() + self._observed.seconds_left(lease)
+        return not self._is_held_by_another()
+
+    def _is_held_by_another(self) -> bool:
+        """Whether the holder of the Lease that was seen last, or of one that is gone, may still lead."""
+        seconds = self._held_until - self._clock()
         if seconds < 0:
-            return True
+            return False
         self._other_lasts = seconds
-        return False
+        return True
 
     def _give_up(self) -> None:
         if self.leading or self._may_hold:

@@ -6,12 +6,15 @@ not changed for its duration since we first saw this version, by our own monoton
 A version is first seen by the watch of the Leases (`LeaseSightings`), milliseconds after the renewal, or by a
 read (`ObservedLease`), which may be a second later. The earlier of the two counts. So whatever reads Leases
 seldom, or begins to read them when a replica is lost, knows that it is lost once its Lease has run out.
+
+Anybody with the right to may write a Lease. Its duration counts as no less than ours and no more than
+`LONGEST_SECONDS`: what was written by hand ends nothing early, and holds nothing up for ever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -20,8 +23,12 @@ from cluster.api.client import Client, decode_response
 from cluster.objects import ListMeta, Metadata, _Wire, version_number
 
 COORDINATION = "/apis/coordination.k8s.io/v1"
+#: The kind, as `WatchProgress` knows it.
+LEASES = "leases"
 #: How long a Lease lasts after a renewal, the leader's and each replica's.
 LEASE_SECONDS = 6
+#: The longest duration that counts. Only a Lease that was written by hand has another one than ours.
+LONGEST_SECONDS = 15
 #: Its holder relies upon it until so long before its end: another replica counts by another clock.
 MARGIN_SECONDS = 2.0
 
@@ -42,7 +49,9 @@ class Lease(_Wire, frozen=True):
 
     @property
     def seconds(self) -> float:
-        return float(self.spec.lease_duration_seconds or 0)
+        """For how long it lasts after a renewal."""
+        written = self.spec.lease_duration_seconds or 0
+        return float(min(max(written, LEASE_SECONDS), LONGEST_SECONDS))
 
     @property
     def renewed_at(self) -> str:
@@ -68,23 +77,25 @@ _leases = msgspec.json.Decoder(LeaseList)
 class Leases:
     """The Leases of one namespace. Every call raises `cluster.exceptions.ClusterError`."""
 
-    def __init__(self, client: Client, *, namespace: str) -> None:
+    def __init__(self, client: Client, *, namespace: str, now: Callable[[], datetime]) -> None:
+        """`now`: the API server's time. People and the plugin read when a Lease was renewed."""
         self._client = client
+        self._now = now
         self._namespace = namespace
         self._path = f"{COORDINATION}/namespaces/{namespace}/leases"
 
     def get(self, name: str) -> Lease:
         return decode_response(self._client.get(f"{self._path}/{name}"), _lease)
 
-    def list(self, *, label: str) -> LeaseList:
-        """List the Leases with this label, in a consistent read."""
-        return decode_response(self._client.get(self._path, labelSelector=label), _leases)
+    def list(self) -> LeaseList:
+        """List all Leases of the namespace, in a consistent read."""
+        return decode_response(self._client.get(self._path), _leases)
 
     def create(self, name: str, *, holder: str, seconds: int, extra: dict[str, Any]) -> Lease:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            **_body(holder=holder, seconds=seconds, extra={**extra, "name": name}),
+            **self._body(holder=holder, seconds=seconds, extra={**extra, "name": name}),
         }
         return decode_response(self._client.create(self._path, body), _lease)
 
@@ -93,7 +104,7 @@ class Leases:
     ) -> Lease:
         """Renew the Lease now; with `version`, only if it still has that version (else `Conflict`)."""
         metadata = {**extra, **({"resourceVersion": version} if version else {})}
-        body = _body(holder=holder, seconds=seconds, extra=metadata)
+        body = self._body(holder=holder, seconds=seconds, extra=metadata)
         return decode_response(self._client.patch(f"{self._path}/{name}", body), _lease)
 
     def annotate(self, lease: Lease, annotations: dict[str, str]) -> None:
@@ -105,6 +116,13 @@ class Leases:
         """Delete the Lease; with `version`, only if it still has that version (else `Conflict`)."""
         body = {"preconditions": {"resourceVersion": version}} if version else None
         self._client.delete(f"{self._path}/{name}", body)
+
+    def _body(self, *, holder: str, seconds: int, extra: dict[str, Any]) -> dict[str, Any]:
+        moment = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return {
+            "metadata": extra,
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": moment},
+        }
 
 
 class LeaseSightings:
@@ -171,11 +189,3 @@ class ObservedLease:
     def keep_only(self, names: Iterable[str]) -> None:
         present = set(names)
         self._since = {name: seen for name, seen in self._since.items() if name in present}
-
-
-def _body(*, holder: str, seconds: int, extra: dict[str, Any]) -> dict[str, Any]:
-    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return {
-        "metadata": extra,
-        "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": moment},
-    }

@@ -14,11 +14,15 @@ from msgspec import structs
 
 from cluster.cache.store import Store
 from queues.status.acknowledgement import PodPass, ReplicaView
+from queues.text import truncated
 
 #: Open passes that are named: a Lease is small.
 MAX_PASSES_NAMED = 20
 #: Queues that are named: annotations have 256 KiB in all, and a name has up to 253 characters.
 MAX_QUEUES_NAMED = 200
+MAX_RETRYING_NAMED = 10
+#: Lines about scheduling policies, and characters of each.
+MAX_POLICY_LINES, POLICY_LINE_LENGTH = 6, 400
 
 
 class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -34,10 +38,17 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `admitting`: the closed queues in which an admitted object may still be stored.
     `quotas`: whether it knows quotas: it gives pods their gate, and passes none that was not released.
     `windows`: whether it knows change windows: it stops a queue for which `spec.inWindow` names one.
+    `untaken`: whether it refuses a pod that was given up (`queues.untaken`) though that has label
+    `sluice.dev/released` still.
     `policies`: the resource version of the ConfigMap by whose scheduling policies it answers; 0 without one.
     `ca`: which authority issued the certificate that it serves; empty if it does not know. `certs` reads it.
-    `version`: of the server. `scheduler`: its setting `scheduler_name`. `certificate_until`: when the
-    certificate that it serves expires (RFC 3339). The plugin reads these three and `seen`.
+    `retrying`: the loops of it that fail and are tried again (`cluster.retries`), as loop, since when (RFC
+    3339) and why; at most `MAX_RETRYING_NAMED`. The plugin reads it.
+    `version`: of the server; `build`: what tells builds of one version apart (`server.build`). `scheduler`:
+    its setting `scheduler_name`. `certificate_until`: when the certificate that it serves expires (RFC 3339).
+    `registration`: what webhook configurations and policies lack, by its watch. `policy_problems`: what is
+    wrong with the scheduling policies, `policy_notes`: what of them has no effect; at most `MAX_POLICY_LINES`
+    each, and how many more. The plugin reads these seven and `seen`.
     """
 
     seen: int = 0
@@ -54,6 +65,12 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     certificate_until: str | None = None
     quotas: bool | None = None
     windows: bool | None = None
+    untaken: bool | None = None
+    build: str | None = None
+    retrying: tuple[tuple[str, str, str], ...] | None = None
+    registration: tuple[str, ...] = ()
+    policy_problems: tuple[str, ...] = ()
+    policy_notes: tuple[str, ...] = ()
 
     @property
     def has_open_work(self) -> bool:
@@ -100,8 +117,11 @@ def report_of(store: Store) -> ReplicaReport:
         passes=list_open_passes(store, stopped, most=MAX_PASSES_NAMED),
         binds=_names_or_none(stopped_queues_with_binds(store)),
         policies=policies_in_effect(store),
+        policy_problems=_policy_lines(store, problems=True),
+        policy_notes=_policy_lines(store, problems=False),
         quotas=True,
         windows=True,
+        untaken=True,
     )
 
 
@@ -109,6 +129,13 @@ def policies_in_effect(store: Store) -> int | None:
     """Return the version of the policies; None while each pod of no queue counts as system-critical."""
     version = store.policies.version
     return None if store.policies.policies.protects_system_pods and not store.system_pods.known else version
+
+
+def _policy_lines(store: Store, *, problems: bool) -> tuple[str, ...]:
+    texts = [line.text for line in store.policies.lines if line.is_problem is problems]
+    shown = [truncated(text, limit=POLICY_LINE_LENGTH) for text in texts[:MAX_POLICY_LINES]]
+    more = len(texts) - len(shown)
+    return (*shown, *([f"and {more} more of policies; see: kubectl queue policy list"] if more else ()))
 
 
 def stopped_queues_with_passes(store: Store) -> tuple[str, ...]:

@@ -11,64 +11,57 @@ unknown; its default means so. The names and meanings that older versions read d
 Invariants
 - A replica answers (`alive`) only while it holds its Lease: until `MARGIN_SECONDS` before the Lease expires,
   by its own monotonic clock, counted from before the last renewal was sent.
-- A replica takes its Lease before it lists the queues. So a leader that reads the Leases after a stop was
-  written either sees the replica, or knows that its later list has the stop. A replica that lost its Lease
-  lists the queues again: stops may have been acknowledged without it.
+- A replica takes its Lease before it lists the queues. So a leader that knows all Leases that were there at
+  the version of a stop either knows the replica, or knows that its later list has the stop. A replica that
+  lost its Lease lists the queues again: stops may have been acknowledged without it. It has lost it also
+  where the Lease that it renews is not the one that it had.
 - A replica reports a version only after its answers use it: the snapshot is published first.
 - A dead replica counts until its Lease has not changed for `LEASE_SECONDS`, and no longer. A replica that
-  stops deletes its Lease, unless something that it let through may still be stored: an object that it
-  admitted, or a bind of a pod that no scheduler calls filter for. Then the Lease is left to expire, and the
-  leader that sees it expired knows that a replica was lost.
+  stops marks its Lease as ended and deletes it, unless something that it let through may still be stored: an
+  object that it admitted, or a bind of a pod that no scheduler calls filter for. Then the Lease is left to
+  expire, and the leader that sees it expired knows that a replica was lost.
+- A Lease that is gone without a mark says nothing: anybody may have deleted it. Its replica counts by its
+  last report until `LEASE_SECONDS` after it was noticed to be gone, and then as lost. So does each that was
+  there between two lists, which the watch shows (`lease_events`). What was deleted before the watch began is
+  waited out as well (`certain_at`).
 - An expired Lease is kept for as long as a request takes from when it was seen to have expired. So each
-  replica that may lead meanwhile knows that a replica was lost. A Lease that is gone without that is of a
-  replica that ended in order, or so long ago that nothing is under way any more that only it knew.
+  replica that may lead meanwhile knows that a replica was lost.
 - Who sees a Lease expire marks it with the time of its last renewal, unless it has changed meanwhile. So
   whoever leads next knows at once that it has expired, and takes back no acknowledgement to wait for it. The
   next renewal makes the mark void.
+
+====================================  ==================================================================
+a Lease that the last list or the     what it counts as
+watch had
+====================================  ==================================================================
+is there, renewed                     live: it counts by its report
+is there, not renewed in its time     lost: what it let through is assumed; marked, and deleted later
+is there, with a mark that holds      lost, or ended in order
+is gone, marked as ended              ended in order: no bind that only it knew of is under way
+is gone, and created anew             its new Lease counts
+is gone without a mark                live for `LEASE_SECONDS`, then lost
+====================================  ==================================================================
 """
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
 from collections.abc import Callable
 
 import msgspec
 
-from cluster.background_thread import BackgroundThread
-from cluster.coordination.leases import (
-    LEASE_SECONDS,
-    MARGIN_SECONDS,
-    Lease,
-    LeaseList,
-    Leases,
-    LeaseSightings,
-    ObservedLease,
+from cluster.coordination.lease_events import LeaseEvents
+from cluster.coordination.leases import LEASE_SECONDS, Lease, LeaseList, Leases, ObservedLease
+from cluster.coordination.replica_lease import (
+    EXPIRED_ANNOTATION,
+    PREFIX,
+    LeaseKey,
+    is_marked_ended,
+    is_marked_expired,
+    key_of,
+    report_on,
 )
 from cluster.coordination.replica_report import ReplicaReport
-from cluster.exceptions import ClusterError, Conflict, NotFound
 from cluster.inflight.binds import REQUEST_SECONDS
-from cluster.readiness import LeaseValidity
-
-PREFIX = "sluice-replica-"
-LABEL = "sluice.dev/replica"
-SEEN_ANNOTATION = "sluice.dev/seen"
-#: On a Lease that has expired: its last renewal then, so that the mark is void once it is renewed again.
-EXPIRED_ANNOTATION = "sluice.dev/expired"
-#: The others count from when they saw a renewal; this margin is for clocks of different speed.
-GAP_MARGIN_SECONDS = 0.5
-RENEW_SECONDS = 1.5
-RETRY_SECONDS = 0.3
-#: No replica waits for the report of the one that leads; it is written once the stop that it shows is
-#: acknowledged, as a rule.
-LEADER_REPORT_SECONDS = 0.05
-#: How often a replica looks for the end of open passes.
-OPEN_SECONDS = 0.02
-#: How long a replica that stops waits for the end of binds that its guard allowed.
-LAST_BINDS_SECONDS = 2.0
-
-log = logging.getLogger(__name__)
 
 
 class ReplicaReading(msgspec.Struct, frozen=True):
@@ -77,6 +70,7 @@ class ReplicaReading(msgspec.Struct, frozen=True):
     `version`: a resource version that was current when they were read. `left`: a former replica is gone, or
     may be. `vanished`: one is known to be gone. `expired`: one did not end in order. `lost`: the last reports
     of the replicas that are gone, if those of all of them are known. Each that is gone is in one reading.
+    `keys`: all Leases that this is the outcome of.
     """
 
     views: dict[str, ReplicaReport]
@@ -85,225 +79,11 @@ class ReplicaReading(msgspec.Struct, frozen=True):
     vanished: bool
     lost: list[ReplicaReport] | None = None
     expired: bool = False
+    keys: frozenset[LeaseKey] = frozenset()
     #: Leases that we have seen expire, to be marked.
     unmarked: tuple[Lease, ...] = ()
     #: Leases that expired long ago, to be deleted.
     ended: tuple[Lease, ...] = ()
-
-
-#: Starts a new list of the queues. Returns a function that says whether it is done.
-RelistQueues = Callable[[], Callable[[], bool]]
-
-_views = msgspec.json.Decoder(ReplicaReport)
-
-
-class ReplicaLease:
-    """Holds the Lease of this replica, in a thread of its own. Owner: the server."""
-
-    def __init__(  # noqa: PLR0913 - what it reports and when, and who learns of it
-        self,
-        leases: Leases,
-        *,
-        identity: str,
-        clock: Callable[[], float],
-        report: Callable[[], ReplicaReport],
-        relist_queues: RelistQueues,
-        lingering: Callable[[], bool] = lambda: False,
-        has_binds: Callable[[], bool] = lambda: False,
-        leads: Callable[[], bool] = lambda: False,
-        renewed: Callable[[float, int], object] = lambda _at, _version: None,
-        validity: LeaseValidity | None = None,
-    ) -> None:
-        """`lingering`: whether something that we admitted may still be stored. `has_binds`: whether a bind
-        that only we know of may still be stored. `leads`: whether this replica leads. `renewed`: called after
-        each renewal with its begin, in monotonic seconds, and its resource version.
-        """
-        self._leads = leads
-        self._on_renewed = renewed
-        self._lingering = lingering
-        self._has_binds = has_binds
-        self._leases = leases
-        self._relist_queues = relist_queues
-        self._is_fresh: Callable[[], bool] | None = None
-        self._identity = identity
-        self._name = f"{PREFIX}{identity}"
-        self._clock = clock
-        self._report = report
-        self._validity = validity or LeaseValidity(clock)
-        #: The begin of the last successful renewal, in monotonic seconds.
-        self._renewed_at = float("-inf")
-        self._reported: ReplicaReport | None = None
-        self._changed = threading.Event()
-        #: Whether another replica waits for our report of the pods.
-        self._asked_for_pods = False
-        self._stopped = threading.Event()
-        self._thread = BackgroundThread(self._run, name="presence")
-
-    @property
-    def alive(self) -> bool:
-        """Whether our answers may be relied upon."""
-        return self._validity.valid
-
-    @property
-    def running(self) -> bool:
-        return self._thread.alive
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop answering for good and delete our Lease, so that no replica waits for it."""
-        self._stopped.set()
-        self._changed.set()
-        self._thread.join(timeout=10)
-
-    def report_change(self) -> None:
-        """Report again: what we have seen has changed; from any thread."""
-        self._changed.set()
-
-    def report_pods(self) -> None:
-        """Report the pods: another replica waits for this; from any thread."""
-        self._asked_for_pods = True
-        self._changed.set()
-
-    def _run(self) -> None:
-        while True:
-            self._changed.clear()
-            if self._stopped.is_set():  # asked after that: `stop` sets the other one later
-                break
-            pods_asked_for, self._asked_for_pods = self._asked_for_pods, False
-            view = self._report()
-            due = (
-                self._clock() >= self._renewed_at + RENEW_SECONDS
-                or self._queues_are_fresh()
-                or pods_asked_for
-            )
-            if (due or not view.differs_only_in_pods(self._reported)) and not self._try_renew(view):
-                self._stopped.wait(RETRY_SECONDS)
-            elif self._changed.wait(self._pause(view)) and self._leads():
-                self._stopped.wait(LEADER_REPORT_SECONDS)
-        self._end()
-
-    def _try_renew(self, view: ReplicaReport) -> bool:
-        """Renew; after any exception the next try follows. Without a Lease we would no longer answer."""
-        try:
-            return self._renew(view)
-        except Exception:
-            log.exception("our own Lease")
-            return False
-
-    def _pause(self, view: ReplicaReport) -> float:
-        if self._is_fresh is not None or view.has_open_work:
-            return OPEN_SECONDS
-        return max(0.0, self._renewed_at + RENEW_SECONDS - self._clock())
-
-    def _renew(self, view: ReplicaReport) -> bool:
-        began = self._clock()
-        annotation = msgspec.json.encode(view).decode()
-        extra = {"labels": {LABEL: "true"}, "annotations": {SEEN_ANNOTATION: annotation}}
-        try:
-            version = self._write(extra)
-        except ClusterError as exc:
-            log.warning("our own Lease: %s", exc)
-            return False
-        self._reported = view
-        self._on_renewed(began, version)
-        self._validity.held.set()
-        gap = self._clock() - self._renewed_at > LEASE_SECONDS - GAP_MARGIN_SECONDS
-        self._renewed_at = began
-        if self._may_answer(gap=gap):
-            self._validity.extend(began + LEASE_SECONDS - MARGIN_SECONDS)
-        return True
-
-    def _queues_are_fresh(self) -> bool:
-        return self._is_fresh is not None and self._is_fresh()
-
-    def _may_answer(self, *, gap: bool) -> bool:
-        """Return whether the queues were listed while we have held the Lease without a gap.
-
-        `gap`: a gap ended just now.
-        """
-        if self.alive:
-            return True
-        if self._is_fresh is None or gap:
-            self._is_fresh = self._relist_queues()
-        if not self._is_fresh():
-            return False
-        self._is_fresh = None
-        return True
-
-    def _write(self, extra: dict[str, dict[str, str]]) -> int:
-        """Renew or create the Lease; return its resource version."""
-        try:
-            lease = self._leases.renew(self._name, holder=self._identity, seconds=LEASE_SECONDS, extra=extra)
-        except NotFound:
-            lease = self._leases.create(self._name, holder=self._identity, seconds=LEASE_SECONDS, extra=extra)
-        return lease.metadata.version
-
-    def _end(self) -> None:
-        self._validity.end()
-        self._await_binds()
-        if self._lingering() or self._has_binds():
-            return
-        try:
-            self._leases.delete(self._name)
-        except (NotFound, Conflict):
-            return
-        except ClusterError as exc:
-            log.warning("our own Lease could not be deleted: %s", exc)
-
-    def _await_binds(self) -> None:
-        """Wait until the binds that only we know of have ended, but not for long."""
-        until, pause = self._clock() + LAST_BINDS_SECONDS, threading.Event()
-        while self._has_binds() and self._clock() < until:
-            pause.wait(OPEN_SECONDS)
-
-
-class LeaseEvents:
-    """Passes on what the watch of the Leases shows (`cluster.informers`): a hint of what a replica reports.
-
-    Which replicas there are is read by `OtherReplicas.list`, since the watch may be late. The Leases that are
-    no replica's, the leader's among them, are watched for `sightings` alone. Threads: the reflector's;
-    `listen` is called before it starts.
-    """
-
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.sightings = LeaseSightings(clock)
-        self._listeners: list[Callable[[Lease | None], object]] = []
-        #: The last report of each, so that renewals alone are not passed on.
-        self._reports: dict[str, str] = {}
-
-    def listen(self, listener: Callable[[Lease | None], object]) -> None:
-        """Add a callback: it is given a Lease whose report has changed, and None if one is gone."""
-        self._listeners.append(listener)
-
-    def replace(self, objects: list[Lease]) -> None:
-        present = {lease.metadata.name for lease in objects}
-        gone = self._reports.keys() - present
-        self.sightings.keep_only(present)
-        for lease in objects:
-            self.upsert(lease)
-        for name in gone:
-            self._forget(name)
-
-    def upsert(self, obj: Lease) -> None:
-        self.sightings.record(obj)
-        name, report = obj.metadata.name, obj.metadata.annotation(SEEN_ANNOTATION)
-        if name.startswith(PREFIX) and self._reports.get(name) != report:
-            self._reports[name] = report
-            self._pass_on(obj)
-
-    def remove(self, obj: Lease) -> None:
-        self._forget(obj.metadata.name)
-
-    def _forget(self, name: str) -> None:
-        self.sightings.forget(name)
-        if self._reports.pop(name, None) is not None:
-            self._pass_on(None)
-
-    def _pass_on(self, lease: Lease | None) -> None:
-        for listener in self._listeners:
-            listener(lease)
 
 
 class OtherReplicas:
@@ -325,16 +105,25 @@ class OtherReplicas:
         """`request_seconds`: the API server's request time-out. An expired Lease is kept for so long."""
         self.events = events or LeaseEvents()
         self._leases = leases
+        self._clock = clock
         self._own = f"{PREFIX}{identity}"
         self._observed = ObservedLease(clock, sightings=self.events.sightings)
         self._request_seconds = request_seconds
-        self._known: dict[str, ReplicaReport] | None = None
-        #: The begin of the first list in which a Lease had expired, by its name, in monotonic seconds.
-        self._expired_at: dict[str, float] = {}
+        #: The replicas that counted as live in the last reading: their Leases as they were seen last. None
+        #: before the first reading.
+        self._live: dict[LeaseKey, Lease] | None = None
+        #: Of those that are gone without a mark: since when, in monotonic seconds.
+        self._gone_since: dict[LeaseKey, float] = {}
+        #: The begin of the first list in which a Lease had expired, in monotonic seconds.
+        self._expired_at: dict[LeaseKey, float] = {}
+        #: The Leases of replicas that were counted as gone. Each replica has one.
+        self._counted: frozenset[LeaseKey] = frozenset()
+        #: `LeaseEvents.gaps` of the last reading that was taken once all were certain; 0 before that.
+        self._certain_gaps = 0
 
     def list(self) -> LeaseList:
-        """List the Leases of all replicas, in a consistent read. Raises `cluster.exceptions.ClusterError`."""
-        return self._leases.list(label=f"{LABEL}=true")
+        """List the Leases, in a consistent read. Raises `cluster.exceptions.ClusterError`."""
+        return self._leases.list()
 
     def mark_expired(self, lease: Lease) -> None:
         """Mark a Lease that was seen to expire. Raises `cluster.exceptions.ClusterError`."""
@@ -347,61 +136,118 @@ class OtherReplicas:
     def report_of(self, lease: Lease) -> tuple[str, ReplicaReport] | None:
         """The name and the report of another replica's Lease; None for our own."""
         name = lease.metadata.name
-        return None if name == self._own else (name.removeprefix(PREFIX), _view(lease))
+        return None if name == self._own else (name.removeprefix(PREFIX), report_on(lease))
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether no replica answers whose Lease was deleted before the Leases were watched."""
+        return self._clock() >= self.events.certain_at
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the end of a gap is to be read: what was let through in it is assumed then."""
+        return self.is_certain and self.events.gaps != self._certain_gaps
+
+    def unread(self, reading: ReplicaReading) -> tuple[tuple[str, int, ReplicaReport], ...]:
+        """Return the replicas whose Leases the watch has shown, and the reading does not know: each with the
+        version of its Lease and its report, in the order of these versions.
+
+        From any thread. The reading that is taken next has them.
+        """
+        shown = self.events.shown()
+        leases = [shown[key].lease for key in shown if key not in reading.keys and key[0] != self._own]
+        return tuple(
+            (lease.metadata.name.removeprefix(PREFIX), lease.metadata.version, report_on(lease))
+            for lease in sorted(leases, key=_version)
+        )
 
     def read(self, listed: LeaseList, *, began: float) -> ReplicaReading:
         """Return what each replica has seen, and whether a former replica is gone.
 
-        `began`: when `listed` was requested, in monotonic seconds. Lists are read in that order. At the first
-        call a replica may always be gone: the process that ran before this one.
+        `began`: when `listed` was requested, in monotonic seconds. Lists are read in that order. Once no
+        replica answers any more that was there before the watch began, one may always be gone: the process
+        that ran before this one. So it is after each gap of the watch.
         """
-        leases = [lease for lease in listed.items or () if lease.metadata.name != self._own]
-        self._observed.keep_only(lease.metadata.name for lease in leases)
-        unmarked = [
-            lease
-            for lease in leases
-            if not _is_marked_expired(lease) and self._observed.expired(lease, began=began)
-        ]
-        gone = [lease for lease in leases if lease in unmarked or _is_marked_expired(lease)]
-        counted = self._expired_at
-        self._expired_at = {lease.metadata.name: counted.get(lease.metadata.name, began) for lease in gone}
-        expired = bool(self._expired_at.keys() - counted.keys())
-        ended = tuple(lease for lease in gone if self._is_outdated(lease, now=began))
-        live = [lease for lease in leases if lease not in gone]
-        before, self._known = self._known, {lease.metadata.name: _view(lease) for lease in live}
-        views = {name.removeprefix(PREFIX): view for name, view in self._known.items()}
-        reading = ReplicaReading(
-            views,
+        leases = {key_of(lease): lease for lease in listed.items or () if self._is_of_another(lease)}
+        self._observed.keep_only(name for name, _ in leases)
+        unmarked = [lease for lease in leases.values() if self._is_seen_expiring(lease, began=began)]
+        gone = {
+            key: lease
+            for key, lease in leases.items()
+            if lease in unmarked or is_marked_expired(lease) or is_marked_ended(lease)
+        }
+        counted, counted_before = self._expired_at, self._counted
+        self._expired_at = {key: counted.get(key, began) for key in gone}
+        before, gaps = self._live, self.events.gaps
+        if began < self.events.certain_at:  # read after `gaps`: another gap may have begun in between
+            gaps = self._certain_gaps
+        absent = self._absent(leases, before or {})
+        is_overdue = self._wait_for(absent, began=began)
+        waiting = {key: lease for key, lease in absent.items() if key in self._gone_since}
+        live = {key: lease for key, lease in leases.items() if key not in gone} | waiting
+        # One that came after the former list, and was killed before this one, is known by its Lease alone.
+        lost = [lease for key, lease in (absent | gone).items() if key not in live]
+        lost = [each for each in lost if key_of(each) not in counted.keys() | counted_before]
+        # The watch may show a Lease again that is gone from the list and counted.
+        self._counted = (counted_before | counted.keys() | {key_of(each) for each in lost}) - live.keys()
+        expired = is_overdue or any(key_of(each) in gone and not is_marked_ended(each) for each in lost)
+        ends_gap = gaps != self._certain_gaps
+        is_lost = bool(lost) or (ends_gap and self._certain_gaps > 0)
+        self._live, self._certain_gaps = live, gaps
+        ended = tuple(lease for lease in gone.values() if self._is_outdated(lease, now=began))
+        return ReplicaReading(
+            {name.removeprefix(PREFIX): report_on(lease) for (name, _), lease in live.items()},
             listed.version,
-            left=True,
-            vanished=expired,
+            left=is_lost or ends_gap,
+            vanished=is_lost,
+            lost=None if ends_gap else [report_on(lease) for lease in lost],
             expired=expired,
+            keys=frozenset(leases) | frozenset(absent),
             unmarked=tuple(lease for lease in unmarked if lease.renewed_at and lease not in ended),
             ended=ended,
         )
-        if before is None:
-            return reading
-        # One that came after the former list, and was killed before this one, is known by its Lease alone.
-        by_lease = [
-            _view(lease) for lease in gone if lease.metadata.name not in counted.keys() | before.keys()
-        ]
-        lost = [*(view for name, view in before.items() if name not in self._known), *by_lease]
-        is_lost = bool(lost or expired)
-        return msgspec.structs.replace(reading, left=is_lost, vanished=is_lost, lost=lost)
+
+    def _is_of_another(self, lease: Lease) -> bool:
+        name = lease.metadata.name
+        return name.startswith(PREFIX) and name != self._own
+
+    def _is_seen_expiring(self, lease: Lease, *, began: float) -> bool:
+        is_marked = is_marked_expired(lease) or is_marked_ended(lease)
+        return not is_marked and self._observed.expired(lease, began=began)
+
+    def _absent(self, leases: dict[LeaseKey, Lease], before: dict[LeaseKey, Lease]) -> dict[LeaseKey, Lease]:
+        """The Leases that the last reading or the watch had and that are not listed, by their last state. Of
+        each replica the last one that it had, and none if it has another by now.
+        """
+        shown = self.events.shown()
+        known = before | {key: each.lease for key, each in shown.items() if self._is_of_another(each.lease)}
+        absent = sorted((lease for key, lease in known.items() if key not in leases), key=_version)
+        last = {lease.metadata.name: lease for lease in absent}
+        for lease in leases.values():
+            last.pop(lease.metadata.name, None)
+        left = {key_of(lease): lease for lease in last.values()}
+        self.events.forget(key for key in shown.keys() - left.keys() if key in known and key not in leases)
+        return left
+
+    def _wait_for(self, absent: dict[LeaseKey, Lease], *, began: float) -> bool:
+        """Note since when each Lease without a mark is gone. Return whether that of one is overdue: its
+        replica did not end in order, and answered no more when the list was requested (`began`).
+        """
+        now, shown, known = self._clock(), self.events.shown(), self._gone_since
+        since = {
+            key: min(known.get(key, now), shown[key].gone_at if key in shown else now)
+            for key, lease in absent.items()
+            if not (is_marked_ended(lease) or is_marked_expired(lease))
+        }
+        self._gone_since = {key: at for key, at in since.items() if began <= at + LEASE_SECONDS}
+        self.events.forget(absent.keys() - self._gone_since.keys())
+        return len(self._gone_since) < len(since)
 
     def _is_outdated(self, lease: Lease, *, now: float) -> bool:
         """Return whether nothing that the replica of this expired Lease let through can still be stored."""
-        meta = lease.metadata
-        return meta.deletion_timestamp is None and now >= self._expired_at[meta.name] + self._request_seconds
+        at = self._expired_at[key_of(lease)]
+        return lease.metadata.deletion_timestamp is None and now >= at + self._request_seconds
 
 
-def _is_marked_expired(lease: Lease) -> bool:
-    """Return whether a replica has seen the Lease expire, and nothing has renewed it since."""
-    return bool(lease.renewed_at) and lease.metadata.annotation(EXPIRED_ANNOTATION) == lease.renewed_at
-
-
-def _view(lease: Lease) -> ReplicaReport:
-    try:
-        return _views.decode(lease.metadata.annotation(SEEN_ANNOTATION))
-    except msgspec.DecodeError:
-        return ReplicaReport()
+def _version(lease: Lease) -> int:
+    return lease.metadata.version

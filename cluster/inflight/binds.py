@@ -28,9 +28,9 @@ passes of pods that the store does not know are kept; beyond, callers are told t
 Invariants
 - A pass is recorded before the snapshot that decides the answer is read. So a thread that publishes a stop
   and then sees no open pass knows that no answer from the former snapshot is still on its way.
-- A retry that was requested and not made yet is remembered while filter's pass from before it is open
-  (`_retried_at`). The time of the first request counts until the retry is made: a later request changes
-  nothing on the pod, so it cannot be told which of them the scheduler has answered.
+- A retry that was requested and not made yet is remembered while filter's pass from before it is open, or an
+  assumed one (`_retried_at`). The time of the first request counts until the retry is made: a later request
+  changes nothing on the pod, so it cannot be told which of them the scheduler has answered.
 - Threads: request handlers record passes and refusals, the pod reflector's thread closes, the controller and
   the replica's Lease read. What filter does is one operation on a dict, which the interpreter does in one
   step.
@@ -208,14 +208,11 @@ class BindPasses:
 
     def namespaces_awaiting_retry(self) -> set[str]:
         """Return the namespaces of assumed passes whose scheduler was asked for a retry and is about to make
-        it: until `RETRIED_SECONDS` after the request."""
+        it: until `RETRIED_SECONDS` after the request. A pass may have been assumed once more since then.
+        """
         since = self._clock() - RETRIED_SECONDS
         passes = ((self._filter_passes.get(key), at) for key, at in list(self._retried_at.items()))
-        return {
-            each.namespace
-            for each, at in passes
-            if each is not None and each.assumed and since < at and each.at <= at
-        }
+        return {each.namespace for each, at in passes if each is not None and each.assumed and since < at}
 
     def drop_settled(self, *, before: float, waits: Callable[[BindPass], bool]) -> None:
         """Drop the passes recorded up to `before`, in monotonic seconds, whose pod does not wait.
@@ -289,7 +286,7 @@ class BindPasses:
         now = self._clock()
         for key, at in list(self._retried_at.items()):
             filter_pass = self._filter_passes.get(key)
-            is_needed = filter_pass is not None and filter_pass.at <= at
+            is_needed = filter_pass is not None and (filter_pass.assumed or filter_pass.at <= at)
             if at <= now - self.request_seconds and not is_needed:
                 self._retried_at.pop(key, None)
         for key, each in list(self._filter_passes.items()):

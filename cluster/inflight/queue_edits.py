@@ -53,9 +53,11 @@ class PendingQueueEdit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             return self.after is None
         if not self.uid:
             return True
-        return stored.metadata.uid != self.uid or (
-            self.after is not None and stored.metadata.version > self.base
-        )
+        if stored.metadata.uid != self.uid:
+            return True
+        if self.after is None:  # a finalizer keeps what is deleted
+            return stored.metadata.deletion_timestamp is not None
+        return stored.metadata.version > self.base
 
 
 class PendingQueueEdits:
@@ -78,6 +80,11 @@ class PendingQueueEdits:
             base=before.metadata.version if before else 0,
             at=self._clock(),
         )
+
+    def is_deleted(self, name: str) -> bool:
+        """Return whether its latest edit is a deletion that may not be stored yet. Any thread may ask."""
+        edit = self._latest.get(name)
+        return edit is not None and edit.after is None and self._clock() < edit.at + SECONDS
 
     def pending(self, stored: Mapping[str, QueueObject]) -> dict[str, QueueObject | None]:
         """Return the queues that are not stored yet, as they will be; forget the settled edits."""

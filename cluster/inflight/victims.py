@@ -1,4 +1,4 @@
-"""Victims of other queues that pods were given and that are not seen leaving yet.
+"""Victims of other queues, and of gangs, that pods were given and that are not seen leaving yet.
 
 preempt offers kube-scheduler several nodes, each with its victims, and is not told which one it takes. Until
 that shows, the most that any of them takes from a queue counts as taken. So pods that ask one after the other
@@ -15,8 +15,9 @@ Threads: request handlers; each use of the table is one operation on a dict, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Protocol
 
 from queues.apimachinery.quantities import Amount
@@ -31,7 +32,9 @@ Taken = dict[str, dict[str, Amount]]
 
 
 class GivenVictim(Protocol):
-    """A victim of another queue than the pod that it is given to."""
+    """A victim of another queue than the pod that it is given to; or of a gang of the same queue, as one that
+    requests nothing. `gang`: the UID of its PodGroup; "" where it goes by itself.
+    """
 
     @property
     def uid(self) -> str: ...
@@ -39,6 +42,8 @@ class GivenVictim(Protocol):
     def queue(self) -> str: ...
     @property
     def requests(self) -> Mapping[str, Amount]: ...
+    @property
+    def gang(self) -> str: ...
 
 
 class _Grant:
@@ -58,6 +63,11 @@ class _Grant:
                 for resource, amount in amounts.items():
                     of_queue[resource] = max(amount, of_queue.get(resource, 0))
         return most
+
+    @cached_property
+    def uids_of_gangs(self) -> frozenset[str]:
+        """The UIDs of the victims of gangs, on all nodes."""
+        return _uids_of_gangs(chain.from_iterable(self.nodes.values()))
 
 
 class GivenVictims:
@@ -85,13 +95,7 @@ class GivenVictims:
         `leaves`: whether a victim is being deleted, or gone.
         """
         total: Taken = {}
-        now = self._clock()
-        for uid, grant in list(self._grants.items()):
-            node = nominated(uid)
-            if uid == asks or node is None or grant.until <= now:
-                self._grants.pop(uid, None)
-                continue
-            chosen = grant.nodes.get(node)
+        for grant, chosen in self._live(asks, nominated):
             counted = (
                 grant.most
                 if chosen is None
@@ -102,6 +106,33 @@ class GivenVictims:
                 for resource, amount in amounts.items():
                     of_queue[resource] = of_queue.get(resource, 0) + amount
         return total
+
+    def uids_of_gangs(self, *, asks: str, nominated: Callable[[str], str | None]) -> frozenset[str]:
+        """The UIDs of the victims of gangs that other pods than `asks` were given, on any of the nodes that
+        they may take.
+        """
+        return frozenset().union(
+            *(
+                grant.uids_of_gangs if chosen is None else _uids_of_gangs(chosen)
+                for grant, chosen in self._live(asks, nominated)
+            )
+        )
+
+    def _live(
+        self, asks: str, nominated: Callable[[str], str | None]
+    ) -> Iterator[tuple[_Grant, Sequence[GivenVictim] | None]]:
+        """What counts still, and the victims of the nominated node, if it is one of those."""
+        now = self._clock()
+        for uid, grant in list(self._grants.items()):
+            node = nominated(uid)
+            if uid == asks or node is None or grant.until <= now:
+                self._grants.pop(uid, None)
+            else:
+                yield grant, grant.nodes.get(node)
+
+
+def _uids_of_gangs(victims: Iterable[GivenVictim]) -> frozenset[str]:
+    return frozenset(victim.uid for victim in victims if victim.gang)
 
 
 def _sum(victims: Sequence[GivenVictim]) -> Taken:

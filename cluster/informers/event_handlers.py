@@ -2,7 +2,8 @@
 
 | kind       | stored                              | notified                                       |
 |------------|-------------------------------------|------------------------------------------------|
-| queues     | by name                             | the queue; if its spec changed, all below it   |
+| queues     | by name                             | the queue; if its spec or its contact changed, |
+|            |                                     | all below it, of root all queues               |
 | podgroups  | by namespace and name (`podgroups`) | their queue, and the pods that waited for them |
 | workloads  | by UID (`workloads`)                | their queue, when they are added, removed or finish |
 | pods       | by UID (`members`)                  | their queue                                    |
@@ -22,6 +23,7 @@ from cluster.cache.store import Store
 from cluster.objects import Metadata, Namespace, QueueObject
 from queues import well_known
 from queues.namespace_selectors import is_reserved_label
+from queues.queue import ROOT
 from queues.snapshot import decision_for_namespace
 
 
@@ -33,12 +35,15 @@ class QueueEventHandler:
 
     def replace(self, objects: list[QueueObject]) -> None:
         gone = self._store.queue_cache.replace(objects)
+        for obj in objects:
+            self._store.follow_ended_pods(obj)
         for name in (*gone, *self._store.snapshot.tree):
             self._store.notify(name, QueueChange.SPEC)
 
     def upsert(self, obj: QueueObject) -> None:
         before, lent = self._store.snapshot, self._store.queue_cache.lending_changes
         if self._store.queue_cache.set(obj):
+            self._store.follow_ended_pods(obj)
             self._notify_below(obj.metadata.name, spec_changed=self._store.snapshot is not before)
         if self._store.queue_cache.lending_changes != lent:
             self._store.refused_members.lending_changed()
@@ -57,8 +62,12 @@ class QueueEventHandler:
         if not spec_changed:
             self._store.notify(name, QueueChange.STATUS)
             return
-        for queue in self._store.snapshot.tree.subtree(name):
+        below = self._store.snapshot.tree.subtree(name)
+        for queue in below:
             self._store.notify(queue, QueueChange.SPEC)
+        if name == ROOT:  # what is not below it, and queues that are not there, have its contact
+            for queue in {*self._store.snapshot.tree, *self._store.members.queues()} - below:
+                self._store.notify(queue, QueueChange.SPEC)
 
 
 class NamespaceEventHandler:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,9 +21,11 @@ from cluster.cache.device_claims import ClaimEvents, ClassEvents, DeviceClass, R
 from cluster.cache.marker_pods import MarkerAnnotation, MarkerPods
 from cluster.cache.node_totals import SizedNode
 from cluster.cache.priority_classes import PriorityClass
+from cluster.cache.registrations import RegistrationKind
 from cluster.cache.scheduling_policies import ConfigMap
 from cluster.cache.store import Store
 from cluster.cache.system_pods import SystemPod
+from cluster.cache.watch_progress import Marker
 from cluster.debounce import Debouncer
 from cluster.decoding import LenientReader
 from cluster.informers.crd_fields import PATH as DEFINITIONS
@@ -65,7 +67,8 @@ ALL_KINDS = (*MEMBERSHIP_KINDS, *MEMBER_KINDS)
 #: The pods of no queue: watched while some policy protects the system-critical ones among them, and only then
 #: (`cluster.cache.system_pods`).
 SYSTEM_PODS = "system-pods"
-#: What nodes have: watched while some policy asks for it, and only then (`cluster.cache.node_totals`).
+#: What nodes have: watched while some policy asks for it, or some queue has a quota, and only then
+#: (`cluster.cache.node_totals`).
 NODE_TOTALS, NODES_PATH = "node-totals", "/api/v1/nodes"
 #: What claims of devices count: watched while some capability names a class of devices, and only then
 #: (`cluster.cache.device_claims`). Not every cluster has them.
@@ -74,8 +77,11 @@ DEVICES = "/apis/resource.k8s.io/v1"
 #: Watched while some gang names one, and only then (`cluster.cache.priority_classes`).
 PRIORITY_CLASSES, PRIORITY_CLASSES_PATH = "priority-classes", "/apis/scheduling.k8s.io/v1/priorityclasses"
 #: Stops and Commands wait for these kinds, so a dead watch of them must be noticed soon; a policy is to be in
-#: effect within a second.
-SHORT_WATCH_KINDS = ("queues", "pods", "namespaces", "podgroups", "commands", "policies")
+#: effect within a second; promises end soon after the API server asks us no more.
+SHORT_WATCH_KINDS = (
+    *("queues", "pods", "namespaces", "podgroups", "commands", "policies"),
+    *(kind.value for kind in RegistrationKind),
+)
 #: A start that waits for a kind sees so soon that it is stopped.
 STOP_SECONDS = 0.05
 
@@ -99,13 +105,19 @@ class ObjectDecoder(msgspec.Struct, frozen=True):
 
 
 class AuxiliaryKind(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind that others need: nothing waits until it has been listed. `labels`: a selector."""
+    """A kind that others need: nothing waits until it has been listed. `labels`, `selector`: of labels, and
+    of fields. `synced`, `refused`: as in `ReflectorOptions`. `marker`: causes an event of the kind.
+    """
 
     kind: str
     path: str
     labels: str
     decoder: ObjectDecoder
     handler: EventHandler[Any]
+    marker: Marker | None = None
+    selector: str = ""
+    synced: threading.Event | None = None
+    refused: Callable[[], object] = lambda: None
 
 
 # All decoders are made here, at import: threads that make decoders at the same time can crash the process.
@@ -141,7 +153,7 @@ class Informers:
         marker: MarkerPods | None = None,
         namespace_marker: MarkerAnnotation | None = None,
         policies: PolicySource = DEFAULT_POLICIES,
-        auxiliary: Iterable[AuxiliaryKind] = (),
+        auxiliary: Collection[AuxiliaryKind] = (),
     ) -> None:
         """`policies`: the ConfigMap with the scheduling policies. `marker`, `namespace_marker`: cause an
         event of a pod and of a namespace (`cluster.cache.marker_pods`). `auxiliary`: kinds that others need.
@@ -175,8 +187,10 @@ class Informers:
         self._auxiliary = {
             each.kind: self._reflector(
                 *(each.kind, each.path, each.decoder, each.handler),
+                selector=each.selector,
                 labels=each.labels,
-                synced=threading.Event(),
+                synced=each.synced or threading.Event(),
+                refused=each.refused,
             )
             for each in auxiliary
         }
@@ -202,9 +216,7 @@ class Informers:
         store.policies.add_listener(
             lambda _before, after: self._system_pods.follow(needed=after.protects_system_pods)
         )
-        store.policies.add_listener(
-            lambda _before, after: self._node_totals.follow(needed=after.needs_totals)
-        )
+        store.node_totals.on_need(lambda needed: self._node_totals.follow(needed=needed))
         self._definitions = Definitions(self._relist_own_kinds, faults=readiness.definition_faults)
         self.reflectors |= {
             kind: self._definition_reflector(kind, name) for kind, name in DEFINITION_KINDS.items()
@@ -223,6 +235,8 @@ class Informers:
         store.watch_progress.attach("namespaces", self.reflectors["namespaces"], marker=namespace_marker)
         for kind in ("queues", "podgroups"):
             store.watch_progress.attach(kind, self.reflectors[kind])
+        for each in auxiliary:
+            store.watch_progress.attach(each.kind, self.reflectors[each.kind], marker=each.marker)
 
     def _workload_reflector(self, kind: WorkloadKind, store: Store) -> Reflector[WorkloadObject]:
         handler = WorkloadEventHandler(kind, store, find=self._lookups.find, relist=self._lookups.relist)
@@ -252,6 +266,7 @@ class Informers:
         selector: str = "",
         labels: str = "",
         synced: threading.Event | None = None,
+        refused: Callable[[], object] = lambda: None,
     ) -> Reflector[Any]:
         return Reflector(
             kind=kind,
@@ -260,7 +275,9 @@ class Informers:
             handler=handler,
             client=self._client,
             counters=self._metrics,
-            options=self._options(kind, decoder, selector=selector, labels=labels, synced=synced),
+            options=replace(
+                self._options(kind, decoder, selector=selector, labels=labels, synced=synced), refused=refused
+            ),
         )
 
     def _options(
@@ -379,6 +396,8 @@ class Informers:
         self._relisting.start()
         self._looking_up.start()
         self._started = True
+        for reflector in self._auxiliary.values():
+            reflector.start()
         for kind in MEMBERSHIP_KINDS:
             self.reflectors[kind].start()
         until = time.monotonic() + patience
@@ -388,8 +407,6 @@ class Informers:
             return
         for kind in MEMBER_KINDS:
             self.reflectors[kind].start()
-        for reflector in self._auxiliary.values():
-            reflector.start()
 
     def _await_synced(self, kind: str, until: float) -> None:
         """Wait until the kind is in sync, at most until that time, and not after `stop`."""

@@ -6,9 +6,14 @@ Invariants
 - The reflector never stops by itself. After any failure it continues after a jittered back-off by
   `BACKOFF` (`UNANSWERED_BACKOFF` if there was no answer). It starts again with a list if its
   resource version is lost (410, as a status or as an event).
-- The back-off starts from its least value at the first answer after no answer. The first reflector that gets
-  an answer, or a good answer after a failure, wakes the others (`answered`, `retry_now`), so that no
-  reflector keeps waiting for an API server that is back.
+- Failures with an answer and without one are counted apart: a server that starts is asked as if for the first
+  time. Both counts grow until all of a try succeeds: the handler has the list, if one was due, and the watch
+  brought something new or was open for `SHORT_WATCH_END_SECONDS`. A list alone is no success.
+- The first reflector that gets an answer, or a good answer after a failure, wakes the others (`answered`,
+  `retry_now`), so that no reflector keeps waiting for an API server that is back. So does a requested list or
+  watch. Each wake-up without a success after it ends a rest later than the last one (`WAKE_BACKOFF`):
+  whatever wakes a reflector, one that fails is not hot.
+- Failures are counted, and said once they last (`cluster.retries`).
 - A silent watch is given up `SILENCE_SECONDS` after its end was due (`watch_seconds`). A half-open connection
   is noticed then.
 - Cached objects stay cached while requests are refused. `synced` says whether the cache may be relied upon:
@@ -24,9 +29,10 @@ Invariants
 =====================================  ============================================
 what happens                           what the reflector does
 =====================================  ============================================
-the server ends the watch              watch again from the last version seen
+the server ends the watch              watch again from the last version seen; back off if it ends at once
+                                       without anything new
 the connection is cut or times out     back off, then watch from the last version
-410 on the watch, or as ERROR event    list at once; back off first if it happens again
+410 on the watch, or as ERROR event    list at once; back off first if another try has failed before
 an answer that is not a list           back off; the answer is discarded
 410 in the middle of a paged list      start the list again
 a watch is silent beyond its end       as if the connection had been cut
@@ -70,6 +76,7 @@ from cluster.informers.dispatch import (
 )
 from cluster.key_backoff import KeyBackoff
 from cluster.objects import PartialObjectMetadata, RawEvent, StatusObject, version_number
+from cluster.retries import Retries
 
 #: While nothing in the cluster changes, a watch gets no bookmarks either. So the server is asked to end the
 #: watch soon, and a watch that is silent beyond its end is a dead connection. Each watch costs the API server
@@ -84,12 +91,14 @@ SILENCE_SECONDS = 2.0
 BACKOFF = Backoff(0.4, 10.0)
 #: A refused connection is cheap for both sides.
 UNANSWERED_BACKOFF = Backoff(0.4, 2.0)
+#: The first wake-up since a success ends a rest at once, the next one when it has lasted so long.
+WAKE_BACKOFF = Backoff(0.4, 10.0)
 #: A starting API server answers 403 until it has read its roles, for seconds. After this time the right to
 #: read has been taken away.
 FORBIDDEN_SECONDS = 10.0
 FORBIDDEN = frozenset({401, 403})
 _RIGHTS = "give the server's account the rights of manifests/rbac/server.yaml"
-#: A watch that ends sooner and without an event is not repeated at once.
+#: A watch that ends sooner and without anything new is not repeated at once.
 SHORT_WATCH_END_SECONDS = 1.0
 #: How often to look for an optional kind that is not installed.
 OPTIONAL_SECONDS = 10.0
@@ -119,6 +128,9 @@ class Trouble(Enum):
 
 class Counters(Protocol):
     """The metrics of a reflector."""
+
+    @property
+    def retries(self) -> Retries: ...
 
     def reflected(self, kind: str, what: str) -> None:
         """`what` is list, event, error, or unreadable."""
@@ -154,6 +166,7 @@ class ReflectorOptions(Generic[T]):
     objects that the handler failed for. `lenient`: reads an object that `decode` cannot read. `unreadable`:
     records those objects. `synced`: set while the kind has been listed and is watched.
     `selection`: which objects are kept and watched; None: all that the selectors select.
+    `refused`: called when the kind may not be read, or is not served.
     """
 
     selector: str = ""
@@ -168,6 +181,7 @@ class ReflectorOptions(Generic[T]):
     unreadable: UnreadableObjects = field(default_factory=UnreadableObjects)
     synced: threading.Event = field(default_factory=threading.Event)
     selection: Selection[T] | None = None
+    refused: Callable[[], object] = lambda: None
 
 
 class Reflector(Generic[T]):
@@ -188,6 +202,7 @@ class Reflector(Generic[T]):
         self.kind = kind
         self._optional = options.optional
         self._missing = options.missing
+        self._refused = options.refused
         self.path = path
         selectors = {"fieldSelector": options.selector, "labelSelector": options.labels}
         self._selected: dict[str, str | int] = {key: text for key, text in selectors.items() if text}
@@ -209,8 +224,14 @@ class Reflector(Generic[T]):
         self._stopped = threading.Event()
         #: Set to end a rest: by a stop, by a requested list or watch, or when the API server answers again.
         self._awake = threading.Event()
-        #: Failed tries in a row; the outcome of the last request; whether the request of this try succeeded.
+        #: Failed tries since all of one succeeded; how many of them got no answer; how many rests were ended
+        #: by a wake-up since then; whether the others were woken since then, or since the last outage; and
+        #: whether the version was lost since then.
         self.failures = 0
+        self._unanswered = 0
+        self._wakes = 0
+        self._has_woken_others = self._has_expired = False
+        #: The outcome of the last request; whether the request of this try succeeded.
         self._trouble = Trouble.NONE
         self._accepted = False
         #: Since when reading the kind has been forbidden, in monotonic seconds.
@@ -231,8 +252,8 @@ class Reflector(Generic[T]):
         #: The number of watches begun, and the number of the first one that is new enough.
         self._watches = 0
         self._watch_wanted = 0
-        self._expired = 0
-        self._thread = BackgroundThread(self._run, name=f"reflector-{self.kind}")
+        self._name = f"reflector-{self.kind}"
+        self._thread = BackgroundThread(self._run, name=self._name)
 
     def start(self) -> None:
         sys.setrecursionlimit(max(sys.getrecursionlimit(), MAX_NESTING + 1_000))  # of the whole process
@@ -246,7 +267,8 @@ class Reflector(Generic[T]):
             self._client.interrupt()
             self._thread.join(timeout=CUT_SECONDS)  # first: a start under way in another thread counts
             if not self._thread.alive:
-                return
+                break
+        self._counters.retries.forget(self._name)
 
     def relist(self) -> int:
         """Request a new list; return the value that `completed` reaches once such a list is done."""
@@ -263,7 +285,8 @@ class Reflector(Generic[T]):
 
     def retry_now(self) -> None:
         """End a back-off that is under way; from any thread."""
-        self._awake.set()
+        if self.failures:
+            self._awake.set()
 
     def _interrupt(self) -> None:
         """End a rest or a watch, but not a list under way: all earlier requests still need it."""
@@ -310,25 +333,30 @@ class Reflector(Generic[T]):
             if self._stopped.is_set():  # asked after that: `stop` sets the other one later
                 return
             self._accepted = False
+            requested = self._wanted, self._watch_wanted
             try:
                 if self._list_is_due:
                     self._list()
-                self.failures = 0 if self._watch() else self.failures + 1
-                self._expired = 0
-                self._rest(self.failures)
-            except Expired:
+                if not self._watch():
+                    self._count_failure("its watch ends at once, without anything new")
+                    self._rest()
+            except Expired as exc:
                 self.version = ""
-                self._expired += 1
-                self._rest(self._expired - 1)
+                if self._has_expired or self.failures:  # a single one is what becomes of an old version
+                    self._count_failure(exc)
+                    self._rest()
+                self._has_expired = True
             except Exception as exc:
-                if not self._is_own_interrupt(exc):
+                if not self._is_own_interrupt(exc, requested=requested):
                     self._fail(exc)
 
-    def _is_own_interrupt(self, exc: Exception) -> bool:
-        """Whether our own interrupt, for a stop, a list or a new watch, caused the failure."""
+    def _is_own_interrupt(self, exc: Exception, *, requested: tuple[int, int]) -> bool:
+        """Whether our own interrupt, for a stop, a list or a new watch, caused the failure. `requested`: the
+        list and the watch that were requested when this try began: these interrupt it no more.
+        """
         if not isinstance(exc, Unreachable):
             return False
-        return self._stopped.is_set() or self._begun < self._wanted or self._watch_is_due
+        return self._stopped.is_set() or (self._wanted, self._watch_wanted) != requested
 
     def _fail(self, exc: Exception) -> None:
         """Rest before the next try. An exception in here does not end the thread."""
@@ -337,14 +365,25 @@ class Reflector(Generic[T]):
                 self._take_as_empty()
                 return
             self._note_failure(exc)
-            self.failures += 1
+            self._count_failure(exc)
             self._report(exc)
-            backoff = UNANSWERED_BACKOFF if self._trouble is Trouble.NO_ANSWER else BACKOFF
-            least = exc.retry_after if isinstance(exc, Overloaded) else 0.0
-            self._rest(self.failures, least=least, backoff=backoff)
+            self._rest(least=exc.retry_after if isinstance(exc, Overloaded) else 0.0)
         except Exception:
             log.exception("%s: the reflector failed on a failure", self.kind)
             self._stopped.wait(BACKOFF.first)
+
+    def _count_failure(self, why: object) -> None:
+        self.failures += 1
+        self._unanswered += self._trouble is Trouble.NO_ANSWER
+        self._counters.reflected(self.kind, "error")
+        self._counters.retries.failed(self._name, why)
+
+    def _succeed(self) -> None:
+        """Record that all of a try succeeded."""
+        self.failures = self._unanswered = self._wakes = 0
+        self._has_woken_others = self._has_expired = False
+        self._forbidden_at = None
+        self._counters.retries.succeeded(self._name)
 
     def _take_as_empty(self) -> None:
         """Treat a kind that is not installed as a kind without objects."""
@@ -356,61 +395,77 @@ class Reflector(Generic[T]):
             self._handler.replace([])
         self.completed = max(self._begun, 1)
         self.synced.set()
+        self._succeed()
         self._sleep(OPTIONAL_SECONDS)
 
     def _note_failure(self, exc: Exception) -> None:
-        """Record whether there was an answer. The first answer after none restarts the back-off."""
+        """Record whether there was an answer. The first answer after none wakes the others."""
         if self._accepted:
             return  # the request was answered and failed after that
         before = self._trouble
         self._trouble = Trouble.NO_ANSWER if isinstance(exc, Unreachable) else Trouble.REFUSED
-        if before is Trouble.NO_ANSWER and self._trouble is Trouble.REFUSED:
-            self.failures = 0
+        if self._trouble is Trouble.NO_ANSWER:
+            self._has_woken_others = False
+        elif before is Trouble.NO_ANSWER:
             self._answered()
 
     def _accept(self) -> None:
-        """Record that the request of this try got the answer that it asked for."""
+        """Record that the request of this try got the answer that it asked for. The first one after failures
+        (a watch that was cut is one, though it had been answered) wakes the others.
+        """
         self._accepted = True
-        self._forbidden_at = None
-        before, self._trouble = self._trouble, Trouble.NONE
-        failed = self.failures > 0  # a watch that was cut is a failure, though it had been answered
-        if before is Trouble.NO_ANSWER:
-            self.failures = 0
-        if failed or before is not Trouble.NONE:
+        self._trouble = Trouble.NONE
+        if self.failures and not self._has_woken_others:
+            self._has_woken_others = True
             self._answered()
 
     def _report(self, exc: Exception) -> None:
-        self._counters.reflected(self.kind, "error")
         if isinstance(exc, NotFound):
             self.synced.clear()
             self.version = ""
-        if isinstance(exc, Refused) and exc.status in FORBIDDEN and self._forbidden_at is None:
+        is_forbidden = isinstance(exc, Refused) and exc.status in FORBIDDEN
+        if is_forbidden and self._forbidden_at is None:
             self._forbidden_at = time.monotonic()
+        if is_forbidden or isinstance(exc, NotFound):
+            self._refused()
         if isinstance(exc, ClusterError):
             log.warning("%s cannot be reflected (%d in a row): %s", self.kind, self.failures, exc)
         else:
             self.version = ""
             log.exception("%s: the reflector failed; it begins anew with a list", self.kind, exc_info=exc)
 
-    def _rest(self, failures: int, *, least: float = 0.0, backoff: Backoff | None = None) -> None:
-        """Wait before the next try; do not wait without failures. A wake-up does not shorten `least`."""
-        if failures <= 0 or self._stopped.wait(least):
+    def _rest(self, *, least: float = 0.0) -> None:
+        """Wait before the next try. A wake-up does not shorten `least`."""
+        if self._stopped.wait(least):
             return
-        longest = (backoff or BACKOFF).seconds(failures)
+        if self._trouble is Trouble.NO_ANSWER:
+            longest = UNANSWERED_BACKOFF.seconds(self._unanswered)
+        else:
+            longest = BACKOFF.seconds(self.failures - self._unanswered)
         self._sleep(longest * self._random.uniform(0.5, 1.0) - least)
 
     def _sleep(self, seconds: float) -> None:
         """Wait until a wake-up. Clear `synced` once reading has been forbidden for `FORBIDDEN_SECONDS`."""
-        end = time.monotonic() + seconds
+        began = time.monotonic()
+        end = began + seconds
         if self._forbidden_at is not None and self.synced.is_set():
             allowed_until = self._forbidden_at + FORBIDDEN_SECONDS
-            if self._awake.wait(max(0.0, min(end, allowed_until) - time.monotonic())):
+            if self._is_woken(began, until=min(end, allowed_until)):
                 return
             if time.monotonic() >= allowed_until:
                 log.error("%s may not be read any more: %s", self.kind, _RIGHTS)
                 self.synced.clear()
                 self.version = ""
-        self._awake.wait(max(0.0, end - time.monotonic()))
+        self._is_woken(began, until=end)
+
+    def _is_woken(self, began: float, *, until: float) -> bool:
+        """Wait for a wake-up of the rest that began then, and for as long as one has to wait by now."""
+        if not self._awake.wait(max(0.0, until - time.monotonic())):
+            return False
+        least = began + WAKE_BACKOFF.seconds(self._wakes)
+        self._stopped.wait(max(0.0, min(least, until) - time.monotonic()))
+        self._wakes += 1
+        return True
 
     def _list(self) -> None:
         with self._lock:
@@ -445,10 +500,10 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     def _watch(self) -> bool:
-        """Watch until the server ends it. Return False if it ended at once without an event."""
+        """Watch until the server ends it. Return False if it ended at once without anything new."""
         if self._stopped.is_set() or self._list_is_due:
             return True
-        began, events = time.monotonic(), 0
+        began, version = time.monotonic(), self.version
         self._watches = max(self._watches + 1, self._watch_wanted)
         seconds = self._random.randint(*(self._watch_seconds or WATCH_SECONDS))
         stream = self._client.stream(
@@ -465,16 +520,20 @@ class Reflector(Generic[T]):
         )
         try:
             self._accept()
+            self._forbidden_at = None  # to read is to watch, too
+            self._counters.retries.succeeded(self._name, unless_within=SHORT_WATCH_END_SECONDS)
             if self._is_interrupted:
                 return True  # the interrupt came when there was no connection to cut
             for line in stream.lines():
                 if self._is_interrupted:
                     return True
                 self._apply(line)
-                events += 1
         finally:
             stream.release()
-        return events > 0 or time.monotonic() - began > SHORT_WATCH_END_SECONDS
+            succeeded = self.version != version or time.monotonic() - began > SHORT_WATCH_END_SECONDS
+            if succeeded:
+                self._succeed()
+        return succeeded
 
     def _apply(self, line: bytes) -> None:
         self._handler.retry()

@@ -7,6 +7,7 @@
 | is gone, or is being deleted                  | nothing                                               |
 | has no author                                 | it is dropped with a warning                          |
 | names a queue that is gone, or was recreated  | it is dropped with a warning                          |
+| opens a queue that is being deleted           | it is dropped with a warning                          |
 | changes nothing (`queues.states.ACTIONS`)     | it is recorded; an event; it is deleted               |
 | otherwise                                     | it is recorded with the edit; an event; it is deleted |
 
@@ -40,6 +41,7 @@ from cluster.object_reference import ObjectReference
 from cluster.objects import Command, Metadata, QueueObject
 from controller.context import QUEUES, ControllerContext
 from queues import well_known
+from queues.admission.queue_edits import opening_text
 from queues.states import ACTIONS, Action, Desired, State, own_state
 from queues.text import printable
 from queues.windows.refusals import WindowError
@@ -163,10 +165,12 @@ class CommandExecutor:
             return False
         return stored.metadata.uid == meta.uid and stored.metadata.deletion_timestamp is None
 
-    def _act(self, command: Command, obj: QueueObject) -> Acted:
+    def _act(self, command: Command, obj: QueueObject) -> Acted | Dropped:
         """The one write: the edit, if any, and the record."""
         own = self._own_state(obj)
         desired = ACTIONS[Action(command.action)][own]
+        if desired is Desired.OPEN and obj.metadata.deletion_timestamp is not None:
+            return Dropped(command, opening_text(obj.metadata.name))
         body: dict[str, Any] = {
             "metadata": {
                 "resourceVersion": obj.metadata.resource_version,
@@ -216,6 +220,7 @@ class CommandExecutor:
             queue.own_desired_at(store.clock.now()),
             broken=tree.chain(queue.name).broken is not None,
             live=store.live_members.below(queue.name, tree=tree) > 0,
+            terminating=queue.terminating,
         )
 
     def _delete(self, command: Command) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Mapping
 from functools import partial
 
-from cluster.cache.changes import QueueChange
+from cluster.cache.changes import NO_QUEUE, Change, QueueChange
 from cluster.objects import Command, QueueObject
+from cluster.write_ranks import WriteRank
 from controller.commands.executor import (
     Acted,
     ActedBefore,
@@ -18,6 +20,7 @@ from controller.commands.executor import (
     recorded_commands,
 )
 from controller.context import RETRY_SECONDS, ControllerContext, queue_subject
+from controller.parts import Part, attempt
 from queues import well_known
 from queues.messages import stop_text
 from queues.snapshot import QueueDecision
@@ -29,8 +32,10 @@ AT_ONCE = 10
 log = logging.getLogger(__name__)
 
 
-class CommandHandler:
+class CommandHandler(Part):
     """Owner: the controller's thread."""
+
+    name = "commands"
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -39,6 +44,17 @@ class CommandHandler:
         self._under_way: set[str] = set()
         #: UIDs of the Commands that an event was recorded for and that are not deleted yet.
         self._recorded: set[str] = set()
+        #: Those whose Commands are looked at with the next step.
+        self._changed: dict[str, None] = {}
+
+    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+        self._changed.update(dict.fromkeys(queue for queue in changes if queue != NO_QUEUE))
+
+    def step(self) -> None:
+        while self._changed:
+            queue = next(iter(self._changed))
+            del self._changed[queue]
+            attempt(self._context.store, self.name, partial(self.execute, queue), queue=queue)
 
     def execute(self, queue: str) -> None:
         """Submit the Commands for one queue, `AT_ONCE` at most; the others follow when these have ended."""
@@ -59,7 +75,7 @@ class CommandHandler:
 
         writers, key = self._context.writers, ("command", queue)
         receive = partial(self._end_batch, queue, commands)
-        if self._context.submit(writers, key, send, receive, rank=(0,), queue=queue):
+        if self._context.submit(writers, key, send, receive, rank=WriteRank.STOP, queue=queue):
             self._under_way.add(queue)
 
     def _waiting(self, queue: str) -> list[Command]:

@@ -39,6 +39,7 @@ import msgspec
 from cluster.cache.changes import QueueChange
 from cluster.cache.workloads import Workload
 from cluster.exceptions import ClusterError
+from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext
 from controller.drain.eviction import DrainRequests, record_delay
 from controller.drain.job_suspension import JobSuspension
@@ -53,6 +54,7 @@ from controller.drain.snapshot import (
     read_snapshot,
 )
 from controller.drain.state import READ_SECONDS, STEP_SECONDS, Drains, DrainState, uids
+from controller.parts import Part
 from queues.apimachinery.conversion import Converter
 from queues.drain.broken_gangs import broken_gangs, stays
 from queues.drain.disruption_budgets import BudgetKey
@@ -79,10 +81,14 @@ log = logging.getLogger(__name__)
 _stored_counts = Converter[DrainCounts | None](DrainCounts | None)
 
 
-class DrainController:
+class DrainController(Part):
     """Owner: the controller's thread, which owns the state of all drains (`state.Drains`) too."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    name = "drains"
+
+    def __init__(self, context: ControllerContext, *, demand_version_of_all: Callable[[int], bool]) -> None:
+        """`demand_version_of_all`: whether every live replica has the queues of a version."""
+        self._demand_version_of_all = demand_version_of_all
         self._context = context
         self._store = context.store
         self._drains = Drains()
@@ -90,6 +96,8 @@ class DrainController:
         self._suspension = JobSuspension(context, self._requests)
         #: The snapshot of the queues that the drains were made for.
         self._snapshot: QueueSnapshot | None = None
+        #: The queues whose progress has changed since `take_progressed` was called last.
+        self._progressed: set[str] = set()
 
     def hold(self, is_held: Callable[[str], bool]) -> None:
         """`is_held`: whether a workload is not to be resumed yet, by its UID."""
@@ -122,30 +130,28 @@ class DrainController:
         """In a writer's thread: suspend a Job none of whose pods is on a node; whether it was."""
         return self._suspension.suspend_waiting(workload, may_suspend=may_suspend)
 
-    def forget(self) -> None:
-        """Forget all drains: this replica has lost the lead, and another one may have changed anything."""
+    def begin_term(self) -> None:
         self._drains.forget()
+        self._progressed.clear()
         self._snapshot = None
 
-    def step(self, *, demand_version_of_all: Callable[[int], bool]) -> set[str]:
-        """Take a step of each drain that is due. Returns the queues whose progress has changed.
+    def take_progressed(self) -> set[str]:
+        """The queues whose progress has changed since this was called last."""
+        progressed, self._progressed = self._progressed, set()
+        return progressed
 
-        `demand_version_of_all`: whether every live replica has the queues of a version.
-        """
+    def step(self) -> None:
+        """Take a step of each drain that is due."""
         self._follow_policies()
-        changed: set[str] = set()
         in_flight = sum(drain.in_flight for drain in self._drains)
         context = self._context
         share_limits(list(self._drains), rate=context.drain_rate, in_flight=context.drain_in_flight)
         for drain in self._drains:
             if drain.next_step_at <= self._now():
                 others = in_flight - drain.in_flight
-                changed |= self._step_isolated(
-                    drain, demand_version_of_all=demand_version_of_all, in_flight_of_others=others
-                )
+                self._progressed |= self._step_isolated(drain, in_flight_of_others=others)
                 in_flight = others + drain.in_flight
         self._send_read()
-        return changed
 
     def _now(self) -> float:
         return self._store.clock.monotonic()
@@ -156,16 +162,12 @@ class DrainController:
             self._snapshot = snapshot
             self._drains.follow(snapshot.draining_queues(), now=self._now(), rate=self._context.drain_rate)
 
-    def _step_isolated(
-        self, drain: DrainState, *, demand_version_of_all: Callable[[int], bool], in_flight_of_others: int
-    ) -> set[str]:
+    def _step_isolated(self, drain: DrainState, *, in_flight_of_others: int) -> set[str]:
         """A step that fails, or takes long, delays its own drain alone."""
         began = self._now()
         drain.begin_step(began)
         try:
-            return self._step(
-                drain, demand_version_of_all=demand_version_of_all, in_flight_of_others=in_flight_of_others
-            )
+            return self._step(drain, in_flight_of_others=in_flight_of_others)
         except ClusterError:
             raise
         except Exception:
@@ -175,11 +177,9 @@ class DrainController:
         finally:
             drain.end_step(self._now())
 
-    def _step(
-        self, drain: DrainState, *, demand_version_of_all: Callable[[int], bool], in_flight_of_others: int
-    ) -> set[str]:
+    def _step(self, drain: DrainState, *, in_flight_of_others: int) -> set[str]:
         now, version = self._now(), self._store.snapshot.resource_version
-        if not drain.await_version(version, demand_version_of_all=demand_version_of_all):
+        if not drain.await_version(version, demand_version_of_all=self._demand_version_of_all):
             drain.schedule(now + STEP_SECONDS)
             return set()
         drain.set_spec(self._spec_of(drain))
@@ -292,7 +292,9 @@ class DrainController:
             self._context.work_queue.add_batched(names[0], QueueChange.STATUS)
 
         writers = self._context.drain_writers
-        if not self._context.submit(writers, ("budgets", ""), read, receive, rank=(0,), batched=True):
+        if not self._context.submit(
+            writers, ("budgets", ""), read, receive, rank=WriteRank.STOP, batched=True
+        ):
             self._drains.cancel_read()
 
     # 2. Plan

@@ -1,70 +1,37 @@
-"""The requests of drains: one eviction or deletion a pod, its outcome, its metric and its events.
+"""The requests of drains: one eviction or deletion a pod, its outcome, its metric and its events. How each is
+made, and what its answer means, is in `controller.evictions`.
 
 Invariants
 - A request is sent by a thread of the drain's writers. Its result comes back by the controller's work queue,
   and is recorded on the controller's thread, before the next step.
 - The queue's decision is read again just before the request is sent: a drain that has ended evicts no more
   pods, nor does a replica that no longer leads.
-- The UID is a precondition: another pod of that name is left alone.
-- The refusal by a budget is an outcome like any other; the writer does not try it again.
-- One eviction a budget is under way at a time: two meet in the budget's status, and the one that loses waits
-  for half a second in the API server.
-- The requests of one namespace take `LANES_PER_NAMESPACE` of the writers at most: what makes them slow, such
-  as a budget that is written all the time or a user's webhook, delays no other namespace.
-- The answer of a webhook is about the object, whatever its status code: it is Refused, never Overloaded.
 - Events and metrics are recorded for each request exactly once, after it was granted.
-
-================  ==============================================================================
-outcome           the API server's answer
-================  ==============================================================================
-Granted           201, 200
-Budget            429 with cause DisruptionBudget: its budget does not allow it now; or, of a workload
-                  that is to be suspended, `SuspendBlocked`
-SeveralBudgets    500: two budgets select it, which the eviction API refuses for ever
-Absent            404 or 409: it is gone already, or another one has its name
-Refused           another 4xx; a webhook's denial, or its failure, with any status code
-Overloaded        429 otherwise, 5xx, or none: the namespace gets no further request for a while
-Dropped           none: the drain has ended, or a former request is under way
-CommandWithdrawn  none: no controller has taken the Command that should have suspended it
-CommandTaken      none: one has taken it, and the workload does not show what came of it
-NotScalable       none: the workload may not be scaled, since another one controls it, or has pods of
-                  a queue that is not drained; its pods are deleted one by one
-================  ==============================================================================
 """
 
 from __future__ import annotations
 
 import logging
-import re
-import zlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
 
 import msgspec
 
-from cluster.api.client import Client
 from cluster.cache.changes import QueueChange
-from cluster.cache.members import Member
-from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused
+from cluster.exceptions import ClusterError
 from cluster.object_reference import ObjectReference
+from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext, workload_subject
-from controller.drain.request_states import Outcome, RequestResult
+from controller.drain.request_states import RequestResult
 from controller.drain.state import Drains
+from controller.evictions.answers import Answer, Outcome, answer_of
+from controller.evictions.pods import delete_pod, evict_pod, lane_of
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import DrainAction, RunningPod, Unit
 from queues.drain.terminating_pods import DelayedPod
 
-#: Writers that the requests of one namespace take at most, so that many pods may go in 0.1 s: an eviction
-#: lists the budgets of its namespace as they are now, and of a kind that is seldom written the API server
-#: answers such a list when its watch cache hears of its progress.
-LANES_PER_NAMESPACE = 16
 #: The reason that evictions are counted by.
 REASON = "QueueStopped"
-#: How the API server says that a webhook denied a request, or could not be called for it
-#: (`k8s.io/apiserver/pkg/admission/plugin/webhook`).
-_WEBHOOK = re.compile(r'admission webhook ".*" denied the request|failed calling webhook "')
-
 log = logging.getLogger(__name__)
 
 
@@ -89,25 +56,6 @@ _OUTCOMES: Mapping[type[Exception], Outcome] = {
     NotScalable: Outcome.NOT_SCALABLE,
     CommandTaken: Outcome.COMMAND_TAKEN,
 }
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """The outcome of a request, as the API server's answer says it. `retry_after`: seconds."""
-
-    outcome: Outcome
-    message: str = ""
-    retry_after: float = 0.0
-
-
-class NamedPod(Protocol):
-    """What names one pod, and no later one of that name."""
-
-    @property
-    def uid(self) -> str: ...
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def name(self) -> str: ...
 
 
 class DrainRequests:
@@ -150,7 +98,7 @@ class DrainRequests:
             ("drain", unsent.uid),
             send,
             lambda result: self._receive(result or unsent),
-            rank=(1,) if unsent.pod is not None else (0,),
+            rank=WriteRank.EVICTION if unsent.pod is not None else WriteRank.STOP,
             lane=lane_of(unsent.unit.pods[0].namespace, uid=unsent.uid, budget=budget),
             batched=True,
         ):
@@ -185,7 +133,7 @@ class DrainRequests:
             ("drain", first.uid),
             send,
             receive,
-            rank=(0,),
+            rank=WriteRank.STOP,
             lane=lane_of(first.unit.pods[0].namespace, uid=first.uid, budget=None),
             batched=True,
         ):
@@ -224,77 +172,6 @@ def _answered(unsent: RequestResult, answer: Answer) -> RequestResult:
     return msgspec.structs.replace(
         unsent, outcome=answer.outcome, message=answer.message, retry_after=answer.retry_after
     )
-
-
-def lane_of(namespace: str, *, uid: str, budget: BudgetKey | None) -> Hashable:
-    """The lane of a request: the same for all of one budget, else one of a few of its namespace."""
-    return namespace, zlib.crc32((budget[1] if budget is not None else uid).encode()) % LANES_PER_NAMESPACE
-
-
-def evict_pod(client: Client, pod: NamedPod, *, grace: int | None = None) -> None:
-    """Ask for the eviction of this very pod: its budgets are heeded. Raises `ClusterError`."""
-    body = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": pod.name, "namespace": pod.namespace},
-        "deleteOptions": _options(pod, grace=grace),
-    }
-    client.create(f"{_path(pod)}/eviction", body)
-
-
-def delete_pod(client: Client, pod: NamedPod, *, grace: int | None = None, version: int = 0) -> None:
-    """Delete this very pod, whatever its budgets say; `version`: at that version alone. Raises
-    `ClusterError`.
-    """
-    client.delete(_path(pod), _options(pod, grace=grace, version=version))
-
-
-def _path(pod: NamedPod) -> str:
-    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-
-
-def _options(pod: NamedPod, *, grace: int | None, version: int = 0) -> dict[str, Any]:
-    preconditions = {"uid": pod.uid, **({"resourceVersion": str(version)} if version else {})}
-    options: dict[str, Any] = {"preconditions": preconditions}
-    return options if grace is None else {**options, "gracePeriodSeconds": grace}
-
-
-def send_away(client: Client, member: Member) -> None:
-    """Evict it; delete it at the version that has no node, where it has none. Raises `ClusterError`."""
-    if member.node:
-        evict_pod(client, member)
-    else:
-        delete_pod(client, member, version=member.version)
-
-
-def answer_to(request: Callable[[], object]) -> Answer:
-    """What came of a request that is made anew as long as it is wanted: one that meets another version of its
-    object is dropped.
-    """
-    try:
-        request()
-    except Conflict as exc:
-        return Answer(Outcome.DROPPED, exc.message)
-    except ClusterError as exc:
-        return answer_of(exc)
-    return Answer(Outcome.GRANTED)
-
-
-def answer_of(exc: ClusterError) -> Answer:
-    """The outcome of a request that failed."""
-    match exc:
-        case Overloaded() if "DisruptionBudget" in exc.causes:
-            return Answer(Outcome.BUDGET, exc.message)
-        case Overloaded() if exc.status == 500 and "more than one PodDisruptionBudget" in exc.message:
-            return Answer(Outcome.SEVERAL_BUDGETS, exc.message)
-        case Overloaded() if not _WEBHOOK.search(exc.message):
-            return Answer(Outcome.OVERLOADED, str(exc), exc.retry_after)
-        case NotFound() | Conflict():
-            return Answer(Outcome.ABSENT, exc.message)
-        case Refused():
-            return Answer(Outcome.REFUSED, exc.message)
-        case _:
-            return Answer(Outcome.OVERLOADED, str(exc))
 
 
 # Metrics and events

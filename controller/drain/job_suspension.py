@@ -46,14 +46,16 @@ from cluster.cache.workloads import (
 )
 from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Pod, WorkloadObject
+from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext, workload_subject
 from controller.drain import budget_reader as budgets
 from controller.drain.eviction import CommandTaken, DrainRequests, NotScalable, SuspendBlocked
 from controller.drain.job_commands import ABORT, RESUME, ResumeStep, create_command, resume_step, withdraw
-from controller.drain.request_states import SUSPEND_SECONDS, Outcome, RequestResult
+from controller.drain.request_states import SUSPEND_SECONDS, RequestResult
 from controller.drain.scaling import is_drained, put_back, scale_to_zero
 from controller.drain.snapshot import MAX_BUDGETS
-from controller.drain.suspend_patches import (
+from controller.evictions.answers import Outcome
+from controller.evictions.suspend_patches import (
     UNPROCESSABLE,
     JsonPatch,
     mark_patch,
@@ -216,7 +218,8 @@ class JobSuspension:
             ("resume_job", workload.uid),
             lambda: self._resume(workload, is_sent=is_sent, waited=waited),
             lambda step: self._receive_resume(workload, step or ResumeStep.LEAVE),
-            rank=(1, 0, workload.created),
+            rank=WriteRank.RELEASE,
+            order=(0, workload.created),
             subject=workload_subject(workload),
             batched=True,
         ):

@@ -29,12 +29,12 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from enum import StrEnum
 
 import msgspec
 
 from cluster.backoff import Backoff
 from controller.drain.snapshot import DrainSnapshot
+from controller.evictions.answers import Outcome
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import DrainAction, RunningPod, Unit
 from queues.workload_kinds import KINDS, Suspension
@@ -51,21 +51,6 @@ GRANTED_SECONDS = 60.0
 NEVER = float("-inf")
 #: The actions that are one request for a workload, and none for its pods.
 OF_WORKLOAD = frozenset({DrainAction.SUSPEND, DrainAction.SUSPEND_ANYWAY, DrainAction.SCALE})
-
-
-class Outcome(StrEnum):
-    """What came of a request; `controller.drain.eviction` has the answers of the API server for each."""
-
-    GRANTED = "Granted"
-    BUDGET = "Budget"
-    SEVERAL_BUDGETS = "SeveralBudgets"
-    ABSENT = "Absent"
-    REFUSED = "Refused"
-    OVERLOADED = "Overloaded"
-    DROPPED = "Dropped"
-    COMMAND_WITHDRAWN = "CommandWithdrawn"
-    COMMAND_TAKEN = "CommandTaken"
-    NOT_SCALABLE = "NotScalable"
 
 
 class RequestResult(msgspec.Struct, frozen=True, kw_only=True):

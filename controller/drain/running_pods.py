@@ -1,14 +1,9 @@
 """The running pods of a drain, read from the cache: who made each, and which of its owners can be suspended.
 
-Past a deadline with `afterDeadline: Scale` a Deployment, StatefulSet or ReplicaSet can be scaled to zero in
-the place of a suspension. Only one that no other object controls: its controller would put the replicas back.
-
-Users can write owner references. So an owner counts only if it exists, in the namespace of the pod; a
-workload that is to be suspended must also be unfinished, and belong to a queue that is drained. A workload
-that another controller acts on (`spec.managedBy`) is not suspended, nor are its owners: its pods are evicted.
-For an owner that the cache does not have yet the drain waits until `UNKNOWN_OWNER_WAIT` after the pod was
-created, and until it was looked up (`Store.missing_owners`). It also waits while the queue of an owner may be
-another than the cache has, since its namespace names another (`Store.membership_relist_pending`).
+Which owner counts is said in `queues.drain.owners`. For an owner that the cache does not have yet the drain
+waits until `UNKNOWN_OWNER_WAIT` after the pod was created, and until it was looked up
+(`Store.missing_owners`). It also waits while the queue of an owner may be another than the cache has, since
+its namespace names another (`Store.membership_relist_pending`).
 """
 
 from __future__ import annotations
@@ -16,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from cluster.cache.members import Member
 from cluster.cache.store import Store
-from cluster.cache.workloads import Workload
-from queues.drain.broken_gangs import GangMinimum
+from queues.drain.broken_gangs import GangMinimum, counts_beside
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import (
     RunningPod,
@@ -28,6 +23,7 @@ from queues.drain.model import (
     Termination,
     gang_key,
 )
+from queues.drain.owners import DrainOwners, suspendable_workload
 from queues.drain.terminating_pods import requested_at
 from queues.workload_kinds import KINDS, MAX_OWNERS, SUSPENDABLE, Life
 
@@ -63,9 +59,18 @@ class RunningPodReader:
                 if member.node and member.live:
                     yield self._running_pod(member)
 
+    @cached_property
+    def _owners(self) -> DrainOwners:
+        return DrainOwners(
+            by_uid=self.store.workloads.by_uid,
+            queues=self.queues,
+            unsuspendable=self.unsuspendable,
+            scales=self.scales,
+        )
+
     def _running_pod(self, member: Member) -> RunningPod:
-        workload = self._suspendable_owner(member)
         owner_unknown = self._is_owner_unknown(member)
+        is_daemon = self._owners.is_daemon(member.owner_uid, namespace=member.namespace)
         return RunningPod(
             uid=member.uid,
             namespace=member.namespace,
@@ -76,9 +81,9 @@ class RunningPodReader:
             priority=member.priority,
             pod_group=member.podgroup,
             task=member.task,
-            workload=self._suspendable_workload(workload, member) if workload is not None else None,
+            workload=self._workload(member),
             bare=not member.owner_uid,
-            daemon=self._is_daemon(member) or (owner_unknown and member.owner_kind == "DaemonSet"),
+            daemon=is_daemon or (owner_unknown and member.owner_kind == "DaemonSet"),
             ready=member.ready,
             running=member.phase == "Running",
             leaving=member.leaving
@@ -87,6 +92,13 @@ class RunningPodReader:
             grace_period=member.own_grace,
             termination=termination_of(member),
         )
+
+    def _workload(self, member: Member) -> SuspendableWorkload | None:
+        owner = self._owners.suspendable(member.owner_uid, namespace=member.namespace)
+        if owner is None:
+            return None
+        is_requested, is_stalled = owner.uid in self.requested, member.uid in self.delayed
+        return suspendable_workload(owner, requested=is_requested, stalled=is_stalled)
 
     def _is_owner_unknown(self, member: Member) -> bool:
         """Whether the cache may lack the owner, or its queue, for now; or the owner of a scaled one."""
@@ -107,45 +119,6 @@ class RunningPodReader:
         """Whether a pod waits for an unknown owner of this kind, since that may go in its place."""
         return owner_kind in SUSPENDABLE_OWNERS or (self.scales and owner_kind in SCALABLE_OWNERS)
 
-    def _is_daemon(self, member: Member) -> bool:
-        """Users can write owner references: the DaemonSet has to exist."""
-        owner = self.store.workloads.of_kind["daemonsets"].by_uid(member.owner_uid)
-        return owner is not None and owner.namespace == member.namespace
-
-    def _suspendable_owner(self, member: Member) -> Workload | None:
-        """The topmost of its owners that can be suspended and resumed, and is drained itself."""
-        topmost: Workload | None = None
-        uid = member.owner_uid
-        for _ in range(MAX_OWNERS):
-            workload = self.store.workloads.by_uid(uid) if uid else None
-            if workload is None or workload.namespace != member.namespace or workload.delegated:
-                break
-            if self._is_suspendable(workload):
-                topmost = workload
-            uid = workload.owner_uid
-        return topmost
-
-    def _is_suspendable(self, workload: Workload) -> bool:
-        drained = workload.live and workload.queue in self.queues and workload.uid not in self.unsuspendable
-        return drained and (workload.kind.key in SUSPENDABLE or self._is_scalable(workload))
-
-    def _is_scalable(self, workload: Workload) -> bool:
-        """One that is at zero already counts whatever the drain says by now: its pods are leaving."""
-        is_meant = self.scales or workload.kept_at_zero > 0
-        is_free = not workload.owner_uid and not workload.leaving
-        return is_meant and workload.kind.life is Life.WHILE_SCALED and is_free
-
-    def _suspendable_workload(self, workload: Workload, member: Member) -> SuspendableWorkload:
-        return SuspendableWorkload(
-            kind=workload.kind.key,
-            namespace=workload.namespace,
-            name=workload.name,
-            uid=workload.uid,
-            scaled=workload.kind.life is Life.WHILE_SCALED,
-            suspended=workload.paused or workload.uid in self.requested,
-            stalled=member.uid in self.delayed,
-        )
-
 
 def gang_minimums(store: Store, pods: Collection[RunningPod]) -> dict[BudgetKey, GangMinimum]:
     """What the gangs of these pods of one drain need; nothing of those whose pods go by themselves."""
@@ -154,16 +127,13 @@ def gang_minimums(store: Store, pods: Collection[RunningPod]) -> dict[BudgetKey,
         gang = store.podgroups.gang(*key)
         if gang is not None and gang.least > 1:
             beside = (each for each in store.members.in_podgroup(*key) if each.uid not in covered)
-            tasks = tuple(each.task for each in beside if _counts_beside(each))
+            tasks = tuple(
+                each.task
+                for each in beside
+                if counts_beside(each.phase, on_node=bool(each.node), leaving=each.leaving)
+            )
             minimums[key] = GangMinimum(least=gang.least, tasks=gang.tasks, beside=tasks)
     return minimums
-
-
-def _counts_beside(member: Member) -> bool:
-    """Whether a pod that the drain does not cover is there for the minimum of its gang."""
-    if not member.live:
-        return member.phase == "Succeeded"
-    return bool(member.node) and not member.leaving
 
 
 def termination_of(member: Member) -> Termination | None:

@@ -31,7 +31,7 @@ from cluster.objects import Metadata, Pod
 from controller.drain import budget_reader
 from controller.drain.eviction import NotScalable
 from controller.drain.job_commands import ResumeStep
-from controller.drain.suspend_patches import UNPROCESSABLE, mark_patch, unmark_patch, workload_path
+from controller.evictions.suspend_patches import UNPROCESSABLE, mark_patch, unmark_patch, workload_path
 from queues import well_known
 from queues.apimachinery.label_selectors import BadSelector, parse_selector
 from queues.drain.model import SuspendableWorkload

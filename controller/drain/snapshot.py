@@ -26,7 +26,7 @@ from cluster.exceptions import ClusterError, NotFound, Refused
 from cluster.objects import Pod
 from controller.drain import budget_reader as budgets
 from queues import well_known
-from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey
+from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey, short_budgets
 from queues.membership import label_value
 
 #: Queues named in one label selector.
@@ -221,14 +221,8 @@ class _Reader:
 
     def _count_outside(self) -> None:
         """Count the pods that no drain evicts, for budgets that do not allow all others to go."""
-        to_go = _pods_to_go(self._index, self._request)
-        short = {
-            budget.key: budget
-            for read in self._budgets.values()
-            for budget in read.budgets
-            if budget.allowed < to_go.get(budget.key, 0)
-        }
-        for budget in self._in_turn(short.values()):
+        short = short_budgets(self._index, self._request.pods_to_go.values())
+        for budget in self._in_turn(short):
             self._outside[budget.key] = self._request.at, self._number_outside(budget)
 
     def _in_turn(self, short: Iterable[Budget]) -> Iterator[Budget]:
@@ -262,15 +256,6 @@ class _Reader:
         for node in turn[:NODES_PER_READ]:
             self._nodes[node] = self._request.at, not _node_exists(self._client, node)
         return frozenset(node for node in nodes if self._nodes.get(node, (NEVER, False))[1])
-
-
-def _pods_to_go(index: BudgetIndex, request: ReadRequest) -> dict[BudgetKey, int]:
-    """How many of the pods that are to go each budget selects."""
-    number: dict[BudgetKey, int] = {}
-    for namespace, labels in request.pods_to_go.values():
-        for budget in index.selecting(namespace, labels):
-            number[budget.key] = number.get(budget.key, 0) + 1
-    return number
 
 
 def _leaving_uids(client: Client, queues: Iterable[str]) -> frozenset[str]:

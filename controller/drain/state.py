@@ -36,11 +36,11 @@ from controller.drain.request_states import (
     OF_WORKLOAD,
     REFUSAL_LIMIT,
     SUSPEND_SECONDS,
-    Outcome,
     RequestResult,
     Requests,
 )
 from controller.drain.snapshot import DrainSnapshot, ReadMemory, ReadRequest, ReadResult
+from controller.evictions.answers import Outcome
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import (
     BlockedUnit,

@@ -4,7 +4,8 @@
 |-----------------------------------------|-----------------------------------------------------------------|
 | this replica does not lead              | nothing; it forgets its cursor                                  |
 | it leads, and has no cursor             | reads it; the first one is stored before anything is told       |
-| something is new                        | sends one message of all that is                                |
+| something is new                        | sends a message of it, in which each queue has its share        |
+|                                         | (`queues.notices.message`)                                      |
 | the receiver answered 2xx               | stores the cursor                                               |
 | it did not, or there is no URL          | waits longer each time (`BACKOFF`), or as long as it asked for  |
 | it refuses some for good                | tells the others, and gives up what it refuses, as              |
@@ -38,12 +39,13 @@ from controller.notices.news import News, NewsReader
 from controller.notices.receiver import NotTaken, Receiver
 from controller.notices.storage import CursorStorage
 from queues.notices.cursor import Cursor, after_sending
-from queues.notices.message import in_order, message
+from queues.notices.message import in_order, message, share
 from queues.notices.news import Notice
 from queues.notices.refusals import MOST_REFUSALS, Refusals
 
 POLL_SECONDS = 2.0
 BACKOFF = Backoff(first=POLL_SECONDS, longest=300.0)
+LOOP = "notices"
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +81,8 @@ class NoticeSender:
         self._failures = 0
         #: Why the last round failed, so that it is logged once.
         self._problem = ""
+        #: Whether the last round found that somebody else had stored a cursor.
+        self._has_conflicted = False
         self._stopped = threading.Event()
         self._thread = BackgroundThread(self._run, name="notices")
 
@@ -106,8 +110,11 @@ class NoticeSender:
         except NotTaken as exc:
             self._metrics.notices.labels("failed").inc()
             return self._failed(str(exc), patience=exc.patience)
-        except Conflict:
+        except Conflict as exc:
             self._cursor = None
+            if self._has_conflicted:  # else another replica has written, which leads now
+                return self._failed(f"the cursor: {exc}")
+            self._has_conflicted = True
             return POLL_SECONDS
         except ClusterError as exc:
             return self._failed(f"the cursor: {exc}")
@@ -116,7 +123,8 @@ class NoticeSender:
             return self._failed("see above")
         if self._problem:
             log.info("notices: sent again")
-        self._failures, self._problem = 0, ""
+        self._failures, self._problem, self._has_conflicted = 0, "", False
+        self._metrics.retries.succeeded(LOOP)
         return POLL_SECONDS
 
     def _step(self) -> None:
@@ -133,9 +141,10 @@ class NoticeSender:
             self._tell(cursor, news)
 
     def _tell(self, cursor: Cursor, news: News) -> None:
-        notices = self._refusals.next_message(in_order(news.new))
+        shared = share(self._refusals.next_message(in_order(news.new)))
+        notices = shared.told
         try:
-            self._receiver.send(message(notices))
+            self._receiver.send(message(shared))
         except NotTaken as exc:
             if not exc.may_pass and self._refusals.record_refused(notices):
                 self._give_up(notices[0], why=str(exc))
@@ -186,6 +195,7 @@ class NoticeSender:
 
     def _failed(self, problem: str, *, patience: float = 0.0) -> float:
         self._failures += 1
+        self._metrics.retries.failed(LOOP, problem)
         seconds = max(BACKOFF.seconds(self._failures), patience)
         if problem != self._problem:
             self._problem = problem

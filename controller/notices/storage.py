@@ -2,7 +2,7 @@
 
 Each write names the resource version that was read or written last: of two leaders one alone goes on, and
 the other reads what that one wrote. A cursor that cannot be read is begun anew: what happens from then on is
-told.
+told. What else is in the ConfigMap is removed: it would take its room, or its key (`binaryData`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,19 @@ NAME, KEY = "sluice-notices", "cursor"
 log = logging.getLogger(__name__)
 
 
-class _ConfigMap(msgspec.Struct, frozen=True):
+class _ConfigMap(msgspec.Struct, frozen=True, rename="camel"):
     metadata: Metadata
     data: dict[str, str] | None = None
+    binary_data: dict[str, str] | None = None
+
+    @property
+    def others(self) -> dict[str, dict[str, None]]:
+        """The patch that removes what is not ours."""
+        fields = {
+            "data": [key for key in self.data or () if key != KEY],
+            "binaryData": self.binary_data or (),
+        }
+        return {field: dict.fromkeys(keys) for field, keys in fields.items() if keys}
 
 
 _config_map = msgspec.json.Decoder(_ConfigMap)
@@ -37,6 +47,8 @@ class CursorStorage:
         self._namespace = namespace
         self._path = f"/api/v1/namespaces/{namespace}/configmaps/{NAME}"
         self._version = ""
+        #: What is to be removed with the next write.
+        self._others: dict[str, dict[str, None]] = {}
 
     def read(self, *, otherwise: Cursor) -> Cursor:
         """The cursor; where there is none, `otherwise` is stored."""
@@ -45,7 +57,7 @@ class CursorStorage:
         except NotFound:
             self._create(otherwise)
             return otherwise
-        self._version = found.metadata.resource_version
+        self._version, self._others = found.metadata.resource_version, found.others
         try:
             return decode((found.data or {}).get(KEY, ""))
         except BadCursor as exc:
@@ -54,8 +66,13 @@ class CursorStorage:
             return otherwise
 
     def write(self, cursor: Cursor) -> None:
-        body = {"metadata": {"resourceVersion": self._version}, "data": {KEY: encode(cursor)}}
+        body = {
+            **self._others,
+            "metadata": {"resourceVersion": self._version},
+            "data": {**self._others.get("data", {}), KEY: encode(cursor)},
+        }
         self._remember(self._client.patch(self._path, body))
+        self._others = {}
 
     def _create(self, cursor: Cursor) -> None:
         body = {

@@ -6,10 +6,12 @@
 - `pod_conditions`: writes on each gated pod why it waits.
 - `ungating`: removes our gate, and makes kube-scheduler retry pods that filter refused, once their queue
   schedules.
+- `workload_podgroups`: makes the PodGroups of workloads that ask for a gang by an annotation of Volcano.
 - `refused_pods`: has the pods that filter refused retried after a resume; `retry_event` by one event for all.
 - `retry`: makes kube-scheduler retry pods whose preemption was denied, and pods whose last filter answer has
   an unknown outcome.
 - `recreation`: deletes pods that filter refuses, where their queue says so and their controllers create them
   again with the gate; `missing_pods` says how many of these may be missing at a time.
+- `untaken_pods`: says of pods that their scheduler was not seen, and leaves their room to others.
 - `nominations`: clears the nominations of pods of a stopped queue.
 """

@@ -19,6 +19,7 @@ import msgspec
 from cluster.api.client import decode_response
 from cluster.exceptions import ClusterError, Conflict, NotFound
 from cluster.objects import PartialObjectMetadata
+from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext
 from controller.pods.unlabelled_lists import RETRY
 from controller.pods.unlabelled_members import Cause, UnlabelledMember, UnlabelledMembers
@@ -97,13 +98,14 @@ class LabelWrites:
                 self._receive_written(member, version, failures[-1] if failures else "")
 
         # Behind resumes, unless a stop may wait for it; then behind those of queues with fewer under way.
-        rank = (0, self._members.writing_in(member.queue)) if is_awaited else (6,)
+        rank = WriteRank.EVIDENCE if is_awaited else WriteRank.LABEL
         submitted = context.submit(
             context.writers,
             ("label", member.uid),
             send,
             receive,
             rank=rank,
+            order=(self._members.writing_in(member.queue),) if is_awaited else (),
             subject=member.subject,
             batched=not member.waits,
         )

@@ -60,13 +60,15 @@ Invariants
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from cluster.cache.changes import Change
 from cluster.cache.label_changes import Changes, Departure
 from cluster.cache.members import Member
 from cluster.objects import Pod
 from controller.context import ControllerContext
+from controller.parts import Part
 from controller.pods.label_writes import LabelWrites
 from controller.pods.unlabelled_lists import ALL_NAMESPACES, AllPodLists, Listing, WaitingPodLists
 from controller.pods.unlabelled_members import Cause, UnlabelledMember, UnlabelledMembers
@@ -87,8 +89,10 @@ BYPASS_SECONDS = 2.0
 NAMESPACES = "namespaces"
 
 
-class MemberLabels:
+class MemberLabels(Part):
     """Owner: the controller's thread."""
+
+    name = "member_labels"
 
     def __init__(self, context: ControllerContext, *, changed: Callable[[], object]) -> None:
         """`changed`: called, on the controller's thread, when what a stop waits for may have come."""
@@ -115,10 +119,9 @@ class MemberLabels:
         self._changes = context.store.label_changes
         #: How many passes were assumed, so that passes that were gathered before are gathered again.
         self.passes_assumed = 0
-        self.forget()
+        self.begin_term()
 
-    def forget(self) -> None:
-        """Forget everything: a term begins, or another replica leads."""
+    def begin_term(self) -> None:
         self._changes.take()
         self._members.forget()
         self._writes.forget()
@@ -221,6 +224,15 @@ class MemberLabels:
         first = next(self._members.of(queues), None)
         return first.obstacle if first is not None else ""
 
+    def are_all_known(self, *, since: float) -> bool:
+        """Whether each member that existed at `since`, in monotonic seconds, is known here: all pods without
+        the label were listed since then, and our watch shows the labels that could be written.
+        """
+        self.settle(self._members.queues)
+        if not self._all.demand(since) or self._members.pending:
+            return False
+        return self._progress.applied("pods") >= self._members.version(self._store.snapshot.tree)
+
     # Questions
 
     def is_restoring(self, uid: str) -> bool:
@@ -250,8 +262,8 @@ class MemberLabels:
         """Have all pods without the label listed soon: a replica is gone, or changes were missed."""
         self._all.request(ALL_NAMESPACES)
 
-    def drop_changes(self) -> None:
-        """Another replica leads, and sees to them."""
+    def stand_by(self, changes: Mapping[str, Iterable[Change]]) -> None:
+        """Drop the changes of labels: the replica that leads sees to them."""
         self._changes.take()
 
     def step(self) -> None:
@@ -325,6 +337,10 @@ class MemberLabels:
         queue = self._store.memberships.queue_of_label(member.queue)
         if "_" not in queue:  # no name has one: no queue with this label exists yet
             self._members.record_unfitting(member, queue)
+
+    def resync(self) -> None:
+        if self._context.leading():
+            self.mend_all()
 
     def mend_all(self) -> None:
         """Mend the members whose annotation was lost before we led, or before their queue came to exist."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cluster.cache.members import Member
+from cluster.write_ranks import WriteRank
 from controller.context import (
     ControllerContext,
     each_member,
@@ -47,5 +48,9 @@ class Nominations:
             return self._context.client.patch(f"{pod_path(member)}/status", body)
 
         self._context.writers.submit(
-            ("nomination", member.uid), write, rank=(1, -member.priority), subject=pod_subject(member)
+            ("nomination", member.uid),
+            write,
+            rank=WriteRank.RELEASE,
+            order=(-member.priority,),
+            subject=pod_subject(member),
         )

@@ -12,7 +12,9 @@ While evictions of the queue's drain wait in the write queue, the condition of a
 The topmost owner, which is the workload that the user created, gets an event, once for each stop, and once
 for each reason for which a pod of it has no room: users look for the reason on a Deployment without running
 pods. A pod that replaces one that a drain has evicted gets no event of its own then: a drain makes as many as
-pods ran, and the condition says the same.
+pods ran, and the condition says the same. Nor does one whose PodGroup the leader is about to create.
+
+A text that comes while another one of the same pod is written is written after it; of several the latest.
 """
 
 from __future__ import annotations
@@ -20,12 +22,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import takewhile
+
+import msgspec
 
 from cluster.api.client import STRATEGIC_MERGE_PATCH
 from cluster.cache.changes import NO_QUEUE
-from cluster.cache.members import Member
+from cluster.cache.members import Member, is_podgroup_made
 from cluster.exceptions import Conflict, NotFound
+from cluster.write_ranks import WriteRank
 from controller.context import (
     ControllerContext,
     each_member,
@@ -45,6 +51,7 @@ EVENT_REASONS = {
     CauseKind.NOT_FOUND: "QueueNotFound",
     CauseKind.NO_PODGROUP: "PodGroupNotFound",
     CauseKind.CLOSED: "QueueClosed",
+    CauseKind.TERMINATING: "QueueClosed",
     CauseKind.NOT_SELECTED: "NamespaceNotSelected",
 }
 
@@ -62,6 +69,8 @@ class PodConditions:
         self._context = context
         #: The version of a pod and the text that was submitted for it, by UID.
         self._texts: dict[str, tuple[int, str]] = {}
+        #: By UID: the latest text that came while another one was written, as the arguments of `_write`.
+        self._overtaking: dict[str, partial[None]] = {}
         #: The stop (a decision's revision) for which a workload got an event, by UID.
         self._owner_stops: dict[str, str] = {}
         #: What workloads got an event for, since pods of them have no room: UID and text.
@@ -90,14 +99,16 @@ class PodConditions:
             own = decision
             if decision is not None and decision.restricted:
                 own = self._context.store.decisions.of_queue(queue, namespace=member.namespace)
-            start = self._context.store.decisions.by_queue(own, podgroup=member.podgroup)
+            made = is_podgroup_made(member)
+            start = self._context.store.decisions.by_queue(own, podgroup=member.podgroup, made_by_leader=made)
             is_told = own is not None and self._record_on_owner(member, own, start)
             if not (member.gated or member.quota_gated):
                 return
             if evictions_wait and member.created > since:
                 deferred[member.uid] = member.created
             elif start.keeps_gate:
-                self._write(member, start, with_event=own is None or not (own.drains and is_told))
+                with_event = not made if own is None else not (own.drains and is_told)
+                self._write(member, start, with_event=with_event)
 
         each_member(self._context, "pod_condition", members, write_condition, queue=queue)
         if deferred:
@@ -145,9 +156,16 @@ class PodConditions:
             kind=lack.kind,
             why=lack.why,
             together=lack.together,
+            contact=self._context.store.snapshot.tree.contact_of(lack.queue or member.queue),
         )
         start = decisions.by_queue(own, lack=cause)
-        self._write(member, start, with_event=True, still=lambda now: now.gated or now.quota_gated)
+        # How many could go for it changes often: its condition has that, and no event.
+        says = (
+            decisions.by_queue(own, lack=msgspec.structs.replace(cause, kept=lack.kept))
+            if lack.kept
+            else start
+        )
+        self._write(member, says, with_event=not lack.kept, still=lambda now: now.gated or now.quota_gated)
         work = self._context.store.workloads.top_of(member.owner_uid, namespace=member.namespace)
         if work is None or (work.uid, start.text) in self._owner_lacks:
             return
@@ -183,16 +201,36 @@ class PodConditions:
         self._submit("pod_condition_removal", member, write)
 
     def _submit(self, what: str, member: Member, write: Callable[[], bool]) -> bool:
-        submitted = self._context.submit_write(
+        """Whether it was submitted: not while another write for the pod waits or is under way."""
+        written = [False]
+
+        def send() -> None:
+            written[0] = write()
+
+        def done(ok: bool) -> None:
+            """On the writer's thread; another write may be submitted by now."""
+            is_written = ok and written[0]
+            if not is_written or member.uid in self._overtaking:
+                self._context.work_queue.deliver(partial(self._ended, member.uid, is_written=is_written))
+
+        submitted = self._context.writers.submit(
             (what, member.uid),
-            write,
-            lambda _failed: self.forget(member.uid),
-            rank=(7, member.created),
+            send,
+            rank=WriteRank.POD_CONDITION,
+            order=(member.created,),
+            done=done,
             subject=pod_subject(member),
         )
         if not submitted:
             self.forget(member.uid)
         return submitted
+
+    def _ended(self, uid: str, *, is_written: bool) -> None:
+        if not is_written:
+            self.forget(uid)
+        write, member = self._overtaking.pop(uid, None), self._context.store.members.by_uid(uid)
+        if write is not None and member is not None:
+            write(member)
 
     def _is_parked(self, member: Member) -> bool:
         """Whether its queue's stop keeps it waiting."""
@@ -210,6 +248,7 @@ class PodConditions:
         """`still`: whether it still waits for that reason."""
         still = still or self._is_parked
         store, text = self._context.store, start.text
+        self._overtaking.pop(member.uid, None)
         if member.condition == text or self._texts.get(member.uid) == (member.version, text):
             return
         self._texts[member.uid] = (member.version, text)
@@ -227,7 +266,17 @@ class PodConditions:
             self._context.client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
             return True
 
-        if not self._submit("pod_condition", member, write) or not with_event:
+        if not self._submit("pod_condition", member, write):
+            if len(self._overtaking) >= MAX_REMEMBERED:
+                self._overtaking.clear()
+            self._overtaking[member.uid] = partial(
+                self._write, start=start, with_event=with_event, still=still
+            )
+            # Again: the one that was under way may have ended just before.
+            if not self._submit("pod_condition", member, write):
+                return
+            del self._overtaking[member.uid]
+        if not with_event:
             return
         self._context.recorder.record(
             pod_subject(member),

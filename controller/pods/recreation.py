@@ -50,7 +50,10 @@ from cluster.cache.members import Member
 from cluster.cache.workloads import Workload
 from cluster.exceptions import Conflict, NotFound
 from cluster.objects import Condition
-from controller.context import ControllerContext, pod_path, pod_subject, queue_subject, workload_subject
+from cluster.write_ranks import WriteRank
+from controller.context import ControllerContext, pod_subject, queue_subject, workload_subject
+from controller.evictions.pods import delete_pod
+from controller.parts import Part
 from controller.pods.missing_pods import MissingPods
 from queues.apimachinery.timestamps import parse_timestamp
 from queues.causes import CauseKind
@@ -105,8 +108,10 @@ def stopped_since(active: Condition | None, *, generation: int) -> datetime | No
     return parse_timestamp(active.last_transition_time) if active.last_transition_time else None
 
 
-class ParkedPodRecreation:
+class ParkedPodRecreation(Part):
     """Owner: the controller's thread; the deletions run in the threads of the drains' writers."""
+
+    name = "recreation"
 
     def __init__(
         self, context: ControllerContext, *, is_acknowledged: Callable[[str], bool], suspend_job: SuspendJob
@@ -125,14 +130,19 @@ class ParkedPodRecreation:
         #: The Jobs that there was a request for, and when there may be another, by UID, in monotonic seconds.
         self._not_before: dict[str, float] = {}
         self._stepped_at = -math.inf
-        #: When the next step is due, in monotonic seconds.
-        self.due = math.inf
+        self._next_step_at = math.inf
+
+    @property
+    def due(self) -> float:
+        return self._next_step_at
 
     def consider(self, queue: str, members: Iterable[Member]) -> None:
         """Take note of a queue whose members have changed."""
         if recreates(self._store.snapshot.decision(queue)) and any(map(self._may_be_recreated, members)):
             self._queues.add(queue)
-            self.due = min(self.due, max(self._store.clock.monotonic(), self._stepped_at + STEP_SECONDS))
+            self._next_step_at = min(
+                self.due, max(self._store.clock.monotonic(), self._stepped_at + STEP_SECONDS)
+            )
 
     def step(self) -> None:
         """Send the next requests, if that is due."""
@@ -159,7 +169,7 @@ class ParkedPodRecreation:
                     self._missing.delete(member.owner_uid, now=now)
         waits = free < most or bool(self._under_way) or None in parked.values()
         pause = STEP_SECONDS if waits else MISSING_SECONDS if is_kept else IDLE_SECONDS
-        self.due = now + pause if self._queues else math.inf
+        self._next_step_at = now + pause if self._queues else math.inf
 
     def remaining(self, queue: str) -> int:
         """How many pods of the queue were left to be created again at the last step."""
@@ -172,12 +182,11 @@ class ParkedPodRecreation:
         for queue in changed:
             self._context.work_queue.add_batched(queue, QueueChange.STATUS)
 
-    def forget(self) -> None:
-        """Forget everything: another replica leads."""
+    def begin_term(self) -> None:
         self._queues.clear()
         self._remaining = {}
         self._missing.clear()
-        self.due = math.inf
+        self._next_step_at = math.inf
 
     def _count_missing(self, parked: Mapping[str, list[Member] | None], *, now: float) -> None:
         owners = {
@@ -243,7 +252,7 @@ class ParkedPodRecreation:
             ("recreate", uid),
             send,
             partial(self._receive, member, job),
-            rank=(2,),
+            rank=WriteRank.RECREATION,
             queue=member.queue,
             subject=pod_subject(member) if job is None else workload_subject(job),
             batched=True,
@@ -261,9 +270,8 @@ class ParkedPodRecreation:
         """In a writer's thread. Returns whether the pod was deleted."""
         if not may_send():
             return False
-        preconditions = {"uid": member.uid, "resourceVersion": str(member.version)}
         try:
-            self._context.client.delete(pod_path(member), {"preconditions": preconditions})
+            delete_pod(self._context.client, member, version=member.version)
         except (NotFound, Conflict):  # it is gone, or has changed: it is looked at again
             return False
         return True

@@ -37,17 +37,19 @@ Invariants
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from cluster.api.client import STRATEGIC_MERGE_PATCH
-from cluster.cache.changes import QueueChange
+from cluster.cache.changes import Change, QueueChange
 from cluster.cache.members import Member
 from cluster.inflight.binds import BindPass, Key
+from cluster.write_ranks import WriteRank
 from controller.context import RETRY_SECONDS, ControllerContext, pod_path
+from controller.parts import Part
 from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import Resume, current_resume
 from queues import well_known
@@ -204,8 +206,10 @@ def needs_event(member: Member, *, requested_for: float) -> bool:
     return lacks_room(member) or (is_marked and requested_for < MARKED_SECONDS)
 
 
-class BindPassRetry:
+class BindPassRetry(Part):
     """Owner: the controller's thread; the writes run in the writers' threads."""
+
+    name = "retry_passes"
 
     def __init__(self, context: ControllerContext, *, events: RetryEvents) -> None:
         """`events`: make kube-scheduler retry pods that lack room; a change of theirs does not."""
@@ -235,11 +239,18 @@ class BindPassRetry:
                 ("retry_pass", member.uid),
                 partial(self._retry, member),
                 partial(self._receive, needs_event=needs_event(member, requested_for=now - first)),
-                rank=(1,),
+                rank=WriteRank.EVIDENCE,
                 batched=True,
             )
 
-    def retry_old_passes(self) -> None:
+    def stand_by(self, changes: Mapping[str, Iterable[Change]]) -> None:
+        """The same as while this replica leads: each replica retries the pods that it let through itself."""
+        self.step()
+
+    def resync(self) -> None:
+        self._store.bind_passes.drop_expired(self._store.members.get)
+
+    def step(self) -> None:
         """Have the pods retried that this replica let through long ago in queues that do not schedule."""
         now = self._store.clock.monotonic()
         if now >= self._look_at:

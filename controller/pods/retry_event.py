@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 
 from cluster.cache.marker_pods import idle_pod
+from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext
 
 PREFIX = "sluice-retry-"
@@ -48,7 +49,7 @@ class RetryEvents:
         served, self._waiting = self._waiting, []
         receive = partial(self._receive, served)
         self._is_under_way = self._context.submit(
-            self._context.writers, _KEY, self._create_and_delete_pod, receive, rank=(0,)
+            self._context.writers, _KEY, self._create_and_delete_pod, receive, rank=WriteRank.STOP
         )
         if not self._is_under_way:  # it backs off
             self._context.work_queue.deliver(partial(receive, None))

@@ -47,6 +47,7 @@ from cluster.cache.changes import NO_QUEUE, QueueChange
 from cluster.cache.members import Member
 from cluster.cache.store import Store
 from cluster.objects import Pod
+from cluster.write_ranks import WriteRank
 from controller.context import (
     RETRY_SECONDS,
     ControllerContext,
@@ -56,6 +57,7 @@ from controller.context import (
 )
 from controller.pods.refused_pods import RefusedPods
 from controller.pods.retry_event import RetryEvents
+from controller.pods.workload_podgroups import WorkloadPodGroups
 from queues import well_known
 from queues.causes import StartReason
 from queues.membership import label_value
@@ -189,6 +191,7 @@ class Ungating:
     def __init__(self, context: ControllerContext, *, events: RetryEvents) -> None:
         self._context = context
         self._refused_pods = RefusedPods(context, events=events)
+        self._workload_podgroups = WorkloadPodGroups(context)
         #: For which revision all waiting members of a queue were ungated or retried.
         self._resumed: dict[str, str] = {}
         #: The version of a pod for which a write was sent, by UID: not sent again for the same version.
@@ -266,6 +269,8 @@ class Ungating:
         queue = self._context.store.podgroups.queue_of(member.namespace, member.podgroup)
         if queue is not None:
             self._send(member, "assign_queue", partial(self._write_assignment, member, queue))
+        else:
+            self._workload_podgroups.make(member)
 
     def forget(self, uid: str) -> None:
         self._sent.pop(uid, None)
@@ -361,9 +366,15 @@ class Ungating:
             return False
         self._sent[member.uid] = member.version
         key, not_written = (what, member.uid), partial(self._not_written, member)
-        rank, subject = (1, *_rank(member)), pod_subject(member)
+        subject = pod_subject(member)
         if self._context.submit_write(
-            key, write, not_written, rank=rank, queue=member.queue, subject=subject
+            key,
+            write,
+            not_written,
+            rank=WriteRank.RELEASE,
+            order=_rank(member),
+            queue=member.queue,
+            subject=subject,
         ):
             return True
         self._sent.pop(member.uid, None)  # an earlier write for it is still under way, or it backs off

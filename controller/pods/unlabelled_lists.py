@@ -21,6 +21,7 @@ import msgspec
 
 from cluster.backoff import Backoff
 from cluster.exceptions import ClusterError
+from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext
 from controller.pods.unlabelled_pods import (
     PodSelection,
@@ -148,7 +149,9 @@ class WaitingPodLists:
             if generation == self._generation:
                 self._receive_list(number, waiting, failures[-1] if failures else "")
 
-        if self._context.submit(self._context.pod_listers, ("waiting pods", number), read, receive):
+        if self._context.submit(
+            self._context.pod_listers, ("waiting pods", number), read, receive, rank=WriteRank.EVIDENCE
+        ):
             self._under_way[number] = _Scan(version, now)
             self._consistent_wanted = self._is_requested = False
 
@@ -294,7 +297,7 @@ class AllPodLists:
 
         listers = self._context.pod_listers
         if self._context.submit(
-            listers, key, lambda: (pages.read_page(),), receive, rank=(5,), lane="unlabelled pods"
+            listers, key, lambda: (pages.read_page(),), receive, rank=WriteRank.LABEL, lane="unlabelled pods"
         ):
             listing.is_reading = True
         else:

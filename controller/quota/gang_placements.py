@@ -1,12 +1,19 @@
 """Has gangs give back what they were released for, if they are not on nodes in time.
 
-Who gives back, and when, is decided by `queues.quota.gang_placement`. Here are the steps:
+The phases of a gang are those of `queues.quota.gang_life`. Here is what is done in each:
 
-1. the minimum of a gang was released, or room is kept for it until its pods are made: its time begins. Its
-   pods are looked at with each change of one;
-2. enough of them are on nodes, as `queues.quota.gangs.is_placed` says: it is forgotten here;
-3. its turn to give back has come: its released pods go, one by one;
-4. none of them counts any more: it waits for another try, for so long as it says on the PodGroup.
+| phase       | what is done                                                                              |
+|-------------|-------------------------------------------------------------------------------------------|
+| ASKED       | nothing; what waits for room is read by `gang_reading`                                    |
+| RELEASED    | its pods are looked at with each change of one. The time begins with the release, or when |
+|             | room is kept for its pods                                                                 |
+| PLACED      | nothing: enough of its pods are on nodes, as `queues.quota.gangs.is_placed` says          |
+| GIVING_BACK | its released pods go, one by one; also those whose release was under way as it began, and |
+|             | those that come to count meanwhile                                                        |
+| PAUSED      | nothing, until the time that its PodGroup says. It begins once none of its pods counts,   |
+|             | and none of its releases is under way                                                     |
+
+`queues.quota.gang_rivals` decides who gives back, and when.
 
 | a pod of a gang that gives back | goes by                                                               |
 |---------------------------------|-----------------------------------------------------------------------|
@@ -22,9 +29,11 @@ Invariants
 - The UID is a precondition: another pod of that name is left alone. A pod that got its node meanwhile is not
   deleted, but evicted.
 - Before each request it is asked again whether this replica leads.
-- While no gang is in placement nothing is done.
+- While no gang is in placement or has a pause nothing is done.
 - While its queue is stopped a gang keeps what it has: what runs goes on. One that has begun to give back goes
   on with it.
+- Room that is kept for pods that do not exist is bounded by `RESERVED_SECONDS`. A gang without pods lacks no
+  nodes: no other one gives back for it, and it waits for none.
 - Owner: the controller's thread. The drains' writers send.
 """
 
@@ -45,15 +54,18 @@ from cluster.cache.podgroups import PodGroupKey
 from cluster.cache.workloads import Workload, is_paused
 from cluster.exceptions import Conflict, Refused
 from cluster.objects import WorkloadObject
+from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext, pod_subject, podgroup_subject, workload_subject
-from controller.drain.eviction import Answer, answer_to, lane_of, send_away
-from controller.drain.request_states import Outcome
-from controller.drain.suspend_patches import UNPROCESSABLE, mark_patch, workload_path
+from controller.evictions.answers import Answer, Outcome, answer_to
+from controller.evictions.pods import lane_of, send_away
+from controller.evictions.suspend_patches import UNPROCESSABLE, mark_patch, workload_path
 from queues import well_known
+from queues.quota.gang_life import GangPhase
 from queues.quota.gang_placement import GangPlacements, placement_seconds
-from queues.quota.gangs import Gang, is_placed
+from queues.quota.gang_rivals import Placing
+from queues.quota.gangs import Gang, NotAsked, NotAskedKind, is_placed
 from queues.quota.pod_classes import Rank, WaitingPod
-from queues.quota.usage import PODS
+from queues.quota.usage import PODS, scope_of
 from queues.snapshot import QueueSnapshot
 from queues.text import quoted
 from queues.workload_kinds import MAX_OWNERS, Suspension
@@ -62,6 +74,8 @@ from queues.workload_kinds import MAX_OWNERS, Suspension
 REFUSED_SECONDS, BUSY_SECONDS = 10.0, 2.0
 #: All gangs in placement are looked at together at most so often: there may be ten thousand.
 PAUSE = 0.5
+#: Room is kept for pods that do not exist yet for so long, whatever an annotation says.
+RESERVED_SECONDS = 300.0
 #: So long the watch may take to show what was granted.
 LATE_SECONDS = 30.0
 GAVE_BACK, CANNOT = "GangGaveBack", "GangKeepsQuota"
@@ -78,7 +92,7 @@ class _Target(msgspec.Struct):
 
 class _Watched(msgspec.Struct):
     """A gang in placement. `due`: the end of its time; `until`: the same as others read it. `is_reserved`:
-    room is kept for it until its pods are made. `giving`: what goes, by UID; None before it gives back.
+    room is kept for it until its pods are made. `giving`: what goes, by UID, while it gives back.
     `suspended`: of these, the workloads. `seconds`: its time; while `is_held` it stands still.
     """
 
@@ -93,7 +107,7 @@ class _Watched(msgspec.Struct):
     is_reserved: bool = False
     is_held: bool = False
     placed: int = 0
-    giving: dict[str, _Target] | None = None
+    giving: dict[str, _Target] = {}
     suspended: dict[str, Workload] = {}
     is_told: bool = False
 
@@ -106,11 +120,15 @@ class GangsInPlacement:
         context: ControllerContext,
         *,
         changed: Callable[[PodGroupKey], object],
+        is_under_way: Callable[[str], bool] = lambda _uid: False,
     ) -> None:
-        """`changed`: called for each gang that may be asked for otherwise than before."""
+        """`changed`: called for each gang that may be asked for otherwise than before. `is_under_way`:
+        whether the release of the pod of this UID was begun, and may happen yet.
+        """
         self._context = context
         self._store = context.store
         self._changed_gang = changed
+        self._is_under_way = is_under_way
         self.forget()
 
     def forget(self) -> None:
@@ -118,13 +136,14 @@ class GangsInPlacement:
         self.rules = GangPlacements()
         self._is_begun = False
         self._watched: dict[str, _Watched] = {}
+        #: The gangs that `rules` remembers: those that are watched, and those that have failed.
         self._by_key: dict[PodGroupKey, str] = {}
+        self._keys: dict[str, PodGroupKey] = {}
         self._changed: set[PodGroupKey] = set()
         self._due = -math.inf
         #: The queues as they were when it was looked at last which gangs are held.
         self._snapshot: QueueSnapshot | None = None
-        #: When a gang that waits for another try may be asked for; and since when it waits then.
-        self._paused: dict[str, tuple[float, PodGroupKey]] = {}
+        #: Of those that have failed, since when each waits for room again: the end of its pause.
         self._since: dict[str, datetime] = {}
 
     # What is asked
@@ -137,10 +156,19 @@ class GangsInPlacement:
         requests = tuple(sorted((*entry.requests, *self.rules.turn(entry.uid))))
         return msgspec.structs.replace(entry, requests=requests, since=since)
 
-    def is_paused(self, uid: str) -> bool:
-        """Whether it is not to be asked for now."""
-        paused = self._paused.get(uid)
-        return paused is not None and self._now() < paused[0]
+    def is_asked_for(self, uid: str) -> bool:
+        """Whether something of it may be asked for, in its phase."""
+        return self.rules.phase(uid).is_asked_for
+
+    def not_asked(self, gang: Gang) -> NotAsked | None:
+        """Why nothing of it is asked for, whatever waits; None where its phase is no reason."""
+        match self.rules.phase(gang.uid):
+            case GangPhase.GIVING_BACK:
+                return NotAsked(kind=NotAskedKind.GIVES_BACK, least=gang.least)
+            case GangPhase.PAUSED:
+                until = self._since.get(gang.uid)
+                return NotAsked(kind=NotAskedKind.PAUSED, least=gang.least, until=until)
+        return None
 
     def is_reserved(self, uid: str) -> bool:
         """Whether room is kept for it, though its minimum was not released."""
@@ -156,18 +184,20 @@ class GangsInPlacement:
         """Whether the workload of this UID is suspended until its pods are gone."""
         return any(workload in watched.suspended for watched in self._watched.values())
 
-    def turn_is_taken(self) -> bool:
-        return self.rules.turn_is_taken(self._now())
+    def turns(self) -> set[tuple[str, tuple[str, ...]]]:
+        """As `GangPlacements.turns`."""
+        return self.rules.turns(self._now())
 
     # What happens
 
     def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
-        if not self._watched:
+        if not self._by_key:
             return
         for queue, changes_of_queue in changes.items():
             for change in changes_of_queue:
                 if isinstance(change, PodGroupChange):
-                    self._changed.add(change.key)
+                    if change.key in self._by_key:
+                        self._changed.add(change.key)
                 elif change is QueueChange.RESYNC and queue != NO_QUEUE:
                     self._changed.update(self._by_key)
 
@@ -183,18 +213,26 @@ class GangsInPlacement:
         if before is not None and not before.is_reserved:
             return
         members = self._members(key, gang.queue)
-        now, is_able = self._now(), all(map(_is_made_again, members))
+        now, is_able = self._now(), is_reserved or all(map(_is_made_again, members))
         annotations = podgroup.metadata.annotations or {}
         seconds, _ = placement_seconds(annotations.get(well_known.PLACE_WITHIN, ""))
-        self._paused.pop(gang.uid, None)
-        self.rules.released(
+        if is_reserved:
+            seconds = min(seconds, RESERVED_SECONDS)
+        placing = Placing(
             gang.uid,
             _rank(gang, members),
-            resources=_resources(gang, members),
-            now=now,
+            frozenset(() if is_reserved else _resources(gang, members)),
+            since=now,
+            progressed=now,
+            queue=gang.queue,
+            scope=scope_of(self._store.snapshot.tree, gang.queue),
+            priority=_priority(members),
             seconds=seconds,
             is_able=is_able,
         )
+        if not self.rules.released(placing):
+            return
+        self._remember(key, gang.uid)
         self._watched[gang.uid] = _Watched(
             key,
             gang.uid,
@@ -206,7 +244,6 @@ class GangsInPlacement:
             seconds,
             is_reserved=is_reserved,
         )
-        self._by_key[key] = gang.uid
         self._due = min(self._due, now + PAUSE)
         if any(member.node for member in members):  # else there is nothing to be seen yet
             self._changed.add(key)
@@ -215,20 +252,20 @@ class GangsInPlacement:
         """No room is kept for it any more: its queue was stopped, or it is over."""
         watched = self._watched.get(uid)
         if watched is not None and watched.is_reserved:
-            self._drop(watched)
             self.rules.cancel(uid)
+            self._drop(watched)
 
     @property
     def due(self) -> float:
         """When the next step is due though nothing changes, in monotonic seconds."""
-        if not (self._watched or self._paused):
-            return math.inf
-        return -math.inf if self._changed else self._due
+        if self._changed:
+            return -math.inf
+        return self._due if self._watched or self.rules.has_pauses else math.inf
 
     def _next_due(self) -> float:
-        times = [self.rules.due(self._now()), *(until for until, _ in self._paused.values())]
+        times = [self.rules.due(self._now())]
         for watched in self._watched.values():
-            times += [target.again_at for target in (watched.giving or {}).values()]
+            times += [target.again_at for target in watched.giving.values()]
             if watched.is_held:  # its queue may come to select its namespace again, too
                 times.append(self._now() + REFUSED_SECONDS)
             elif not (watched.is_able or watched.is_told):
@@ -241,30 +278,25 @@ class GangsInPlacement:
         if not self._is_begun:
             self._is_begun = True
             self._begin()
-        if not (self._watched or self._paused):
-            return
         now = self._now()
         changed, self._changed = self._changed, set()
         for key in changed:
-            watched = self._watched.get(self._by_key.get(key, ""))
-            if watched is not None:
-                self._look(watched, now)
-                self._due = min(self._due, now + PAUSE)
+            self._look(key, now)
+        if not (self._watched or self.rules.has_pauses):
+            return
         if now < self._due and self._store.snapshot is self._snapshot:
             return
         self._hold(now)
         for uid in self.rules.take_giving_back(now):
-            self._begin_giving_back(self._watched[uid])
+            self._changed_gang(self._watched[uid].key)
         for watched in list(self._watched.values()):
-            if watched.giving is not None:
+            if self._gives_back(watched):
                 self._give_back(watched, now)
             elif not (watched.is_able or watched.is_told or watched.is_held) and now >= watched.due:
                 watched.is_told = True
                 self._say_that_it_cannot(watched)
-        for uid, (until, key) in list(self._paused.items()):
-            if until <= now:
-                del self._paused[uid]
-                self._changed_gang(key)
+        for uid in self.rules.take_resumed(now):
+            self._changed_gang(self._keys[uid])
         self._due = max(now + PAUSE, self._next_due())
 
     def _hold(self, now: float) -> None:
@@ -296,45 +328,75 @@ class GangsInPlacement:
             if any(each.uses_quota and not each.node for each in members) and not _is_on_nodes(gang, members):
                 self.begin(key)
 
-    def _look(self, watched: _Watched, now: float) -> None:
-        gang = self._store.podgroups.gang(*watched.key)
-        if gang is None or gang.uid != watched.uid:
-            self._drop(watched)
-            self.rules.forget(watched.uid)
-            self._since.pop(watched.uid, None)
+    def _look(self, key: PodGroupKey, now: float) -> None:
+        uid = self._by_key.get(key, "")
+        gang, watched = self._store.podgroups.gang(*key), self._watched.get(uid)
+        if gang is None or gang.uid != uid:
+            self._forget_former(key)
             return
-        if watched.giving is not None:
+        if watched is None:
+            return
+        self._due = min(self._due, now + PAUSE)
+        if self._gives_back(watched):
             return  # it has had nodes when it began, and so it counts until all of it is gone
-        members = self._members(watched.key, watched.queue)
+        members = self._members(key, watched.queue)
         watched.placed = sum(_is_on_node(each) for each in members)
         if _is_on_nodes(gang, members):
+            self.rules.completed(uid)
             self._drop(watched)
-            self.rules.completed(watched.uid)
-            self._since.pop(watched.uid, None)
             return
-        resources = _resources(gang, [each for each in members if not each.node])
-        self.rules.observe(watched.uid, placed=watched.placed, resources=resources, now=now)
+        lacking = [each for each in members if not each.node]
+        resources = () if watched.is_reserved else _resources(gang, lacking)
+        self.rules.observe(
+            uid, placed=watched.placed, resources=resources, now=now, priority=_priority(members)
+        )
 
     def _drop(self, watched: _Watched) -> None:
+        """It is in placement no more. Afterwards the rules say what is remembered of it."""
         del self._watched[watched.uid]
-        self._by_key.pop(watched.key, None)
+        if not self.rules.knows(watched.uid):
+            self._forget(watched.key)
         self._resume(watched)
         self._changed_gang(watched.key)
 
+    def _remember(self, key: PodGroupKey, uid: str) -> None:
+        if self._by_key.get(key, uid) != uid:
+            self._forget_former(key)
+        self._by_key[key], self._keys[uid] = uid, key
+
+    def _forget_former(self, key: PodGroupKey) -> None:
+        """The PodGroup was deleted, or made anew."""
+        uid = self._by_key.get(key, "")
+        self.rules.forget(uid)
+        if (watched := self._watched.get(uid)) is not None:
+            self._drop(watched)
+        self._forget(key)
+
+    def _forget(self, key: PodGroupKey) -> None:
+        uid = self._by_key.pop(key, "")
+        self._keys.pop(uid, None)
+        self._since.pop(uid, None)
+
+    def _gives_back(self, watched: _Watched) -> bool:
+        return self.rules.phase(watched.uid) is GangPhase.GIVING_BACK
+
     # Giving back
 
-    def _begin_giving_back(self, watched: _Watched) -> None:
-        members = self._members(watched.key, watched.queue)
-        watched.giving = {each.uid: _Target(each.uid) for each in members if each.uses_quota}
-        watched.suspended = {}
+    def _add_targets(self, watched: _Watched, members: Iterable[Member]) -> None:
+        """All that counts goes, also what came to count since it began."""
         for member in members:
-            workload = self._suspendable(member) if member.uses_quota else None
+            if not member.uses_quota or member.uid in watched.giving:
+                continue
+            watched.giving[member.uid] = _Target(member.uid)
+            workload = self._suspendable(member)
             if workload is not None and workload.uid not in watched.suspended:
                 watched.suspended[workload.uid] = workload
                 watched.giving[workload.uid] = _Target(workload.uid)
 
     def _give_back(self, watched: _Watched, now: float) -> None:
-        giving = watched.giving or {}
+        members = self._members(watched.key, watched.queue)
+        self._add_targets(watched, members)
+        giving = watched.giving
         for uid, target in list(giving.items()):
             workload = watched.suspended.get(uid)
             if workload is not None:
@@ -348,19 +410,18 @@ class GangsInPlacement:
                 del giving[uid]
             elif target.again_at <= now and not member.leaving and self._suspendable(member) is None:
                 self._evict(watched, target, member)
-        if not giving:
+        if not (giving or any(self._is_under_way(each.uid) for each in members)):
             self._gave_back(watched, now)
 
     def _gave_back(self, watched: _Watched, now: float) -> None:
         self.rules.gave_back(watched.uid, now=now, chance=_chance.random())
         until = self.rules.paused_until(watched.uid)
-        self._paused[watched.uid] = until, watched.key
         self._since[watched.uid] = self._store.clock.now() + timedelta(seconds=until - now)
         self._record(
             watched,
             GAVE_BACK,
-            f"{watched.placed} of at least {watched.least} pods got nodes in its time: it gave back what it "
-            f"had, and is asked for again in {math.ceil(until - now)} s, behind its equals",
+            f"{_failure(watched)}: it gave back what it had, and is asked for again in "
+            f"{math.ceil(until - now)} s, behind its equals",
         )
         self._drop(watched)
 
@@ -424,7 +485,7 @@ class GangsInPlacement:
             ("gang-gives-back", target.uid),
             send,
             receive,
-            rank=(1,),
+            rank=WriteRank.EVICTION,
             lane=lane_of(namespace, uid=target.uid, budget=None),
             batched=True,
         ):
@@ -518,6 +579,17 @@ def _rank(gang: Gang, members: Iterable[Member]) -> Rank:
     if priority is None:
         priority = max((member.priority for member in members), default=0)
     return -priority, gang.since, gang.uid
+
+
+def _priority(members: Iterable[Member]) -> int:
+    """That by which it is compared with gangs of other queues: of pods, which a ResourceQuota can bound."""
+    return min((member.priority for member in members), default=0)
+
+
+def _failure(watched: _Watched) -> str:
+    if watched.is_reserved:
+        return f"room was kept for {watched.seconds:.0f} s, and too few of its pods were made to be released"
+    return f"{watched.placed} of at least {watched.least} pods got nodes in its time"
 
 
 def _text(watched: _Watched) -> str:

@@ -7,18 +7,22 @@ The rules are in `queues.quota.gangs`. Here is what the cache knows of a PodGrou
 | its minimum, or more pods of it | pods of it wait, and may be released                                   |
 | its `minResources`, to be kept  | too few of its pods exist, none of them uses anything, and its queue   |
 |                                 | schedules: who makes them may wait for that                            |
-| nothing                         | it has a pause, or cannot start yet, or ever                           |
+| each pod of it that waits       | it has started (`lost_pods`); those in the place of a lost one go      |
+|                                 | before all others                                                      |
+| nothing                         | it gives back, or has a pause; it cannot start yet, or ever            |
 
 Invariants
 - What is kept is no more than was asked for as its pods were released, or as room was kept for it.
 - Only pods of queues with a quota are asked for as gangs.
+- Pods of a Job that have succeeded count for the minimum as far as the Job makes no others for them, also
+  when they are gone.
 
 Owner: `WaitingPods`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 import msgspec
@@ -27,6 +31,7 @@ from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey, is_live
 from cluster.cache.store import Store
 from controller.quota.gang_placements import GangsInPlacement
+from controller.quota.lost_pods import LostPods
 from controller.quota.pod_rules import PodRules, is_gated
 from controller.quota.waiting_gangs import GangState, WaitingGangs
 from queues.apimachinery.quantities import add_amounts
@@ -45,18 +50,27 @@ from queues.quota.gangs import (
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import Requests, Usage
 
+_JOB = "jobs"
+
 
 class GangReading:
     """Owner: `WaitingPods`."""
 
     def __init__(
-        self, store: Store, *, rules: PodRules, placements: GangsInPlacement, gangs: WaitingGangs
+        self,
+        store: Store,
+        *,
+        rules: PodRules,
+        placements: GangsInPlacement,
+        gangs: WaitingGangs,
+        is_going: Callable[[str], bool] = lambda _uid: False,
     ) -> None:
-        """`gangs`: as they were read last."""
+        """`gangs`: as they were read last. `is_going`: whether a pod was asked to go for others, by UID."""
         self._store = store
         self._rules = rules
         self._placements = placements
         self._gangs = gangs
+        self.lost = LostPods(store, requests=rules.requests, is_going=is_going)
 
     def read(
         self, key: PodGroupKey, begun: Collection[str], *, usage: Usage, is_first: bool
@@ -66,9 +80,11 @@ class GangReading:
         `begun`: the pods whose release was begun. `usage`: of the queues, as far as it is known. `is_first`:
         nothing was read before.
         """
-        gang = self._store.podgroups.gang(*key)
-        if gang is None and self._store.podgroups.get(*key) is not None:
-            return None
+        gang, now = self._store.podgroups.gang(*key), self._store.clock.monotonic()
+        if gang is None:
+            self.lost.drop(key)
+            if self._store.podgroups.get(*key) is not None:
+                return None
         members = self._store.members.in_podgroup(*key)
         rules = self._rules
         with_quota = {queue for queue in {each.queue for each in members} if rules.has_quota(queue)}
@@ -80,9 +96,13 @@ class GangReading:
                 return None
             uids = frozenset([each.uid for each in gated])
             return GangState(gang=None, waiting=uids, not_asked=NotAsked(kind=NotAskedKind.ABSENT))
-        if not is_waiting and not (gang.asks_before and rules.has_quota(gang.queue)):
+        has_quota = rules.has_quota(gang.queue)
+        is_started = self.lost.follow(key, gang, members if has_quota else (), now=now)
+        asks_before = gang.asks_before and has_quota
+        if not (is_waiting or asks_before or self.lost.has_lost(key)):
             return None
         pods = [pod for each in members if (pod := self._gang_pod(gang, each, begun)) is not None]
+        pods += self._done_before(gang, members, pods)
         own = own_pods(gang, pods)
         uses = any(pod.state in USING for pod in own)
         may_reserve = not uses and self._may_reserve(key, gang)
@@ -98,19 +118,20 @@ class GangReading:
             )
         keeps = (is_reserved and may_reserve) or (uses and bool(kept))
         never = partial(usage.never_lack, gang.queue)
-        found = ask(asking, pods, keeps=keeps, keeps_once_started=uses, never=never)
+        found = ask(asking, pods, keeps=keeps, keeps_once_started=uses, started=is_started, never=never)
         is_started = isinstance(found, Asked) and found.minimum is None
         now_kept = unused_resources(asking, pods) if keeps or (uses and is_started) else ()
+        first, lost_room = self.lost.places(key, gang, own, members, now=now)
         reservation = None
-        if self._placements.is_paused(gang.uid) and not is_started:
-            found = NotAsked(kind=NotAskedKind.PAUSED, least=gang.least)
+        if (given_back := self._placements.not_asked(gang)) is not None:
+            found = given_back
         elif may_reserve and not keeps and isinstance(found, NotAsked) and found.kind is NotAskedKind.TOO_FEW:
             reservation = self._placements.asked_again(
                 WaitingPod(gang.uid, gang.queue, gang.resources, gang.priority or 0, gang.since)
             )
         entries = self._entries(found, reservation)
-        is_said = isinstance(found, NotAsked) and (found.kind.never or found.kind is NotAskedKind.PAUSED)
-        if not (is_waiting or now_kept or reservation is not None or is_said):
+        is_said = isinstance(found, NotAsked) and (found.kind.never or given_back is not None)
+        if not (is_waiting or now_kept or lost_room or reservation is not None or is_said):
             return None
         of_entries = {uid for entry in entries.values() for uid in entry.uids}
         return GangState(
@@ -123,9 +144,35 @@ class GangReading:
             is_started=is_started,
             is_begun=not is_started and any(pod.state is PodState.RELEASED for pod in own),
             strays=frozenset([each.uid for each in gated if each.queue != gang.queue]),
+            first=tuple(uid for uid in first if uid in entries),
+            other_gates={each.uid: each.other_gate for each in gated if rules.awaits_other_gate(each)},
             kept=now_kept,
+            # What of it is in `minResources` is kept for that already.
+            lost=tuple((name, amount) for name, amount in lost_room if name not in dict(asking.resources)),
             granted=asking.resources,
         )
+
+    def _done_before(self, gang: Gang, members: Iterable[Member], pods: Collection[GangPod]) -> list[GangPod]:
+        """Pods of its Jobs that have succeeded and are gone, as far as no others come in their place."""
+        owners = {each.owner_uid: each for each in members if each.queue == gang.queue and each.owner_uid}
+        jobs = [job for uid in owners if (job := self._store.workloads.by_uid(uid)) is not None]
+        if len(jobs) < len(owners) or not any(job.succeeded for job in jobs):
+            return []
+        left = 0
+        for job in jobs:
+            if job.kind.key != _JOB or job.completions is None:
+                return []
+            left += max(0, job.completions - job.succeeded)
+        number = min(sum(job.succeeded for job in jobs), gang.least - left)
+        number -= sum(pod.state is PodState.SUCCEEDED for pod in own_pods(gang, pods))
+        tasks = {each.task for each in owners.values()}
+        if gang.tasks and len(tasks) > 1:
+            return []  # of which task they were is not known
+        [task, *_] = tasks
+        return [
+            GangPod(WaitingPod(f"{gang.uid}/{at}", gang.queue, (), 0, gang.since), PodState.SUCCEEDED, task)
+            for at in range(number)
+        ]
 
     def _granted(
         self,

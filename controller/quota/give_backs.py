@@ -1,48 +1,66 @@
-"""Evicts pods of queues that borrow, so that pods that wait get what their queues deserve.
+"""Evicts pods of queues that borrow, so that waiting pods get what their queues deserve.
 
-kube-scheduler never sees a pod with our gate, so it evicts nothing for it: the leader does, where the policy
-of its queue has action `reclaim` or `preempt`, and so has that of the pod, where it names another. Users name
-the policy of a pod, and may not give themselves what an admin has not given the queue. Who may take what, and
-in which order, is decided by `queues.quota.giving_back`.
+kube-scheduler never sees a pod with our gate, so it evicts nothing for it. The leader does, if the
+scheduling policy of the queue has action `reclaim` or `preempt`. A pod may name a policy of its own. Then
+both policies must have the action: users cannot give themselves what an admin has not given the queue.
+Which pods are evicted, and in which order, is decided by `queues.quota.giving_back`.
 
-A look follows each pass that leaves pods without room, and goes through these steps:
+A look follows each pass that leaves pods without room. Its steps:
 
-1. room is counted as if what is being deleted were gone, or what was deleted by force and may still run;
-2. each pod that waits asks in turn: first those for which room is set aside, then queue by queue in the order
-   of their shares;
-3. the disruption budgets of the victims' namespaces are read, if they were not: then the next look goes on;
-4. room is set aside for those that get it (`queues.quota.reservations`), and their victims are evicted.
+1. Pods that are being deleted do not count as used, nor do pods that were deleted by force and may still
+   run; while a drain waits for them, for at most the setting `drain_grace_limit`. After that they count as
+   staying.
+2. Each waiting pod asks for room. Pods with room set aside ask first, then queue by queue in the order of
+   their shares. After `LOOK_SECONDS` no more pods ask. The next look goes on with the pods that have not
+   asked yet (`queues.quota.asking_round`).
+3. If the disruption budgets of the victims' namespaces are not known, they are read, and the pod asks again
+   later.
+4. One pod of each class that was denied is told why, the oldest text first, for `LOOK_SECONDS` more.
+5. Room is set aside for the pods that were granted victims (`queues.quota.reservations`), and the victims
+   are evicted.
 
-| the answer to an eviction | then                                                                      |
-|---------------------------|---------------------------------------------------------------------------|
-| granted, or gone already  | it counts as leaving until the watch shows that it is, or is gone; for    |
-|                           | `LATE_SECONDS` at most                                                    |
-| it has changed            | it is looked at as it is now                                              |
-| refused by a budget,      | it is left alone for `REFUSED_SECONDS`; others are looked for             |
-| or by anything else       |                                                                           |
-| none; the API server is   | the same for `BUSY_SECONDS`                                               |
-| busy                      |                                                                           |
+| the answer to an eviction    | then                                                                        |
+|------------------------------|-----------------------------------------------------------------------------|
+| granted, or the pod is gone  | the pod counts as leaving until the watch shows its deletion, for at most   |
+|                              | `LATE_SECONDS`                                                              |
+| the pod has changed          | the next look reads it again                                                |
+| refused, by a budget or else | the pod is no victim for `REFUSED_SECONDS`, twice as long each time, up to  |
+|                              | `LONGEST_REFUSED`; the next look chooses other victims                      |
+| none, or the API server is   | the same for `BUSY_SECONDS`                                                 |
+| busy                         |                                                                             |
+
+A gang that would lose a part of its minimum is evicted whole (`queues.quota.started_gangs`). Before its
+first eviction it is checked once whether the pod that asked still waits. After the first pod has gone, the
+evictions of the others are repeated until they succeed, or until the minimum of the gang runs again. A pod
+that refuses to go frees no room until it is gone.
+
+If no pod can be evicted for a class of waiting pods, the condition of one of them says which pods could go
+and which rules keep them (`queues.quota.kept_victims`).
 
 Invariants
-- Nothing is released by this: who gets the room goes once the watch shows that it is there.
-- Room is set aside only while somebody gives it, and for those that asked: where nobody does any more, the
-  next look gives it up.
-- A pod whose workload gave back, and that was let in again, is not taken within `SAFE_SECONDS`. A new leader
-  leaves alone those that may be such pods (`queues.quota.let_in_again`).
-- What is being deleted as a term begins, or soon after and not by this leader, makes room for those that
-  might have it evicted: for them room is set aside, as the former leader has done.
-- The UID is a precondition: another pod of that name is left alone. A pod without a node is deleted at the
-  version that has none.
-- Before each eviction it is asked again whether this replica leads, and whether the pod that is to get the
-  room still waits.
-- Nothing is done while no policy has one of the two actions.
-- Owner: the controller's thread. The drains' writers send.
+- Nothing is released here. A pod is released once the watch shows that there is room.
+- Room stays set aside only while victims make it, and only for pods that asked. It is given up when all
+  waiting pods have asked again.
+- A pod of a workload that gave back and was let in again is no victim for `SAFE_SECONDS`. A new leader
+  spares all pods that may be of this kind (`queues.quota.let_in_again`).
+- A pod that is being deleted when a term begins may be a victim of the former leader. So is one that is
+  deleted soon after, and not by this leader. The room of such pods is set aside for the pods that could
+  have had them evicted.
+- While this replica leads, its evictions leave no gang with a part of its minimum. A new leader does not
+  know of evictions that a former leader had planned and not sent.
+- The UID is a precondition of each eviction. A pod without a node is deleted at the resourceVersion without
+  one.
+- Before each eviction it is checked whether this replica still leads, and whether the pod that asked still
+  waits.
+- If no policy has one of the two actions, nothing is done.
+- Owner: the controller's thread. The writers of drains send.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -52,36 +70,48 @@ import msgspec
 from cluster.api.client import STRATEGIC_MERGE_PATCH
 from cluster.cache.changes import NO_QUEUE, Change, PodChange, QueueChange
 from cluster.cache.members import Member
+from cluster.cache.podgroups import PodGroupKey
 from cluster.exceptions import ClusterError, Conflict, NotFound
-from controller.context import ControllerContext, pod_path, pod_subject
+from cluster.write_ranks import WriteRank
+from controller.context import ControllerContext, pod_path, pod_subject, workload_subject
 from controller.drain.budget_reader import list_budgets
-from controller.drain.eviction import Answer, answer_to, lane_of, send_away
-from controller.drain.request_states import Outcome
+from controller.drain.running_pods import termination_of
+from controller.evictions.answers import Answer, Outcome, answer_to
+from controller.evictions.pods import lane_of, send_away
 from controller.quota.given_back_lines import GivenBackLines
 from controller.quota.waiting_pods import WaitingPods
 from queues.drain.disruption_budgets import BudgetIndex, BudgetKey
+from queues.drain.terminating_pods import counts_as_in_flight
 from queues.policies.policy_set import PolicySet
 from queues.policies.victims import PREEMPT, RECLAIM, asked_by, is_critical
+from queues.quota.asking_round import AskingRound
 from queues.quota.giving_back import Asked, Borrowed, GivingBack
+from queues.quota.kept_by import KeptBy
+from queues.quota.kept_victims import kept_victims
 from queues.quota.lack import Lack, LackKind
 from queues.quota.let_in_again import LATE_SECONDS, SAFE_SECONDS, ReadPod
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.reclaim_preview import MOST_ASKING
 from queues.quota.report import amounts_text
 from queues.quota.reservations import Key
+from queues.quota.started_gangs import StartedGang
 from queues.quota.usage import PODS, Requests, negative
 from queues.text import quoted
 
-#: Evictions that are under way at a time.
+#: Maximum number of evictions under way.
 MOST_LEAVING = 500
-#: A look ends after so long; the next one follows after so many times what it took.
+#: Time in which pods ask in one look. Pause before the next look, as a multiple of the time that the look
+#: took.
 LOOK_SECONDS, REST = 0.05, 2.0
-#: Without anything new the next look follows after so long, and after twice as long each time.
+#: Pause before the next look if nothing has changed, in seconds. It doubles each time, up to the second
+#: number.
 PAUSE, LONGEST_PAUSE = 0.5, 30.0
-REFUSED_SECONDS, BUSY_SECONDS = 10.0, 2.0
-#: Workloads that gave back are remembered for so long, and so many of them.
+REFUSED_SECONDS, LONGEST_REFUSED, BUSY_SECONDS = 10.0, 1800.0, 2.0
+#: Seconds before a class of pods is told again which pods could go.
+KEPT_SECONDS = 10.0
+#: How long workloads that gave back are remembered, and how many.
 REMEMBERED_SECONDS, MOST_REMEMBERED = 3600.0, 10_000
-#: Budgets of one namespace are good for so long; so many of them are read.
+#: How long the budgets of a namespace are used after they were read, and how many are read.
 BUDGETS_SECONDS, MOST_BUDGETS = 2.0, 1000
 
 RECLAIMED, PREEMPTED = "Reclaimed", "Preempted"
@@ -89,12 +119,39 @@ RECLAIMED, PREEMPTED = "Reclaimed", "Preempted"
 log = logging.getLogger(__name__)
 
 
+class _Departure:
+    """Victims that go together. Before the first eviction it is checked once whether they go. For any
+    thread.
+    """
+
+    def __init__(self, *, is_gang: bool = False) -> None:
+        """`is_gang`: whether it is all of a gang."""
+        self.is_gang = is_gang
+        self._goes: bool | None = None
+        self._lock = threading.Lock()
+
+    def goes(self, asks: Callable[[], bool]) -> bool:
+        """Whether it goes: the first answer of `asks`."""
+        with self._lock:
+            if self._goes is None:
+                self._goes = asks()
+            return self._goes
+
+    @property
+    def is_off(self) -> bool:
+        """Whether it was decided that it does not go."""
+        return self._goes is False
+
+
 class _Victim(msgspec.Struct, frozen=True):
-    """A pod that is to go, and for whom."""
+    """A pod that is to be evicted. `claimant`: the waiting pod that gets its room. `departure`: with which
+    others.
+    """
 
     member: Member
     requests: Requests
     claimant: WaitingPod
+    departure: _Departure
     budget: BudgetKey | None = None
 
     @property
@@ -105,6 +162,50 @@ class _Victim(msgspec.Struct, frozen=True):
     def action(self) -> str:
         """Of the policy."""
         return PREEMPT if self.reason == PREEMPTED else RECLAIM
+
+
+class _KeptText(msgspec.Struct, frozen=True):
+    """What was told to one pod of a class: which pods could go, and which rules keep them. `at`: monotonic
+    seconds.
+    """
+
+    pod: str
+    text: str
+    at: float
+
+
+class _Slice:
+    """The pods that ask in one look, until its time slice is over; at least one pod that has not asked in
+    this round, and the first of those that ask again.
+
+    `is_cut`: whether pods that have not asked are left for the next look. `is_late`: whether any pods are.
+    """
+
+    def __init__(
+        self,
+        claimants: Iterable[tuple[WaitingPod, Asked]],
+        round_: AskingRound,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._claimants = claimants
+        self._round = round_
+        self._monotonic = monotonic
+        self.is_cut = self.is_late = False
+
+    def __iter__(self) -> Iterator[tuple[WaitingPod, Asked]]:
+        ends_at = self._monotonic() + LOOK_SECONDS
+        has_asked = has_asked_again = False
+        for claimant, asked in self._claimants:
+            is_again = self._round.is_deferred(claimant)
+            if self._monotonic() > ends_at and (has_asked or (is_again and has_asked_again)):
+                self.is_late = True
+                if has_asked and not is_again:
+                    self.is_cut = True
+                    return
+                continue
+            has_asked, has_asked_again = has_asked or not is_again, has_asked_again or is_again
+            self._round.ask(claimant)
+            yield claimant, asked
 
 
 class _Budgets(msgspec.Struct, frozen=True):
@@ -118,32 +219,47 @@ class GiveBacks:
     def __init__(
         self, context: ControllerContext, waiting: WaitingPods, *, told: Callable[[Member, Lack], object]
     ) -> None:
-        """`told`: called for each pod that others make room for."""
+        """`told`: called for each pod that is told something new of why it waits."""
         self._context = context
         self._store = context.store
         self._waiting = waiting
         self._told = told
         self._askers: tuple[PolicySet, bool] | None = None
         self.lines = GivenBackLines(context.store)
+        self._kept: dict[Key, _KeptText] = {}
+        #: The same texts by the UID of the pod; without empty ones.
+        self._kept_texts: dict[str, str] = {}
         self.forget()
 
     def forget(self) -> None:
         """Forget everything: a term begins or ends."""
         self._term_began = self._store.clock.now()
-        #: Members that are being deleted; None until all were looked at. And those to be looked at again.
+        #: Members that are being deleted; None until all members were read. And UIDs that are read again.
         self._leaving: dict[str, Member] | None = None
         self._changed: set[str] = set()
-        #: Of these, what a former leader may have evicted, until its room is set aside.
+        #: Those of them that a former leader may have evicted, until their room is set aside.
         self._inherited: dict[str, Member] = {}
-        #: Victims with an eviction that was sent and is not shown by the cache yet, and since when.
+        #: By UID: victims whose eviction was sent and is not in the cache yet, and when it was sent.
         self._requested: dict[str, tuple[Member, float]] = {}
         self._left_alone: dict[str, float] = {}
-        #: When workloads gave back, and when pods of them were let in again.
+        #: By UID: how often an eviction was refused.
+        self._refusals: dict[str, int] = {}
+        #: By UID: pods of gangs of which others have gone, and when their eviction is repeated.
+        self._rests: dict[str, tuple[_Victim, float]] = {}
+        #: Those of them whose eviction is under way again.
+        self._asked_again: set[str] = set()
+        #: The PodGroups of candidates, by their UID.
+        self._gang_keys: dict[str, PodGroupKey] = {}
+        #: When workloads gave back, and when pods of them were released again, in monotonic seconds.
         self._gave: dict[str, float] = {}
         self._let_in: dict[str, float] = {}
+        #: Which pods have asked, in looks and in takeovers of a former leader's victims.
+        self._round, self._taking_over = AskingRound(), AskingRound()
         self._budgets: dict[str, _Budgets] = {}
         self._reading: set[str] = set()
         self.lines.forget()
+        self._kept.clear()
+        self._kept_texts.clear()
         self._is_wanted = False
         self._next_at, self._pause = math.inf, PAUSE
         self._rests_until = -math.inf
@@ -161,12 +277,12 @@ class GiveBacks:
                     self._changed.update(self._leaving, self._requested)
 
     def passed(self) -> None:
-        """A pass has ended: what lacks room may be other pods."""
+        """A pass has ended: other pods may lack room."""
         if self._is_asked:
             self._is_wanted = True
 
     def released(self, member: Member) -> None:
-        """It was let in."""
+        """The pod was released."""
         if not self._is_asked:
             return
         if _workload_of(member) in self._gave or self._as_read(member).is_of_former(self._term_began):
@@ -175,9 +291,12 @@ class GiveBacks:
     @property
     def due(self) -> float:
         """When the next look is due, in monotonic seconds."""
+        rests = min((at for _, at in self._rests.values()), default=math.inf)
         if not self._is_asked and not self._waiting.reservations:
-            return math.inf
-        return max(self._rests_until, -math.inf if self._is_wanted else self._next_at)
+            return (
+                -math.inf if self._kept else rests
+            )  # what was told of those who could go is not so any more
+        return max(self._rests_until, min(rests, -math.inf if self._is_wanted else self._next_at))
 
     @property
     def _is_asked(self) -> bool:
@@ -200,7 +319,12 @@ class GiveBacks:
         is_new, self._is_wanted = self._is_wanted, False
         self._read_leaving()
         self._forget_old(began)
-        victims, is_asked = self._look(began)
+        self._go_on_with_gangs(began)
+        try:
+            victims, is_asked = self._look(began)
+        except BaseException:
+            self._round, self._taking_over = AskingRound(), AskingRound()
+            raise
         for victim in victims:
             self._evict(victim)
         self._pause = PAUSE if victims or is_new else min(LONGEST_PAUSE, 2 * self._pause)
@@ -209,46 +333,135 @@ class GiveBacks:
         self._rests_until = ended + REST * (ended - began)
 
     def _look(self, now: float) -> tuple[list[_Victim], bool]:
-        """The victims, and whether anybody has asked. Room is set aside anew."""
+        """The victims, and whether any pod has asked. Sets room aside anew."""
         before = dict(self._waiting.reservations.numbers)
-        self._take_over(before, now)
-        kept: dict[Key, int] = {}
+        self._take_over(before)
         victims: list[_Victim] = []
-        is_asked = False
-        with self._waiting.look(pods=partial(self._candidates, now=now), allowed=self._allowed(now)) as look:
+        #: Gangs of which something goes with a later look.
+        deferred: set[str] = set()
+        self._gang_keys.clear()
+        with self._waiting.look(
+            pods=partial(self._candidates, now=now), allowed=self._allowed(now), gangs=self._started_gang
+        ) as look:
             self._count_leaving(look)
-            denied: set[Key] = set()
-            for claimant, asked in self._claimants(look, before, kept=kept, denied=denied):
-                is_asked = True
-                if self._store.clock.monotonic() - now > LOOK_SECONDS:
-                    self._is_wanted = True  # the next look goes on; who was not asked keeps what it has
-                    kept = {key: number for key, number in before.items() if key not in denied} | kept
-                    break
-                key = claimant.queue, claimant.requests
+            round_ = self._round
+            asking = _Slice(self._claimants(look, before, round_), round_, self._store.clock.monotonic)
+            for claimant, asked in asking:
                 found = look.ask(claimant, asked)
                 if found is None:
-                    denied.add(key)
-                elif found and self._may_evict(found, victims):
-                    kept[key] = kept.get(key, 0) + 1
-                    victims += self._victims(found, claimant)
-                else:  # it has room by now, or its victims go with a later look: it keeps what it has
-                    kept[key] = min(kept.get(key, 0) + 1, before.get(key, 0))
-        self._set_aside({key: number for key, number in kept.items() if number})
-        return victims, is_asked or bool(before)
+                    round_.deny(claimant, asked)
+                elif not found:
+                    round_.retain(claimant, before)
+                elif deferred.isdisjoint(_gangs_of(found)) and self._may_evict(found, victims):
+                    round_.give(claimant)
+                    victims += self._victims(look, found, claimant)
+                else:
+                    deferred |= _gangs_of(found)
+                    round_.retain(claimant, before)
+                    round_.defer(claimant)
+            self._withdraw_kept(round_, is_over=not asking.is_cut)
+            self._tell_kept(look, round_)
+        is_asked = round_.has_asked or bool(before)
+        self._set_aside(round_.numbers(before, is_over=not asking.is_cut))
+        if not asking.is_cut:
+            self._round = AskingRound()
+        if asking.is_late:
+            self._is_wanted = True  # the next look goes on
+        return victims, is_asked
+
+    # Which rules keep those who could go
+
+    def kept_text(self, uid: str) -> str:
+        """What this pod is told of the pods that could go for it; "" for nothing."""
+        return self._kept_texts.get(uid, "")
+
+    def _tell_kept(self, look: GivingBack, round_: AskingRound) -> None:
+        """Tell the first pod of each denied class which pods could go for it, the class with the oldest
+        text first.
+
+        A class is told every `KEPT_SECONDS` at most. It ends after `LOOK_SECONDS`, with one class told at
+        least.
+        """
+        clock = self._store.clock
+        began = clock.monotonic()
+
+        def told_at(key: Key) -> float:
+            told = self._kept.get(key)
+            return told.at if told is not None and told.pod in round_.denied[key][0].uids else -math.inf
+
+        def lacks_room(key: Key) -> bool:
+            """False since a pass has not come to it again; it is told once that has."""
+            return self._waiting.lack_of_pod(round_.denied[key][0].uids[0]) is not None
+
+        due = [key for key in round_.denied if told_at(key) + KEPT_SECONDS <= began and lacks_room(key)]
+        for key in sorted(due, key=told_at):
+            self._tell_class(look, key, *round_.denied[key])
+            if clock.monotonic() - began > LOOK_SECONDS:
+                return
+
+    def _tell_class(self, look: GivingBack, key: Key, claimant: WaitingPod, asked: Asked) -> None:
+        """Tell the first pod of the class, if the text or that pod is another one than before."""
+        before = self._kept.get(key)
+        text, pod = kept_victims(look, claimant, asked).brief, claimant.uids[0]
+        self._kept[key] = _KeptText(pod, text, self._store.clock.monotonic())
+        if before is not None:
+            self._kept_texts.pop(before.pod, None)
+        if text:
+            self._kept_texts[pod] = text
+        if before is not None and before.text and before.pod != pod:
+            self._tell(before.pod)
+        if (before.pod, before.text) != (pod, text) if before is not None else text:
+            self._tell(pod)
+
+    def _withdraw_kept(self, round_: AskingRound, *, is_over: bool) -> None:
+        """Withdraw the texts of classes that were granted victims, and, if the round is over, of classes
+        that did not ask in it.
+        """
+        for key in [key for key in self._kept if key not in round_.denied]:
+            if is_over or round_.was_served(key):
+                told = self._kept.pop(key)
+                if self._kept_texts.pop(told.pod, ""):
+                    self._tell(told.pod)
+
+    def _tell(self, uid: str) -> None:
+        """Tell the pod again why it waits, if it lacks room."""
+        member, lack = self._store.members.by_uid(uid), self._waiting.lack_of_pod(uid)
+        if member is not None and lack is not None:
+            self._told(member, msgspec.structs.replace(lack, missing=0, kept=self.kept_text(uid)))
 
     def _count_leaving(self, look: GivingBack, *, but: Collection[str] = ()) -> None:
-        """What is being deleted counts no longer, nor does what is asked to go; but for these."""
-        requested = (member for member, _ in self._requested.values())
-        for member in (*(self._leaving or {}).values(), *requested):
+        """Count pods that are being deleted or evicted as gone; `but`: except these UIDs."""
+        leaving = filter(self._is_going, (self._leaving or {}).values())
+        requested = (self._requested[uid][0] for uid in self._going)
+        for member in (*leaving, *requested):
             if member.uid not in but:
                 look.count(member.queue, negative(self._waiting.rules.requests(member)))
         for queue in self._store.force_deleted.queues():
-            look.count(queue, negative(self._store.force_deleted.used(queue).items()))
+            look.count(queue, negative(self._store.force_deleted.going(queue).items()))
 
-    def _take_over(self, before: dict[Key, int], now: float) -> None:
-        """Add to `before` those for which what a former leader may have evicted would go now."""
+    def _is_going(self, member: Member) -> bool:
+        """Whether a drain would wait for it: users write grace periods, and finalizers."""
+        termination, longest = termination_of(member), self._context.drain_grace_limit
+        now = self._store.clock.now()
+        return termination is None or counts_as_in_flight(termination, now=now, longest=longest)
+
+    def is_going(self, uid: str) -> bool:
+        """Whether the pod was asked to go, for others."""
+        return uid in self._requested or uid in self._rests
+
+    @property
+    def _going(self) -> Collection[str]:
+        """The UIDs of pods whose first eviction is under way. They count as gone until the answer says
+        otherwise.
+        """
+        return self._requested.keys() - self._asked_again
+
+    def _take_over(self, before: dict[Key, int]) -> None:
+        """Add to `before` the pods that get the room of what a former leader may have evicted."""
         self._inherited = {
-            uid: member for uid, member in self._inherited.items() if uid in (self._leaving or {})
+            uid: member
+            for uid, member in self._inherited.items()
+            if uid in (self._leaving or {}) and self._is_going(member)
         }
         if not self._inherited:
             return
@@ -259,44 +472,61 @@ class GiveBacks:
 
         with self._waiting.look(pods=leaving_in, allowed={}) as look:
             self._count_leaving(look, but=set(self._inherited))
-            denied: set[Key] = set()
-            for claimant, asked in self._claimants(look, before, kept={}, denied=denied):
-                if self._store.clock.monotonic() - now > LOOK_SECONDS:
-                    break
+            round_ = self._taking_over
+            asking = _Slice(self._claimants(look, before, round_), round_, self._store.clock.monotonic)
+            for claimant, asked in asking:
                 key = claimant.queue, claimant.requests
                 found = look.ask(claimant, asked)
                 if found is None:
-                    denied.add(key)
+                    round_.deny(claimant, asked)
                 elif found:
+                    round_.give(claimant)
                     before[key] = before.get(key, 0) + 1
+                    self._round = AskingRound()  # who was denied may have room now
                     for pod in found:
                         del self._inherited[pod.uid]
+            if not asking.is_cut:
+                self._taking_over = AskingRound()
 
     def _claimants(
-        self, look: GivingBack, before: Mapping[Key, int], *, kept: dict[Key, int], denied: set[Key]
+        self, look: GivingBack, before: Mapping[Key, int], round_: AskingRound
     ) -> Iterator[tuple[WaitingPod, Asked]]:
-        """Those that may ask, in order. What is set aside for pods that are not known to lack room is `kept`.
-        `denied`: those like these are not asked again; where the queue is fifo, none after them is.
+        """The pods that may still ask in this round, in order. In a fifo queue none follows a pod that was
+        denied.
+
+        Room that is set aside for classes that are not known to lack room is kept.
         """
-        for queue in self._waiting.order_of_queues(first={queue for queue, _ in before}):
+        reserved = {queue for queue, _ in before}
+        queues = self._waiting.order_of_queues(first=reserved)
+        given = round_.resume(before, queues=set(queues), number_of=lambda key: self._waiting.number_of(*key))
+        for key, number in given.items():
+            _count_times(look, key, number)
+        for queue in queues:
+            if queue not in reserved and round_.is_over(queue):
+                continue
             blocked = self._waiting.blocked_in(queue, most=MOST_ASKING)
             lacking = {pod.requests for pod in blocked}
             for key, number in before.items():
                 if key[0] == queue and key[1] not in lacking:
-                    kept[key] = min(number, self._waiting.number_of(*key))
-                    for _ in range(kept[key]):
-                        look.count(queue, key[1])
+                    kept = min(number, self._waiting.number_of(*key))
+                    _count_times(look, key, round_.keep(key, kept))
+            is_fifo = self._waiting.is_fifo(queue)
             for pod in blocked:
+                key = queue, pod.requests
                 asked = self._asked(pod)
-                if asked is None or (queue, pod.requests) in denied:
-                    continue
-                yield pod, asked
-                if (queue, pod.requests) in denied and self._waiting.is_fifo(queue):
+                if (
+                    asked is not None
+                    and key not in round_.denied
+                    and round_.asks(pod, again=not self._reading)
+                ):
+                    yield pod, asked
+                if is_fifo and key in round_.denied:
                     break
+            round_.finish(queue)
 
     def _asked(self, pod: WaitingPod) -> Asked | None:
-        """What its queue's policy and its own let it take; None for nothing. A PodGroup whose pods do not
-        exist yet has that of its queue.
+        """What the policies of its queue and of the pod let it take; None for nothing. A PodGroup without
+        pods has the policy of its queue.
         """
         policies, member = self._store.pod_policies, self._store.members.by_uid(pod.uids[0])
         of_queue = own = policies.of_queue(pod.queue).policy
@@ -326,14 +556,52 @@ class GiveBacks:
         for member in self._store.members.in_queue(queue):
             if not member.uses_quota or member.leaving or member.uid in self._requested:
                 continue
-            if member.uid in self._left_alone or self._is_safe(member, now) or self._is_daemon(member):
-                continue
-            if self._waiting.keeps_room_of(member):
-                continue
-            yield self._borrowed(member, budgets=self._budgets_of(member))
+            budgets = self._budgets_of(member)
+            yield self._borrowed(
+                member,
+                budgets=budgets,
+                gang=self._gang_of(member),
+                kept=self._kept_by(member, budgets, now),
+            )
 
-    def _borrowed(self, member: Member, budgets: tuple[str, ...] = ()) -> Borrowed:
+    def _kept_by(self, member: Member, budgets: tuple[str, ...], now: float) -> KeptBy | None:
+        """The rule by which it is never a victim; None where it may be one."""
+        if not self._store.is_preemptable(member):
+            return KeptBy.NOT_PREEMPTABLE
+        if self._is_daemon(member):
+            return KeptBy.DAEMON
+        if self._waiting.keeps_room_of(member):
+            return KeptBy.KEPT_ROOM
+        if member.uid in self._left_alone:
+            return KeptBy.REFUSED
+        if len(budgets) > 1:
+            return KeptBy.BUDGET  # the API server evicts no pod that two of them select
+        return KeptBy.LET_IN if self._is_safe(member, now) else None
+
+    def _gang_of(self, member: Member) -> str:
+        """The UID of its PodGroup; "" if it is of no gang."""
+        gang = self._store.podgroups.gang(member.namespace, member.podgroup) if member.podgroup else None
+        if gang is None:
+            return ""
+        self._gang_keys[gang.uid] = PodGroupKey(member.namespace, member.podgroup)
+        return gang.uid
+
+    def _started_gang(self, uid: str) -> StartedGang | None:
+        """The gang without the pods whose first eviction is under way; None if there is none of this UID."""
+        key = self._gang_keys.get(uid)
+        gang = self._store.started_gang(*key) if key is not None else None
+        going = self._going
+        if gang is None or not going:
+            return gang
+        running = {pod: task for pod, task in gang.running.items() if pod not in going}
+        return msgspec.structs.replace(gang, running=running)
+
+    def _borrowed(
+        self, member: Member, *, budgets: tuple[str, ...] = (), gang: str = "", kept: KeptBy | None = None
+    ) -> Borrowed:
         return Borrowed(
+            gang=gang,
+            kept=kept,
             uid=member.uid,
             queue=member.queue,
             requests=self._waiting.rules.requests(member),
@@ -396,8 +664,11 @@ class GiveBacks:
         return allowed
 
     def _may_evict(self, found: Sequence[Borrowed], victims: Sequence[_Victim]) -> bool:
-        """Whether all of them may be evicted now; the budgets that are not known are read."""
-        if len(self._requested) + len(victims) + len(found) > MOST_LEAVING:
+        """Whether all of them may be evicted now. Budgets that are not known are read. A set that is larger
+        than `MOST_LEAVING` goes when no other eviction is under way.
+        """
+        leaving = len(self._requested) + len(victims)
+        if leaving and leaving + len(found) > MOST_LEAVING:
             return False
         unknown = set()
         for pod in found:
@@ -429,19 +700,48 @@ class GiveBacks:
                 self._is_wanted = True
 
         if self._context.submit(
-            self._context.drain_writers, ("give-back-budgets", namespace), send, receive, rank=(0,)
+            self._context.drain_writers, ("give-back-budgets", namespace), send, receive, rank=WriteRank.STOP
         ):
             self._reading.add(namespace)
 
     # Evictions
 
-    def _victims(self, found: Iterable[Borrowed], claimant: WaitingPod) -> list[_Victim]:
+    def _victims(self, look: GivingBack, found: Sequence[Borrowed], claimant: WaitingPod) -> list[_Victim]:
+        whole = {
+            uid: _Departure(is_gang=True)
+            for uid in _gangs_of(found)
+            if (gang := look.started(uid)) is not None and gang.is_whole(look.gone)
+        }
         members = ((self._store.members.by_uid(pod.uid), pod) for pod in found)
         return [
-            _Victim(member, pod.requests, claimant, _budget_key(pod))
+            _Victim(member, pod.requests, claimant, whole.get(pod.gang) or _Departure(), _budget_key(pod))
             for member, pod in members
             if member is not None
         ]
+
+    def _go_on_with_gangs(self, now: float) -> None:
+        """Repeat the evictions of pods of gangs of which others have gone."""
+        going = self._going
+        counted: dict[PodGroupKey, bool] = {}
+
+        def goes_on(key: PodGroupKey) -> bool:
+            """Whether a part of its minimum is gone."""
+            if key not in counted:
+                gang = self._store.started_gang(*key)
+                counted[key] = gang is not None and not gang.keeps_minimum(going)
+            return counted[key]
+
+        for uid, (victim, at) in list(self._rests.items()):
+            if at > now:
+                continue
+            del self._rests[uid]
+            member, is_asked = self._store.members.by_uid(uid), uid in self._requested
+            if member is None or not member.uses_quota or member.leaving or is_asked:
+                continue
+            if not goes_on(PodGroupKey(member.namespace, member.podgroup)):
+                continue
+            self._asked_again.add(uid)
+            self._evict(msgspec.structs.replace(victim, member=member))
 
     def _evict(self, victim: _Victim) -> None:
         member, client = victim.member, self._context.client
@@ -449,7 +749,9 @@ class GiveBacks:
         self._budgets.pop(member.namespace, None)  # it allows fewer now
 
         def send() -> Answer:
-            if not self._still_asks(victim.claimant):
+            if not victim.departure.goes(partial(self._still_asks, victim.claimant)):
+                return Answer(Outcome.DROPPED)
+            if not self._context.leading():
                 return Answer(Outcome.DROPPED)
             return answer_to(partial(send_away, client, member))
 
@@ -461,7 +763,7 @@ class GiveBacks:
             ("give-back", member.uid),
             send,
             receive,
-            rank=(1,),
+            rank=WriteRank.EVICTION,
             lane=lane_of(member.namespace, uid=member.uid, budget=victim.budget),
             batched=True,
         ):
@@ -479,6 +781,7 @@ class GiveBacks:
     def _receive(self, victim: _Victim, answer: Answer) -> None:
         """On the controller's thread."""
         member, now = victim.member, self._store.clock.monotonic()
+        self._asked_again.discard(member.uid)
         match answer.outcome:
             case Outcome.GRANTED:
                 workload = _workload_of(member)
@@ -495,12 +798,27 @@ class GiveBacks:
             case Outcome.DROPPED:
                 pass
             case _:
-                self._left_alone[member.uid] = now + REFUSED_SECONDS
+                self._left_alone[member.uid] = now + self._refused_seconds(member.uid)
         self._requested.pop(member.uid, None)
         self._is_wanted = True
+        if victim.departure.is_gang and not victim.departure.is_off and self._context.leading():
+            again = max(now + BUSY_SECONDS, self._left_alone.get(member.uid, now))
+            self._rests[member.uid] = victim, again
+            log.warning(
+                "pod %s/%s stays of a gang that goes whole (%s); it is asked again in %.0f s",
+                member.namespace,
+                member.name,
+                answer.outcome.value,
+                again - now,
+            )
+
+    def _refused_seconds(self, uid: str) -> float:
+        """How long a pod is no victim after one more refusal."""
+        times = self._refusals[uid] = self._refusals.get(uid, 0) + 1
+        return min(LONGEST_REFUSED, REFUSED_SECONDS * 2.0 ** min(times - 1, 10))
 
     def _record(self, victim: _Victim) -> None:
-        """Count it, and say on the pod who asked and by which rule."""
+        """Count the eviction, and say on the pod for which queue and by which rule."""
         member, how = victim.member, "Evict" if victim.member.node else "Delete"
         self._context.metrics.evicted(victim.reason, how)
         self.lines.record(from_=member.queue, to=victim.claimant.queue, action=victim.action)
@@ -512,6 +830,7 @@ class GiveBacks:
             rate_limit_key=f"give-backs/{member.queue}",
             repeat_after=0.0,
         )
+        self._record_on_owner(member, reason=victim.reason, message=f"a pod of it was {message}")
         if not member.node:
             return  # it is gone
         condition = {
@@ -534,9 +853,22 @@ class GiveBacks:
             ("give-back-condition", member.uid),
             write,
             lambda _failed: None,
-            rank=(8,),
+            rank=WriteRank.VICTIM,
             subject=pod_subject(member),
         )
+
+    def _record_on_owner(self, member: Member, *, reason: str, message: str) -> None:
+        """On the workload that the user created: the pod is gone when somebody asks. The recorder drops the
+        same message of the next pods for a while.
+        """
+        work = self._store.workloads.top_of(member.owner_uid, namespace=member.namespace)
+        if work is not None:
+            self._context.recorder.record(
+                workload_subject(work),
+                reason=reason,
+                message=message,
+                rate_limit_key=f"workloads/{member.queue}",
+            )
 
     # What is remembered
 
@@ -568,9 +900,13 @@ class GiveBacks:
         for uid, (_, at) in list(self._requested.items()):
             if at + LATE_SECONDS <= now:
                 del self._requested[uid]
+                self._asked_again.discard(uid)
         for uid, until in list(self._left_alone.items()):
             if until <= now:
                 del self._left_alone[uid]
+        if len(self._refusals) > len(self._left_alone):
+            by_uid = self._store.members.by_uid
+            self._refusals = {uid: times for uid, times in self._refusals.items() if by_uid(uid) is not None}
         if len(self._gave) > MOST_REMEMBERED:
             self._gave = {key: at for key, at in self._gave.items() if at + SAFE_SECONDS > now}
         for key, at in list(self._gave.items()):
@@ -581,6 +917,17 @@ class GiveBacks:
             if at + SAFE_SECONDS > now:
                 break
             del self._let_in[uid]
+
+
+def _gangs_of(pods: Iterable[Borrowed]) -> set[str]:
+    return {pod.gang for pod in pods if pod.gang}
+
+
+def _count_times(look: GivingBack, key: Key, number: int) -> None:
+    """Count so many pods of a class as used for the rest of the look."""
+    queue, requests = key
+    for _ in range(number):
+        look.count(queue, requests)
 
 
 def _workload_of(member: Member) -> str:
@@ -602,6 +949,8 @@ def _reason_text(victim: _Victim) -> str:
     queue, claimant = quoted(victim.member.queue), quoted(victim.claimant.queue)
     gave = amounts_text({name: amount for name, amount in victim.requests if amount and name != PODS})
     gave = f" ({gave})" if gave else ""
+    if victim.departure.is_gang:
+        gave += ", with all of its gang"
     if victim.reason == PREEMPTED:
         return f"evicted: a pod of higher priority of its queue {queue} takes its room{gave}; action preempt"
     return (

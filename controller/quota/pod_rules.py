@@ -60,13 +60,27 @@ class PodRules:
         counts = self._store.members.counts(queue)
         return self._store.snapshot.decision(queue).has_quota or counts.quota_gated > 0
 
+    def is_counted(self, queue: str) -> bool:
+        """Whether what its pods use is asked for: here, or in a queue that was above it before it went."""
+        if self.concerns(queue):
+            return True
+        snapshot = self._store.snapshot
+        chain = snapshot.tree.counting_chain(queue)
+        return any(snapshot.decision(above).has_quota for above in chain[1:])
+
     # Pods
 
     def waits(self, member: Member) -> bool:
-        """Whether it waits for us: it has a gate of ours, or its quota was not asked whether it has room."""
+        """Whether it waits for us: it has a gate of ours, or its quota was not asked whether it has room. One
+        that was given up is not asked for (`queues.untaken`).
+        """
         if is_gated(member):
             return True
-        return member.unreleased and self._store.snapshot.decision(member.queue).has_quota
+        return (
+            member.unreleased
+            and not member.given_up
+            and self._store.snapshot.decision(member.queue).has_quota
+        )
 
     def may_start(self, member: Member) -> bool:
         """Whether nothing but its quota keeps it waiting."""
@@ -80,13 +94,25 @@ class PodRules:
         return self.waits(member) and self.may_go(member)
 
     def may_go(self, member: Member) -> bool:
-        """The same of one that waits."""
+        """Whether a waiting pod may be released. A pod that has our gate and the gate of another controller
+        may not: it would hold room that it cannot use. A pod without our gate may be bound as soon as the
+        other gate is removed, perhaps before the guard is on. So it counts as if it had no gate.
+        """
+        is_kept = bool(member.other_gate) and is_gated(member) and self.has_quota(member.queue)
+        return not is_kept and self._may_be_asked_for(member)
+
+    def _may_be_asked_for(self, member: Member) -> bool:
         return (
             member.written
             and not member.leaving
             and (member.quota_gated or self.concerns(member.queue))
             and self._may_start_as_read(member)
         )
+
+    def awaits_other_gate(self, member: Member) -> bool:
+        """Whether the scheduling gate of another controller is all that keeps the pod from its release."""
+        is_kept = member.waiting and not member.leaving and not self.may_go(member)
+        return is_kept and bool(member.other_gate) and is_gated(member) and self._may_be_asked_for(member)
 
     def _may_start_as_read(self, member: Member) -> bool:
         alike = (

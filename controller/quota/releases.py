@@ -25,9 +25,15 @@ Where the API server refuses the patch itself, as an admission policy may have i
 pod is asked for again after a time. Else it would keep its place in the book. If an earlier try had no
 answer, or was another leader's, the pod is changed first.
 
+Where it answers that the pod has changed or is gone, the watch shows that. If it does not, as where a webhook
+of somebody else refuses by such an answer, the patch is sent again after a back-off (`RESEND`): it names the
+version, so that it changes nothing that has happened. The pod keeps its place meanwhile.
+
 Invariants
 - No release takes a queue, or one above it, over its capability: every pod that may yet lose its gates by
   what any leader has begun counts, and so does every pod without them.
+- None is released while members may run that are not known (`is_use_unknown`): the API server did not ask
+  us about them.
 - Use falls only by what the watch shows. A late watch delays a release, and allows none.
 - Where the book is new, the cache knows all pods as of the time when it was opened, and each pod that waits
   gets a version that no earlier book can have named, before one is released: a later one than the book's
@@ -43,6 +49,8 @@ Invariants
 - A pod whose queue does not schedule is not released. One of a queue without a quota, which has the gate of
   quotas nevertheless, is released whatever is used.
 - Nothing is read or written while no queue has a quota, and no pod has its gate.
+- While the book cannot be written nothing is released, and `book_fault` says why. The status of each queue
+  with a quota says it at once; each pod that waits once it has lasted for `FAULT_SECONDS`.
 - Owner: the controller's thread. The writers send.
 """
 
@@ -51,20 +59,22 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from cluster.api.client import MERGE_PATCH, decode_response
+from cluster.backoff import Backoff
 from cluster.cache.changes import Change
 from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused
 from cluster.objects import Metadata, PodGroup
-from cluster.write_queue import Key
-from controller.context import ControllerContext, pod_path, pod_subject
+from cluster.waiting_writes import WriteKey
+from cluster.write_ranks import WriteRank
+from controller.context import ControllerContext, pod_path, pod_subject, queue_subject
+from controller.parts import Part
 from controller.pods.ungating import gate_removal
 from controller.quota.book_writes import BookWrites, StoredBook
 from controller.quota.gang_placements import GangsInPlacement
@@ -75,14 +85,21 @@ from controller.quota.waiting_pods import WaitingPods
 from controller.slices import Slices
 from queues import well_known
 from queues.quota.book import MAX_INTENTS
+from queues.quota.enforcement import book_fault_text
 from queues.quota.given_back import GivenBack
-from queues.quota.lack import Lack
+from queues.quota.lack import Lack, LackKind
 from queues.quota.turns import turns
 from queues.quota.usage import Requests
 from queues.status.podgroup_conditions import Standing
 
-#: After a book that could not be opened or written.
+#: After a pod that could not be changed.
 RETRY_SECONDS = 0.5
+#: After a release of which the answer was that the pod has changed or is gone, and nothing is heard of that.
+RESEND = Backoff(1.0, 60.0)
+#: Such an answer is said from this time in a row on.
+SAID_CONFLICTS = 3
+#: Each pod that waits, and then each that has come since, says that the book cannot be written after so long.
+FAULT_SECONDS = 5.0
 #: A pod of a gang that was begun is released at another version so many times; then what is missing of the
 #: gang is asked for anew. One that changes for ever would keep a place in the book, and a gang that needs all
 #: places would never go, nor anybody behind it.
@@ -98,7 +115,8 @@ class _Intent(msgspec.Struct):
     answered. `turn`: when it is sent (`queues.quota.turns`). `is_touched`: the pod is being changed, so that
     it can happen no more. `of_gang`: what the pod requests, if it goes with a gang. `is_in_doubt`: a patch
     was sent of which it is not known what became. `is_refused`: the API server has refused it, and none is
-    in doubt.
+    in doubt. `conflicts`: how often the answer was that the pod has changed or is gone; `resend_at`: when it
+    is sent again if nothing is heard of that.
     """
 
     uid: str
@@ -111,9 +129,11 @@ class _Intent(msgspec.Struct):
     of_gang: Requests | None = None
     is_in_doubt: bool = False
     is_refused: bool = False
+    conflicts: int = 0
+    resend_at: float = math.inf
 
 
-def _key_of_release(uid: str) -> Key:
+def _key_of_release(uid: str) -> WriteKey:
     return "quota-release", uid
 
 
@@ -124,18 +144,31 @@ class _Answer(msgspec.Struct, frozen=True):
 _answer = msgspec.json.Decoder(_Answer)
 
 
-class QuotaReleases:
+class QuotaReleases(Part):
     """Owner: the controller's thread."""
 
-    def __init__(self, context: ControllerContext, *, blocked: Callable[[Member, Lack], object]) -> None:
-        """`blocked`: called for each pod that has no room, once for each version and reason."""
+    name = "quota"
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        *,
+        blocked: Callable[[Member, Lack], object],
+        is_use_unknown: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`blocked`: called for each pod that has no room, once for each version and reason.
+        `is_use_unknown`: whether pods may run that are not known, so that none is released beside them.
+        """
         self._context = context
         self._store = context.store
         self._blocked = blocked
+        self._is_use_unknown = is_use_unknown
         self._book = BookWrites(context)
         self._slices = Slices()
         self._voided = VoidedReleases()
-        self._placements = GangsInPlacement(context, changed=self._record_gang)
+        self._placements = GangsInPlacement(
+            context, changed=self._record_gang, is_under_way=lambda uid: uid in self._intents
+        )
         self._waiting = WaitingPods(
             context.store,
             is_postponed=self._is_postponed,
@@ -143,10 +176,10 @@ class QuotaReleases:
             placements=self._placements,
         )
         self._give_backs = GiveBacks(context, self._waiting, told=blocked)
-        self.forget()
+        self._waiting.is_going = self._give_backs.is_going
+        self.begin_term()
 
-    def forget(self) -> None:
-        """Forget everything: a term begins or ends."""
+    def begin_term(self) -> None:
         self._book.forget()
         self._intents: dict[str, _Intent] = {}
         #: Pods that must change before the first release, since the book is new; and those of them that have
@@ -156,9 +189,13 @@ class QuotaReleases:
         #: Those of which a try to change them came to nothing.
         self._unchangeable = set[str]()
         self._next_touch_at = -math.inf
+        #: When the first release is sent again that was answered, and of which nothing is heard.
+        self._resends_at = math.inf
         #: Whether what is written in the book at its opening was looked at.
         self._is_ready = False
-        self._retry_at = -math.inf
+        #: What was said of the book last, and when pods are told that.
+        self._fault = ""
+        self._tells_fault_at = math.inf
         #: Not before this time: other work of this thread has its turn.
         self._next_pass_at = -math.inf
         self._placements.forget()
@@ -168,19 +205,27 @@ class QuotaReleases:
     @property
     def due(self) -> float:
         """When the next step is to be taken though nothing changes, in monotonic seconds."""
-        if self._book.is_under_way or not self._is_needed():
+        if not self._is_needed():
+            return math.inf
+        return min(self._next_step_at, self._tells_fault_at, self._book.well_at)
+
+    @property
+    def _next_step_at(self) -> float:
+        if self._book.is_under_way:
             return math.inf
         if self._book.stored is None:
-            return self._retry_at
+            return self._book.retry_at
         if not self._is_ready:
             return math.inf
         touch_due = self._next_touch_at if self._in_doubt else math.inf
+        sends_due = min(touch_due, self._resends_at)
         if len(self._intents) >= MAX_INTENTS:
-            return min(self._renewal_due, touch_due)
+            return min(self._renewal_due, sends_due)
         others = min(
-            self._waiting.due, self._voided.due, self._give_backs.due, self._placements.due, touch_due
+            self._waiting.due, self._voided.due, self._give_backs.due, self._placements.due, sends_due
         )
-        return min(self._next_pass_at, others) if self._waiting.is_due(self._next_pass_at) else others
+        is_due = self._waiting.is_due(self._next_pass_at) and not self._is_use_unknown()
+        return min(self._next_pass_at, others) if is_due else others
 
     @property
     def is_book_ready(self) -> bool:
@@ -188,6 +233,11 @@ class QuotaReleases:
         stored = self._book.stored
         is_open = self._is_ready and stored is not None and not stored.book.is_new
         return is_open or not self._is_needed()
+
+    @property
+    def book_fault(self) -> str:
+        """Why the book cannot be written, so that nothing is released; "" where it can, or none is needed."""
+        return self._fault
 
     def claimant_of(self, queue: str) -> Member | None:
         """The pod for which others leave room in the queue (`queues.quota.claims`)."""
@@ -212,6 +262,10 @@ class QuotaReleases:
         """What the status of the queue says was given back by it, or to it."""
         return self._give_backs.lines.of(queue)
 
+    def kept_below(self, queue: str) -> Mapping[PodGroupKey, Requests]:
+        """What is kept for gangs of the queue and of those below it."""
+        return self._waiting.kept_below(queue)
+
     def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
         """These changes are looked at with the next step, or when there is one."""
         self._waiting.record(changes)
@@ -221,10 +275,9 @@ class QuotaReleases:
     def step(self) -> None:
         """Take the steps that can be taken now; each goes on when its answer, or the watch, comes."""
         if not self._is_needed():
-            if self._waiting.has_begun:
-                self._waiting.forget()
-                self._placements.forget()
+            self._rest()
             return
+        self._follow_fault()
         if self._book.is_under_way:
             return
         if self._book.stored is None:
@@ -242,20 +295,61 @@ class QuotaReleases:
         for queue, uid in self._voided.take_due(began):
             self._waiting.record_pod(queue, uid)
         self._waiting.room = MAX_INTENTS - len(self._intents)
-        if began >= self._next_pass_at and self._waiting.is_due(began):
+        if began >= self._next_pass_at and self._waiting.is_due(began) and not self._is_use_unknown():
             self._release()
             ended = self._store.clock.monotonic()
             self._next_pass_at = ended + REST * (ended - began)
         self._give_backs.step()
         self._placements.step()
 
+    def _rest(self) -> None:
+        """Nothing needs the book."""
+        if self._waiting.has_begun:
+            self._waiting.forget()
+            self._placements.forget()
+        if self._book.has_failed:  # that concerns nothing any more
+            self._book.forget()
+            self._fault, self._tells_fault_at = "", math.inf
+
     # Opening
 
     def _open(self) -> None:
-        now = self._store.clock.monotonic()
-        if now >= self._retry_at:
-            self._retry_at = now + RETRY_SECONDS
+        if self._store.clock.monotonic() >= self._book.retry_at:
             self._book.open(self._opened)
+
+    def _follow_fault(self) -> None:
+        """Say that the book cannot be written, or can be again."""
+        now = self._store.clock.monotonic()
+        fault = self._book.fault
+        if fault != self._fault:
+            self._fault = fault
+            self._tells_fault_at = now + FAULT_SECONDS if fault else math.inf
+            snapshot = self._store.snapshot
+            queues = [queue for queue in snapshot.tree if snapshot.decision(queue).has_quota]
+            self._context.work_queue.wake(queues)
+            if fault:
+                self._record_fault(queues)
+        if now >= self._tells_fault_at:
+            self._tells_fault_at = now + FAULT_SECONDS
+            self._tell_pods_of_fault()
+
+    def _record_fault(self, queues: Iterable[str]) -> None:
+        for queue in queues:
+            obj = self._store.queues.get(queue)
+            if obj is not None and obj.spec.capability is not None:
+                self._context.recorder.record(
+                    queue_subject(obj),
+                    reason="BookNotWritten",
+                    message=book_fault_text(self._fault),
+                    warning=True,
+                    rate_limit_key="book",
+                )
+
+    def _tell_pods_of_fault(self) -> None:
+        self._slices.begin()
+        for member in list(self._waiting.unreleased()):
+            self._blocked(member, Lack(member.queue, kind=LackKind.BOOK))
+            self._slices.pause()
 
     def _opened(self) -> None:
         stored = self._book.stored
@@ -267,7 +361,7 @@ class QuotaReleases:
         }
         # What another leader has begun meanwhile may be at the versions of an earlier touch.
         self._to_touch, self._touched, self._unchangeable = None, set(), set()
-        self._is_ready, self._retry_at = False, -math.inf
+        self._is_ready = False
         self._waiting.forget()
 
     def _make_ready(self, stored: StoredBook) -> bool:
@@ -356,7 +450,7 @@ class QuotaReleases:
             ("quota-touch", member.uid),
             send,
             receive,
-            rank=(0,),
+            rank=WriteRank.BOOK,
             queue=member.queue,
             subject=pod_subject(member),
         )
@@ -422,10 +516,14 @@ class QuotaReleases:
         """Take off the gates of what is in the book. What is of a queue that was stopped since is voided:
         else it would fill the book, and nobody else could go.
         """
+        now = self._store.clock.monotonic()
+        self._resends_at = math.inf
         for intent in self._intents.values():
             member = self._store.members.by_uid(intent.uid)
-            if member is None or not intent.is_written or intent.is_sent:
+            if member is None or not intent.is_written or (intent.is_sent and now < intent.resend_at):
+                self._resends_at = min(self._resends_at, intent.resend_at)
                 continue
+            intent.resend_at = math.inf
             if self._waiting.rules.may_start(member):
                 self._send_release(member, intent)
             elif not intent.is_touched and member.version == intent.version:
@@ -440,23 +538,29 @@ class QuotaReleases:
         if has_gate:
             body["spec"], content_type = gate_removal(member, of_quota=True)
 
+        conflicts: list[Refused] = []
         outcomes: set[bool] = set()  # whether it was refused, of each try that failed
 
         def send() -> bool:
             """Whether it was answered. A stop that has come meanwhile is heeded."""
             if not self._waiting.rules.may_start(member):
                 return False
-            # Else it changed, or an earlier try has succeeded: the watch will show which.
-            with suppress(Conflict, NotFound):
-                try:
-                    self._context.client.patch(pod_path(member), body, content_type=content_type)
-                except ClusterError as exc:
-                    outcomes.add(isinstance(exc, Refused) and not isinstance(exc, Overloaded))
-                    raise
+            try:
+                self._context.client.patch(pod_path(member), body, content_type=content_type)
+            except (Conflict, NotFound) as exc:
+                # It has changed, or an earlier try has succeeded: the watch will show which.
+                conflicts.append(exc)
+            except ClusterError as exc:
+                outcomes.add(isinstance(exc, Refused) and not isinstance(exc, Overloaded))
+                raise
             return True
 
         def receive(answered: bool | None) -> None:
-            if answered or self._intents.get(intent.uid) is not intent:
+            if self._intents.get(intent.uid) is not intent:
+                return
+            if answered:
+                if conflicts:
+                    self._await_change(member, intent, conflicts[-1])
                 return
             intent.is_sent = False  # it may still happen
             intent.is_in_doubt |= False in outcomes or (answered is None and not outcomes)
@@ -472,10 +576,19 @@ class QuotaReleases:
             _key_of_release(member.uid),
             send,
             receive,
-            rank=(1, intent.turn),
+            rank=WriteRank.RELEASE,
+            order=(intent.turn,),
             queue=member.queue,
             subject=pod_subject(member),
         )
+
+    def _await_change(self, member: Member, intent: _Intent, exc: Refused) -> None:
+        """The watch is to show that the pod has changed or is gone; else its release is sent again."""
+        intent.conflicts += 1
+        intent.resend_at = self._store.clock.monotonic() + RESEND.seconds(intent.conflicts)
+        self._resends_at = min(self._resends_at, intent.resend_at)
+        if intent.conflicts >= SAID_CONFLICTS:
+            self._store.backoff.record_failure("release", member.uid, exc, subject=pod_subject(member))
 
     def _release(self) -> None:
         """Choose pods, and write them into the book."""
@@ -485,7 +598,8 @@ class QuotaReleases:
             self._waiting.read(self._intents, in_doubt=self._in_doubt)
             chosen = self._waiting.choose(room, goes_on=self._goes_on()) if room else []
             for member, lack in self._waiting.take_reasons():
-                self._blocked(member, msgspec.structs.replace(lack, missing=0))
+                kept = self._give_backs.kept_text(member.uid)
+                self._blocked(member, msgspec.structs.replace(lack, missing=0, kept=kept))
         except BaseException:
             self._waiting.forget()  # a pod that was chosen is in neither of the two
             raise

@@ -6,7 +6,7 @@ import msgspec
 
 from cluster.cache.store import Store
 from queues.quota.guarantees import lending_queues
-from queues.quota.rules import Rules
+from queues.quota.rules import Rules, proportional_queues
 from queues.snapshot import QueueSnapshot
 
 
@@ -16,18 +16,10 @@ def rules_in_force(store: Store, snapshot: QueueSnapshot) -> Rules:
     if not snapshot.policies.needs_totals:
         return Rules(lending=lending)
     tree = snapshot.tree
-    policies = {name: snapshot.policy(name) for name in tree}
-    parents = (name for name in tree if tree.children(name))
     rules = Rules(
         lending=lending,
-        proportional=frozenset(
-            name for name in parents if (policy := policies[name]) is not None and policy.shares_by_weight
-        ),
-        overcommit={
-            name: policy.overcommit
-            for name, policy in policies.items()
-            if policy is not None and policy.overcommit is not None
-        },
+        proportional=proportional_queues(tree, snapshot.policy),
+        overcommit={name: factor for name in tree if (factor := snapshot.overcommit(name)) is not None},
     )
     if not rules.needs_nodes:  # a policy that shares by weight, of a queue without queues below it
         return rules

@@ -35,11 +35,13 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from cluster.cache.podgroups import PodGroupKey
+from queues.messages import other_gate_text
 from queues.quota.book import MAX_INTENTS
 from queues.quota.gangs import Gang, NotAsked, NotAskedKind
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import Requests
+from queues.tree import Tree
 
 #: A gang whose pods are still being made says nothing for so long.
 TELL_SECONDS = 1.0
@@ -53,10 +55,12 @@ class GangState(msgspec.Struct, kw_only=True):
     """A gang as it was read last. `gang`: None where its PodGroup does not exist. `entries`: what is in the
     index, by UID. `reservation`: of these, what it asks for before its pods exist. `requests`: what each pod
     of them requested, by its UID. `waiting`: its pods with a gate of ours. `not_asked`: why nothing is asked
-    for. `is_started`: its minimum was released; `is_begun`: a part of that was. `kept`: what is kept for it.
-    `strays`: its pods that wait in other queues, and count for nothing. `granted`: what of its `minResources`
-    was asked for. `reason`: what its pods are told, as of `since`; `untold`: those that were
-    not told it yet.
+    for. `is_started`: its minimum was released; `is_begun`: a part of that was. `first`: of the entries,
+    those that go before all others. `strays`: its pods that wait in other queues, and count for nothing.
+    `other_gates`: gates of others, by the pods that wait for these alone. `kept`: what of `minResources` is
+    kept for it; `lost`: what is for pods that it has lost. `granted`: what of its `minResources` was asked
+    for. `reason`: what its pods are
+    told, as of `since`; `untold`: those that were not told it yet.
     """
 
     gang: Gang | None
@@ -67,7 +71,10 @@ class GangState(msgspec.Struct, kw_only=True):
     not_asked: NotAsked | None = None
     is_started: bool = False
     is_begun: bool = False
+    first: tuple[str, ...] = ()
+    other_gates: Mapping[str, str] = {}
     strays: frozenset[str] = frozenset()
+    lost: Requests = ()
     kept: Requests = ()
     granted: Requests = ()
     reason: str = ""
@@ -85,14 +92,32 @@ class GangState(msgspec.Struct, kw_only=True):
         return self.entries.get(self.gang.uid)
 
     @property
+    def counted(self) -> Requests:
+        """All that is kept for it."""
+        return tuple(sorted((*self.kept, *self.lost)))
+
+    @property
+    def goes_first(self) -> list[WaitingPod]:
+        """The entries that go before all others: what is missing of a minimum that another leader has begun,
+        and what takes the place of pods that the gang has lost.
+        """
+        if self.is_begun:
+            return [self.minimum] if self.minimum is not None else []
+        return [self.entries[uid] for uid in self.first if uid in self.entries]
+
+    @property
     def not_in_index(self) -> frozenset[str]:
         """The pods that wait for others of their gang, or in another queue."""
         if self.not_asked is not None:
             return self.waiting
-        return self.waiting.difference(self.minimum.uids) if self.minimum is not None else self.strays
+        if self.minimum is not None:
+            return self.waiting.difference(self.minimum.uids)
+        return self.strays.union(self.other_gates)
 
     def reason_of(self, uid: str) -> str:
         """What this pod is told of those that are not in the index."""
+        if uid in self.other_gates and not (self.not_asked is not None and self.not_asked.kind.never):
+            return other_gate_text(self.other_gates[uid])
         is_elsewhere = uid in self.strays and (self.not_asked is None or not self.not_asked.kind.never)
         return NotAsked(kind=NotAskedKind.QUEUES).reason if is_elsewhere else self.reason
 
@@ -113,6 +138,9 @@ class WaitingGangs:
         #: Those that are told at once.
         self._told_now: dict[PodGroupKey, None] = {}
         self._kept: dict[str, dict[PodGroupKey, Requests]] = {}
+        #: The same with what is kept in all queues below, and of which tree; None: to be gathered anew.
+        self._kept_below: dict[str, dict[PodGroupKey, Requests]] = {}
+        self._kept_in_tree: Tree | None = None
 
     # What is to be read
 
@@ -184,7 +212,7 @@ class WaitingGangs:
                 self._set_kept(key, before.queue, ())
         self._states[key] = state
         self._key_of_entry.update(dict.fromkeys(state.entries, key))
-        self._set_kept(key, state.queue, state.kept)
+        self._set_kept(key, state.queue, state.counted)
         self._tell(key, before, state, changed=changed, now=now)
 
     def _tell(
@@ -214,11 +242,23 @@ class WaitingGangs:
 
     # What is kept
 
+    def kept_below(self, queue: str, tree: Tree) -> Mapping[PodGroupKey, Requests]:
+        """What is kept in the queue and in those below it. All is gathered once after each change."""
+        if self._kept_in_tree is not tree:
+            self._kept_in_tree, self._kept_below = tree, {}
+            for name, of_queue in self._kept.items():
+                for above in tree.counting_chain(name):
+                    self._kept_below.setdefault(above, {}).update(of_queue)
+        return self._kept_below.get(queue, {})
+
     def kept_in(self, queue: str) -> Iterable[Requests]:
         """What is kept in the queue for gangs."""
         return self._kept.get(queue, {}).values()
 
     def _set_kept(self, key: PodGroupKey, queue: str, kept: Requests) -> None:
+        if self._kept.get(queue, {}).get(key, ()) == kept:
+            return
+        self._kept_in_tree = None
         if kept:
             self._kept.setdefault(queue, {})[key] = kept
         elif (of_queue := self._kept.get(queue)) is not None:

@@ -26,7 +26,8 @@ Invariants
 - The minimum of a gang is chosen whole or not at all: where one of its pods has changed since it was asked
   for, none of them is. Only pods of queues with a quota are asked for as gangs.
 - A gang of which a part was released as this replica came to lead goes first, once what is missing of its
-  minimum has room: the former leader had begun it. So nobody takes that room but who is chosen in the order.
+  minimum has room: the former leader had begun it. So do pods in the place of those that a gang has lost.
+- A pod with our gate and one of somebody else is not asked for: it would hold room, and could not use it.
 - Pods that pend without a gate of ours go one by one, those of gangs too: they may have been let through.
 - Room that is set aside counts in `_usage`, but while it is looked at who may have it.
 - A pod that pends without a gate of ours may have been let through before there was a quota. Such pods go
@@ -55,6 +56,7 @@ from controller.quota.pod_rules import PodRules, is_gated
 from controller.quota.rules_in_force import rules_in_force
 from controller.quota.waiting_gangs import GangState, WaitingGangs
 from queues.apimachinery.quantities import Amount, add_amounts
+from queues.messages import other_gate_text
 from queues.queue import ROOT, DequeueStrategy
 from queues.quota.book import MAX_INTENTS
 from queues.quota.devices import (
@@ -64,12 +66,14 @@ from queues.quota.devices import (
     is_shared_claim,
     shared_counts,
 )
+from queues.quota.gang_turns import GangTurns
 from queues.quota.giving_back import Borrowed, GivingBack
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass, whole_of
 from queues.quota.reservations import Reservations
 from queues.quota.shares import Key, Shares
+from queues.quota.started_gangs import StartedGang
 from queues.quota.usage import TURN, Requests, Usage, asks_for_turn, negative
 from queues.quota.waiting_index import WaitingIndex
 from queues.snapshot import QueueSnapshot
@@ -103,6 +107,8 @@ class WaitingPods:
         self._store = store
         self._placements = placements
         self._pause = pause
+        #: Whether a pod was asked to go for others, by UID.
+        self.is_going: Callable[[str], bool] = lambda _uid: False
         #: How quotas take pods.
         self.rules = PodRules(
             store,
@@ -121,7 +127,8 @@ class WaitingPods:
         self._ungated = WaitingIndex(tree)
         self._ungated_changed = False
         self._held: dict[str, dict[str, Amount]] = {}
-        self._usage = Usage(tree)
+        self._turns = GangTurns()
+        self._usage = Usage(tree, turns=self._turns)
         #: Room that is set aside for pods that wait; and whether there may be room for one of them.
         self.reservations = Reservations()
         self._reserved_due = False
@@ -142,15 +149,23 @@ class WaitingPods:
         self._queues: set[str] = set()
         self._gangs = WaitingGangs()
         self._gang_reading = GangReading(
-            self._store, rules=self.rules, placements=self._placements, gangs=self._gangs
+            self._store,
+            rules=self.rules,
+            placements=self._placements,
+            gangs=self._gangs,
+            is_going=self.is_going,
         )
-        #: The gangs that another leader has begun, and not completed.
-        self._begun_gangs: set[PodGroupKey] = set()
+        #: The gangs of which something goes before all others.
+        self._first_gangs: set[PodGroupKey] = set()
+        #: Pods that are to be told that a gate of somebody else comes first, by UID.
+        self._gated_by_others: dict[str, None] = {}
         #: How many pods may be chosen next; and how many the entry has for which that was too few.
         self.room = MAX_INTENTS
         self._awaits = 0
         #: The PodGroups of which the status may be another.
         self._changed_groups: set[PodGroupKey] = set()
+        #: Whom to ask about each queue of the chain, by queue: what pods are told names them.
+        self._contacts: dict[str, tuple[str, ...]] = {}
 
     # What is to be read
 
@@ -182,7 +197,8 @@ class WaitingPods:
             self._has_changes or self._ungated_changed or min(self._ends.values(), default=now + 1) <= now
         )
         is_told = self._reserved_due or self._tells_again or self._gangs.tells_at <= now
-        is_changed = is_changed or self._usage.turn_is_taken is not self._placements.turn_is_taken()
+        is_told = is_told or bool(self._gated_by_others)
+        is_changed = is_changed or self._turns.taken != self._taken_turns()
         return is_changed or is_told or _is_due(self._ungated, now) or self._is_gated_due(now)
 
     def _is_gated_due(self, now: float) -> bool:
@@ -193,7 +209,8 @@ class WaitingPods:
     def due(self) -> float:
         """When there may be room though nothing changes."""
         ends = self._gated.claims.ends_at, self._ungated.claims.ends_at
-        return min(*ends, self._gangs.tells_at, self._gangs.rests_until, *self._ends.values())
+        of_gangs = self._gangs.tells_at, self._gangs.rests_until, self._gang_reading.lost.due
+        return min(*ends, *of_gangs, *self._ends.values())
 
     @property
     def _has_changes(self) -> bool:
@@ -201,6 +218,7 @@ class WaitingPods:
             self._pods
             or self._queues
             or self._gangs.has_changed(self._store.clock.monotonic())
+            or self._gang_reading.lost.due <= self._store.clock.monotonic()
             or self._snapshot is not self._store.snapshot
             or self._usage.rules.nodes != self._nodes
             or self._policies != self._store.policies.changes
@@ -241,6 +259,8 @@ class WaitingPods:
         self._pods, self._queues, self._awaits = {}, set(), 0
         counted = {*begun, *in_doubt} if in_doubt else begun
         self.rules.begin_reading()
+        for key in self._gang_reading.lost.take_due(self._store.clock.monotonic()):
+            self._gangs.record(key)
         if policies != self._policies or self._tree is None:
             self._policies = policies
             queues.update(self._store.members.queues())
@@ -249,7 +269,8 @@ class WaitingPods:
             self._devices, is_other = devices, True
             queues.update(self._store.members.queues())
         if is_other:
-            self._usage = Usage(tree, rules=rules, claims=shared_counts(self._store.device_claims))
+            claims = shared_counts(self._store.device_claims)
+            self._usage = Usage(tree, rules=rules, claims=claims, turns=self._turns)
             self.reservations.add_to(self._usage)
             self._reserved_due = bool(self.reservations)
             self._gated.look_at_all(tree)
@@ -257,6 +278,7 @@ class WaitingPods:
         for queue in queues.union(self._store.podgroups.queues() if self._tree is None else ()):
             self._record_kept_gangs(queue)
             self._read_queue(queue, counted)
+            self._follow_contacts(queue, tree)
         for uids in pods.values():
             for uid in uids:
                 self._read_pod(uid, counted, has_changed=True)
@@ -286,7 +308,7 @@ class WaitingPods:
                 left.add(uid)
             elif member.podgroup:
                 of_groups.setdefault((member.namespace, member.podgroup), []).append(member)
-            elif member.claims or member.leaving or not member.written or uid in begun:
+            elif member.claims or member.leaving or not member.written or member.other_gate or uid in begun:
                 left.add(uid)
             else:
                 key = id(member.requests), member.namespace, member.scheduler_policy, member.quota_gated
@@ -298,6 +320,18 @@ class WaitingPods:
         for uid in left.union(*self._read_groups(of_groups)):
             self._read_pod(uid, begun)
             self._pause()
+
+    def _follow_contacts(self, queue: str, tree: Tree) -> None:
+        """Have its pods told their reasons again where these name somebody else now."""
+        contacts = tree.contacts_of(queue)
+        before = self._contacts.get(queue, ())
+        if contacts:
+            self._contacts[queue] = contacts
+        else:
+            self._contacts.pop(queue, None)
+        if contacts != before:
+            self._gated.tell_all_again(queue)
+            self._tells_again = True
 
     def _is_known(self, uid: str) -> bool:
         """Whether it is in an index, or was asked for with a gang."""
@@ -329,6 +363,8 @@ class WaitingPods:
         member = None if uid in begun else stored
         if member is not None and not self.rules.may_be_released(member):
             member = None
+        if stored is not None and self.rules.awaits_other_gate(stored):
+            self._gated_by_others[uid] = None
         gated = member if member is not None and is_gated(member) else None
         ungated = member if gated is None else None
         if ungated is not None or self._ungated.get(uid) is not None:
@@ -357,11 +393,13 @@ class WaitingPods:
         return is_asked or of_entry is not None
 
     def _record_kept_gangs(self, queue: str) -> None:
-        """Those for which something may be kept: they are read though no pod of them waits."""
+        """Those for which something may be kept: they are read though no pod of them waits, nor changes. At
+        first all are: those that run may lose pods.
+        """
         for group in self._store.podgroups.in_queue(queue):
             key = PodGroupKey(group.metadata.namespace, group.metadata.name)
             gang = self._store.podgroups.gang(*key)
-            if gang is not None and gang.asks_before:
+            if gang is not None and (gang.asks_before or self._tree is None):
                 self._gangs.record(key)
 
     def _read_gangs(self, begun: Collection[str]) -> set[str]:
@@ -371,8 +409,8 @@ class WaitingPods:
             before = self._gangs.get(key)
             is_first = self._tree is None
             state = self._gang_reading.read(key, begun, usage=self._usage, is_first=is_first)
-            if is_first and state is not None and state.is_begun:
-                self._begun_gangs.add(key)
+            if state is not None and (state.first or (is_first and state.is_begun)):
+                self._first_gangs.add(key)
             self._changed_groups.add(key)
             if state is not None:
                 self._put_gang(before, state, changed=changed)
@@ -384,11 +422,14 @@ class WaitingPods:
                     self._gated.remove(uid)
             if state is None:  # those that wait go by themselves from now on
                 self._read_singly(changed.union(before.waiting if before is not None else ()), begun)
-            kept = [each.kept if each is not None else () for each in (before, state)]
+            kept = [each.counted if each is not None else () for each in (before, state)]
             if kept[0] != kept[1]:
                 queues.update(each.queue for each in (before, state) if each is not None)
             self._pause()
-        return queues - {""}
+        queues.discard("")
+        for queue in queues:
+            self._store.notify(queue, QueueChange.STATUS)  # which says what is kept
+        return queues
 
     def _read_singly(self, uids: Iterable[str], begun: Collection[str]) -> None:
         for uid in uids:
@@ -412,8 +453,9 @@ class WaitingPods:
         return self._store.podgroups.gang(member.namespace, member.podgroup) is not None
 
     def has_begun_with_gang(self, member: Member, begun: Collection[str]) -> bool:
-        """Whether others of its gang were released, or are being released."""
-        if not self.is_of_gang(member):
+        """Whether others of its gang were released, or are being released, and it does not give back."""
+        gang = self._store.podgroups.gang(member.namespace, member.podgroup)
+        if gang is None or not self._placements.is_asked_for(gang.uid):
             return False
         others = self._store.members.in_podgroup(member.namespace, member.podgroup)
         return any(
@@ -426,6 +468,10 @@ class WaitingPods:
         """Whether what it uses would be kept for its gang once it is gone: nobody else could have it."""
         state = self._gangs.get(PodGroupKey(member.namespace, member.podgroup)) if member.podgroup else None
         return state is not None and bool(state.kept)
+
+    def kept_below(self, queue: str) -> Mapping[PodGroupKey, Requests]:
+        """What is kept for gangs of the queue and of those below it: it counts as used."""
+        return self._gangs.kept_below(queue, self._store.snapshot.tree)
 
     def gang_state(self, namespace: str, name: str) -> GangState | None:
         """What is asked for of a PodGroup, as it was read last; None where nothing of it waits, and nothing
@@ -455,9 +501,9 @@ class WaitingPods:
             return Standing(has_room=phase_of(podgroup) is not Phase.PENDING, until=until)
         return standing_of(
             gang,
-            not_asked=state.not_asked if state is not None else None,
+            not_asked=self._placements.not_asked(gang) or (state.not_asked if state is not None else None),
             asks=state is not None and gang.uid in state.entries,
-            lacks_room=self._gated.lack_of(gang.uid) is not None,
+            lack=self._gated.lack_of(gang.uid),
             is_reserved=self._placements.is_reserved(gang.uid),
             until=until,
         )
@@ -473,6 +519,18 @@ class WaitingPods:
         """
         return self._gated.lack_of(uid)
 
+    def lack_of_pod(self, uid: str) -> Lack | None:
+        """What the pod lacks, by itself or with its gang; None: nothing, or it was not looked at yet."""
+        found = self._gated.lack_of(uid)
+        member = self._store.members.by_uid(uid) if found is None else None
+        if member is None or not member.podgroup:
+            return found
+        state = self._gangs.get(PodGroupKey(member.namespace, member.podgroup))
+        entry = state.minimum if state is not None else None
+        if entry is None or uid not in entry.uids or (found := self._gated.lack_of(entry.uid)) is None:
+            return None
+        return msgspec.structs.replace(found, together=entry.size)
+
     def _count(self, queues: Iterable[str], begun: Collection[str]) -> None:
         """Count what these queues use, and may use by what was begun."""
         members = self._store.members
@@ -484,7 +542,7 @@ class WaitingPods:
         counts_all = self._usage.rules.needs_nodes
         for queue, amounts in counted.items():
             self._ends.pop(queue, None)
-            if counts_all or self.rules.concerns(queue):
+            if counts_all or self.rules.is_counted(queue):
                 # Asked first: what ends meanwhile counts until then.
                 if (end := self._store.force_deleted.next_end(queue)) < math.inf:
                     self._ends[queue] = end
@@ -540,17 +598,17 @@ class WaitingPods:
         self._record_falls(queue, (name for name, amount in more if amount < 0))
 
     def _record_falls(self, queue: str, resources: Iterable[str]) -> None:
-        if self._tree is None or queue not in self._tree:
+        if self._tree is None:
             return
-        chain = self._tree.chain(queue).queues
+        chain = self._tree.counting_chain(queue)
         fallen = list(resources)
         for claim in filter(is_shared_claim, fallen):
             fallen += self._usage.devices_of(claim)
         self._reserved_due = self._reserved_due or bool(fallen and self.reservations)
         for resource in fallen:
             for above in chain:
-                self._gated.fell(above.name, resource)
-                self._ungated.fell(above.name, resource)
+                self._gated.fell(above, resource)
+                self._ungated.fell(above, resource)
 
     def _counts_devices(self, queue: str) -> bool:
         return self._usage.counts_devices(queue)
@@ -563,11 +621,11 @@ class WaitingPods:
         `goes_on`: asked before each pod is looked at; the pass ends where it says no.
         """
         chosen, now = list[Member](), self._store.clock.monotonic()
-        self._follow_turn()
+        self._follow_turns()
         if self._ungated_changed or _is_due(self._ungated, now):
             chosen += self._choose_ungated(most, goes_on)
-        if len(chosen) < most and self._begun_gangs:
-            chosen += self._choose_begun(most - len(chosen))
+        if len(chosen) < most and self._first_gangs:
+            chosen += self._choose_first(most - len(chosen))
         if len(chosen) < most and self._reserved_due:
             chosen += self._choose_reserved(most - len(chosen), goes_on)
         if len(chosen) < most and self._is_gated_due(now):
@@ -575,10 +633,17 @@ class WaitingPods:
         self._notify_of_claims()
         return chosen
 
-    def _follow_turn(self) -> None:
-        was_taken, self._usage.turn_is_taken = self._usage.turn_is_taken, self._placements.turn_is_taken()
-        if was_taken and not self._usage.turn_is_taken:
-            self._gated.fell(ROOT, TURN)
+    def _taken_turns(self) -> frozenset[str]:
+        """The scopes in which a gang that got no nodes before is tried now."""
+        found = self._placements.turns()
+        return frozenset(
+            scope for queue, of_nodes in found for scope in (self._usage.scope(queue), *of_nodes)
+        )
+
+    def _follow_turns(self) -> None:
+        before, self._turns.taken = self._turns.taken, self._taken_turns()
+        for scope in before - self._turns.taken:
+            self._gated.fell(scope, TURN)
 
     def _notify_of_claims(self) -> None:
         """The statuses of queues say who has a claim in them."""
@@ -604,24 +669,23 @@ class WaitingPods:
             self._record_falls(queue, (name for name in amounts if after.get(name, 0) < amounts[name]))
         return chosen
 
-    def _choose_begun(self, most: int) -> list[Member]:
-        """What is missing of gangs that another leader has begun, where there is room."""
+    def _choose_first(self, most: int) -> list[Member]:
+        """What goes before all others, where there is room (`GangState.goes_first`)."""
         chosen = list[Member]()
-        for key in list(self._begun_gangs):
+        for key in list(self._first_gangs):
             state = self._gangs.get(key)
-            if state is None or not state.is_begun:
-                self._begun_gangs.discard(key)
-                continue
-            entry = state.minimum
-            if entry is None or len(entry.pods) > most - len(chosen):
-                continue
-            if self._gated.get(entry.uid) != entry or self._usage.lack(entry.queue, entry.requests):
-                continue
-            self._begun_gangs.discard(key)
-            self._gated.release(entry)
-            self._usage.add(entry.queue, entry.requests)
-            self._usage.unplaced += len(entry.pods)
-            chosen += self._taken(entry)
+            entries = state.goes_first if state is not None else []
+            if not entries:
+                self._first_gangs.discard(key)
+            for entry in entries:
+                if entry.size > most - len(chosen) or self._gated.get(entry.uid) != entry:
+                    continue
+                if self._usage.lack(entry.queue, entry.requests):
+                    continue
+                self._gated.release(entry)
+                self._usage.add(entry.queue, entry.requests)
+                self._usage.unplaced += entry.size
+                chosen += self._taken(entry)
         return chosen
 
     def _choose_reserved(self, most: int, goes_on: Callable[[], bool]) -> list[Member]:
@@ -647,18 +711,20 @@ class WaitingPods:
             self._gated.tell_again(queue, requests)
 
     def _taken(self, pod: WaitingPod) -> list[Member]:
-        """The members of what was chosen, all of them or none. Where one has changed since, none is released,
-        and they are read again.
+        """The members of what was chosen, all of them or none. Where one has changed since, or the gang has
+        begun to give back, none is released, and they are read again.
         """
         key = self._gangs.key_of_entry(pod.uid)
         if key is not None:
             self._gangs.record(key)
         state = self._gangs.get(key) if key is not None else None
-        if key is not None and state is not None and state.reservation is not None:
+        gang = state.gang if state is not None else None
+        is_asked_for = gang is None or self._placements.is_asked_for(gang.uid)
+        if is_asked_for and key is not None and state is not None and state.reservation is not None:
             add_amounts(self._counted.setdefault(pod.queue, {}), pod.requests)
             self._begin_placement(key, pod, is_reserved=True)
             return []
-        members = self._current_members(pod, state)
+        members = self._current_members(pod, state) if is_asked_for else []
         if members:
             add_amounts(self._counted.setdefault(pod.queue, {}), pod.requests)
             if key is not None and pod.pods:
@@ -675,7 +741,7 @@ class WaitingPods:
         self._placements.begin(key, is_reserved=is_reserved)
         self._changed_groups.add(key)
         if asks_for_turn(entry.requests):
-            self._usage.turn_is_taken = self._placements.turn_is_taken()
+            self._turns.take(self._usage.turn_scopes(entry.queue, entry.requests), entry.queue)
 
     def _current_members(self, pod: WaitingPod, state: GangState | None) -> list[Member]:
         """None where one of them does not wait as the index has it, or its gang is another one by now.
@@ -719,6 +785,11 @@ class WaitingPods:
             if member is not None and member.queue:
                 yield member, msgspec.structs.replace(lack, queue=member.queue)
             self._pause()
+        others, self._gated_by_others = self._gated_by_others, {}
+        for uid in others:
+            member = members.by_uid(uid)
+            if member is not None and self.rules.awaits_other_gate(member):
+                yield member, Lack(member.queue, kind=LackKind.GATE, why=other_gate_text(member.other_gate))
         for entry_uid, found in self._gated.take_untold().items():
             pod = self._gated.get(entry_uid)
             if pod is None:
@@ -738,7 +809,11 @@ class WaitingPods:
 
     @contextmanager
     def look(
-        self, *, pods: Callable[[str], Iterable[Borrowed]], allowed: Mapping[str, int]
+        self,
+        *,
+        pods: Callable[[str], Iterable[Borrowed]],
+        allowed: Mapping[str, int],
+        gangs: Callable[[str], StartedGang | None] = lambda _uid: None,
     ) -> Iterator[GivingBack]:
         """A look at who asks. Meanwhile nothing that is set aside counts, and nothing else may be asked."""
         tree, lending = self._tree or Tree({}), self._store.queue_cache.lending
@@ -751,6 +826,7 @@ class WaitingPods:
             deserved=self._shares().deserved,
             reclaimable=lambda name: lending.get(name, NO_LENDING).reclaimable,
             allowed=allowed,
+            gangs=gangs,
         )
         try:
             yield look

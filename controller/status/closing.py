@@ -39,7 +39,9 @@ from cluster.cache.store import Store
 from cluster.cache.workloads import Workload, is_live
 from cluster.decoding import LenientReader, fault_text
 from cluster.objects import Metadata, Pod, PodGroup, WorkloadObject
+from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext
+from controller.parts import Part
 from queues import well_known
 from queues.causes import CauseKind
 from queues.membership import label_value
@@ -80,8 +82,10 @@ class _Check(msgspec.Struct):
     asked_at: float = -math.inf
 
 
-class ClosingChecks:
+class ClosingChecks(Part):
     """Owner: the controller's thread."""
+
+    name = "closing"
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -116,7 +120,7 @@ class ClosingChecks:
         self._checks.pop(queue, None)
         self._requested.pop(queue, None)
 
-    def send(self) -> None:
+    def step(self) -> None:
         """Ask one question for all closes that are requested, unless one is under way."""
         closes = list(self._requested.values())
         if not closes or not self._context.submit(
@@ -124,7 +128,7 @@ class ClosingChecks:
             ("closing", ""),
             partial(self._labels_in_use, closes),
             partial(self._receive, closes),
-            rank=(1,),
+            rank=WriteRank.RELEASE,
         ):
             return
         now = self._context.store.clock.monotonic()
@@ -233,7 +237,7 @@ def occupied_by_unlabelled(context: ControllerContext, queues: frozenset[str]) -
 
 def closing_status(store: Store, verdict: Verdict) -> ClosingStatus | None:
     """Return what keeps a queue from Closed; None if it is not to be Closed, or is."""
-    if verdict.refusal is None or verdict.refusal.kind is not CauseKind.CLOSED:
+    if verdict.refusal is None or verdict.refusal.kind not in {CauseKind.CLOSED, CauseKind.TERMINATING}:
         return None
     if verdict.state is State.CLOSED:
         return None

@@ -29,7 +29,9 @@ from cluster.cache.podgroups import (
     queue_of,
 )
 from cluster.objects import Condition, PodGroup
+from cluster.write_ranks import WriteRank
 from controller.context import QUEUE_VERSION, ControllerContext, podgroup_subject
+from controller.parts import Part
 from controller.pods.pod_conditions import EVENT_REASONS
 from controller.status.conditions import updated_conditions, wire_conditions
 from queues.snapshot import QueueDecision
@@ -62,13 +64,22 @@ class PodGroupRecord(msgspec.Struct):
     counted_at: float = -math.inf
 
 
-class PodGroupStatuses:
+class PodGroupStatuses(Part):
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
+    name = "podgroups"
+
     def __init__(
-        self, context: ControllerContext, *, standing: Callable[[PodGroup], Standing | None] = lambda _: FREE
+        self,
+        context: ControllerContext,
+        *,
+        standing: Callable[[PodGroup], Standing | None] = lambda _: FREE,
+        take_changed: Callable[[], Iterable[PodGroupKey]] = tuple,
     ) -> None:
-        """`standing`: how a PodGroup stands with the quotas; None: not to be written before it is known."""
+        """`standing`: how a PodGroup stands with the quotas; None: not to be written before it is known.
+        `take_changed`: those that stand otherwise since it was called last.
+        """
+        self._take_changed = take_changed
         self._context = context
         self._standing = standing
         #: By UID.
@@ -100,13 +111,13 @@ class PodGroupStatuses:
     def reconcile_queue(self, queue: str) -> None:
         self.reconcile(map(key_of, self._context.store.podgroups.in_queue(queue)))
 
-    def reconcile_due(self) -> None:
+    def step(self) -> None:
         """Reconcile the PodGroups whose counts were written too recently, or whose write was not taken."""
         now = self._context.store.clock.monotonic()
         keys = [key for key, when in self._due.items() if when <= now]
         for key in keys:
             del self._due[key]
-        self.reconcile(keys)
+        self.reconcile(dict.fromkeys([*self._take_changed(), *keys]))
 
     def _reconcile(self, podgroup: PodGroup) -> None:
         store, key, meta = self._context.store, key_of(podgroup), podgroup.metadata
@@ -153,7 +164,7 @@ class PodGroupStatuses:
             write_key,
             lambda: decode_response(self._context.client.patch(path, body), _podgroup),
             partial(self._receive, podgroup),
-            rank=(2,),
+            rank=WriteRank.UPKEEP if difference.keys() - set(COUNTS) else WriteRank.COUNTS,
             subject=podgroup_subject(podgroup),
             batched=True,
         ):
@@ -171,11 +182,7 @@ class PodGroupStatuses:
         self._due.setdefault(key_of(before), now + COUNT_SECONDS)
         self._context.work_queue.add_batched(queue_of(before), QueueChange.STATUS)
 
-    def forget_due(self) -> None:
-        """Forget which PodGroups are due: another replica has led meanwhile, and all are reconciled anew."""
-        self._due.clear()
-
-    def forget_absent(self) -> None:
+    def resync(self) -> None:
         """Forget PodGroups that do not exist any more."""
         present = {podgroup.metadata.uid for podgroup in self._context.store.podgroups.all()}
         for uid in self._records.keys() - present:

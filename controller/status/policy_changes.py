@@ -9,6 +9,7 @@ Invariants
 - At most `WRITES_LIMIT` writes that say only which policy counts are under way, whatever they are for (a
   round, a resync, an edit of `root`): the other queues wait here until there is room. So a stop of one of
   these queues waits for so many writes at most, however many queues there are.
+- What a round finds wrong with the policies is recorded at its beginning (`policy_events`).
 - Without policies, and where no queue names one, a round has no queue.
 
 Threads: the listener is called in the thread of the policies' reflector; all else is for the controller's.
@@ -22,6 +23,8 @@ from collections.abc import Iterator
 from cluster.objects import Condition
 from controller.context import ControllerContext
 from controller.gauges import set_policy_gauges
+from controller.parts import Part
+from controller.status.policy_events import PolicyEvents
 from controller.status.queue_records import QueueRecords
 from queues.policies.policy_set import PolicySet
 from queues.status.conditions import DerivedCondition
@@ -31,13 +34,16 @@ ROUND_SECONDS = 0.5
 WRITES_LIMIT = 40
 
 
-class PolicyChanges:
+class PolicyChanges(Part):
     """Owner: the controller's thread."""
+
+    name = "policies"
 
     def __init__(self, context: ControllerContext, *, records: QueueRecords) -> None:
         self._context = context
         self._store = context.store
         self._records = records
+        self._events = PolicyEvents(context)
         self._changed = False
         self._next_round = -math.inf
         #: The queues that are still to be reconciled, in their order.
@@ -53,17 +59,18 @@ class PolicyChanges:
 
     @property
     def due(self) -> float:
-        """When `take` has queues, in monotonic seconds; a result of a write may come earlier."""
+        """When `step` has queues, in monotonic seconds; a result of a write may come earlier."""
         if self._waiting and self._room:
             return -math.inf
         return self._next_round if self._changed else math.inf
 
-    def take(self) -> list[str]:
-        """The queues to reconcile now."""
+    def step(self) -> list[str]:
+        """Returns the queues to reconcile now."""
         now = self._store.clock.monotonic()
         if self._changed and now >= self._next_round:
             self._changed = False  # before the policies are read, so that no change is lost
             self._next_round = now + ROUND_SECONDS
+            self._events.record_changes()
             self._waiting = dict.fromkeys(self._outdated())
         queues = list(self._waiting)[: self._room]
         for queue in queues:
@@ -72,7 +79,7 @@ class PolicyChanges:
         return queues
 
     def may_write(self, queue: str) -> bool:
-        """Whether a write that says only which policy counts may be sent for the queue now. If not, `take`
+        """Whether a write that says only which policy counts may be sent for the queue now. If not, `step`
         returns the queue once it may.
         """
         if queue not in self._passed_on and not self._room:

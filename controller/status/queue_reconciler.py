@@ -4,8 +4,8 @@ Invariants
 - What is written follows from the Queue, the snapshot and the members; what is remembered (`queue_records`)
   only says when.
 - Conditions, state and history are written in the first sync after a change, or together with what all
-  replicas have to see first if that comes within `YOUNG_SECONDS`. Counts are written at most once in
-  `COUNT_SECONDS`. Nothing is written where nothing differs.
+  replicas have to see first if that comes within `YOUNG_SECONDS`. Counts are written when `count_slots` says.
+  Nothing is written where nothing differs.
 - A member that changes has the queues above looked at for their quota alone when that is counted next
   (`seconds_until_counted`): to derive a status takes as long as there are queues below.
 - After a resume that removes gates the status waits for `FIRST_PODS_SECONDS`, so that its requests do not
@@ -23,15 +23,18 @@ Invariants
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cluster.cache.members import Member
+from cluster.cache.podgroups import PodGroupKey
 from cluster.objects import ChainLink, QueueObject, StopStatus
+from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext
 from controller.drain.controller import DrainController
 from controller.pods.member_labels import MemberLabels
 from controller.pods.recreation import ParkedPodRecreation
 from controller.status.closing import Close, ClosingChecks, closing_status
+from controller.status.count_slots import COUNT_SECONDS
 from controller.status.exceeded_guarantees import ExceededGuarantees
 from controller.status.policy_changes import PolicyChanges
 from controller.status.queue_records import QueueRecord, QueueRecords, Stop
@@ -49,23 +52,17 @@ from controller.status.queue_status import (
 from controller.status.quota_enforcement import QuotaEnforcement
 from controller.status.quota_status import QuotaUse, quota_fields
 from controller.status.status_conflicts import StatusConflicts
-from controller.status.status_writer import (
-    COUNT_SECONDS,
-    POLICY_RANK,
-    STATUS_RANK,
-    Nothing,
-    StatusWriter,
-    Wait,
-    Write,
-)
+from controller.status.status_writer import Nothing, StatusWriter, Wait, Write
 from controller.stops.acknowledgement import SpecsSeen, StopAcknowledgement
 from controller.stops.adopted_close import adopt_close
+from controller.stops.registration_lapses import RegistrationLapses
 from controller.stops.resume_at import resume_if_due
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.progress import drain_status, drained_condition
 from queues.quota.given_back import GivenBack
+from queues.quota.usage import Requests
 from queues.states import State
-from queues.status.acknowledgement import Obstacle
+from queues.status.acknowledgement import Obstacle, ObstacleReason
 from queues.status.conditions import ACTIVE
 from queues.status.policy_condition import policy_condition
 from queues.text import truncated
@@ -103,12 +100,15 @@ class QueueReconciler:
         recreation: ParkedPodRecreation,
         policy_changes: PolicyChanges,
         enforcement: QuotaEnforcement,
+        lapses: RegistrationLapses,
         claimant_of: Callable[[str], Member | None],
         given_back: Callable[[str], Sequence[GivenBack]],
+        kept_below: Callable[[str], Mapping[PodGroupKey, Requests]],
     ) -> None:
         """`claimant_of`: the pod for which others leave room in a queue. `given_back`: what the status of a
-        queue says was given back.
+        queue says was given back. `kept_below`: what is kept for gangs of a queue and of those below it.
         """
+        self._kept_below = kept_below
         self._context = context
         self._store = context.store
         self._records = records
@@ -118,12 +118,14 @@ class QueueReconciler:
         self._recreation = recreation
         self._policy_changes = policy_changes
         self._enforcement = enforcement
+        self._lapses = lapses
         self._claimant_of = claimant_of
         self._given_back = given_back
         self._quota_use = QuotaUse(context.store)
         self._guarantees = ExceededGuarantees(context.store)
         self._conflicts = StatusConflicts(context)
-        self._closing = ClosingChecks(context)
+        #: A part that runs after all statuses: one question for all of a sync.
+        self.closing = ClosingChecks(context)
         self._writer = StatusWriter(context, records=records, conflicts=self._conflicts)
 
     def reconcile(self, queue: str, *, spec_changed: bool = False) -> float | None:
@@ -155,21 +157,13 @@ class QueueReconciler:
         """Something of these queues has changed."""
         self._quota_use.record(queues)
 
-    def forget_all(self) -> None:
-        """A term begins or ends."""
-        self._quota_use.forget()
-
-    def send_questions(self) -> None:
-        """Ask the API server about the queues that may be empty: one question for all of this sync."""
-        self._closing.send()
-
     def forget(self, queue: str) -> None:
         """Forget a queue that does not exist any more."""
         self._acknowledgement.forget(queue)
         self._conflicts.forget(queue)
-        self._closing.forget(queue)
+        self.closing.forget(queue)
         self._records.forget(queue)
-        self._enforcement.forget(queue)
+        self._enforcement.forget_queue(queue)
 
     def _decide(self, obj: QueueObject, record: QueueRecord, *, spec_changed: bool) -> Write | Wait | Nothing:
         """Compare the status that there should be with the stored one."""
@@ -177,7 +171,8 @@ class QueueReconciler:
         retry_in = record.retry_at - self._store.clock.monotonic()
         if version == record.failed_version and retry_in > 0:
             return Wait(retry_in)
-        if record.write_under_way or version < record.written_version:
+        is_last_word = record.write_under_way and record.write_rank <= WriteRank.STATUS
+        if is_last_word or version < record.written_version:
             if spec_changed:
                 self._records.set_changed_during_write(queue, True)
             return Nothing()
@@ -211,6 +206,7 @@ class QueueReconciler:
                 seen_by_all=seen_by_all,
                 closed_verified=closed_verified,
                 unlabelled=unlabelled,
+                not_asked="" if record.stop is None else record.stop.not_asked,
             ),
             now=self._store.clock.now(),
             stop=None if verdict.schedules else self._stop_report(obj, record.stop),
@@ -224,9 +220,15 @@ class QueueReconciler:
         urgent = is_urgent(difference, before)
         if urgent and (conflict := self._conflicts.seconds_to_wait(obj, status)):
             return Wait(min(conflict, again) if again else conflict)
-        rank = POLICY_RANK if is_policy_alone(difference, before) else STATUS_RANK
-        is_write = difference and (rank != POLICY_RANK or self._policy_changes.may_write(queue))
-        write = Write(difference=difference, urgent=urgent, again=again, rank=rank)
+        write = Write(
+            difference=difference,
+            urgent=urgent,
+            again=again,
+            is_policy_alone=is_policy_alone(difference, before),
+        )
+        is_write = difference and (
+            write.rank is not WriteRank.POLICY or self._policy_changes.may_write(queue)
+        )
         return write if is_write else Nothing(again)
 
     def _count_quota(self, queue: str, record: QueueRecord) -> float | None:
@@ -237,16 +239,27 @@ class QueueReconciler:
         snapshot = self._store.snapshot
         if not snapshot.decision(queue).has_quota:
             record.quota, record.quota_conditions = None, ()
-            self._enforcement.forget(queue)
+            self._enforcement.forget_queue(queue)
             return None
         now, scope = self._store.clock.monotonic(), snapshot.scope(queue)
         if record.quota_scope == scope and (left := record.quota_at + COUNT_SECONDS - now) > 0:
             return left
         use = self._quota_use.below(queue)
         claimant, given_back = self._claimant_of(queue), self._given_back(queue)
-        record.quota = quota_fields(queue, self._store, use, claimant=claimant, given_back=given_back)
+        record.quota = quota_fields(
+            queue,
+            self._store,
+            use,
+            claimant=claimant,
+            given_back=given_back,
+            kept=self._kept_below(queue),
+        )
         record.quota_at, record.quota_scope = now, scope
-        found = (self._enforcement.condition(queue, used=use.used), self._guarantees.condition(queue))
+        is_stopped = self._records.holds(queue, snapshot)
+        found = (
+            self._enforcement.condition(queue, used=use.used, is_stopped=is_stopped),
+            self._guarantees.condition(queue),
+        )
         record.quota_conditions = tuple(each for each in found if each is not None)
         return COUNT_SECONDS if self._enforcement.is_waiting(queue) else None
 
@@ -286,10 +299,10 @@ class QueueReconciler:
         store, queue = self._store, obj.metadata.name
         verdict = store.snapshot.verdict(queue, live=store.live_members.below(queue) > 0)
         if verdict.state is not State.CLOSED:
-            self._closing.forget(queue)
+            self.closing.forget(queue)
             return verdict, None
         close = self._close(obj)
-        empty = self._closing.is_empty(close)
+        empty = self.closing.is_empty(close)
         if empty:
             return verdict, None
         nothing_pending = None
@@ -297,12 +310,19 @@ class QueueReconciler:
         if not self._member_labels.look_for_all(close.below, since=closed_at):
             nothing_pending = self._acknowledgement.demand_nothing_pending(queue)
         if nothing_pending is not False:
-            if nothing_pending and self._acknowledgement.demand_seen_by_all(queue):
-                self._closing.request(close)
+            if nothing_pending and self._is_seen_by_all(queue):
+                self.closing.request(close)
             if empty is None and _says_closed(obj, record):
                 return verdict, EMPTY_SECONDS
-        again = max(EMPTY_SECONDS, self._closing.seconds_left(close))
+        again = max(EMPTY_SECONDS, self.closing.seconds_left(close))
         return store.snapshot.verdict(queue, live=True), again
+
+    def _is_seen_by_all(self, queue: str) -> bool:
+        """Whether each replica that may answer has the specs of its chain."""
+        version = self._acknowledgement.specs_seen(queue).version
+        return self._acknowledgement.demand_all_known(version) and self._acknowledgement.demand_seen_by_all(
+            queue
+        )
 
     def _close(self, obj: QueueObject) -> Close:
         queue, snapshot = obj.metadata.name, self._store.snapshot
@@ -313,7 +333,7 @@ class QueueReconciler:
         """Whether the API server was asked about each queue of the subtree whose status says Closed."""
         subtree = [self._store.queues.get(name) for name in self._store.snapshot.tree.subtree(queue)]
         closed = [obj for obj in subtree if obj is not None and obj.status.state == State.CLOSED]
-        return all(self._closing.is_empty(self._close(obj)) is not None for obj in closed)
+        return all(self.closing.is_empty(self._close(obj)) is not None for obj in closed)
 
     # Stops
 
@@ -335,22 +355,33 @@ class QueueReconciler:
                 at = self._acknowledgement.known_at(version)
                 pending = Stop(scope=scope, places=places, version=version, at=at)
                 stop = self._records.begin_stop(queue, pending)
-        if stop.acknowledged and self._acknowledgement.is_unknown_to_some(queue):
+        if stop.acknowledged and self._must_withdraw(queue, stop):
             stop = self._records.begin_stop(queue, self._withdrawn(stop))
         if stop.acknowledged:
             return True
         now = self._store.clock.monotonic()
         obstacle = self._acknowledgement.advance(queue, since=stop.version, at=stop.at)
+        stop.not_asked = ""
         if obstacle is not None:
-            if now >= stop.pending_since + WAITING_SECONDS:
+            if obstacle.reason is ObstacleReason.NOT_ASKED and self._lapses.is_lapsed:
+                stop.version, stop.at = snapshot.resource_version, now  # evidence counts from the end on
+                stop.withdrawn, stop.not_asked = True, obstacle.text
+            if stop.not_asked or now >= stop.pending_since + WAITING_SECONDS:
                 _report_obstacle(queue, stop, obstacle)
             return False
+        stop.asked_at = self._lapses.version
         self._records.acknowledge_stop(queue)
         self._context.metrics.acknowledgement_duration.observe(now - stop.at)
         return True
 
+    def _must_withdraw(self, queue: str, stop: Stop) -> bool:
+        """Whether its acknowledgement holds no more: a replica has come that does not know what stops the
+        queue, or the API server may not have asked us about all pods and binds since.
+        """
+        return stop.asked_at != self._lapses.version or self._acknowledgement.is_unknown_to_some(queue)
+
     def _withdrawn(self, stop: Stop) -> Stop:
-        """The same stop, pending again: a replica has come that does not know what stops the queue."""
+        """The same stop, pending again."""
         version = self._store.snapshot.resource_version
         at = self._store.clock.monotonic()
         return Stop(scope=stop.scope, places=stop.places, version=version, at=at, withdrawn=True)
@@ -394,6 +425,7 @@ class QueueReconciler:
                 queues=len(snapshot.tree.subtree(queue)),
                 chain=[ChainLink(name=one.name, generation=one.generation) for one in chain],
                 refusal=self._store.queue_cache.refusal_text(decision),
+                contact=decision.stop.contact if decision.stop is not None else "",
                 waiting_for="" if stop is None or acknowledged == scope else stop.waiting_for,
             ),
         )

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from cluster.objects import QueueObject
+from cluster.write_ranks import WriteRank
 from controller.workqueue import WorkQueue
 from queues.snapshot import QueueSnapshot
 from queues.status.conditions import DerivedCondition
@@ -35,7 +36,9 @@ class Stop(msgspec.Struct, kw_only=True):
     these. `at`: since when that is known here, in monotonic seconds. `pending_since`: since when a stop of
     the queue has been pending; a queue that is moved below it makes another stop of it, and does not begin
     that anew. `waiting_for`: the obstacle, once a pending stop has waited for a while. `withdrawn`: it was
-    acknowledged, and is not any more, though no spec has changed.
+    acknowledged, and is not any more, though no spec has changed. `asked_at`: the version of what the API
+    server asks us at its acknowledgement (`controller.stops.registration_lapses`). `not_asked`: what it waits
+    for in a lapse.
     """
 
     scope: str
@@ -46,6 +49,8 @@ class Stop(msgspec.Struct, kw_only=True):
     acknowledged: bool = False
     waiting_for: str = ""
     withdrawn: bool = False
+    asked_at: tuple[int, int] = (0, 0)
+    not_asked: str = ""
 
     def __post_init__(self) -> None:
         self.pending_since = self.pending_since or self.at
@@ -56,15 +61,19 @@ class QueueRecord(msgspec.Struct, kw_only=True):
 
     uid: str
     stop: Stop | None = None
+    #: Whether a write of its status waits or is under way, its key, and its rank.
     write_under_way: bool = False
+    write_kind: str = ""
+    write_rank: WriteRank = WriteRank.STATUS
     #: The version and the state that our last write made. The state is None before the first write.
     written_version: int = 0
     written_state: str | None = None
     #: The version over which a write failed, and when that version is tried again.
     failed_version: int = 0
     retry_at: float = 0.0
-    #: When counts were written last.
+    #: When counts were written last, and from when on they may be written next (`count_slots`).
     counted_at: float = -math.inf
+    counts_slot: float = -math.inf
     #: What was last said of its quota, in wire form, and when that was counted.
     quota: dict[str, Any] | None = None
     quota_at: float = -math.inf

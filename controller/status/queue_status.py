@@ -38,6 +38,7 @@ from queues.status.conditions import (
     accepting_condition,
     active_condition,
     not_acknowledged_condition,
+    not_asked_condition,
 )
 from queues.status.policy_condition import POLICY_RESOLVED
 from queues.verdict import Verdict
@@ -59,12 +60,14 @@ class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
     `seen_by_all`: every live replica has seen the specs of the queue's chain.
     `closed_verified`: no queue of the subtree shows a `Closed` that was not checked against the API server.
     `unlabelled`: what is not known yet of members without their label; "" if nothing is.
+    `not_asked`: why the API server does not ask us about all pods; "" if it does.
     """
 
     acknowledged: bool
     seen_by_all: bool
     closed_verified: bool = True
     unlabelled: str = ""
+    not_asked: str = ""
 
 
 class StopReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,6 +129,8 @@ def desired_status(  # noqa: PLR0913 - all that a status is derived from
         derived.append(accepting_condition(verdict, closing=closing))
     if is_settled:
         derived.append(active_condition(verdict))
+    elif confirmed.not_asked and _was_acknowledged(obj.status):
+        derived.append(not_asked_condition(verdict, confirmed.not_asked))
     elif _is_outdated(obj.status, scope=stop.scope if stop else ""):
         derived.append(not_acknowledged_condition(verdict))
     if drain is not None:
@@ -154,6 +159,11 @@ def _closing(closing: ClosingStatus | None) -> dict[str, Any] | None:
     return closing_fields(closing) if closing else None
 
 
+def _was_acknowledged(status: QueueStatus) -> bool:
+    active = status.condition(ACTIVE)
+    return active is not None and active.status != "True"
+
+
 def _is_outdated(status: QueueStatus, *, scope: str) -> bool:
     """Whether the status says that a stop is acknowledged, but for other specs than there are now."""
     active = status.condition(ACTIVE)
@@ -173,7 +183,7 @@ def _drained_condition(condition: DerivedCondition, confirmed: Confirmed) -> Der
 
 
 def counts(counted: Counted, *, schedules: bool, quota: Collection[str] = frozenset()) -> dict[str, Any]:
-    """Return the part of the status that may be a second late. Parked pods wait because of the queue.
+    """Return the part of the status that may be late (`count_slots`). Parked pods wait because of the queue.
 
     `quota`: the resources that the queue's quota names.
     """
@@ -260,6 +270,7 @@ def stop_fields(stop: StopStatus) -> dict[str, Any]:
         "queues": stop.queues,
         "chain": [{"name": link.name, "generation": link.generation} for link in stop.chain or ()],
         "refusal": stop.refusal,
+        "contact": stop.contact,
         "waitingFor": stop.waiting_for,
     }
     return {key: value for key, value in fields.items() if value}
@@ -280,7 +291,7 @@ def status_patch(desired: dict[str, Any], present: dict[str, Any]) -> dict[str, 
         stored = present.get("quota") or {}
         amounts = {
             key: _without_gone(quota[key], stored.get(key))
-            for key in ("used", "forceDeleted")
+            for key in ("used", "forceDeleted", "keptForGangs")
             if key in quota
         }
         changed["quota"] = {**_without_gone(quota, stored), **amounts}

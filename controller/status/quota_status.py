@@ -5,14 +5,15 @@ It is what the watch shows: a release whose patch the watch has not shown yet is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from cluster.cache.members import Member
+from cluster.cache.podgroups import PodGroupKey
 from cluster.cache.store import Store
-from queues.apimachinery.quantities import Amount
+from queues.apimachinery.quantities import Amount, add_amounts
 from queues.apimachinery.timestamps import rfc3339
 from queues.quota.devices import (
     add_claims,
@@ -23,6 +24,7 @@ from queues.quota.devices import (
 )
 from queues.quota.given_back import GivenBack
 from queues.quota.report import QuotaClaim, quota_report
+from queues.quota.usage import Requests
 from queues.tree import Tree
 
 
@@ -39,6 +41,7 @@ class Use(NamedTuple):
 
 
 NOTHING = Use({}, 0, {})
+_NOTHING_KEPT: Mapping[PodGroupKey, Requests] = {}
 
 
 def own_use(queue: str, store: Store) -> Use:
@@ -83,8 +86,8 @@ class QuotaUse:
         tree, devices = self._store.snapshot.tree, self._store.device_claims.version
         if tree is not self._tree or devices != self._devices:
             self.forget()
-            self._tree, self._devices, self._changed = tree, devices, set(tree)
-        for name in self._changed & set(tree) if self._changed else ():
+            self._tree, self._devices, self._changed = tree, devices, {*tree, *tree.former}
+        for name in self._changed & {*tree, *tree.former} if self._changed else ():
             self._count(name, tree)
         self._changed.clear()
         return self._with_claims(self._below.get(queue, NOTHING))
@@ -105,9 +108,9 @@ class QuotaUse:
             _differences(before.used, after.used),
             _differences(before.force_deleted, after.force_deleted),
         )
-        for each in tree.chain(queue).queues:
-            below = self._below.get(each.name, NOTHING)
-            self._below[each.name] = Use(
+        for each in tree.counting_chain(queue):
+            below = self._below.get(each, NOTHING)
+            self._below[each] = Use(
                 _sums(below.used, more),
                 below.waiting + after.waiting - before.waiting,
                 _sums(below.force_deleted, more_forced),
@@ -131,14 +134,27 @@ def quota_fields(
     *,
     claimant: Member | None = None,
     given_back: Sequence[GivenBack] = (),
+    kept: Mapping[PodGroupKey, Requests] = _NOTHING_KEPT,
 ) -> dict[str, Any]:
     """`status.quota` in wire form, of a queue with a quota. `use`: its own and that of all below it.
-    `claimant`: the pod for which others leave room in it. `given_back`: by it, or to it.
+    `claimant`: the pod for which others leave room in it. `given_back`: by it, or to it. `kept`: for gangs of
+    it, and of the queues below it.
     """
+    kept_for_gangs: dict[str, Amount] = {}
+    for requests in kept.values():
+        add_amounts(kept_for_gangs, requests)
+    used = dict(use.used)
+    add_amounts(used, kept_for_gangs.items())
     chain = store.snapshot.tree.chain(queue).queues
     claim = None if claimant is None else _claim(claimant)
     report = quota_report(
-        chain, used=use.used, waiting=use.waiting, claim=claim, force_deleted=use.force_deleted
+        chain,
+        used=used,
+        waiting=use.waiting,
+        claim=claim,
+        force_deleted=use.force_deleted,
+        kept_for_gangs=kept_for_gangs,
+        kept_for=[f"{key.namespace}/{key.name}" for key in kept],
     )
     fields = msgspec.to_builtins(report)
     if given_back:

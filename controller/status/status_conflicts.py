@@ -28,6 +28,7 @@ from cluster.backoff import Backoff
 from cluster.cache.changes import QueueChange
 from cluster.exceptions import ClusterError
 from cluster.objects import EPOCH, QueueObject
+from cluster.write_ranks import WriteRank
 from controller.context import (
     QUEUES,
     ControllerContext,
@@ -175,7 +176,7 @@ class StatusConflicts:
                 ("author", queue),
                 partial(self._read_author, queue),
                 partial(self._receive_author, queue, author),
-                rank=(0,),
+                rank=WriteRank.STOP,
             )
         if author.manager or now < author.asked_at + limit:
             return author.manager

@@ -1,9 +1,13 @@
 """Writes the statuses of queues: which part of a difference is written now, and what follows from the result.
 
 Invariants
-- At most one write of a queue's status is under way.
-- Essential fields (`queue_status.ESSENTIAL`) are written at once, counts alone at most once in
-  `COUNT_SECONDS`.
+- At most one write of a queue's status waits or is under way, so that what is written of a queue stays in
+  order.
+- Essential fields (`queue_status.ESSENTIAL`) are written at once, counts alone when `count_slots` says, and
+  after all that is essential of any queue (`cluster.write_ranks`).
+- Counts take `COUNTS_LANES` of the threads at most.
+- A write that waits is withdrawn for one of an earlier rank: a condition does not wait behind the counts of
+  its queue. The counts are part of that write, or follow.
 - Counts that are large, or that the API server has refused, are written apart from the essential fields.
   Each of the two kinds of writes backs off by itself.
 - Essential fields are written only over the object that they were derived from: another replica may lead by
@@ -15,6 +19,9 @@ Threads: other threads send the writes; the controller's thread receives their r
 
 from __future__ import annotations
 
+import math
+import zlib
+from collections.abc import Hashable
 from functools import partial
 from typing import Any
 
@@ -23,17 +30,18 @@ import msgspec
 from cluster.api.client import decode_response
 from cluster.cache.changes import QueueChange
 from cluster.objects import QueueObject
+from cluster.write_ranks import WriteRank
 from controller.context import QUEUES, ControllerContext, queue_subject
 from controller.events import QueueEvents
+from controller.status.count_slots import COUNT_SECONDS, CountSlots
 from controller.status.queue_records import QueueRecord, QueueRecords
 from controller.status.queue_status import may_share, split_essential
 from controller.status.status_conflicts import StatusConflicts
 
-COUNT_SECONDS = 1.0
 #: The two kinds of writes of a status: essential fields alone; and counts, perhaps with essential fields.
 STATUS, COUNTS = "status", "counts"
-#: A status that says only which scheduling policy counts gives way to those of stops.
-STATUS_RANK, POLICY_RANK = 0, 1
+#: Counts alone are under way in so many writes at most: those that hang leave threads to conditions.
+COUNTS_LANES = 2
 #: After a failed write over an object the same object is not written over any sooner.
 FAILED_SECONDS = 0.2
 #: A write that was not taken, since a former one is under way, is tried again after so many seconds at least.
@@ -46,14 +54,20 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     """The status differs.
 
     `difference`: the fields to write, never empty. `urgent`: whether more than counts differs. `again`: the
-    queue is reconciled again after so many seconds; None if only a change makes that necessary. `rank`:
-    writes of a smaller one go first.
+    queue is reconciled again after so many seconds; None if only a change makes that necessary.
+    `is_policy_alone`: of the essential fields only the condition differs that says which policy counts.
     """
 
     difference: dict[str, Any]
     urgent: bool
     again: float | None = None
-    rank: int = STATUS_RANK
+    is_policy_alone: bool = False
+
+    @property
+    def rank(self) -> WriteRank:
+        if not self.urgent:
+            return WriteRank.COUNTS
+        return WriteRank.POLICY if self.is_policy_alone else WriteRank.STATUS
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -96,6 +110,10 @@ def part_to_write(write: Write, *, counts_due_in: float, counts_refused_for: flo
     return Part(kind=kind, fields=write.difference, fenced=bool(essential), again=write.again)
 
 
+def _counts_lane(queue: str) -> Hashable:
+    return "counts", zlib.crc32(queue.encode()) % COUNTS_LANES
+
+
 def _sooner(seconds: float, again: float | None) -> float:
     return seconds if again is None else min(seconds, again)
 
@@ -110,25 +128,49 @@ class StatusWriter:
         self._records = records
         self._conflicts = conflicts
         self._events = QueueEvents(context)
+        self._slots = CountSlots()
 
     def write(self, obj: QueueObject, record: QueueRecord, write: Write) -> Wait | Nothing:
         """Submit what of the difference can be written now; returns when the queue is reconciled again."""
         queue, writers = obj.metadata.name, self._context.status_writers
         now = self._context.store.clock.monotonic()
+        if record.write_under_way and not self._withdraw(queue, record, write):
+            return Nothing(write.again)
         part = part_to_write(
             write,
-            counts_due_in=record.counted_at + COUNT_SECONDS - now,
+            counts_due_in=0.0 if write.urgent else self._counts_due_in(record, now),
             counts_refused_for=writers.wait((COUNTS, queue)),
         )
         if isinstance(part, Wait):
             return part
         if not self._submit(obj, part, rank=write.rank):
             return Wait(max(BUSY_SECONDS, writers.wait((part.kind, queue))))
-        record.counted_at = now
-        record.write_under_way = True
+        record.counted_at, record.counts_slot = now, -math.inf
+        record.write_under_way, record.write_kind, record.write_rank = True, part.kind, write.rank
         return Nothing(part.again)
 
-    def _submit(self, obj: QueueObject, part: Part, *, rank: int) -> bool:
+    def _withdraw(self, queue: str, record: QueueRecord, write: Write) -> bool:
+        """Take back the queue's write that waits, if this one goes before it. Returns False where it does
+        not, or where that write is being sent: its result has the queue reconciled again.
+        """
+        if write.rank >= record.write_rank:
+            return False
+        if not self._context.status_writers.withdraw((record.write_kind, queue)):
+            self._records.set_changed_during_write(queue, True)
+            return False
+        record.write_under_way = False
+        return True
+
+    def _counts_due_in(self, record: QueueRecord, now: float) -> float:
+        """The seconds until counts alone may be written."""
+        due_in = record.counted_at + COUNT_SECONDS - now
+        if due_in > 0:
+            return due_in
+        if record.counts_slot < now - COUNT_SECONDS:  # none is reserved, or it was not used
+            record.counts_slot = self._slots.reserve(now)
+        return record.counts_slot - now
+
+    def _submit(self, obj: QueueObject, part: Part, *, rank: WriteRank) -> bool:
         """Submit the write; False if a former write of this queue is under way, or was just refused."""
         queue, metadata = obj.metadata.name, {"uid": obj.metadata.uid}
         if part.fenced:
@@ -139,7 +181,8 @@ class StatusWriter:
             (part.kind, queue),
             lambda: decode_response(self._context.client.patch(path, body), _queue),
             partial(self._receive, obj),
-            rank=(rank,),
+            rank=rank,
+            lane=_counts_lane(queue) if rank is WriteRank.COUNTS else None,
             subject=queue_subject(obj),
             batched=True,
         )

@@ -3,6 +3,7 @@
 
 | evidence                          | where it comes from                                                   |
 |-----------------------------------|-----------------------------------------------------------------------|
+| which other replicas may answer   | the watch of their Leases, and a list that is newer than the stop     |
 | what other replicas have seen     | their Leases, read after the stop was seen here (`replica_readings`)   |
 | how new the pods are              | `Store.watch_progress`: the watches of all replicas catch up          |
 | which members could be bound      | the store's members, and the guard (`bind_guard`)                     |
@@ -25,8 +26,10 @@ kube-scheduler is made to retry the pods that are assumed to have passed (`BindP
 earlier bind of them is under way.
 
 A reading of the Leases counts for a stop only if it began after the stop was seen here. A replica without a
-Lease at that time lists the queues later, with the stop in them. What a replica reported about the stop stays
-true, so a reading need not be the latest.
+Lease at that time lists the queues later, with the stop in them, unless somebody has deleted its Lease. So
+the watch of the Leases must have come to the version of the stop: a replica that it has shown counts, whether
+its Lease is still there or not (`cluster.coordination.replicas`). Our own Lease is renewed for that. What a
+replica reported about the stop stays true, so a reading need not be the latest.
 
 Where no other replica is known, a marker of the pods is begun as soon as the stop is seen, while the Leases
 are read. If the reading shows no other replica, nor that one is gone, the pods as of that marker are enough:
@@ -45,14 +48,17 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from cluster.cache.changes import QueueChange
+from cluster.cache.changes import Change, QueueChange
+from cluster.coordination.leases import LEASES
 from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import ReplicaReading
 from cluster.inflight.binds import BindPass
 from controller.context import ControllerContext
+from controller.parts import Part
 from controller.pods.member_labels import MemberLabels
 from controller.pods.retry import BindPassRetry
 from controller.stops.bind_guard import BindGuards
@@ -65,6 +71,7 @@ from queues.status.acknowledgement import (
     PodPass,
     ReplicaView,
     departures_until,
+    not_asked,
     obstacles,
     replicas_have_seen,
 )
@@ -72,6 +79,8 @@ from queues.verdict import is_by_window
 
 #: A bind by a scheduler that does not call the extender is stored within this time of its admission.
 BYPASS_SECONDS = 2.0
+#: How often the Leases are read for the end of a gap of their watch, as long as they cannot be read.
+AGAIN_DUE_SECONDS = 0.3
 #: How often the Leases are read for a version that every replica has.
 READ_SECONDS = 1.0
 #: The number of versions for which the time of the first request is kept; an older one uses the next one's.
@@ -101,8 +110,14 @@ class SpecsSeen(msgspec.Struct, frozen=True, gc=False):
     at: float
 
 
-class StopAcknowledgement:
+#: How often the Leases are read while another replica leads.
+OBSERVE_SECONDS = 1.0
+
+
+class StopAcknowledgement(Part):
     """Owner: the controller's thread. What `demand_...` does not find true is begun, for it to come true."""
+
+    name = "acknowledgement"
 
     def __init__(
         self,
@@ -111,15 +126,23 @@ class StopAcknowledgement:
         guards: BindGuards,
         bind_pass_retry: BindPassRetry,
         member_labels: MemberLabels,
+        not_asked: Callable[[], str] = str,
     ) -> None:
+        """`not_asked`: why the API server does not ask us about all pods; "" if it does."""
         self._store = context.store
         self._progress = context.store.watch_progress
         self._bind_pass_retry = bind_pass_retry
         self._guards = guards
         self._member_labels = member_labels
+        self._not_asked = not_asked
         self._volumes = VolumeWaits(context)
         self._work_queue = context.work_queue
+        self._replicas = context.other_replicas
         self._readings = ReplicaReadings(context, received=self._receive_reading)
+        #: The highest version of the queues of which each replica that may know older ones is known.
+        self._version_of_known = -1
+        #: When the Leases were read last for the end of a gap of their watch, in monotonic seconds.
+        self._due_read_at = -math.inf
         #: The live replicas that do not say that they know quotas; None before the first reading.
         self._unaware: frozenset[str] | None = None
         #: Those that do not say that they know change windows.
@@ -141,24 +164,34 @@ class StopAcknowledgement:
         #: By queue: its stop's version, the passes assumed then, and the time up to which departures count.
         self._departures_until: dict[str, tuple[tuple[int, int], float]] = {}
         self._lost: LostReplicas | None = None
+        #: When the Leases are read again while another replica leads, in monotonic seconds.
+        self._observe_at = -math.inf
 
-    def start_sync(self) -> None:
-        """Begin a new sync: what was gathered in the last one is outdated."""
+    def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
+        """Begin a new sync: what was gathered in the last one is outdated. If that fails, no stop is looked
+        at, and the whole sync is tried again.
+        """
         self._readings.start_sync()
+        if self._replicas.is_due and self._store.clock.monotonic() >= self._due_read_at + AGAIN_DUE_SECONDS:
+            self._due_read_at = self._store.clock.monotonic()
+            self._readings.refresh()
         self._passes = None
         self._assume_passes_of_lost()
 
-    def observe(self) -> None:
-        """Read the Leases while another replica leads, so that a lost replica is noticed."""
-        self.start_sync()
-        self._readings.refresh()
+    def stand_by(self, changes: Mapping[str, Iterable[Change]]) -> None:
+        """Read the Leases of the others, so that replicas that are lost are known by the time we lead."""
+        now = self._store.clock.monotonic()
+        if now >= self._observe_at:
+            self._observe_at = now + OBSERVE_SECONDS
+            self.record(changes)
+            self._readings.refresh()
 
     def forget(self, queue: str) -> None:
         """Forget a queue that schedules, or is gone."""
         self._pods_since.pop(queue, None)
         self._departures_until.pop(queue, None)
 
-    def forget_absent_queues(self) -> None:
+    def resync(self) -> None:
         self._specs = {queue: specs for queue, specs in self._specs.items() if queue in self._store.queues}
 
     def advance(self, queue: str, *, since: int, at: float) -> Obstacle | None:
@@ -167,6 +200,10 @@ class StopAcknowledgement:
 
         `at`: since when the stop is known here, in monotonic seconds.
         """
+        if why := self._not_asked():
+            self.forget(queue)  # what it waits for counts from the end of that on
+            return not_asked(why)
+        leases = self._demand_leases(since)  # first: what the watch has shown by then is in the reading
         below, reading = self._store.snapshot.tree.subtree(queue), self._readings.latest(since=at)
         self._prompt_pods(at)
         views = None if reading is None else tuple(view.to_view(name) for name, view in reading.views.items())
@@ -175,7 +212,9 @@ class StopAcknowledgement:
         passes = self._gather_passes(below)
         self._read_volumes(passes, views)
         pods = self._demand_known_pods(queue, since=since)  # before the members are looked at
-        evidence = self._evidence(queue, below, views, passes, since=since, pods_since=pods_since, pods=pods)
+        evidence = self._evidence(
+            queue, below, views, passes, since=since, pods_since=pods_since, pods=pods, leases=leases
+        )
         if pods_since is not None:  # pods without a label are looked for while all else is waited for
             evidence = self._look_for_unlabelled(queue, evidence)
         first = next(obstacles(evidence), None)
@@ -198,6 +237,7 @@ class StopAcknowledgement:
         since: int,
         pods_since: int | None,
         pods: int,
+        leases: int,
     ) -> Evidence:
         """What is known now, but for members without their label. Asks for nothing."""
         return Evidence(
@@ -206,7 +246,7 @@ class StopAcknowledgement:
             pods_since=pods_since,
             pods=pods,
             replica_views=None if views is None else tuple(map(self._with_volume_waits, views)),
-            unaccounted=self._lost is not None,
+            unaccounted=self._lost is not None or self._replicas.is_due,
             bindable_namespaces=self._bindable_namespaces(queues),
             guards=self._guards.on,
             passes=tuple(map(self._pod_pass, passes)),
@@ -215,6 +255,8 @@ class StopAcknowledgement:
             now=self._store.clock.monotonic(),
             request_seconds=self._store.bind_passes.request_seconds,
             bypass_seconds=BYPASS_SECONDS,
+            leases=leases,
+            certain_at=self._replicas.events.certain_at,
             by_window=self._is_by_window(queue),
         )
 
@@ -273,6 +315,47 @@ class StopAcknowledgement:
             return False
         self._version_of_all = version
         return True
+
+    def demand_all_known(self, version: int) -> bool:
+        """Whether each replica that may answer from queues older than that version is among those that
+        `demand_version_of_all` asks for: also one whose Lease somebody has deleted.
+        """
+        if version <= self._version_of_known:
+            return True
+        if self._demand_leases(version) < version:
+            return False
+        if not self._replicas.is_certain or self._replicas.is_due:
+            return False
+        reading = self._readings.latest()
+        # `demand_version_of_all` may have had its answer before the watch showed a replica that is behind.
+        if reading is None or any(view.seen < version for view in reading.views.values()):
+            return False
+        self._version_of_known = version
+        return True
+
+    def demand_given_up_by_all(self, version: int) -> bool:
+        """Whether each replica that may answer refuses a pod that was given up at this version.
+
+        Each has to know the pods of that version or later, and that such a pod is refused. If one does not,
+        its watch is made to catch up, and a sync begins once the Leases have been read again.
+        """
+        at = self.known_at(version)
+        is_certain = self._demand_leases(version) >= version and self._replicas.is_certain
+        is_known = self._progress.demand(PODS, version)
+        reading = self._readings.latest(since=at)
+        views = [] if reading is None else [view.to_view(name) for name, view in reading.views.items()]
+        are_behind = any(view.pods is None or view.pods < version for view in views)
+        if are_behind:
+            self._progress.announce(PODS, version)
+        if reading is None or are_behind or not all(view.untaken for view in reading.views.values()):
+            self._readings.request(None, QueueChange.STATUS, since=at)
+            return False
+        return is_known and is_certain and not self._replicas.is_due
+
+    def _demand_leases(self, version: int) -> int:
+        """The version up to which the watch has shown the Leases; it is made to catch up with that one."""
+        self._progress.demand(LEASES, version)
+        return self._progress.applied(LEASES)
 
     def demand_version_since(self, at: float, *, queue: str) -> int | None:
         """A version that was current at a moment after `at`, in monotonic seconds, or later.

@@ -19,6 +19,7 @@ from typing import Any
 from cluster.cache.changes import QueueChange
 from cluster.cache.queues import is_closed_by_volcano
 from cluster.objects import QueueObject
+from cluster.write_ranks import WriteRank
 from controller.context import QUEUES, ControllerContext, queue_subject
 from queues import well_known
 from queues.states import Desired
@@ -57,7 +58,7 @@ def adopt_close(obj: QueueObject, *, context: ControllerContext) -> bool:
         ("adopt_close", obj.metadata.uid),
         send,
         partial(_record_adopted, context, obj),
-        rank=(0,),
+        rank=WriteRank.STOP,
         queue=obj.metadata.name,
         subject=queue_subject(obj),
     )

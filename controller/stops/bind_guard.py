@@ -41,7 +41,10 @@ from cluster.backoff import Backoff
 from cluster.cache.store import Store
 from cluster.exceptions import ClusterError, NotFound, Refused
 from cluster.objects import Metadata
+from cluster.waiting_writes import WriteKey
+from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext
+from controller.parts import Part
 from queues import well_known
 from queues.snapshot import QueueSnapshot
 
@@ -64,8 +67,6 @@ TERMINATING = "because it is being terminated"
 SEEN_SECONDS = 5.0
 #: The number of failures in one namespace after which the log has a warning.
 WARN_AFTER = 4
-#: The rank of a removal: after all that turn the guard on.
-REMOVAL_RANK = 8
 
 log = logging.getLogger(__name__)
 
@@ -94,12 +95,20 @@ class ProbeFailures(msgspec.Struct, frozen=True):
     seconds: float = FIRST_PROBE_SECONDS
 
 
+def _key(namespace: str) -> WriteKey:
+    return "guard", namespace
+
+
 class GuardChange(msgspec.Struct, frozen=True):
-    """One namespace in which the guard is to be turned on or off."""
+    """One namespace in which the guard is to be turned on or off. `failed`: so often probes were in vain."""
 
     namespace: str
     turn_on: bool
-    rank: int
+    failed: int = 0
+
+    @property
+    def rank(self) -> WriteRank:
+        return WriteRank.STOP if self.turn_on else WriteRank.GUARD_OFF
 
 
 def namespaces_to_guard(store: Store, snapshot: QueueSnapshot) -> set[str]:
@@ -178,7 +187,7 @@ def guard_changes(
         failed = failures.get(name, ProbeFailures())
         if failed.retry_at <= now:
             turn_on = name in wanted
-            changes.append(GuardChange(name, turn_on, rank=failed.times if turn_on else REMOVAL_RANK))
+            changes.append(GuardChange(name, turn_on, failed.times if turn_on else 0))
     return changes
 
 
@@ -202,8 +211,10 @@ def proves_guard(answer: Refused) -> bool:
     return well_known.PROBE_SEEN in answer.message or TERMINATING in answer.message
 
 
-class BindGuards:
+class BindGuards(Part):
     """The namespaces that are guarded. Owner: the controller's thread."""
+
+    name = "guard"
 
     def __init__(self, context: ControllerContext, *, changed: Callable[[], object]) -> None:
         """`changed`: called, on the controller's thread, when a guard may be on."""
@@ -215,24 +226,41 @@ class BindGuards:
         #: The value of the label that we wrote, by namespace.
         self._tokens: dict[str, str] = {}
         self._failures: dict[str, ProbeFailures] = {}
+        #: How often everything was forgotten: a probe that was submitted before says nothing any more.
+        self._forgotten = 0
+        self._counts_from = -math.inf
         #: Namespaces with a write or a probe under way.
         self._under_way: set[str] = set()
+        #: Those of them in which it is to be turned off.
+        self._removals: set[str] = set()
 
     @property
-    def next_retry_at(self) -> float:
+    def due(self) -> float:
         """When the next namespace is to be probed again, in monotonic seconds."""
         now = self._store.clock.monotonic()
         times = (failed.retry_at for failed in self._failures.values())
         return min((at for at in times if at > now), default=math.inf)
 
-    def forget(self) -> None:
-        """Forget everything: another replica leads, or has led meanwhile."""
+    def forget(self, *, counts_from: float = -math.inf) -> None:
+        """Forget everything: another replica leads, or has led meanwhile, or the guard may be another one.
+
+        `counts_from`: probes count that show the guard to be on at this time or later, in monotonic seconds:
+        an API server may still call the former guard.
+        """
+        self._forgotten += 1
+        self._counts_from = counts_from
         self.on.clear()
         self._tokens.clear()
         self._failures.clear()
 
-    def reconcile(self, snapshot: QueueSnapshot) -> None:
+    def begin_term(self) -> None:
+        self.forget()
+
+    def step(self) -> None:
         """Turn the guard on where it is wanted, and off everywhere else."""
+        self.reconcile(self._store.snapshot)
+
+    def reconcile(self, snapshot: QueueSnapshot) -> None:
         wanted = namespaces_to_guard(self._store, snapshot)
         labelled = self._labelled_namespaces()
         now = self._store.clock.monotonic()
@@ -240,6 +268,7 @@ class BindGuards:
             self._drop(name)
         for name in self._failures.keys() - wanted:
             del self._failures[name]
+        self._withdraw_removals(wanted)
         for change in guard_changes(
             wanted,
             on=self.on,
@@ -249,6 +278,13 @@ class BindGuards:
             now=now,
         ):
             self._submit(change)
+
+    def _withdraw_removals(self, wanted: set[str]) -> None:
+        """A guard that is wanted again is not turned on behind all others, as a removal that still waits."""
+        for name in wanted & self._removals:
+            if self._context.guard_writers.withdraw(_key(name)):
+                self._under_way.discard(name)
+                self._removals.discard(name)
 
     def _labelled_namespaces(self) -> set[str]:
         namespaces = list(self._store.namespaces.objects.values())
@@ -260,7 +296,7 @@ class BindGuards:
 
     def _submit(self, change: GuardChange) -> None:
         """Have the label written; whether the guard is wanted is decided again just before that."""
-        name, term = change.namespace, self._context.term()
+        name, term, forgotten = change.namespace, self._context.term(), self._forgotten
         token = self._tokens.get(name, "")
         seconds = self._failures.get(name, ProbeFailures()).seconds
         if not change.turn_on:  # before the label may be removed
@@ -281,18 +317,22 @@ class BindGuards:
 
         def receive(result: GuardWrite | None) -> None:
             self._under_way.discard(name)
-            if still_leads():
+            self._removals.discard(name)
+            if still_leads() and forgotten == self._forgotten:
                 self._receive(name, result or GuardWrite())
             self._changed()
 
-        writers, rank = self._context.guard_writers, (change.rank,)
-        if self._context.submit(writers, ("guard", name), send, receive, rank=rank):
+        if self._context.submit(
+            self._context.guard_writers, _key(name), send, receive, rank=change.rank, order=(change.failed,)
+        ):
             self._under_way.add(name)
+            if not change.turn_on:
+                self._removals.add(name)
 
     def _receive(self, name: str, result: GuardWrite) -> None:
         if result.token:
             self._tokens[name] = result.token
-        if result.on_since is not None:
+        if result.on_since is not None and result.on_since >= self._counts_from:
             self._failures.pop(name, None)
             self.on[name] = result.on_since
         elif result.token:

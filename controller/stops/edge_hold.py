@@ -31,13 +31,14 @@ Threads: the controller's; `sent` is called by those that write.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
 from cluster.cache.changes import NO_QUEUE, Change, QueueChange
 from cluster.cache.store import Store
 from cluster.objects import QueueObject
+from controller.parts import Part
 
 #: A thousand edges take as long on a slow machine. The alert for a stop that is not acknowledged waits for
 #: 120 s.
@@ -54,13 +55,15 @@ class _Held(msgspec.Struct, frozen=True):
     since: float
 
 
-class EdgeHold:
+class EdgeHold(Part):
     """Owner: the controller."""
 
-    def __init__(self, store: Store, *, status_writers: Sized) -> None:
-        """`status_writers`: how many statuses wait or are under way."""
+    name = "edge_hold"
+
+    def __init__(self, store: Store, *, statuses_wait: Callable[[], int]) -> None:
+        """`statuses_wait`: how many statuses wait or are under way that say more than counts."""
         self._store = store
-        self._status_writers = status_writers
+        self._statuses_wait = statuses_wait
         #: The queues whose edge was submitted, as they were then.
         self._before: dict[str, QueueObject] = {}
         #: Those whose edge was never sent yet, and when one was, or the first was submitted.
@@ -134,12 +137,12 @@ class EdgeHold:
     def holds(self, queue: str) -> bool:
         return queue in self._held
 
-    def take(self) -> list[str]:
+    def step(self) -> list[str]:
         """Release those whose time has come: so many as statuses can be sent now."""
         if not self._held:
             return []
         now, edges_wait = self._store.clock.monotonic(), self.edges_wait()
-        room = AT_ONCE - len(self._status_writers)
+        room = AT_ONCE - self._statuses_wait()
         released: list[str] = []
         for queue, held in self._held.items():
             seconds = now - held.since
@@ -154,16 +157,15 @@ class EdgeHold:
 
     @property
     def due(self) -> float:
-        """When `take` is to be called though no write has ended, in monotonic seconds."""
+        """When `step` is to be called though no write has ended, in monotonic seconds."""
         if not self._held:
             return math.inf
         longest = next(iter(self._held.values())).since + LONGEST_SECONDS
         if self.edges_wait():
             return min(self._sent_at + STALLED_SECONDS, longest)
-        return longest if len(self._status_writers) >= AT_ONCE else self._store.clock.monotonic()
+        return longest if self._statuses_wait() >= AT_ONCE else self._store.clock.monotonic()
 
-    def forget(self) -> None:
-        """A term begins or ends."""
+    def begin_term(self) -> None:
         self._before.clear()
         self._unsent.clear()
         self._held.clear()

@@ -8,8 +8,8 @@ Invariants
   `AT_ONCE` requests at a time.
 - A watch of the Leases shows what a replica has reported since it was listed. It never shows which replicas
   there are: it may be late. The version of a reading is at least that of each report in it.
-- When it shows a replica that the newest reading does not have, the Leases are read at once. One that has
-  gone before any reading had it could not be missed.
+- When it shows a replica that the newest reading does not have, the Leases are read at once. Until then the
+  replica counts by what the watch has shown, also if its Lease is gone by now.
 - The store learns of each replica that has come to answer by other policies, or is there again
   (`RefusedMembers.replica_reported`): what it denied before may be retried.
 - Pods that are newer than a list of Leases which was read later show that two etcds keep them. Then the
@@ -30,6 +30,7 @@ from cluster.coordination.leases import Lease, LeaseList
 from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import ReplicaReading
 from cluster.exceptions import ClusterError
+from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext
 
 HEDGE_SECONDS = 0.3
@@ -70,8 +71,14 @@ class ReplicaReadings:
         self._is_new, self._has_arrived = self._has_arrived, False
 
     def latest(self, *, since: float = float("-inf")) -> ReplicaReading | None:
-        """The newest reading, unless it began before `since`."""
-        return self._newest if self._began >= since else None
+        """The newest reading, unless it began before `since`; with each replica that the watch has shown and
+        that reading does not know.
+        """
+        newest = self._newest if self._began >= since else None
+        if newest is not None:
+            for name, version, report in self._replicas.unread(newest):
+                newest = _with_report(newest, name, report, version=version)
+        return newest
 
     def request(self, queue: str | None, change: Change, *, since: float = float("-inf")) -> None:
         """Have the Leases read again, and this change added to the work queue then; without a queue a
@@ -99,6 +106,7 @@ class ReplicaReadings:
             ("leases", number),
             self._read,
             partial(self._receive, number),
+            rank=WriteRank.EVIDENCE,
         ):
             self._under_way[number] = now
 
@@ -132,11 +140,13 @@ class ReplicaReadings:
         self._received(reading)
         for lease in reading.unmarked:
             self._context.writers.submit(
-                ("lease", lease.metadata.name), partial(self._replicas.mark_expired, lease), rank=(2,)
+                ("lease", lease.metadata.name),
+                partial(self._replicas.mark_expired, lease),
+                rank=WriteRank.UPKEEP,
             )
         for lease in reading.ended:
             self._context.writers.submit(
-                ("lease", lease.metadata.name), partial(self._replicas.delete, lease), rank=(2,)
+                ("lease", lease.metadata.name), partial(self._replicas.delete, lease), rank=WriteRank.UPKEEP
             )
         self._add_waiting()
 

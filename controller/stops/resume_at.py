@@ -27,6 +27,7 @@ from typing import Any
 from cluster.cache.changes import QueueChange
 from cluster.cache.queues import queue_from_object
 from cluster.objects import QueueObject
+from cluster.write_ranks import WriteRank
 from controller.context import (
     QUEUES,
     ControllerContext,
@@ -89,7 +90,7 @@ def resume_if_due(obj: QueueObject, *, context: ControllerContext) -> None:
             ("resume_queue", obj.metadata.uid),
             partial(_send, context, queue.name, body),
             partial(_record_resumed, context, obj, _written_time(queue)),
-            rank=(0,),
+            rank=WriteRank.STOP,
             subject=queue_subject(obj),
         )
     elif step is ResumeStep.WARN:

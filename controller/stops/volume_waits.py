@@ -32,6 +32,7 @@ import msgspec
 
 from cluster.api.client import decode_response
 from cluster.exceptions import NotFound
+from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext
 
 AGAIN_SECONDS = 1.0
@@ -109,7 +110,7 @@ class VolumeWaits:
                 ("volumes", key),
                 partial(self._read, key),
                 partial(self._receive, key),
-                rank=(5,),
+                rank=WriteRank.EVIDENCE,
             )
 
     def _forget_old(self, now: float) -> None:

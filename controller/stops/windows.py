@@ -45,7 +45,9 @@ import msgspec
 from cluster.cache.changes import NO_QUEUE, Change, QueueChange
 from cluster.cache.queues import queue_from_object
 from cluster.objects import QueueObject, QueueSpec
+from cluster.write_ranks import WriteRank
 from controller.context import QUEUES, ControllerContext, queue_subject
+from controller.parts import Part
 from controller.stops.edge_hold import EdgeHold
 from queues import well_known
 from queues.apimachinery.timestamps import rfc3339
@@ -86,8 +88,10 @@ class _Queue(msgspec.Struct, kw_only=True):
     soon: frozenset[tuple[str, datetime]] = frozenset()
 
 
-class ChangeWindows:
+class ChangeWindows(Part):
     """Owner: the controller's thread."""
+
+    name = "windows"
 
     def __init__(self, context: ControllerContext, *, hold: EdgeHold) -> None:
         """`hold`: is told of the edges."""
@@ -120,16 +124,15 @@ class ChangeWindows:
             return math.inf
         return clock.monotonic() + max(0.0, (self._heap[0][0] - clock.now()).total_seconds())
 
-    def step(self, *, leads: bool) -> None:
+    def stand_by(self, changes: Mapping[str, Iterable[Change]]) -> None:
+        """Read what has changed, so that the edges of a lost leader are known to be overdue."""
+        self.record(changes)
+        self._read_changed(leads=False)
+
+    def step(self) -> None:
         """Read what has changed, and write the edges that are due; some of both, where they are many."""
+        self._read_changed(leads=True)
         clock = self._store.clock
-        until = clock.monotonic() + READ_SECONDS
-        while self._changed and clock.monotonic() < until:
-            queue = next(iter(self._changed))
-            del self._changed[queue]
-            self._attempt(queue, partial(self._read, queue, leads=leads))
-        if not leads:
-            return
         until = clock.monotonic() + LOOK_SECONDS
         self._drop_outdated()
         while self._heap and self._heap[0][0] <= clock.now() and clock.monotonic() < until:
@@ -137,6 +140,14 @@ class ChangeWindows:
             self._due.pop(queue, None)
             self._attempt(queue, partial(self._look, queue))
             self._drop_outdated()
+
+    def _read_changed(self, *, leads: bool) -> None:
+        clock = self._store.clock
+        until = clock.monotonic() + READ_SECONDS
+        while self._changed and clock.monotonic() < until:
+            queue = next(iter(self._changed))
+            del self._changed[queue]
+            self._attempt(queue, partial(self._read, queue, leads=leads))
 
     def _attempt(self, queue: str, work: Callable[[], object]) -> None:
         """A queue that fails holds up no other: it is looked at again after a back-off."""
@@ -149,10 +160,9 @@ class ChangeWindows:
         known = (self._queues[queue] for queue in late if queue in self._queues)
         return sum(overdue(each.calendar.given, each.written, now) for each in known)
 
-    def follow_leadership(self) -> None:
-        """A term begins or ends: what was written under way is not ours to wait for any more."""
+    def begin_term(self) -> None:
+        """What was written under way is not ours to wait for any more."""
         self._writing.clear()
-        self._hold.forget()
         now = self._store.clock.now()
         for queue, known in self._queues.items():
             known.looked_at = None
@@ -245,7 +255,7 @@ class ChangeWindows:
             ("windows", obj.metadata.uid),
             partial(self._send, queue, body),
             partial(self._receive, queue),
-            rank=(0,),
+            rank=WriteRank.STOP,
             queue=queue,
             subject=queue_subject(obj),
             batched=True,

@@ -22,10 +22,13 @@ from urllib.parse import quote
 from kubectl_queue.access import responses
 from kubectl_queue.access.responses import QUEUES, Request, Response
 from kubectl_queue.cli.options import DryRun
+from kubectl_queue.errors import WebhookError
 from kubectl_queue.objects.fields import Object
+from kubectl_queue.views.outage import lost_text
 
 if TYPE_CHECKING:
     from kubectl_queue.access.transport import Transport
+    from kubectl_queue.views.outage import Outage
 
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
@@ -34,6 +37,10 @@ FIELD_MANAGER = "kubectl-queue"
 _PATH = f"/apis/{API_VERSION}/queues"
 #: kubectl's --chunk-size.
 _PAGE = "500"
+#: Of metadata alone, which is a third of a pod and less.
+_METADATA_PAGE = "1500"
+_JSON = "application/json"
+_METADATA = f"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{_JSON}"
 #: A change of a queue calls two webhooks, over connections that may lead to the same lost replica.
 WEBHOOK_TRIES = 6
 #: Bookmarks come about once a minute: after two missed ones the connection counts as dead.
@@ -46,9 +53,17 @@ class Listing(NamedTuple):
 
 
 class ApiClient:
-    def __init__(self, transport: Transport, *, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        warn: Callable[[str], None],
+        read_outage: Callable[[ApiClient], Outage | None] = lambda _: None,
+    ) -> None:
+        """`read_outage`: asked where a webhook of Sluice did not answer."""
         self._transport = transport
         self._warn = warn
+        self._read_outage = read_outage
         self.now = datetime.now(UTC)
 
     def send(self, request: Request, *, kind: str = QUEUES) -> Object:
@@ -60,18 +75,36 @@ class ApiClient:
                 break
             self._warn(f"webhook {webhook} did not answer the API server in time; the request is sent again")
             response = self._transport.send(request)
-        return self.read(response, kind=kind)
+        try:
+            return self.read(response, kind=kind)
+        except WebhookError as exc:
+            outage = self._read_outage(self)
+            raise exc.during(lost_text(outage, now=self.now) if outage else "") from None
 
     def list(self, path: str, *, query: Mapping[str, str], kind: str = QUEUES) -> Listing:
         """All items, page by page. `kind`: RESOURCE.GROUP of the items."""
-        pages = {"limit": _PAGE, **query}
         items: list[Object] = []
+        version = ""
+        for page in self.pages(path, query=query, kind=kind):
+            items += page.items
+            version = page.resource_version
+        return Listing(items, version)
+
+    def pages(
+        self, path: str, *, query: Mapping[str, str], kind: str = QUEUES, metadata_only: bool = False
+    ) -> Iterator[Listing]:
+        """The same, one page after the other, for lists that are not to be held whole.
+
+        `metadata_only`: of each item nothing else is sent.
+        """
+        accept, limit = (_METADATA, _METADATA_PAGE) if metadata_only else (_JSON, _PAGE)
+        pages = {"limit": limit, **query}
         while True:
-            page = self.send(Request(method="GET", path=path, query=pages), kind=kind)
-            items += page.get("items") or ()
+            page = self.send(Request(method="GET", path=path, query=pages, accept=accept), kind=kind)
             metadata = page.get("metadata") or {}
+            yield Listing(page.get("items") or [], str(metadata.get("resourceVersion", "")))
             if not metadata.get("continue"):
-                return Listing(items, str(metadata.get("resourceVersion", "")))
+                return
             pages = {**pages, "continue": metadata["continue"]}
 
     def stream(self, request: Request, *, silence: float) -> Iterator[bytes | Response]:

@@ -11,19 +11,25 @@ from kubectl_queue.access.client import Queues
 from kubectl_queue.errors import ForbiddenError, NotFoundError
 from kubectl_queue.objects.fields import Object, name_of
 from kubectl_queue.objects.queues import QueueObjects, queue_of
+from queues.queue import ROOT
 from queues.status.stop_status import ObservedChain
 
+#: What shows one queue to who may not list them.
+ONE = "kubectl queue get"
 
-def read_queues(api: Queues, names: Iterable[str]) -> QueueObjects:
-    """All queues; only those of `names` that are there, where the user may not list queues.
+
+def read_queues(api: Queues, names: Iterable[str], *, command: str = ONE) -> QueueObjects:
+    """All queues; only those of `names` that are there, where the user may not list queues. `command`: what
+    shows one queue.
 
     Raises ForbiddenError where `names` is empty and the user may not list.
     """
     try:
         return QueueObjects(api.list().items, now=api.now)
-    except ForbiddenError:
+    except ForbiddenError as exc:
         wanted = list(names)
         if not wanted:
+            exc.add_note(f"; or name a queue that you may read: {command} NAME")
             raise
         items = [item for item in (_get_or_none(api, name) for name in wanted) if item is not None]
         return QueueObjects(items, now=api.now, complete=False)
@@ -38,13 +44,26 @@ def _get_or_none(api: Queues, name: str) -> Object | None:
 
 def read_chain(api: Queues, name: str) -> QueueObjects:
     """The queue and its ancestors up to `root`, with one GET each; a queue that is not there is left out.
+    Root is read also where the chain does not reach it: it says whom to ask then (`queues.contacts`).
 
     Raises ForbiddenError where the queue itself may not be read.
     """
     try:
-        return read_ancestors(api, api.get(name))
+        item = api.get(name)
     except NotFoundError:
-        return QueueObjects((), now=api.now)
+        return QueueObjects(_root(api), now=api.now)
+    found = read_ancestors(api, item)
+    if ROOT in found.items or not found.complete:
+        return found
+    return QueueObjects((*found.items.values(), *_root(api)), now=api.now)
+
+
+def _root(api: Queues) -> list[Object]:
+    """None where it is not there, or may not be read."""
+    try:
+        return [api.get(ROOT)]
+    except (NotFoundError, ForbiddenError):
+        return []
 
 
 def read_ancestors(api: Queues, item: Object) -> QueueObjects:

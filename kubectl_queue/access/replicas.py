@@ -10,7 +10,8 @@ A replica of an older version says less: what it does not say is not known.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -31,21 +32,34 @@ LEADER = "sluice-controller"
 REPLICAS = "sluice.dev/replica=true"
 #: The annotation with what a replica reports (`cluster.coordination.replica_report`).
 REPORT = "sluice.dev/seen"
-#: Of a Lease with more seconds than there are.
-NEVER = datetime.max.replace(tzinfo=UTC)
+#: The name of a replica's Lease begins so, and ends with its identity.
+LEASE_PREFIX = "sluice-replica-"
+#: A Lease counts for no longer than this after its last renewal (`cluster.coordination.leases`).
+LONGEST_SECONDS = 15
+#: A renewal that is further ahead was not written by the clock of the API server.
+AHEAD = timedelta(minutes=1)
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """One replica. `version`: of the server. `scheduler`: its setting `scheduler_name`. "": not known.
+    """One replica. `version`, `build`: of the server. `scheduler`: its setting `scheduler_name`. "" where
+    that is not known.
 
     `seen`: the resource version up to which it knows the queues; 0: not known. `certificate_until`: when the
-    certificate that it serves expires (RFC 3339).
+    certificate that it serves expires (RFC 3339). `retrying`: what fails there and is tried again: its loop,
+    since when (RFC 3339) and why. `registration`: what webhook configurations and admission policies lack, a
+    sentence each. `policy_problems`, `policy_notes`: what is wrong with the scheduling policies, and what of
+    them has no effect.
     """
 
     version: str = ""
+    build: str = ""
     scheduler: str = ""
     seen: int = 0
     certificate_until: str = ""
+    retrying: tuple[tuple[str, str, str], ...] = ()
+    registration: tuple[str, ...] = ()
+    policy_problems: tuple[str, ...] = ()
+    policy_notes: tuple[str, ...] = ()
 
 
 _replica = msgspec.json.Decoder(Replica)
@@ -73,13 +87,26 @@ def server_namespaces(client: ApiClient) -> frozenset[str]:
     return frozenset((*_called(client), *_entitled(client)))
 
 
+def registered_namespaces(client: ApiClient) -> frozenset[str] | None:
+    """Where the API server finds the server: the namespaces of the Services that its webhooks call. Where
+    they call none, or may not be read, that of the ServiceAccount that has the server's rights.
+
+    None where neither may be read.
+    """
+    is_known = False
+    for read in (_called, _entitled):
+        with suppress(ServerError):
+            if found := frozenset(read(client)):
+                return found
+            is_known = True
+    return frozenset() if is_known else None
+
+
 def server_namespace(client: ApiClient) -> str:
-    """The server's namespace as the webhooks name it, where they may be read; else that of the manifests."""
-    try:
-        namespaces = server_namespaces(client)
-    except ServerError:
-        namespaces = frozenset()
-    return min(namespaces, default=NAMESPACE)
+    """The server's namespace as its registration names it, as far as that may be read; else that of the
+    manifests.
+    """
+    return min(registered_namespaces(client) or (), default=NAMESPACE)
 
 
 def read_webhooks(client: ApiClient) -> Iterator[tuple[str, Object]]:
@@ -124,17 +151,33 @@ def is_part(item: Object) -> bool:
 
 def lease_end(lease: Object) -> datetime:
     """When it ends unless it is renewed."""
-    spec = lease.get("spec") or {}
-    renewed = datetime.fromisoformat(str(spec.get("renewTime") or "1970-01-01T00:00:00Z"))
+    seconds = int((lease.get("spec") or {}).get("leaseDurationSeconds") or 0)
     try:
-        return renewed + timedelta(seconds=int(spec.get("leaseDurationSeconds") or 0))
-    except OverflowError:
-        return NEVER
+        return renewed_at(lease) + timedelta(seconds=min(seconds, LONGEST_SECONDS))
+    except OverflowError:  # renewed in the last seconds that there are
+        return renewed_at(lease)
+
+
+def renewed_at(lease: Object) -> datetime:
+    """When it was renewed last, by what is written on it."""
+    spec = lease.get("spec") or {}
+    return datetime.fromisoformat(str(spec.get("renewTime") or "1970-01-01T00:00:00Z"))
+
+
+def is_foreign(lease: Object, *, now: datetime) -> bool:
+    """Whether no replica has written it as it is: each writes its name, a report, and when it did so."""
+    holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
+    is_named = lease["metadata"]["name"] == f"{LEASE_PREFIX}{holder}"
+    return not is_named or _report_on(lease) is None or renewed_at(lease) > now + AHEAD
 
 
 def reported(lease: Object) -> Replica:
-    text = (lease["metadata"].get("annotations") or {}).get(REPORT) or "{}"
+    return _report_on(lease) or Replica()
+
+
+def _report_on(lease: Object) -> Replica | None:
+    """What a replica has written on it; None where that cannot be read."""
     try:
-        return _replica.decode(text)
+        return _replica.decode((lease["metadata"].get("annotations") or {}).get(REPORT) or "")
     except msgspec.DecodeError:  # what does not fit, too
-        return Replica()
+        return None

@@ -20,8 +20,11 @@ from kubectl_queue.errors import (
     NotFoundError,
     QueueError,
     ServerError,
+    WebhookError,
 )
 from kubectl_queue.objects.fields import Object
+from kubectl_queue.views.outage import PAGE
+from queues.text import printable
 
 if TYPE_CHECKING:
     from email.message import Message
@@ -33,6 +36,7 @@ class Request(NamedTuple):
     query: Mapping[str, str]
     body: bytes | None = None
     content_type: str = "application/json"
+    accept: str = "application/json"
 
 
 class Response(NamedTuple):
@@ -52,6 +56,21 @@ _SILENT_WEBHOOK = re.compile(
     r"(context deadline exceeded|Client\.Timeout exceeded|i/o timeout)",
     re.DOTALL,
 )
+#: The same for each failure; `why` is what Go's client says, at the end of the address.
+_FAILED_WEBHOOK = re.compile(
+    r'failed calling webhook "(?P<name>[a-z.-]+\.sluice\.dev)": '
+    r'(?:failed to call webhook: )?(?:(?:Post|Get) "[^"]*": )?(?P<why>.*)',
+    re.DOTALL,
+)
+#: What a failure of another kind than a replica that does not answer means, and where to read on.
+_UNTRUSTED = ("the API server does not trust the certificate of Sluice", "docs/operating/certificates.md")
+_MEANINGS = {
+    "x509": _UNTRUSTED,
+    "tls:": _UNTRUSTED,
+    "an error on the server": ("Sluice is not ready", PAGE),
+    "could not find the requested resource": ("another server answers for Sluice", PAGE),
+}
+_WHY_LIMIT = 200
 _NO_RIGHT = re.compile(r" cannot \S+ resource ")
 _KINDS: Mapping[int, type[ServerError]] = {
     403: ForbiddenError,
@@ -101,6 +120,8 @@ def refusal(status: Object, *, code: int, kind: str = QUEUES) -> QueueError:
             "You must be logged in to the server (Unauthorized); the credentials of this context are "
             "missing, wrong or expired: log in again, or choose others with --context, --user or --token"
         )
+    if code == 500 and (failed := _FAILED_WEBHOOK.search(str(status.get("message")))):
+        return _webhook_error(failed["name"], failed["why"])
     details = status.get("details") or {}
     if code == 404 and not details.get("name"):
         return KindMissingError(_unknown_kind(kind), code=code)
@@ -109,6 +130,14 @@ def refusal(status: Object, *, code: int, kind: str = QUEUES) -> QueueError:
     if status.get("reason") == "Invalid" and details.get("name"):
         return ServerError(_invalid(details, str(status.get("message", ""))), code=code)
     return _KINDS.get(code, ServerError)(_worded(status, code=code), code=code)
+
+
+def _webhook_error(name: str, why: str) -> WebhookError:
+    shown = printable(why.strip(), limit=_WHY_LIMIT)
+    for sign, (what, see) in _MEANINGS.items():
+        if sign in why:
+            return WebhookError(name, why=shown, what=what, see=see)
+    return WebhookError(name, why=shown, what="", see=PAGE)
 
 
 def _unknown_kind(kind: str) -> str:

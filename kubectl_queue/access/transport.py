@@ -41,7 +41,7 @@ DEFAULT_TIMEOUT = 65.0
 #: client-go asks again up to ten times.
 _ATTEMPTS = 10
 _LONGEST_PAUSE = 30.0
-_HEADERS = (("Accept", "application/json"), ("User-Agent", "kubectl-queue"))
+_USER_AGENT = "kubectl-queue"
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -202,8 +202,8 @@ def _closed_error(request: Request) -> ClosedError:
 def _exchange(connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
     query = f"?{urlencode(request.query)}" if request.query else ""
     connection.putrequest(request.method, f"{request.path}{query}", skip_accept_encoding=True)
-    for name, value in _HEADERS:
-        connection.putheader(name, value)
+    connection.putheader("Accept", request.accept)
+    connection.putheader("User-Agent", _USER_AGENT)
     if request.body is not None:
         connection.putheader("Content-Type", request.content_type)
         connection.putheader("Content-Length", str(len(request.body)))

@@ -17,11 +17,38 @@ from datetime import timedelta
 from typing import Any
 
 from kubectl_queue.cli import flag_values as values
+from kubectl_queue.cli import spelling
 from kubectl_queue.errors import UsageError
+from kubectl_queue.objects.types import type_of
 from queues.membership import valid_name
 from queues.messages import NAME_RULE
 from queues.text import any_of
 
+#: Flags for a stop that begins later, which no command has.
+_LATER = frozenset({"at", "from", "start", "start-at"})
+#: Words that other tools and people use for our flags.
+_OTHERS: Mapping[str, str] = {
+    word: flag
+    for flag, words in {
+        "reason": "because comment message msg note why",
+        "for": "duration during length period time ttl",
+        "until": "end expires till to",
+        "yes": "assume-yes confirm force no-prompt",
+        "selector": "filter label labels",
+        "output json": "json",
+        "output yaml": "yaml",
+        "output wide": "wide",
+        "wait": "block sync",
+        "watch": "follow",
+        "dry-run": "dry check plan preview simulate",
+        "namespace": "ns",
+        "as": "impersonate",
+        "context": "ctx",
+        "capability": "limit limits max quota",
+        "parent": "above under",
+    }.items()
+    for word in words.split()
+}
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]")
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
@@ -67,6 +94,8 @@ def duration_with_unit_flag(name: str, help: str) -> Flag:
     def read(text: str) -> timedelta:
         if text.isascii() and text.isdigit():
             raise ValueError(f"it needs a unit, s, m, h or d, as in --{name} 30m")
+        if values.is_clock(text):
+            raise ValueError(f"it is a time: --until {text}; a duration has a unit, as in --{name} 30m")
         return values.parse_duration(text)
 
     return Flag(name=name, help=help, default=None, read=read, value="DURATION")
@@ -160,7 +189,7 @@ class _Reading:
         name, given, text = word.partition("=")
         flag = self.by_name.get(name)
         if flag is None:
-            raise self._wrong(f"unknown flag: {_plain(f'--{name}')}")
+            raise self._wrong(f"unknown flag: {_plain(f'--{name}')}{self._did_you_mean(name)}")
         if given:
             self._set(flag, text)
         elif flag.bare is not None:
@@ -171,7 +200,8 @@ class _Reading:
     def _short(self, letters: str, rest: list[str]) -> None:
         flag = self.by_short.get(letters[0])
         if flag is None:
-            raise self._wrong(f"unknown shorthand flag: '{letters[0]}' in {_plain(f'-{letters}')}")
+            text = f"unknown shorthand flag: '{letters[0]}' in {_plain(f'-{letters}')}"
+            raise self._wrong(text + self._did_you_mean(letters.partition("=")[0]))
         tail = letters[1:]
         if tail.startswith("="):
             self._set(flag, tail[1:])
@@ -195,6 +225,21 @@ class _Reading:
                 f'invalid argument {values.quoted(text)} for "{flag.shown}" flag: {exc}'
             ) from exc
         self.given[flag.name] = (*self.given.get(flag.name, ()), value) if flag.repeated else value
+
+    def _did_you_mean(self, name: str) -> str:
+        """What a flag that is not there may stand for; of one letter nothing is near."""
+        word = name.lower()
+        if name in ("A", "all-namespaces"):
+            return ": queues have no namespace, and all of them are shown without it"
+        if name in _LATER and "until" in self.by_name:
+            return ": a stop that begins later is a change window: docs/tasks/stop-by-the-calendar.md"
+        other = _OTHERS.get(word, "")
+        if other and other.partition(" ")[0] in self.by_name:
+            return spelling.did_you_mean([f"--{other}"]).rstrip("\n")
+        near = (
+            spelling.close_matches(word, self.by_name, near=spelling.NEAR_IN_A_LIST) if len(word) > 1 else []
+        )
+        return spelling.did_you_mean(f"--{flag}" for flag in near).rstrip("\n")
 
     def _wrong(self, message: str) -> UsageError:
         return UsageError(message, see=self.command)
@@ -230,7 +275,17 @@ def selected(flags: Flags, *, command: str) -> tuple[str, ...]:
 
 def names(given: Sequence[str], *, command: str) -> tuple[str, ...]:
     """Names as given or as `-o name` prints them, each once. Raises UsageError."""
-    return tuple(dict.fromkeys(checked_name(_bare(word), see=command) for word in given))
+    return tuple(dict.fromkeys(_queue_name(_bare(word), see=command) for word in given))
+
+
+def _queue_name(word: str, *, see: str) -> str:
+    """Raises UsageError, for a pod or a workload with where to find its queue."""
+    kind, _, name = word.partition("/")
+    kinds = [kind] if type_of(kind) is not None else spelling.near_kinds(kind) if name else []
+    if valid_name(name) and kinds:
+        asked = f"kubectl queue why {kinds[0]}/{name}"
+        raise UsageError(f"{values.quoted(word)} is no queue; which queue it is in says: {asked}", see=see)
+    return checked_name(word, see=see)
 
 
 def checked_name(name: str, *, see: str) -> str:

@@ -8,6 +8,7 @@ from typing import TextIO
 from kubectl_queue.cli import flags
 from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.options import COMMAND, COMMON
+from kubectl_queue.cli.spelling import did_you_mean
 from kubectl_queue.commands import verbs
 from kubectl_queue.errors import QueueError, UsageError
 from kubectl_queue.output.console import Console
@@ -44,7 +45,7 @@ def _run(words: Sequence[str], *, console: Console, environ: Mapping[str, str]) 
     if read.on("help"):
         return _help(name, console=console)
     with Session(read, console=console, environ=environ) as session:
-        return verb.run(session, read)
+        return verb.execute(session, read)
 
 
 def _check_utf8(words: Sequence[str]) -> None:
@@ -75,6 +76,6 @@ def _help(name: str, *, console: Console) -> int:
 
 
 def _did_you_mean(name: str) -> str:
-    from kubectl_queue.cli import suggestions as spelling  # noqa: PLC0415 - for a slip of the finger
+    from kubectl_queue.cli import suggestions  # noqa: PLC0415 - for a slip of the finger
 
-    return spelling.did_you_mean(spelling.suggested_verbs(name, verbs.TABLE))
+    return did_you_mean(suggestions.suggested_verbs(name, verbs.TABLE))

@@ -1,24 +1,21 @@
-"""Suggestions for misspelt verbs and names: "Did you mean this?"
+"""Suggestions for misspelt verbs, names and types of objects: "Did you mean this?"
 
 Promises
 - A word that other tools use for a verb gets that verb: the nearest spelling may mean the opposite (`remove`
   is near `resume`, `unsuspend` near `suspend`).
 - Else only words that exist and differ by little are suggested.
+- So are types of objects: `deplyoment/web`.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from kubectl_queue.access.client import Queues
 from kubectl_queue.access.responses import refusal
+from kubectl_queue.cli.spelling import close_matches, did_you_mean, near_kinds
 from kubectl_queue.errors import NotFoundError, QueueError
-
-#: The ratio of difflib; about one letter in six may differ.
-_NEAR = 0.8
-_AT_MOST = 3
 
 #: Words that other tools and people use for our verbs.
 _OTHERS: Mapping[str, str] = {
@@ -46,7 +43,7 @@ _KUBECTL: Mapping[str, str] = {
     word: f"kubectl {command} queue"
     for command, words in {
         "edit": "change configure edit modify update",
-        "patch": "patch",
+        "patch": "patch limit set",
         "label": "label",
         "annotate": "annotate",
     }.items()
@@ -63,15 +60,10 @@ def suggested_verbs(word: str, verbs: Iterable[str]) -> list[str]:
     return [other] if other in known else close_matches(word.lower(), known)
 
 
-def close_matches(word: str, among: Iterable[str]) -> list[str]:
-    """The words that differ from this one by little, nearest first."""
-    return difflib.get_close_matches(word[:253], list(among), n=_AT_MOST, cutoff=_NEAR)
-
-
-def did_you_mean(words: Iterable[str]) -> str:
-    """The question as kubectl words it; empty where there is no word."""
-    suggestions = "".join(f"\t{word}\n" for word in words)
-    return f"\n\nDid you mean this?\n{suggestions}" if suggestions else ""
+def similar_kinds(word: str, name: str, *, command: str = "") -> str:
+    """Asks whether the object NAME of one of these types was meant. `command`: stands before it."""
+    start = f"{command} " if command else ""
+    return did_you_mean(f"{start}{kind}/{name}" for kind in near_kinds(word)).rstrip("\n")
 
 
 @contextmanager

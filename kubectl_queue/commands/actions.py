@@ -21,7 +21,7 @@ from kubectl_queue.cli.options import (
 )
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.edit.action_operation import ActionOperation
-from kubectl_queue.edit.consequences import asked_texts
+from kubectl_queue.edit.consequences import asked_texts, stop_of_all_text, stop_of_each_text
 from kubectl_queue.edit.editor import QueueEditor
 from kubectl_queue.edit.operation import Operation, StopFields
 from kubectl_queue.edit.stop_flags import REASON, STOP_FLAGS, check_one_end, stop_fields
@@ -39,6 +39,7 @@ from queues.states import Action, State, StopPolicy
 _CLOSED, _ACKNOWLEDGED = "closed", "acknowledged"
 #: What leads to states in which Volcano's own webhook refuses each edit.
 _INTO_A_TRAP = frozenset({Action.SUSPEND, Action.CLOSE})
+_END_STOPS = frozenset({Action.OPEN, Action.RESUME})
 
 
 def run_action(action: Action, session: Session, flags: Flags) -> int:
@@ -66,7 +67,8 @@ def run_hold(verb: str, session: Session, flags: Flags) -> int:
 
 def _edit(session: Session, flags: Flags, request: EditRequest, operation: Operation) -> int:
     editor = new_editor(session, request, operation)
-    names = chosen_names(session, flags, request)
+    ends_a_stop = isinstance(operation, ActionOperation) and operation.action in _END_STOPS
+    names = chosen_names(session, flags, request, must_stop=not ends_a_stop)
     if session.dry_run is DryRun.NONE and not flags.on("yes"):
         confirm_losses(session, operation, request.queues, names=names)
     return finish(editor, flags, failed=editor.edit_all(names))
@@ -75,7 +77,10 @@ def _edit(session: Session, flags: Flags, request: EditRequest, operation: Opera
 def confirm_losses(
     session: Session, operation: Operation, queues: QueueObjects, *, names: Sequence[str]
 ) -> None:
-    """Raises QueueError unless nothing is lost that the user hardly means, or the user agrees."""
+    """Raises QueueError unless nothing is lost that the user hardly means, or the user agrees. Whether all
+    queues are to be stopped is asked at a terminal alone: a script names root because it means it.
+    """
+    confirm_stop_of_all(session, operation, queues, names=names)
     texts = list(asked_texts(operation, names, queues))
     if not texts:
         return
@@ -85,6 +90,19 @@ def confirm_losses(
     if answer is None:
         raise QueueError("nothing was changed, since this is no terminal to ask at; do it with --yes")
     if not answer:
+        raise QueueError("nothing was changed")
+
+
+def confirm_stop_of_all(
+    session: Session, operation: Operation, queues: QueueObjects, *, names: Sequence[str]
+) -> None:
+    """Raises QueueError where an edit of root, or one with --all, stops all queues, and the user at the
+    terminal does not agree.
+    """
+    text = stop_of_all_text(operation, names, queues)
+    if not text and session.flags.on("all"):
+        text = stop_of_each_text(operation, names, queues)
+    if text and session.console.ask(f"{text} Do it?") is False:
         raise QueueError("nothing was changed")
 
 
@@ -108,20 +126,31 @@ def new_editor(session: Session, request: EditRequest, operation: Operation) -> 
     return QueueEditor(session, operation=operation, queues=request.queues, named=bool(request.names))
 
 
-def chosen_names(session: Session, flags: Flags, request: EditRequest) -> Sequence[str]:
-    """The names given, else those that --all or --selector chooses."""
+def chosen_names(
+    session: Session, flags: Flags, request: EditRequest, *, must_stop: bool = False
+) -> Sequence[str]:
+    """The names given, else those that --all or --selector chooses.
+
+    `must_stop`: what the selector names is to be stopped; raises QueueError where it selects no queue.
+    """
     if request.names:
         return request.names
     selector = flags.text("selector")
     items = session.api.list(selector=selector).items if selector else request.queues.items.values()
     names = [name for name in map(name_of, items) if name != ROOT or selector]
+    if not names and selector and must_stop:
+        raise QueueError("no queue has these labels: nothing was stopped")
     if not names:
         session.console.note("No resources found")
     return names
 
 
 def finish(editor: QueueEditor, flags: Flags, *, failed: int) -> int:
-    """Wait where --wait was given, print what is printed at the end; the exit code."""
+    """Wait where --wait was given, print what is printed at the end; the exit code.
+
+    It warns where no Sluice is there to act on what was edited.
+    """
+    editor.warn_if_absent()
     if flags.text("wait") != "false":
         failed += editor.wait_for_all(PollTimer(flags.duration("timeout")))
     editor.reporter.finish()
@@ -144,7 +173,7 @@ def _how_far_a_close(text: str) -> str:
 
 #: Of each command that edits queues.
 EDIT_FLAGS = (ALL, SELECTOR, TIMEOUT, DRY_RUN, OUTPUT)
-YES = bool_flag("yes", "Do not ask before something of a stop is lost.", short="y")
+YES = bool_flag("yes", "Do not ask before something of a stop is lost, or all queues are stopped.", short="y")
 _WAIT = wait_flag(
     "Wait until the controller has acknowledged it, for the specs of the queue and of those above it."
 )
@@ -226,6 +255,7 @@ VERBS = (
         ),
         flags=(
             *STOP_FLAGS,
+            YES,
             wait_flag("Wait until the controller has acknowledged that nothing is scheduled."),
             *EDIT_FLAGS,
         ),

@@ -32,6 +32,7 @@ from kubectl_queue.output.formats import Reporter
 from kubectl_queue.session import Session
 from kubectl_queue.views.acknowledgement import acknowledgement_wait
 from queues.fields.table import BY_NAME
+from queues.quota.resource_names import NOTHING_KNOWN, name_warnings
 from queues.states import Action, Desired, ParkedPods, StopPolicy
 
 _COMMAND = "kubectl queue create"
@@ -83,7 +84,10 @@ def run_create(session: Session, flags: Flags) -> int:
         raise UsageError(f"exactly one NAME is required, got {len(given)}", see=_COMMAND)
     name, dry_run = given[0], session.dry_run
     item: Object = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec(flags)}
-    if dry_run is not DryRun.CLIENT:
+    if dry_run is DryRun.CLIENT:
+        for text in name_warnings({}, item["spec"], NOTHING_KNOWN):  # else the server says it
+            session.console.warn(text)
+    else:
         item = session.api.create(item, dry_run=dry_run)
     reporter = Reporter(session, dry_run=dry_run)
     reporter.say(name, "created")

@@ -16,6 +16,7 @@ from kubectl_queue.cli.options import COMMAND, DryRun
 from kubectl_queue.commands.actions import (
     EDIT_FLAGS,
     chosen_names,
+    confirm_stop_of_all,
     finish,
     new_editor,
     read_request,
@@ -37,8 +38,6 @@ from kubectl_queue.session import Session
 from kubectl_queue.views.drain_preview import (
     DrainPreview,
     PreviewSection,
-    any_breaks_gangs,
-    any_scales,
     may_evict_more_bare_pods,
     newly_evicted_bare_pods,
     previews,
@@ -65,9 +64,10 @@ def run_drain(verb: str, session: Session, flags: Flags) -> int:
         drain=drain_fields(flags, now=request.queues.now, command=command),
     )
     editor = new_editor(session, request, operation)
-    names = chosen_names(session, flags, request)
+    names = chosen_names(session, flags, request, must_stop=True)
     is_dry_run = session.dry_run is not DryRun.NONE
     if not is_dry_run and not flags.on("yes"):
+        confirm_stop_of_all(session, operation, request.queues, names=names)
         confirm_bare_pods(session, operation, request.queues, names=names)
     failed = editor.edit_all(names)
     if is_dry_run:
@@ -89,7 +89,7 @@ def confirm_bare_pods(
     if not may_evict_more_bare_pods(before=queues, after=after):
         return
     try:
-        inventory = _inventory(session).read_pods(breaks_gangs=any_breaks_gangs(after))
+        inventory = _inventory(session).read_pods(after, names=names)
         pods = newly_evicted_bare_pods(inventory, before=queues, after=after)
         text = "\n".join(_bare_pod_lines(pods))
     except ForbiddenError as exc:
@@ -123,9 +123,7 @@ def _print_preview(session: Session, editor: QueueEditor) -> int:
     if not editor.edited:
         return 0
     try:
-        inventory = _inventory(session).read(
-            scales=any_scales(editor.queues), breaks_gangs=any_breaks_gangs(editor.queues)
-        )
+        inventory = _inventory(session).read(editor.queues, names=editor.edited)
     except ForbiddenError as exc:
         session.console.note(f"the pods that would go cannot be listed: {exc}")
         return 1

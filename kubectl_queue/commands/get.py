@@ -8,7 +8,7 @@ from typing import Any
 
 from kubectl_queue.access import kubectl
 from kubectl_queue.access.client import Event, Listing, Queues
-from kubectl_queue.access.queue_reader import read_queues
+from kubectl_queue.access.queue_reader import ONE, read_queues
 from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.flags import Flag, Flags, bool_flag, names
 from kubectl_queue.cli.options import (
@@ -19,7 +19,7 @@ from kubectl_queue.cli.options import (
 )
 from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.commands.verbs import Verb
-from kubectl_queue.errors import ExpiredError, QueueError, UsageError
+from kubectl_queue.errors import ExpiredError, ForbiddenError, QueueError, UsageError
 from kubectl_queue.objects.fields import Object, name_of, value_at
 from kubectl_queue.output.formats import (
     DOCUMENTS,
@@ -57,7 +57,12 @@ def run_get(session: Session, flags: Flags) -> int:
     if flags.on("watch"):
         return _watch(session, flags, chosen)
     if not chosen:
-        return _print(session, flags, session.api.list(selector=flags.text("selector")).items, as_list=True)
+        try:
+            items = session.api.list(selector=flags.text("selector")).items
+        except ForbiddenError as exc:
+            exc.add_note(f"; or name a queue that you may read: {ONE} NAME")
+            raise
+        return _print(session, flags, items, as_list=True)
     items, errors = _read_each(session.api, chosen, ignore=flags.on("ignore-not-found"))
     code = _print(session, flags, items, as_list=len(chosen) > 1) if items else 0
     if not flags.on("no-headers"):
@@ -182,21 +187,34 @@ def _watch(session: Session, flags: Flags, chosen: tuple[str, ...]) -> int:
 
     def listed(listing: Listing) -> str:
         show(_sorted(listing.items, by=flags.text("sort-by")))
+        session.tell_outage()
         return listing.resource_version
 
-    for event in changes(session.api, listed=listed, name=name, selector=selector):
+    heard = session.follow_outage
+    for event in changes(session.api, listed=listed, name=name, selector=selector, heard=heard):
         show([event.object])
     return 0
 
 
-def changes(api: Queues, *, listed: Callable[[Listing], str], name: str, selector: str) -> Iterator[Event]:
-    """Changes without end, after a list; lists again where the server no longer has the resourceVersion."""
+def changes(
+    api: Queues,
+    *,
+    listed: Callable[[Listing], str],
+    name: str,
+    selector: str,
+    heard: Callable[[], None] = lambda: None,
+) -> Iterator[Event]:
+    """Changes without end, after a list; lists again where the server no longer has the resourceVersion.
+
+    `heard`: called with each sign of life of the watch, one a minute at least.
+    """
     since = ""
     while True:
         since = since or listed(api.list(name=name, selector=selector))
         try:
             for event in api.watch(since, name=name, selector=selector):
                 since = str(value_at(event.object, "metadata.resourceVersion") or since)
+                heard()
                 if event.type != "BOOKMARK":
                     yield event
         except ExpiredError:

@@ -84,10 +84,13 @@ VERBS = (
         name="history",
         usage="NAME",
         long=(
-            "Show who changed the state, stopPolicy, parked, resumeAt, parent or namespaceSelector of a "
-            "queue, from what to what and why; the last 50 changes, newest last. UNTIL is when a stop that "
-            "begins with the change ends by itself. Lines of WHAT pods say how many pods of queue FROM were "
-            "evicted for pods of queue TO, and by which action of its policy: the last 20, one for a minute."
+            "Show who changed what of a queue, from what to what, when and why: what stops it (state, "
+            "stopPolicy, parked, resumeAt, windows), where it is and who may use it (parent, "
+            "namespaceSelector), and what its pods meet (capability, deserved, guarantee, weight, priority, "
+            "schedulerPolicy, dequeueStrategy, affinity). The last 50 changes, newest last. UNTIL is when a "
+            "stop that begins with the change ends by itself. Lines of WHAT pods say how many pods of queue "
+            "FROM were evicted for pods of queue TO, and by which action of its policy: the last 20, one for "
+            "a minute."
         ),
         examples=("kubectl queue history research", "kubectl queue history research -o wide"),
         flags=(formats(Output.TABLE, Output.WIDE, Output.JSON, Output.YAML), NO_HEADERS),

@@ -17,7 +17,7 @@ import msgspec
 from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.flags import Flags, checked_name
 from kubectl_queue.cli.options import NO_HEADERS, Output, formats
-from kubectl_queue.cli.suggestions import close_matches, did_you_mean
+from kubectl_queue.cli.spelling import close_matches, did_you_mean
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
 from kubectl_queue.objects.fields import spec_of
@@ -35,6 +35,7 @@ from kubectl_queue.policies.explainer import PolicyExplainer, PolicyExplanation,
 from kubectl_queue.policies.manifest_check import FILE_LIMIT, FileCheck, Finding, check_policies
 from kubectl_queue.session import Session
 from queues.policies.parts import Part, policy_parts, scorers
+from queues.policies.policy_report import misplaced_text
 from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT, PolicyEntry
 from queues.policies.scheduler_conf import examine_policy
 from queues.text import printable
@@ -78,7 +79,9 @@ def _list(session: Session, flags: Flags, words: tuple[str, ...]) -> int:
     if not cluster.exists:
         session.console.note(f"there is no {cluster.place}: no policy counts")
     elif not rows:
-        session.console.note(f"{cluster.place} has no keys: no policy counts")
+        session.console.note(f"{cluster.place} has no policies: no policy counts")
+    for key in cluster.policies.misplaced[:1]:
+        session.console.note(misplaced_text(key))
     return 0
 
 
@@ -99,7 +102,8 @@ def _row(entry: PolicyEntry, users: Mapping[str, int] | None) -> dict[str, Any]:
         row["queues"] = users.get(entry.name, 0)
     if entry.policy is not None:
         row |= {"actions": list(entry.policy.actions), "scores": list(scorers(entry.policy))}
-        row["warnings"] = [msgspec.to_builtins(place) for place in entry.policy.warnings]
+        notices = examine_policy(entry.text).notices if entry.problem is None else entry.policy.warnings
+        row["warnings"] = [msgspec.to_builtins(place) for place in notices]
     if entry.problem is not None:
         row |= {"line": entry.problem.line, "reason": entry.problem.reason}
     return row
@@ -147,14 +151,14 @@ def _show(session: Session, flags: Flags, words: tuple[str, ...]) -> int:
         raise QueueError(f"{cluster.place} {has}{near or f'; see: {_COMMAND} list'}")
     examination = examine_policy(entry.text)
     parts = policy_parts(entry.policy) if entry.policy is not None else ()
-    faults, warnings = list(map(str, examination.faults)), list(map(str, examination.warnings))
+    faults, warnings = list(map(str, examination.faults)), list(map(str, examination.ignored))
     if session.output in DOCUMENTS:
         document = {
             "name": name,
             "configMap": {"namespace": cluster.place.namespace, "name": cluster.place.name},
             "parts": msgspec.to_builtins(parts),
             "faults": msgspec.to_builtins(examination.faults),
-            "warnings": msgspec.to_builtins(examination.warnings),
+            "warnings": msgspec.to_builtins(examination.ignored),
         }
         session.console.say(dump(document, output=session.output))
     else:
@@ -190,8 +194,8 @@ def _check(session: Session, flags: Flags, words: tuple[str, ...]) -> int:
     if len(words) != 1:
         raise UsageError(f"check takes one FILE, or {_STDIN} for stdin; got {len(words)}", see=_COMMAND)
     path = words[0]
-    name = place_of(flags, command=_COMMAND).name
-    found = check_policies(_content(session, path), name=name)
+    place = place_of(flags, command=_COMMAND)
+    found = check_policies(_content(session, path), name=place.name, namespace=place.namespace)
     shown = "<stdin>" if path == _STDIN else path
     if session.output in DOCUMENTS:
         document = {
@@ -273,7 +277,7 @@ def _read(session: Session, flags: Flags) -> ClusterPolicies:
     cluster = read_cluster_policies(session.client, place_of(flags, command=_COMMAND))
     if cluster.unread:
         session.console.warn(
-            f"{cluster.place} has {cluster.unread} keys more than the {KEYS_LIMIT:,} that are read, in "
+            f"{cluster.place} has {cluster.unread} policies more than the {KEYS_LIMIT:,} that are read, in "
             "alphabetical order"
         )
     return cluster
@@ -295,8 +299,9 @@ VERBS = (
             "Scheduling policies: keys of a ConfigMap in Volcano's format, which queues and jobs name. "
             "`list` shows all: their actions, the plugins that score nodes, how many queues name each, and "
             "what is wrong with it. `show` says what each part of a policy does here. `check` names every "
-            "fault of a file, a manifest or the text of one policy (- is stdin), with its line, and what is "
-            "ignored; it asks no server and ends with 1 if there is a fault. `explain` says which policy a "
+            "fault of a file (- is stdin): a manifest or a part of one, Helm's values, the text of one "
+            "policy; with its line, what is ignored, and what does nothing here; it asks no server and ends "
+            "with 1 if there is a fault. `explain` says which policy a "
             "queue or a pod has, who names it, what was tried and cannot be used, and what each part of it "
             "does there, or why it does nothing."
         ),
@@ -309,5 +314,6 @@ VERBS = (
         ),
         flags=(*FLAGS, formats(Output.TABLE, Output.JSON, Output.YAML), NO_HEADERS),
         run=run_policy,
+        tells_outage=False,
     ),
 )

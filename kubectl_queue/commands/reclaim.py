@@ -8,6 +8,9 @@ Promises
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 from kubectl_queue.access.queue_reader import read_queues
 from kubectl_queue.cli.flags import Flags, bool_flag, names
 from kubectl_queue.cli.options import NO_HEADERS, Output, formats
@@ -19,15 +22,26 @@ from kubectl_queue.output.tables import Layout
 from kubectl_queue.policies.config_map import FLAGS, place_of, read_cluster_policies
 from kubectl_queue.session import Session
 from kubectl_queue.views.text import plural
-from kubectl_queue.why.reclaim import ReadPods, read_budgets_of_all, read_pods
+from kubectl_queue.why.reclaim import (
+    ReadPods,
+    deserved_of,
+    read_budgets_of_all,
+    read_nodes,
+    read_pods,
+)
 from queues.drain.disruption_budgets import BudgetIndex
+from queues.policies.model import Policy
+from queues.policies.policy_set import PolicySet
 from queues.policies.resolution import resolve_policy
 from queues.policies.victims import PREEMPT, RECLAIM, asked_by
 from queues.quota.giving_back import Asked
-from queues.quota.reclaim_preview import Going, ReclaimPreview, who_would_go
+from queues.quota.kept_victims import QueueVictims
+from queues.quota.reclaim_preview import Going, ReclaimFacts, ReclaimPreview, who_would_go
 from queues.quota.report import amounts_text
+from queues.quota.rules import NO_RULES, Rules, proportional_queues
 from queues.quota.usage import PODS
 from queues.text import printable, quoted
+from queues.tree import Tree
 
 _COMMAND = "kubectl queue reclaim"
 _DRY_RUN = bool_flag("dry-run", "Say who would go; it changes nothing.")
@@ -48,22 +62,27 @@ def run_reclaim(session: Session, flags: Flags) -> int:
     if queue not in queues.items:
         raise queue_not_found(queue, among=queues.tree)
     policies = read_cluster_policies(session.client, place_of(flags, command=_COMMAND)).policies
-    chain = [(each.name, each.scheduler_policy) for each in queues.tree.chain(queue).queues]
-    policy = resolve_policy(policies, chain=chain).policy
+    policy_of = partial(_policy_of, policies, queues.tree)
+    policy = policy_of(queue)
     asked = asked_by(policy) if policy is not None else Asked()
     budgets = BudgetIndex(read_budgets_of_all(session.client, warn=session.console.warn))
     warn = session.console.warn
-    pods = read_pods(session.client, queues.tree, budgets, asking=queue, warn=warn)
-    preview = who_would_go(
-        queue,
-        tree=queues.tree,
+    rules = NO_RULES
+    if proportional := proportional_queues(queues.tree, policy_of):
+        rules = Rules(proportional=proportional, nodes=read_nodes(session.client, warn=warn))
+    pods = read_pods(
+        session.client, queues.tree, budgets, asking=queue, now=queues.now, warn=warn, rules=rules
+    )
+    facts = ReclaimFacts(
         usage=pods.usage,
         waiting=pods.waiting if queues.decisions.decision(queue).schedules else (),
         pods=pods.running,
-        asked=asked,
         reclaimable=lambda name: queues.items.get(name, {}).get("spec", {}).get("reclaimable") is not False,
         allowed={f"{each.namespace}/{each.name}": each.allowed for each in budgets.budgets},
+        gangs=pods.gangs,
+        deserved=deserved_of(pods, queues.tree),
     )
+    preview = who_would_go(queue, tree=queues.tree, asked=asked, facts=facts)
     if session.output in DOCUMENTS:
         rows = [dict(zip(_FIELDS, _row(each, pods), strict=True)) for each in preview.going]
         document = {
@@ -71,6 +90,8 @@ def run_reclaim(session: Session, flags: Flags) -> int:
             "evicted": rows,
             "withRoom": preview.with_room,
             "without": preview.without,
+            "kept": [_kept_document(each) for each in preview.kept.queues] if preview.kept else [],
+            "asking": preview.kept.asking if preview.kept else "",
         }
         session.console.say(dump(document, output=session.output))
         return 0
@@ -79,7 +100,19 @@ def run_reclaim(session: Session, flags: Flags) -> int:
         lines = Layout().lines(table if flags.on("no-headers") else [_HEADINGS, *table])
         session.console.say("\n".join(line.rstrip() for line in lines))
     session.console.note(_summary(queue, preview, is_any=asked.is_any))
+    for line in preview.kept.lines() if preview.kept is not None else ():
+        session.console.note(f"  {printable(line)}")
     return 0
+
+
+def _policy_of(policies: PolicySet, tree: Tree, queue: str) -> Policy | None:
+    chain = [(each.name, each.scheduler_policy) for each in tree.chain(queue).queues]
+    return resolve_policy(policies, chain=chain).policy
+
+
+def _kept_document(each: QueueVictims) -> Mapping[str, object]:
+    kept = {rule.value: number for rule, number in each.kept}
+    return {"queue": each.queue, "couldGo": each.could, "keptBy": kept, "denial": each.denial}
 
 
 _FIELDS = ("namespace", "pod", "queue", "gives", "for", "action")

@@ -47,9 +47,11 @@ def redraw(session: Session, draw: Callable[[QueueObjects], str]) -> int:
         items.clear()
         items.update((name_of(item), item) for item in listing.items)
         show()
+        session.tell_outage()
         return listing.resource_version
 
-    for event in changes(session.api, listed=listed, name="", selector=""):
+    heard = session.follow_outage
+    for event in changes(session.api, listed=listed, name="", selector="", heard=heard):
         if event.type == "DELETED":
             items.pop(name_of(event.object), None)
         else:

@@ -65,5 +65,6 @@ VERBS = (
             bool_flag("no-browser", "Print the address and open no browser."),
         ),
         run=run_ui,
+        tells_outage=False,
     ),
 )

@@ -1,7 +1,7 @@
 """uninstall: takes Sluice off the cluster, whether its server runs or not.
 
 Promises
-- Without --yes nothing is changed; what would be is printed.
+- Without --yes nothing is changed; what would be is printed. The exit code is 1, unless --dry-run was given.
 - With a namespace other than the server's, as its webhooks and rights name it, nothing is changed either.
 - Afterwards no object bears a gate, a label, an annotation or a webhook of Sluice, but for pod templates,
   whose change would replace the pods. Queues, PodGroups and Commands stay, unless --definitions is given.
@@ -38,7 +38,7 @@ def run_uninstall(session: Session, flags: Flags) -> int:
         for line in plan(inventory, definitions=definitions):
             console.say(line)
         console.note(f"Nothing was changed. To do it: {_COMMAND} --yes")
-        return 0
+        return 0 if session.dry_run is not DryRun.NONE else 1
     left = remover.remove(inventory, definitions=definitions)
     if not left.empty:
         raise QueueError(
@@ -106,8 +106,9 @@ VERBS = (
             "Take Sluice off the cluster: webhooks and policies, the server and its rights, and every gate, "
             "label and annotation of its on pods, workloads, PodGroups and namespaces. Pods that waited for "
             "a queue run, and what a drain suspended or scaled to zero is resumed. It needs no server that "
-            "answers. Without --yes it only prints what it would do. -n names the server's namespace, if it "
-            "is not sluice-system. kube-scheduler's configuration is yours to change: before, set ignorable: "
+            "answers. Without --yes it only prints what it would do, and exits with 1. -n names the "
+            "server's namespace, if it is not sluice-system. kube-scheduler's configuration is yours to "
+            "change: before, set ignorable: "
             "true in the extender entries; afterwards, once no pod waits that requests sluice.dev/member, "
             "take them out (docs/operating/uninstall.md)."
         ),
@@ -126,5 +127,6 @@ VERBS = (
             DRY_RUN,
         ),
         run=run_uninstall,
+        tells_outage=False,
     ),
 )

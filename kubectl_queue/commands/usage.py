@@ -27,7 +27,7 @@ def run_usage(session: Session, flags: Flags) -> int:
     top = "".join(tops)
     if flags.on("watch"):
         return redraw(session, lambda queues: _drawn(session, flags, _rows(queues, top)))
-    rows = _rows(read_queues(session.api, tops), top)
+    rows = _rows(read_queues(session.api, tops, command=_COMMAND), top)
     if rows or session.output in DOCUMENTS:
         session.console.say(_drawn(session, flags, rows))
     else:

@@ -18,7 +18,10 @@ from kubectl_queue.session import Session
 
 @dataclass(frozen=True, kw_only=True)
 class Verb:
-    """`usage` follows the name; `run` returns the exit code."""
+    """`usage` follows the name; `run` returns the exit code.
+
+    `tells_outage`: while no replica of the server leads, what it says of queues is of before, and it says so.
+    """
 
     name: str
     usage: str
@@ -26,10 +29,19 @@ class Verb:
     examples: Sequence[str]
     flags: Sequence[Flag]
     run: Callable[[Session, Flags], int]
+    tells_outage: bool = True
 
     @property
     def command(self) -> str:
         return f"{COMMAND} {self.name}"
+
+    def execute(self, session: Session, flags: Flags) -> int:
+        """Run it, and say where no replica of the server leads; an error says so itself."""
+        session.tells_outage = self.tells_outage
+        code = self.run(session, flags)
+        if code == 0:
+            session.tell_outage()
+        return code
 
 
 class Row(NamedTuple):
@@ -59,6 +71,7 @@ TABLE: Mapping[str, Row] = {
     "resume": Row("Undo a suspension and a stop policy, and leave out the window that is on.", "actions"),
     "move": Row("Put queues under another parent.", "move"),
     "delete": Row("Delete queues.", "delete"),
+    "convert": Row("Print queues in place of Kueue's ClusterQueues, Cohorts and LocalQueues.", "convert"),
     "policy": Row("Show, check and explain scheduling policies.", "policy"),
     "uninstall": Row("Take Sluice off the cluster: gates, labels, webhooks, server.", "uninstall"),
     "status": Row("Show the server: replicas, leader, certificates, webhooks.", "status"),

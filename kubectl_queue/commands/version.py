@@ -111,5 +111,6 @@ VERBS = (
             formats(Output.TABLE, Output.JSON, Output.YAML),
         ),
         run=run_version,
+        tells_outage=False,
     ),
 )

@@ -7,20 +7,25 @@ Promise: the first line is the whole answer; the lines below it, each under its 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from kubectl_queue.access.object_reader import ObjectReader
 from kubectl_queue.cli.flags import Flags, checked_name
 from kubectl_queue.cli.options import Output, formats
+from kubectl_queue.cli.suggestions import similar_kinds
 from kubectl_queue.commands.verbs import Verb
-from kubectl_queue.errors import QueueError
+from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError
 from kubectl_queue.objects.fields import Object
+from kubectl_queue.objects.types import QUEUE, type_of
 from kubectl_queue.output.formats import DOCUMENTS, dump
 from kubectl_queue.output.tables import Layout, short_names
 from kubectl_queue.session import Session
 from kubectl_queue.views import drain_status as drains
+from kubectl_queue.views.outage import lost_text
 from kubectl_queue.views.why import Answer, Event, Section, sections
 from kubectl_queue.why import targets
 from kubectl_queue.why.explainer import Explainer
@@ -35,13 +40,37 @@ def run_why(session: Session, flags: Flags) -> int:
     namespace = checked_name(session.namespace, see=targets.COMMAND) if is_namespaced else ""
     explainer = Explainer(session.client, session.api, namespace=namespace)
     answers: list[Answer] = []
-    for target in chosen:
+    for target, after in zip(chosen, (*chosen[1:], None), strict=True):
         try:
             answers.append(explainer.explain(target))
         except QueueError as exc:
+            if isinstance(exc, NotFoundError) and target.type is QUEUE:
+                misspelt = similar_kinds(target.name, after.name, command=targets.COMMAND) if after else ""
+                exc.add_note(misspelt or _of_another_kind(session, target.name))
+            elif isinstance(exc, ForbiddenError) and target.type is QUEUE:
+                exc.add_note(_of_another_kind(session, target.name))
             session.console.note(str(exc))
     _print(session, answers, as_list=len(chosen) > 1)
     return 0 if len(answers) == len(chosen) else 1
+
+
+def _of_another_kind(session: Session, name: str) -> str:
+    """For who left out the kind: which objects of the namespace have that name."""
+    namespace = session.namespace
+    objects = ObjectReader(session.client)
+    found = []
+    for kind in map(type_of, ("pod", "deployment", "statefulset", "job", "podgroup")):
+        if kind is None:
+            continue
+        with suppress(QueueError):
+            objects.get(kind, name, namespace=namespace)
+            found.append(f"\tkubectl queue why {kind.kind.lower()}/{name} -n {namespace}\n")
+    if found:
+        return f"\nA name alone is a queue's. Did you mean this?\n{''.join(found)}".rstrip("\n")
+    return (
+        f"\nA name alone is a queue's; of a pod or a workload say its kind: kubectl queue why job/{name} "
+        f"-n {namespace}"
+    )
 
 
 def _print(session: Session, answers: Sequence[Answer], *, as_list: bool) -> None:
@@ -51,7 +80,9 @@ def _print(session: Session, answers: Sequence[Answer], *, as_list: bool) -> Non
             shown = {"items": documents} if as_list else documents[0]
             session.console.say(dump(shown, output=session.output))
         return
+    outage = session.outage if any(answer.explanation.acknowledged for answer in answers) else None
     now = session.client.now
+    lost = lost_text(outage, now=now) if outage is not None else ""
     texts = [
         "\n".join(
             lines(
@@ -59,6 +90,7 @@ def _print(session: Session, answers: Sequence[Answer], *, as_list: bool) -> Non
                 now=now,
                 drain=drains.lines(answer.draining, now=now),
                 events=answer.events,
+                lost=lost,
             )
         )
         for answer in answers
@@ -81,19 +113,24 @@ _WIDTH = 13
 
 
 def lines(
-    explanation: Explanation, *, now: datetime, drain: Sequence[str] = (), events: Sequence[Event] = ()
+    explanation: Explanation,
+    *,
+    now: datetime,
+    drain: Sequence[str] = (),
+    events: Sequence[Event] = (),
+    lost: str = "",
 ) -> list[str]:
-    """`drain`: how far the drain of its queue is. `events`: of the object."""
-    shown = sections(explanation, now=now, drain=drain, events=events)
+    """`drain`, `events`, `lost`: as in `views.why.sections`."""
+    shown = sections(explanation, now=now, drain=drain, events=events, lost=lost)
     return [explanation.summary, *(line for section in shown for line in _section_lines(section))]
 
 
 def _section_lines(section: Section) -> list[str]:
     names = short_names(row.queue for row in section.chain)
-    rows = [(names[row.queue], row.state.value, ", ".join(row.marks)) for row in section.chain]
+    rows = [(names[row.queue], row.state or "not known", ", ".join(row.marks)) for row in section.chain]
     body = [*(line.rstrip() for line in Layout().lines(rows)), *section.lines]
     heads = [f"{section.heading}:", *[""] * (len(body) - 1)]
-    return [f"{head:<{_WIDTH}}{line}".rstrip() for head, line in zip(heads, body, strict=True)]
+    return [f"{head:<{_WIDTH - 1}} {line}".rstrip() for head, line in zip(heads, body, strict=True)]
 
 
 VERBS = (
@@ -103,8 +140,8 @@ VERBS = (
         long=(
             "Say why an object waits: its owners, the queue that it is in and by which rule, the chain of "
             "queues above that, who stops it, since when and why, and what lets it go. TYPE is pod, "
-            "podgroup, queue, namespace or a kind of workload, spelt as for kubectl; a name alone is a "
-            "queue's. Of a "
+            "podgroup, queue, namespace or a kind of workload, spelt as for kubectl; of any other kind, as "
+            "RayCluster, it tells of the pods that this owns; a name alone is a queue's. Of a "
             "pod whose queue does not stop it, it says what else does, as far as that is known; of one that "
             "waits for room in a quota, its place in line, what lacks and who holds it; of a queue what it "
             "uses, and where it drains, how far that is and what blocks it."

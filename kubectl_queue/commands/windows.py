@@ -16,6 +16,7 @@ from kubectl_queue.cli.flags import (
     names,
 )
 from kubectl_queue.cli.options import COMMAND, DRY_RUN, NO_HEADERS, TIMEOUT, DryRun, Output, formats
+from kubectl_queue.cli.spelling import close_matches, did_you_mean
 from kubectl_queue.cli.suggestions import queue_not_found
 from kubectl_queue.commands.actions import EditRequest, finish, new_editor, wait_flag
 from kubectl_queue.commands.verbs import Verb
@@ -55,7 +56,8 @@ def _show(session: Session, flags: Flags) -> int:
     _refuse(session, flags, _OF_EDITS, _TABLE_OUTPUTS, why=f"is for {_COMMAND} start, skip and extend")
     tops = names(flags.names, command=_COMMAND)
     if len(tops) > 1:
-        raise UsageError("windows takes one NAME at most", see=_COMMAND)
+        near = did_you_mean(close_matches(tops[0], WORDS)).rstrip("\n")
+        raise UsageError(f"windows takes one NAME at most{near}", see=_COMMAND)
     number = flags.value("next") if flags.has("next") else _NEXT
     if not 1 <= number <= _MOST:
         raise UsageError(f"--next is from 1 to {_MOST}", see=_COMMAND)
@@ -128,8 +130,9 @@ VERBS = (
             "Show the change windows that stop queues by the calendar: those that are on, and the next ones, "
             "of all queues or of one and those above it. Times are in the zone of the window. -o ics is a "
             "calendar for other programs. `skip` leaves out the occurrence that is on, which ends, or else "
-            "the next one. `start` undoes that while it would be on, as after a resume; else the next one "
-            "begins now in place of its time, and lasts as long. `extend` has the one that is on, or else "
+            "the next one. `start`: if the present occurrence was skipped or resumed, it goes on again. "
+            "Otherwise the next occurrence begins now instead of at its own time, with the same length. "
+            "`extend` has the one that is on, or else "
             "the next one, end later. They write spec.windowOverrides; --at names another occurrence, by "
             "when it begins by its schedule."
         ),

@@ -1,5 +1,6 @@
 """What drains need of the command line and of the cluster.
 
-`spec_flags`: the flags that set `spec.drain`. `inventory`: the pods, Jobs and budgets of the cluster, read
-with the user's rights. What is shown of a drain is in `views`.
+`spec_flags`: the flags that set `spec.drain`. `inventory`: what the drains of some queues are about, read
+with the user's rights: pods (`pod_lists`), what made them (`owner_lists`), gangs and budgets; `kind_lists`
+lists what a namespace has of a kind. What is shown of a drain is in `views`.
 """

@@ -29,8 +29,9 @@ from kubectl_queue.edit.operation import (
 from kubectl_queue.errors import QueueError
 from kubectl_queue.objects.fields import Object, name_of, spec_of
 from kubectl_queue.objects.queues import QueueObjects, may_be_live
-from kubectl_queue.views.acknowledgement import WaitCondition, acknowledgement_wait, live_count
+from kubectl_queue.views.acknowledgement import WaitCondition, acknowledgement_wait
 from queues.admission.command_validation import action_refusal
+from queues.admission.queue_edits import opening_text
 from queues.messages import refusal_text, stop_text
 from queues.queue import Queue
 from queues.states import ACTIONS, Action, Desired, State, StopPolicy
@@ -43,7 +44,8 @@ from queues.windows.resuming import Resumed, resume_windows
 
 _OUTCOMES: Mapping[Action, str] = {
     Action.OPEN: "opened",
-    Action.CLOSE: "closed",
+    # Closed it is once nothing is left: also Jobs without pods count, which no status does.
+    Action.CLOSE: "closing",
     Action.SUSPEND: "suspended",
     Action.RESUME: "resumed",
 }
@@ -74,10 +76,14 @@ class ActionOperation:
         queue = queues.tree.queues[name_of(item)]
         own = queues.own_state(queue.name)
         target = ACTIONS[self.action][own]
+        if target is Desired.OPEN and queue.terminating:
+            return Decision(outcome="unchanged", refusal=opening_text(queue.name))
         patch = changed_fields(self._fields(queue, own=own, target=target), spec_of(item))
         windows = self._windows(item, now=queues.now)
         if windows.overrides is not None:
             return self._with_windows(item, patch, windows, now=queues.now)
+        if not patch and queue.terminating and own in _CLOSED_STATES:
+            return Decision(outcome="unchanged (it is being deleted)")
         if not patch:
             why = _why_unchanged(self.action, name=queue.name, own=own)
             refused = self.action is Action.SUSPEND and own is State.CLOSED
@@ -85,8 +91,7 @@ class ActionOperation:
                 outcome=f"unchanged ({why})",
                 refusal=_SUSPEND_CLOSED.format(name=queue.name) if refused else "",
             )
-        outcome = self._outcome(target, patch, closing=live_count(queues.branch(queue.name)) > 0)
-        return Decision(outcome=outcome, patch=patch)
+        return Decision(outcome=self._outcome(target, patch), patch=patch)
 
     def _windows(self, item: Object, *, now: datetime) -> Resumed:
         if self.action is not Action.RESUME:
@@ -119,11 +124,8 @@ class ActionOperation:
             return {"state": target.value, "resumeAt": None, "reason": None}
         return {"state": target.value, **self.stop.for_new_stop()}
 
-    def _outcome(self, target: Desired | None, patch: Mapping[str, Any], *, closing: bool) -> str:
-        """`closing`: members are counted that keep the queue from Closed."""
+    def _outcome(self, target: Desired | None, patch: Mapping[str, Any]) -> str:
         until = self.stop.until
-        if target is Desired.CLOSED and closing:
-            return "closing"
         if target is not None or until:
             return _OUTCOMES[self.action] + until
         return "resumed (stopPolicy None)" if self.action is Action.RESUME else f"edited ({', '.join(patch)})"

@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from msgspec.structs import replace
+
+from kubectl_queue.access.outages import is_absent, read_outage
 from kubectl_queue.access.queue_reader import read_generations, read_queues
 from kubectl_queue.cli.options import DryRun
 from kubectl_queue.cli.suggestions import with_suggestions
@@ -24,6 +27,8 @@ from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.output.formats import Reporter
 from kubectl_queue.output.progress_bar import ProgressBar
 from kubectl_queue.session import Session
+from kubectl_queue.views.acknowledgement import AcknowledgementWait
+from kubectl_queue.views.outage import PAGE, lost_text
 
 _ATTEMPTS = 5
 
@@ -56,6 +61,14 @@ class QueueEditor:
         if self._dry_run is not DryRun.NONE:
             return 0
         return sum(not self._succeeds(partial(self._wait_for, name, timer)) for name in self.edited)
+
+    def warn_if_absent(self) -> None:
+        """Warn where queues were edited, and nothing acts on that."""
+        if self.edited and self._dry_run is DryRun.NONE and is_absent(self._session.client):
+            self._session.console.warn(
+                "no webhook of Sluice is registered, and no replica leads: nothing acts on it; see: kubectl "
+                "queue status"
+            )
 
     def _succeeds(self, step: Callable[[], None]) -> bool:
         try:
@@ -129,6 +142,9 @@ class QueueEditor:
 
     def _wait_for(self, name: str, timer: PollTimer) -> None:
         condition = self._operation.wait_condition(self.queues.decisions.verdict(name, live=True))
+        is_changed = name in self._before
+        if not is_changed and isinstance(condition, AcknowledgementWait):
+            condition = replace(condition, is_old=True)
         items = wait(
             condition,
             items=self._branch(name),
@@ -138,9 +154,16 @@ class QueueEditor:
             warn=self._session.console.warn,
             chain=partial(read_generations, self._api),
             bar=ProgressBar() if self._session.console.terminal else None,
+            lost=(lambda: "") if is_changed else self._lost,
         )
         self.reporter.keep(items[0])
         self.reporter.say(name, condition.done(items))
+
+    def _lost(self) -> str:
+        outage = read_outage(self._session.client)
+        if outage is None:
+            return ""
+        return f"{lost_text(outage)}; what to do: {PAGE}"  # the same each time: progress is printed once
 
     def _read_branch(self, name: str) -> Sequence[Object]:
         """The queue and those below it: their members are its own, and keep it from being Closed."""

@@ -49,8 +49,8 @@ STOP_FLAGS = (
         value="|".join(_PARKED_WORDS),
         help=(
             f"{BY_NAME['parked'].help} Recreate has their controllers create them again with it; "
-            f"{NONE}: as the queue above says. It stays when the stop ends. For a queue that is "
-            "stopped already, repeat the command that stopped it."
+            f"{NONE}: as the queue above. The setting outlives the stop. To change it during a stop, give "
+            "the same verb again with it."
         ),
     ),
 )

@@ -4,6 +4,8 @@ Promises
 - A server that cannot be reached is asked again until the time is up.
 - The progress shows what is missing and how many members are left.
 - Where waiting cannot help, a warning says so once; the wait goes on, since the cause may be removed.
+- What was acknowledged before, and not for this edit, counts only while a replica of the server leads. While
+  none does, it waits for one, and the text says so.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ class PollTimer:
         return True
 
 
-def wait(
+def wait(  # noqa: PLR0913 - what is read and where it is said
     condition: WaitCondition,
     *,
     items: Sequence[Object],
@@ -59,17 +61,25 @@ def wait(
     warn: Callable[[str], None] = lambda _: None,
     chain: ChainReader = own_spec,
     bar: ProgressBar | None = None,
+    lost: Callable[[], str] = lambda: "",
 ) -> Sequence[Object]:
     """The queue, first of `items`, and those below it once the condition holds.
 
-    `chain` reads the ancestors again. `bar`: to draw the progress of a drain with. Raises WaitTimeout, which
-    says what is missing, or what `read` raises.
+    `chain` reads the ancestors again. `bar`: to draw the progress of a drain with. `lost`: that no replica of
+    the server leads, and since when; "" where one does, where that is not known, and where this edit itself
+    was acknowledged. Raises WaitTimeout, which says what is missing, or what `read` raises.
     """
     since, name = generation_of(items[0]), name_of(items[0])
     is_warned = False
 
     def now() -> EditProgress:
-        return progress_now(condition, items, since=since, chain=chain, name_blockers=not is_warned)
+        found = progress_now(condition, items, since=since, chain=chain, name_blockers=not is_warned)
+        gone = "" if found.missing else lost()
+        return (
+            replace(found, missing=f"it was acknowledged before the server was lost: {gone}")
+            if gone
+            else found
+        )
 
     while (progress := now()).missing:
         if progress.never and not is_warned:

@@ -71,7 +71,8 @@ def window_operation_of(
     if word == "extend" and until is None:
         until = _later_end(queue, window, flags, queues, at=at)
     change = WORDS[word](until, flags.text("reason"), now, at is not None)
-    return WindowOperation(window=window, change=change, now=now, at=at, simulates=simulates)
+    begins = word == "start" and at is None
+    return WindowOperation(window=window, change=change, now=now, at=at, begins=begins, simulates=simulates)
 
 
 def _until(word: str, flags: Flags, *, now: datetime) -> datetime | None:

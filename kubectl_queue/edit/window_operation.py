@@ -18,8 +18,9 @@ from kubectl_queue.edit.operation import Decision
 from kubectl_queue.errors import QueueError
 from kubectl_queue.objects.fields import Object, name_of, spec_of
 from kubectl_queue.objects.queues import QueueObjects
-from kubectl_queue.views.acknowledgement import WaitCondition, acknowledgement_wait
+from kubectl_queue.views.acknowledgement import AcknowledgementWait, WaitCondition, acknowledgement_wait
 from queues.states import Action
+from queues.status.conditions import ACTIVE
 from queues.text import quoted
 from queues.verdict import Verdict
 from queues.windows.entries import read_entries, to_wire
@@ -35,13 +36,15 @@ Change = Callable[[Sequence[Any], Chosen], Overridden]
 @dataclass(frozen=True, kw_only=True)
 class WindowOperation:
     """`at`: when the occurrence begins by its schedule; None: the one that is on, else the next one. `now`:
-    for all attempts. `simulates`: the patch is not sent, so what the server adds is added here.
+    for all attempts. `begins`: the occurrence is on from now. `simulates`: the patch is not sent, so what the
+    server adds is added here.
     """
 
     window: str
     change: Change
     now: datetime
     at: datetime | None = None
+    begins: bool = False
     simulates: bool = False
 
     def refusal(self, name: str) -> str | None:
@@ -71,7 +74,8 @@ class WindowOperation:
         return []
 
     def wait_condition(self, verdict: Verdict) -> WaitCondition:
-        return window_wait(verdict)
+        """The beginning is the server's to write: by its clock it may be some milliseconds away."""
+        return AcknowledgementWait(condition=ACTIVE, wanted=False) if self.begins else window_wait(verdict)
 
 
 def window_wait(verdict: Verdict) -> WaitCondition:

@@ -2,5 +2,6 @@
 
 Read in this order: `fields` (an object is the server's JSON; its fields), `types` (the kinds that have a
 queue), `queues` (Queue objects, and the decisions on them), `running_pods` (what a drain works on),
-`explained` (what `queues.why` explains).
+`explained` (what `queues.why` explains), `keys` (labels and annotations of Volcano and Kueue on an object),
+`schedulers` (which schedulers workloads name).
 """

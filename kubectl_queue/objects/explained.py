@@ -9,11 +9,15 @@ from kubectl_queue.objects.condition_writer import condition_writer
 from kubectl_queue.objects.fields import (
     Object,
     annotations_of,
+    condition_of,
+    condition_since,
+    generation_of,
     name_of,
     spec_of,
     status_of,
     value_at,
 )
+from kubectl_queue.objects.keys import key_lines
 from kubectl_queue.objects.queues import (
     QueueObjects,
     changes_of,
@@ -22,17 +26,26 @@ from kubectl_queue.objects.queues import (
     parked_counts,
     stop_acknowledgement,
 )
-from kubectl_queue.objects.quotas import not_enforced, quota_use
-from kubectl_queue.objects.running_pods import kept_replicas
+from kubectl_queue.objects.quotas import not_enforced, quota_use, releases_nothing
 from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type
+from kubectl_queue.objects.workloads import kept_replicas
 from queues import well_known
 from queues.membership import GROUP_ANNOTATION, MembershipSettings
 from queues.namespace_binding import binds
 from queues.scale_record import parse_scale_record
+from queues.states import State
 from queues.status.closing import read_closing
-from queues.status.stop_status import ObservedChain, waiting_for
+from queues.status.conditions import ACCEPTING, ACTIVE
+from queues.status.stop_status import Acknowledgement, ObservedChain, waiting_for
 from queues.text import quoted
-from queues.why.explanation import DEFAULT_SCHEDULER, ObjectRef, ObservedObject, ObservedQueues, QueueRecord
+from queues.why.explanation import (
+    DEFAULT_SCHEDULER,
+    ObjectRef,
+    ObservedObject,
+    ObservedQueues,
+    QueueRecord,
+    ReportedStatus,
+)
 
 _FINISHED_POD_PHASES = frozenset({"Succeeded", "Failed"})
 _FINISHED_CONDITIONS = frozenset({"Complete", "Completed", "Failed"})
@@ -94,8 +107,9 @@ def subject(
         namespace_labels=labels,
         namespace_queue=namespace_queue,
         unmanaged=unmanaged,
-        said=said_by_server(kind, item),
+        said=said_by_server(kind, item) or ("" if is_pod else _stopped_by_drain(item)),
         failure=str(_condition(item, "ReplicaFailure", "True").get("message") or ""),
+        keys=key_lines(kind, item),
     )
 
 
@@ -157,20 +171,28 @@ def said_by_server(kind: Type, item: Object) -> str:
 
 def _idle_reason(item: Object) -> str:
     """Why a workload makes no pods by its own spec; empty where it makes pods."""
+    drained = _stopped_by_drain(item)
+    if drained:
+        return drained
     if spec_of(item).get("suspend") is True:
-        if well_known.SUSPENDED in annotations_of(item):
-            return (
-                "its queue suspended it (spec.suspend is true) and resumes it once the queue schedules again"
-            )
         return "spec.suspend is true, so it makes no pods"
-    number = kept_replicas(item)
-    if number:
-        record = parse_scale_record(annotations_of(item)[well_known.SUSPENDED])
-        return (
-            f"the drain of queue {quoted(record.queue if record else '')} brought it to zero replicas, from "
-            f"{number}; they come back once its queue schedules again"
-        )
     return "spec.replicas is 0, so it makes no pods" if spec_of(item).get("replicas") == 0 else ""
+
+
+def _stopped_by_drain(item: Object) -> str:
+    """That the drain of its queue keeps a workload from making pods, as its annotation says; else ""."""
+    if spec_of(item).get("suspend") is True:
+        if well_known.SUSPENDED not in annotations_of(item):
+            return ""
+        return "its queue suspended it (spec.suspend is true) and resumes it once the queue schedules again"
+    number = kept_replicas(item)
+    if not number:
+        return ""
+    record = parse_scale_record(annotations_of(item)[well_known.SUSPENDED])
+    return (
+        f"the drain of queue {quoted(record.queue if record else '')} brought it to zero replicas, from "
+        f"{number}; they come back once its queue schedules again"
+    )
 
 
 def observed_chain(name: str, queues: QueueObjects) -> ObservedQueues:
@@ -181,6 +203,7 @@ def observed_chain(name: str, queues: QueueObjects) -> ObservedQueues:
         tree=queues.tree,
         records={name_of(item): _record(item, chain=queues.chain(name_of(item))) for item in items},
         now=queues.now,
+        unread=next((queue.name for queue in chain if not queues.is_known(queue)), ""),
     )
 
 
@@ -190,17 +213,21 @@ def observed_queues(queues: QueueObjects) -> ObservedQueues:
         tree=queues.tree,
         records={name: _record(item, chain=queues.chain(name)) for name, item in queues.items.items()},
         now=queues.now,
+        all_read=queues.complete,
     )
 
 
 def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
     parked, quota = parked_counts(item), quota_use(item)
+    acknowledgement = stop_acknowledgement(item, chain=chain)
+    is_stopped = acknowledgement is Acknowledgement.ACKNOWLEDGED
     return QueueRecord(
         changes=changes_of(item),
         created=str(value_at(item, "metadata.creationTimestamp") or ""),
         closing=read_closing(status_of(item).get("closing")),
         observed=is_observed(item),
-        acknowledgement=stop_acknowledgement(item, chain=chain),
+        acknowledgement=acknowledgement,
+        acknowledged_since=condition_since(item, ACTIVE) if is_stopped else "",
         waiting_for=waiting_for(status_of(item).get("stop")),
         live=may_be_live(item),
         gated=parked.gated,
@@ -208,7 +235,39 @@ def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
         recreating=parked.recreating,
         used=quota.used if quota else None,
         waiting=quota.waiting if quota else None,
-        not_enforced=not_enforced(item),
+        not_enforced=not_enforced(item, is_stopped=is_stopped),
+        releases_nothing=releases_nothing(item),
         claim=quota.claim if quota else None,
         force_deleted=quota.force_deleted if quota else {},
+        kept_for_gangs=quota.kept_for_gangs if quota else {},
+        kept_for=quota.kept_for if quota else (),
+        reported=_reported(item),
     )
+
+
+def _reported(item: Object) -> ReportedStatus:
+    """What the status of a queue says of it, as far as that is of its present spec."""
+    if not is_observed(item):
+        return ReportedStatus()
+    schedules, stop = _reported_by(item, ACTIVE)
+    accepts, refusal = _reported_by(item, ACCEPTING)
+    if schedules and status_of(item).get("stop"):
+        schedules, stop = False, f"queue {quoted(name_of(item))} is stopped, which is not acknowledged yet"
+    state = str(status_of(item).get("state") or "")
+    return ReportedStatus(
+        state=State(state) if state in set(State) else None,
+        schedules=schedules,
+        accepts=accepts,
+        stop=stop,
+        refusal=refusal,
+    )
+
+
+def _reported_by(item: Object, condition: str) -> tuple[bool | None, str]:
+    """Whether the condition is True, and else its message; None where it is not of the present spec."""
+    found = condition_of(item, condition)
+    if not found or int(found.get("observedGeneration") or 0) < generation_of(item):
+        return None, ""
+    if found.get("status") == "True":
+        return True, ""
+    return False, str(found.get("message") or found.get("reason") or "")

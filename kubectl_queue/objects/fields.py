@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from queues.text import printable
+
 Object = dict[str, Any]
 
 
@@ -45,6 +47,11 @@ def condition_of(item: Object, kind: str) -> Mapping[str, Any]:
     """The condition of a type; empty where there is none."""
     conditions = status_of(item).get("conditions") or ()
     return next((condition for condition in conditions if condition.get("type") == kind), {})
+
+
+def condition_since(item: Object, kind: str) -> str:
+    """When the condition got the status that it has (RFC 3339); "" where that is not there."""
+    return printable(str(condition_of(item, kind).get("lastTransitionTime") or ""))
 
 
 def annotations_of(item: Object) -> Mapping[str, str]:

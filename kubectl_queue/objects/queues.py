@@ -6,7 +6,7 @@ were read at one moment, with the decisions of the rules on them. `access.queue_
 Promises
 - A spec is read as the server reads it (`queues.fields.reading`).
 - Where the user may not list queues, a `QueueObjects` is not `complete`: ancestors that were not read count
-  as Open, and no message mentions them.
+  as Open in its decisions, and are not `is_known`.
 """
 
 from __future__ import annotations
@@ -193,35 +193,44 @@ class QueueObjects:
     def chain(self, name: str) -> ObservedChain:
         """The generations of the specs on the queue's chain, as far as they were read."""
         queues = self.tree.chain(name).queues
-        read = list(takewhile(self._is_known, queues))
+        read = list(takewhile(self.is_known, queues))
         return ObservedChain(
             tuple(QueueGeneration(each.name, each.generation) for each in read), whole=read == list(queues)
         )
 
-    def _is_known(self, queue: Queue) -> bool:
+    def is_known(self, queue: Queue) -> bool:
+        """Whether what the tree says of the queue was read."""
         return queue.name in self.items or (self.complete and queue.name == ROOT)
 
     def own_state(self, name: str) -> State:
         """The state that the queue would have without its ancestors: the column of the table of actions."""
-        chain = self.tree.chain(name)
-        desired = chain.queues[0].own_desired_at(self.now)
-        return own_state(desired, broken=chain.broken is not None, live=may_be_live(self.items[name]))
+        chain, live = self.tree.chain(name), may_be_live(self.items[name])
+        queue, broken = chain.queues[0], chain.broken is not None
+        desired = queue.own_desired_at(self.now)
+        return own_state(desired, broken=broken, live=live, terminating=queue.terminating)
 
 
 def queue_of(item: Object) -> Queue:
     """The queue as the rules take it; a field that cannot be read counts as absent, as on the server."""
-    uid = str(item["metadata"].get("uid", ""))
+    metadata = item["metadata"]
     spec, status = spec_of(item), status_of(item)
     if is_closed_by_volcano(
         name_of(item),
         spec_state=spec.get("state"),
         status_state=status.get("state"),
         is_ours=bool(status.get("conditions") or status.get("observedGeneration")),
-        annotations=item["metadata"].get("annotations"),
+        annotations=metadata.get("annotations"),
     ):
         spec = {**spec, "state": Desired.CLOSED}
     values = map(spec.get, READ)
-    return read_queue(name_of(item), uid=uid, generation=generation_of(item), values=values)
+    return read_queue(
+        name_of(item),
+        uid=str(metadata.get("uid", "")),
+        generation=generation_of(item),
+        values=values,
+        terminating=bool(metadata.get("deletionTimestamp")),
+        contact=(metadata.get("annotations") or {}).get(well_known.CONTACT),
+    )
 
 
 def _unread_parents(queues: Mapping[str, Queue]) -> dict[str, Queue]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kubectl_queue.objects.fields import Object, condition_of, status_of
 from queues.admission.quota_edits import QueueUse
 from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
-from queues.quota.enforcement import QUOTA_ENFORCED
+from queues.quota.enforcement import COMES_LATER, QUOTA_ENFORCED, EnforcementReason, while_stopped
 from queues.quota.report import MORE_RESOURCES, QuotaClaim
 from queues.quota.usage import PODS
 from queues.tree import Tree
@@ -17,13 +17,16 @@ from queues.tree import Tree
 
 class QuotaUse(NamedTuple):
     """Of the queue and all below it, at most a second old. `claim`: of whom others leave room.
-    `force_deleted`: what of `used` is of pods that were deleted by force and may still run.
+    `force_deleted`: what of `used` is of pods that were deleted by force and may still run;
+    `kept_for_gangs`: what of it is kept for PodGroups, of which `kept_for` are the first.
     """
 
     used: dict[str, Amount]
     waiting: int
     claim: QuotaClaim | None = None
     force_deleted: Mapping[str, Amount] = {}
+    kept_for_gangs: Mapping[str, Amount] = {}
+    kept_for: tuple[str, ...] = ()
 
 
 def quota_use(item: Object) -> QuotaUse | None:
@@ -36,6 +39,8 @@ def quota_use(item: Object) -> QuotaUse | None:
         int(quota.get("waiting") or 0),
         claim=_claim(quota.get("claim")),
         force_deleted=_amounts(quota.get("forceDeleted")),
+        kept_for_gangs=_amounts(quota.get("keptForGangs")),
+        kept_for=tuple(str(name) for name in quota.get("keptFor") or ()),
     )
 
 
@@ -79,7 +84,19 @@ def _amounts(texts: Any) -> dict[str, Amount]:
     return amounts
 
 
-def not_enforced(item: Object) -> str:
-    """Why its capability does not hold yet, or that more is used; "" where it holds, or has none."""
+def not_enforced(item: Object, *, is_stopped: bool) -> str:
+    """Why its capability does not hold yet, or that more is used; "" where it holds, or has none.
+
+    `is_stopped`: the stop of the queue is acknowledged.
+    """
     condition = condition_of(item, QUOTA_ENFORCED)
-    return str(condition.get("message") or "") if condition.get("status") == "False" else ""
+    message = str(condition.get("message") or "") if condition.get("status") == "False" else ""
+    if message and is_stopped and condition.get("reason") in COMES_LATER:
+        return while_stopped(message)
+    return message
+
+
+def releases_nothing(item: Object) -> bool:
+    """Whether none of its pods is released, since the server cannot write its book of releases."""
+    reason = condition_of(item, QUOTA_ENFORCED).get("reason")
+    return bool(reason == EnforcementReason.BOOK_NOT_WRITTEN)

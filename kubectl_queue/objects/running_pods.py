@@ -1,132 +1,102 @@
 """Pods, what made them and the budgets over them, as `queues.drain` takes them.
 
 Promises
-- Jobs, JobSets (which own their Jobs) and `batch.volcano.sh` Jobs can be suspended; the last only once their
-  controller has seen them, since otherwise no controller would carry the suspension out. So can none that
-  `spec.managedBy` gives to another controller.
-- A Deployment, StatefulSet or ReplicaSet goes in the place of its pods only where these kinds were read,
-  which is past a deadline with `afterDeadline: Scale`, and where no other object controls it.
+- Which owner goes in the place of its pods is decided by `queues.drain.owners`, for the queues of one drain.
+  A `batch.volcano.sh` Job that no controller has seen does not: nothing would carry its suspension out.
 - A budget that cannot be read is left out: the eviction API decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from kubectl_queue.objects.fields import (
     Object,
     annotations_of,
-    controller_of,
     labels_of,
     spec_of,
     status_of,
     value_at,
 )
-from queues import well_known
+from kubectl_queue.objects.workloads import OwnerReference, ReadWorkload, owner_reference
 from queues.apimachinery.conversion import Converter
 from queues.apimachinery.label_selectors import BadSelector
-from queues.drain.broken_gangs import GangMinimum
-from queues.drain.disruption_budgets import Budget, BudgetKey, BudgetObject, parse_budget
-from queues.drain.model import RunningPod, SuspendableWorkload, Termination
+from queues.drain.broken_gangs import GangMinimum, counts_beside
+from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey, BudgetObject, parse_budget
+from queues.drain.model import RunningPod, Termination
 from queues.drain.terminating_pods import requested_at
 from queues.membership import GROUP_ANNOTATION, TASK
 from queues.quota.gangs import gang_of, task_of
-from queues.scale_record import kept_at_zero
-from queues.workload_kinds import MAX_OWNERS, Life, Suspension, WorkloadKind, find_kind_of_owner
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _budget_object = Converter[BudgetObject](BudgetObject)
 
 
-class Inventory(NamedTuple):
-    """What was read, at one time. `unscheduled`: the pods that are on no node. `minimums`: of the gangs, by
-    namespace and name of the PodGroup.
+class OwnedPod(NamedTuple):
+    """A pod on a node. `pod` has no workload: that depends on the drain. `owner`: the reference to its
+    controller.
     """
 
-    pods: tuple[RunningPod, ...]
-    unscheduled: tuple[RunningPod, ...] = ()
-    budgets: tuple[Budget, ...] = ()
+    pod: RunningPod
+    owner: OwnerReference | None
+
+
+class GangPod(NamedTuple):
+    """A pod that counts for the minimum of its gang, if the drain does not cover it (`counts_beside`)."""
+
+    uid: str
+    task: str
+
+
+class Inventory(NamedTuple):
+    """What was read of the queues of some drains, at one time.
+
+    `pods`: those on nodes that have not finished. `owners`: workloads by UID. `budgets`: with the pods
+    outside, where too few are allowed to go. `minimums` and `gang_pods`: by namespace and name of the
+    PodGroup.
+    """
+
+    pods: tuple[OwnedPod, ...]
+    owners: Mapping[str, ReadWorkload] = MappingProxyType({})
+    budgets: BudgetIndex = BudgetIndex(())
     minimums: Mapping[BudgetKey, GangMinimum] = MappingProxyType({})
+    gang_pods: Mapping[BudgetKey, tuple[GangPod, ...]] = MappingProxyType({})
 
 
-class SuspendableWorkloads:
-    """The workloads that can be suspended, or scaled, by UID, as far as they were read."""
-
-    def __init__(self, items: Mapping[str, Iterable[Object]]) -> None:
-        """`items`: by the key of their kind."""
-        self._by_uid = {_uid(item): (kind, item) for kind, those in items.items() for item in those}
-
-    def owner_of(self, pod: Object) -> SuspendableWorkload | None:
-        """The topmost of the pod's owners that can be suspended or scaled."""
-        namespace = str(value_at(pod, "metadata.namespace") or "")
-        topmost, reference = None, controller_of(pod)
-        for _ in range(MAX_OWNERS):
-            work = self._work(reference, namespace=namespace)
-            if work is None:
-                break
-            topmost = work
-            reference = controller_of(self._by_uid.get(work.uid, ("", {}))[1])
-        return None if topmost is not None and topmost.scaled and reference else topmost
-
-    def _work(self, reference: Mapping[str, Any], *, namespace: str) -> SuspendableWorkload | None:
-        kind = find_kind_of_owner(str(reference.get("apiVersion")), str(reference.get("kind")))
-        uid = str(reference.get("uid"))
-        is_scaled = kind is not None and kind.life is Life.WHILE_SCALED and uid in self._by_uid
-        if kind is None or (kind.suspension is None and not is_scaled):
-            return None
-        _, item = self._by_uid.get(uid, (kind.key, {}))
-        if kind.suspension is Suspension.COMMAND and not value_at(item, "status.state.phase"):
-            return None
-        if kind.is_delegated(spec_of(item).get("managedBy")):
-            return None
-        name = str(reference.get("name"))
-        return SuspendableWorkload(
-            kind=kind.key,
-            namespace=namespace,
-            name=name,
-            uid=uid,
-            scaled=is_scaled,
-            suspended=kept_replicas(item) > 0 if is_scaled else _is_suspended(kind, item),
-        )
+def owned_pod(pod: Object, *, queue: str) -> OwnedPod:
+    """`queue`: that of the pod."""
+    owner = owner_reference(pod)
+    return OwnedPod(_running_pod(pod, queue=queue, is_bare=owner is None or not owner.uid), owner)
 
 
-def kept_replicas(item: Object) -> int:
-    """The replicas that a workload gets back, while a drain keeps it at zero; 0 if none does."""
-    return kept_at_zero(
-        str(annotations_of(item).get(well_known.SUSPENDED) or ""),
-        replicas=spec_of(item).get("replicas"),
-        controlled=bool(controller_of(item)),
-    )
+def is_on_node(pod: Object) -> bool:
+    return bool(spec_of(pod).get("nodeName"))
 
 
-def _is_suspended(kind: WorkloadKind, item: Object) -> bool:
-    return spec_of(item).get("suspend") is True or value_at(item, "status.state.phase") in kind.paused_phases
+def is_leaving(pod: Object) -> bool:
+    return bool(value_at(pod, "metadata.deletionTimestamp"))
 
 
-def inventory(
-    pods: Iterable[Object],
-    *,
-    queue: Callable[[Object], str],
-    workloads: SuspendableWorkloads,
-    budgets: Iterable[Budget] = (),
-    podgroups: Iterable[Object] = (),
-) -> Inventory:
-    """The values that `queues.drain` works on, from objects of the API. `queue`: that of a pod."""
-    scheduled: list[RunningPod] = []
-    unscheduled: list[RunningPod] = []
-    for pod in pods:
-        running = _running_pod(pod, queue=queue(pod), workloads=workloads)
-        (scheduled if spec_of(pod).get("nodeName") else unscheduled).append(running)
-    minimums = dict(filter(None, map(_minimum, podgroups)))
-    return Inventory(tuple(scheduled), tuple(unscheduled), tuple(budgets), minimums)
+def gang_key_of(pod: Object) -> BudgetKey:
+    """Namespace and name of the PodGroup that it names; the name is empty where it names none."""
+    name = str(annotations_of(pod).get(GROUP_ANNOTATION) or "")
+    return str(value_at(pod, "metadata.namespace") or ""), name
 
 
-def _minimum(podgroup: Object) -> tuple[BudgetKey, GangMinimum] | None:
+def gang_pod(pod: Object) -> GangPod | None:
+    """None where it counts for no minimum."""
+    phase = str(status_of(pod).get("phase") or "")
+    if not counts_beside(phase, on_node=is_on_node(pod), leaving=is_leaving(pod)):
+        return None
+    return GangPod(_uid(pod), _task(pod))
+
+
+def gang_minimum(podgroup: Object) -> GangMinimum | None:
     """None where its pods go by themselves."""
     spec = spec_of(podgroup)
     gang = gang_of(
@@ -136,14 +106,10 @@ def _minimum(podgroup: Object) -> tuple[BudgetKey, GangMinimum] | None:
         min_member=_number(spec.get("minMember")),
         min_task_member=spec.get("minTaskMember"),
     )
-    if gang.least <= 1:
-        return None
-    key = (str(value_at(podgroup, "metadata.namespace") or ""), str(value_at(podgroup, "metadata.name")))
-    return key, GangMinimum(least=gang.least, tasks=gang.tasks)
+    return None if gang.least <= 1 else GangMinimum(least=gang.least, tasks=gang.tasks)
 
 
-def _running_pod(pod: Object, *, queue: str, workloads: SuspendableWorkloads) -> RunningPod:
-    reference = controller_of(pod)
+def _running_pod(pod: Object, *, queue: str, is_bare: bool) -> RunningPod:
     conditions = status_of(pod).get("conditions") or ()
     return RunningPod(
         uid=_uid(pod),
@@ -153,20 +119,22 @@ def _running_pod(pod: Object, *, queue: str, workloads: SuspendableWorkloads) ->
         labels=labels_of(pod),
         created=_created(pod),
         priority=int(spec_of(pod).get("priority") or 0),
-        pod_group=str(annotations_of(pod).get(GROUP_ANNOTATION) or ""),
-        task=task_of(str(annotations_of(pod).get(TASK) or ""), str(labels_of(pod).get(TASK) or "")),
-        workload=workloads.owner_of(pod),
-        bare=not reference,
-        daemon=reference.get("kind") == "DaemonSet",
+        pod_group=gang_key_of(pod)[1],
+        task=_task(pod),
+        bare=is_bare,
         ready=any((each.get("type"), each.get("status")) == ("Ready", "True") for each in conditions),
         running=status_of(pod).get("phase") == "Running",
-        leaving=bool(value_at(pod, "metadata.deletionTimestamp")),
+        leaving=is_leaving(pod),
         grace_period=_number(spec_of(pod).get("terminationGracePeriodSeconds")),
-        termination=_termination(pod),
+        termination=termination_of(pod),
     )
 
 
-def _termination(pod: Object) -> Termination | None:
+def _task(pod: Object) -> str:
+    return task_of(str(annotations_of(pod).get(TASK) or ""), str(labels_of(pod).get(TASK) or ""))
+
+
+def termination_of(pod: Object) -> Termination | None:
     """Its deletion; None where it is not being deleted, or that cannot be read."""
     grace = _number(value_at(pod, "metadata.deletionGracePeriodSeconds"))
     try:

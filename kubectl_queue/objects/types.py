@@ -70,6 +70,13 @@ def type_of(word: str) -> Type | None:
     return next((each for each in TYPES if name in _names(each) and _fits(group, each)), None)
 
 
+def spellings() -> Mapping[str, str]:
+    """By each word for a type, but for short ones, the singular that users write."""
+    return {
+        name: each.kind.lower() for each in reversed(TYPES) for name in (each.resource, each.kind.lower())
+    }
+
+
 def _names(each: Type) -> tuple[str, ...]:
     return (each.resource, each.kind.lower(), *_SHORT.get(each.full, ()))
 

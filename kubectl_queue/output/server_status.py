@@ -24,7 +24,8 @@ def status_lines(status: ServerStatus, *, now: datetime) -> list[str]:
         lines += ["", *_table(_REPLICAS, [_replica(row, now=now) for row in status.replicas])]
     if status.webhooks is not None:
         lines += ["", *_table(_WEBHOOKS, [_webhook(row) for row in status.webhooks])]
-    return [*lines, "", *_problems(status)]
+    none = "not known: not all could be read" if status.unread else "none"
+    return [*lines, "", *_headed("Problems:", status.problems or (none,)), *_headed("Notes:", status.notes)]
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -36,11 +37,16 @@ def _replica(replica: ReplicaStatus, *, now: datetime) -> tuple[str, ...]:
         printable(replica.name),
         str(replica.answers),
         str(replica.leads),
-        printable(replica.version) or _UNKNOWN,
+        _version(replica),
         replica.queues.value,
         _until((replica.certificate_until,) if replica.certificate_until else ()),
         f"{human_duration(max((now - replica.renewed).total_seconds(), 0))} ago",
     )
+
+
+def _version(replica: ReplicaStatus) -> str:
+    build = f" ({printable(replica.build)})" if replica.build else ""
+    return f"{printable(replica.version)}{build}" if replica.version else _UNKNOWN
 
 
 def _webhook(webhook: WebhookStatus) -> tuple[str, ...]:
@@ -52,7 +58,7 @@ def _until(ends: Sequence[datetime]) -> str:
     return f"until {max(ends):%Y-%m-%d}" if ends else _UNKNOWN
 
 
-def _problems(status: ServerStatus) -> Iterator[str]:
-    heads = ("Problems:", *[""] * len(status.problems))
-    for head, text in zip(heads, status.problems or ("none",), strict=False):
-        yield f"{head:<13}{text}"
+def _headed(heading: str, texts: Sequence[str]) -> Iterator[str]:
+    """The texts below each other, the first one beside the heading; nothing without any."""
+    for number, text in enumerate(texts):
+        yield f"{heading if number == 0 else '':<13}{text}"

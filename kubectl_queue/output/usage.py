@@ -23,8 +23,9 @@ class Bars(NamedTuple):
 UNICODE, ASCII = Bars("█", "░"), Bars("#", ".")
 _FIXED = ("QUEUE", "RESOURCE", "USED", "LIMIT")
 _FORCE_DELETED = "DELETED"
+_KEPT = "KEPT"
 #: Those that a table has where a row shows something in them.
-_OPTIONAL = (_FORCE_DELETED, "DESERVED", "GUARANTEE", "LENT", "BORROWED")
+_OPTIONAL = (_FORCE_DELETED, _KEPT, "DESERVED", "GUARANTEE", "LENT", "BORROWED")
 
 
 def usage_lines(rows: Sequence[UsageRow], *, bars: Bars | None, headings: bool = True) -> list[str]:
@@ -58,6 +59,7 @@ def _cells(standing: Standing) -> dict[str, str]:
         "USED": standing.used,
         "LIMIT": standing.limit,
         _FORCE_DELETED: standing.force_deleted or None,
+        _KEPT: standing.kept_for_gangs or None,
         "DESERVED": standing.deserved,
         "GUARANTEE": standing.guarantee,
         "LENT": standing.lent or None,

@@ -8,7 +8,9 @@ Promises
 
 from __future__ import annotations
 
+import base64
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -18,7 +20,7 @@ from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.flags import Flag, Flags, checked_name
 from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError
 from queues.policies.policy_set import KEYS_LIMIT, NO_POLICIES, PolicySet
-from queues.policies.policy_texts import read_policies
+from queues.policies.policy_texts import policy_keys, read_policies, texts_of
 
 #: The defaults of the server's settings `policies_namespace` and `policies_name`.
 NAMESPACE, NAME = "volcano-system", "volcano-scheduler-configmap"
@@ -50,7 +52,7 @@ class Place(NamedTuple):
 
 
 class ClusterPolicies(NamedTuple):
-    """The policies at a place. `exists`: whether there is a ConfigMap; `unread`: keys beyond the limit."""
+    """The policies at a place. `exists`: whether there is a ConfigMap; `unread`: those beyond the limit."""
 
     place: Place
     exists: bool
@@ -77,10 +79,14 @@ def read_cluster_policies(client: ApiClient, place: Place) -> ClusterPolicies:
         if " cannot get " not in str(exc):
             raise
         raise QueueError(_missing_right(place)) from exc
-    data = item.get("data") or {}
-    return ClusterPolicies(
-        place, exists=True, policies=read_policies(data), unread=max(0, len(data) - KEYS_LIMIT)
-    )
+    texts = texts_of(item.get("data"), _decoded(item.get("binaryData") or {}))
+    unread = max(0, len(policy_keys(texts)) - KEYS_LIMIT)
+    return ClusterPolicies(place, exists=True, policies=read_policies(texts), unread=unread)
+
+
+def _decoded(binary: Mapping[str, str]) -> Mapping[str, bytes]:
+    """The values of `binaryData`, which the API server takes in base64 alone."""
+    return {key: base64.b64decode(value) for key, value in binary.items()}
 
 
 def _missing_right(place: Place) -> str:

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from kubectl_queue.access.object_reader import ObjectReader
 from kubectl_queue.access.queue_reader import read_ancestors, read_chain
 from kubectl_queue.cli.flags import checked_name
-from kubectl_queue.cli.suggestions import close_matches, with_suggestions
+from kubectl_queue.cli.spelling import close_matches
+from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.errors import ForbiddenError, KindMissingError, NotFoundError, UsageError
 from kubectl_queue.objects.fields import Object, annotations_of, condition_of, spec_of, value_at
 from kubectl_queue.objects.queues import QueueObjects
@@ -31,6 +32,7 @@ from queues.apimachinery.quantities import parse_quantity
 from queues.membership import GROUP_ANNOTATION
 from queues.policies.model import Policy
 from queues.policies.parts import Part, PodFacts, policy_parts
+from queues.policies.policy_report import misplaced_text
 from queues.policies.policy_set import GLOBAL_KEY
 from queues.policies.resolution import PolicySource, Problem, Resolution, resolve_policy
 from queues.status.policy_condition import POLICY_RESOLVED
@@ -193,6 +195,8 @@ class PolicyExplainer:
                 "a server that has read an earlier good text of a policy goes on with that as long as it "
                 "lives; which it has is not known here"
             )
+        if resolution.source is PolicySource.NONE:
+            yield from map(misplaced_text, self._cluster.policies.misplaced[:1])
         if not chain.complete and resolution.source in (PolicySource.GLOBAL, PolicySource.NONE):
             yield "you may not read all queues above; a policy that one of them names would count"
         if queue not in chain.tree:
@@ -211,7 +215,7 @@ def _named_by(resolution: Resolution, job: str) -> str:
 
 
 def _warnings(policy: Policy | None) -> tuple[str, ...]:
-    return tuple(map(str, policy.warnings)) if policy is not None else ()
+    return tuple(map(str, policy.ignored)) if policy is not None else ()
 
 
 def _requests(item: Object) -> Iterator[Mapping[str, Any]]:

@@ -16,7 +16,7 @@ from kubectl_queue.access.client import ApiClient
 from kubectl_queue.access.replicas import is_part, leases_path, read_replicas
 from kubectl_queue.errors import KindMissingError
 from kubectl_queue.objects.fields import Object
-from kubectl_queue.objects.running_pods import kept_replicas
+from kubectl_queue.objects.workloads import kept_replicas
 from queues import well_known
 from queues.mode import SCHEDULER_NAME
 from queues.scale_record import is_set_by_others

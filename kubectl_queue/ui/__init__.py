@@ -6,7 +6,8 @@ It runs in the plugin, with the viewer's own rights: the server of Sluice has no
 Read in this order
 - `guard`: which requests are answered at all; `keys`: who holds the page.
 - `rows`: frames of all queues, and what differs between two; `board`: the newest one, which streams wait for.
-- `queue_watch`: the threads that read queues and publish frames; `stream`: the lines for one window.
+- `queue_watch`: the threads that read queues and publish frames; `stream`: the lines for one window,
+  `websocket`: how they get there.
 - `app`: the routes; `serving`: the socket, and the way into a browser.
 
 Promises

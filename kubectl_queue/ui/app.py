@@ -6,7 +6,8 @@
 | `/static/...`                      | its scripts and its style                         | no              |
 | POST `/api/session`                | a token for a code (`keys`)                       | the code        |
 | GET `/api/viewer`                  | who looks, at which cluster                       | yes             |
-| GET `/api/stream`                  | the rows of all queues, as they change (`stream`) | yes             |
+| GET `/api/stream`                  | the rows of all queues, as they change (`stream`),| yes             |
+|                                    | over a WebSocket (`websocket`); else why not      |                 |
 | `/api/queues/NAME...`              | one queue and its edits (`queue_routes`)          | yes             |
 | GET `/api/windows`                 | the change windows of all queues                  | yes             |
 
@@ -33,7 +34,7 @@ from kubectl_queue.errors import (
     ServerError,
     UnreachableError,
 )
-from kubectl_queue.ui import guard
+from kubectl_queue.ui import guard, websocket
 from kubectl_queue.ui.backend import Backend, Places, decoded, ignore, json_answer
 from kubectl_queue.ui.one_queue import windows
 from kubectl_queue.ui.queue_routes import add_queue_routes
@@ -80,12 +81,19 @@ def create_app(backend: Backend) -> Flask:
             return json_answer(read_viewer(backend.connect(ignore).client, backend.place))
 
     @app.get("/api/stream")
+    def why_no_stream() -> Response:
+        """A script is not told why its WebSocket was refused, and asks here."""
+        with places.stream():
+            abort(400, "the stream is a WebSocket")
+
+    @app.route("/api/stream", websocket=True)
     def stream() -> Response:
-        place = places.stream()
-        shown = lines(backend.board, heartbeat=backend.heartbeat)
-        answer = Response(shown, mimetype="application/x-ndjson")
-        answer.call_on_close(place)
-        return answer
+        if not websocket.is_asked(request.headers):
+            abort(400, "this is no handshake of the stream")
+        with places.stream():
+            shown = lines(backend.board, heartbeat=backend.heartbeat)
+            websocket.serve(request.environ["werkzeug.socket"], request.headers, shown)
+            return websocket.Served()
 
     @app.get("/api/windows")
     def all_windows() -> Response:
@@ -104,11 +112,13 @@ def _add_guard(app: Flask, backend: Backend) -> None:
             host=headers.get("Host"),
             origin=headers.get("Origin"),
             port=backend.port,
+            is_socket="Upgrade" in headers,
         )
         if refused is not None:
             abort(refused.status, refused.text)
         is_open = not asked.path.startswith("/api/") or asked.path == "/api/session"
-        if not is_open and not backend.keys.is_known(guard.bearer(headers.get("Authorization"))):
+        token = guard.bearer(headers.get("Authorization")) or websocket.token_of(headers)
+        if not is_open and not backend.keys.is_known(token):
             abort(401, "this window is not let in, or no longer; open the address that the terminal shows")
 
     @app.after_request

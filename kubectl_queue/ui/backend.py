@@ -63,11 +63,14 @@ class Places:
         self._streams = threading.BoundedSemaphore(STREAMS)
         self._questions = threading.BoundedSemaphore(QUESTIONS)
 
-    def stream(self) -> Callable[[], None]:
-        """Take a place; what is returned gives it back."""
+    @contextmanager
+    def stream(self) -> Iterator[None]:
         if not self._streams.acquire(blocking=False):
             abort(503, f"{STREAMS} windows are open already")
-        return self._streams.release
+        try:
+            yield
+        finally:
+            self._streams.release()
 
     @contextmanager
     def question(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The newest frame of all queues, how old what it shows is, and why it is old.
+"""The newest frame of all queues, how old it is and why, and whether a server writes what it shows.
 
 Invariants
 - A frame that was published is never changed; the next one has a higher number.
@@ -20,15 +20,17 @@ from kubectl_queue.ui.rows import Frame
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """`version` rises with each change of the other two. `age`: seconds; None before the first frame.
+    """`version` rises with each change of the others. `age`: seconds; None before the first frame.
 
-    `fault`: why nothing newer is known, in the plugin's words; "" while all is well.
+    `fault`: why nothing newer is known, in the plugin's words; "" while all is well. `outage`: that no
+    replica of the server answers or leads, so that statuses are of before; "" where that is not known.
     """
 
     version: int
     frame: Frame | None
     fault: str
     age: float | None
+    outage: str = ""
 
 
 class Board:
@@ -39,6 +41,7 @@ class Board:
         self._version = 0
         self._frame: Frame | None = None
         self._fault = ""
+        self._outage = ""
         #: When the frame was last known to be what the API server has.
         self._known_at: float | None = None
         self._is_closed = False
@@ -63,6 +66,12 @@ class Board:
                 self._fault = text
                 self._rise()
 
+    def set_outage(self, text: str) -> None:
+        with self._changed:
+            if text != self._outage:
+                self._outage = text
+                self._rise()
+
     def close(self) -> None:
         with self._changed:
             self._is_closed = True
@@ -80,7 +89,7 @@ class Board:
 
     def _shown(self) -> Shown:
         age = None if self._known_at is None else max(0.0, self._clock() - self._known_at)
-        return Shown(self._version, self._frame, self._fault, age)
+        return Shown(self._version, self._frame, self._fault, age, self._outage)
 
     def _rise(self) -> None:
         self._version += 1

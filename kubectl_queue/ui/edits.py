@@ -31,8 +31,6 @@ from kubectl_queue.objects.fields import Object, generation_of, spec_of, value_a
 from kubectl_queue.objects.queues import QueueObjects, changes_of
 from kubectl_queue.views.drain_preview import (
     PreviewSection,
-    any_breaks_gangs,
-    any_scales,
     may_evict_more_bare_pods,
     newly_evicted_bare_pods,
     previews,
@@ -178,12 +176,12 @@ def _evicts_more(before: QueueObjects, after: QueueObjects) -> bool:
 
 
 def drain_pods(wanted: Wanted, name: str, queues: QueueObjects, client: ApiClient) -> Pods:
-    """What `--dry-run` says of the pods. Reads all pods with the viewer's rights, in pages."""
+    """What `--dry-run` says of the pods, read with the viewer's rights."""
     operation = operation_of(wanted.line, name, queues, simulates=True)
     after = preview_edit(operation, name, queues).after
     warnings: list[str] = []
     reader = InventoryReader(client, namespace=lambda: "default", warn=warnings.append)
-    inventory = reader.read(scales=any_scales(after), breaks_gangs=any_breaks_gangs(after))
+    inventory = reader.read(after, names=[name])
     bare = newly_evicted_bare_pods(inventory, before=queues, after=after)
     if bare:
         named = join_limited([str(pod) for pod in bare], limit=_NAMED)

@@ -3,7 +3,8 @@
 | rule                                                     | refused with | against                 |
 |----------------------------------------------------------|--------------|-------------------------|
 | Host is our address and port, letter by letter           | 421          | DNS rebinding           |
-| Origin, where there is one, is ours; a change has one    | 403          | requests of other pages |
+| Origin, where there is one, is ours; a change and a      | 403          | requests of other pages |
+| WebSocket have one                                       |              |                         |
 | what has data needs the bearer token                     | 401          | all who were not let in |
 | a body has at most `LARGEST_BODY` bytes                  | 413          | filling our memory      |
 
@@ -47,11 +48,16 @@ def origin_of(port: int) -> str:
     return f"http://{HOST}:{port}"
 
 
-def refusal(*, method: str, host: str | None, origin: str | None, port: int) -> Refused | None:
-    """Why a request is not for us, whatever it asks; None where it may be."""
+def refusal(
+    *, method: str, host: str | None, origin: str | None, port: int, is_socket: bool = False
+) -> Refused | None:
+    """Why a request is not for us, whatever it asks; None where it may be.
+
+    `is_socket`: it opens a WebSocket, which pages of other sites may do without being asked.
+    """
     if host != f"{HOST}:{port}":
         return Refused(421, f"this is {HOST}:{port}, and no other name")
-    is_change = method not in {"GET", "HEAD"}
+    is_change = is_socket or method not in {"GET", "HEAD"}
     if origin != origin_of(port) and (is_change or origin is not None):
         return Refused(403, "only the page itself may ask this")
     return None

@@ -89,7 +89,8 @@ def find(frame: Frame | None, name: str, *, now: datetime) -> QueueObjects:
     return frame.queues.at(now)
 
 
-def opened(frame: Frame | None, name: str, *, now: datetime) -> OpenedQueue:
+def opened(frame: Frame | None, name: str, *, now: datetime, lost: str = "") -> OpenedQueue:
+    """`lost`: that no replica of the server answers or leads; "" where one does, or that is not known."""
     queues = find(frame, name, now=now)
     number, row = (frame.number, frame.rows[name]) if frame is not None else (0, None)
     item, answer = queues.items[name], explain_queue(name, queues)
@@ -100,7 +101,7 @@ def opened(frame: Frame | None, name: str, *, now: datetime) -> OpenedQueue:
         generation=generation_of(item),
         created=str(value_at(item, "metadata.creationTimestamp") or ""),
         summary=answer.explanation.summary,
-        sections=sections(answer.explanation, now=queues.now),
+        sections=sections(answer.explanation, now=queues.now, lost=lost),
         drain=draining,
         history=list(reversed(with_given_back(changes_of(item), given_back_of(item)))),
         below=list(queues.tree.children(name)),

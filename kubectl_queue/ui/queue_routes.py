@@ -34,7 +34,9 @@ def add_queue_routes(app: Flask, backend: Backend, places: Places) -> None:
 def _add_reading(app: Flask, backend: Backend, places: Places) -> None:
     @app.get("/api/queues/<name>")
     def queue(name: str) -> Response:
-        return json_answer(one_queue.opened(backend.board.shown().frame, name, now=backend.now()))
+        shown = backend.board.shown()
+        lost = shown.outage.partition(": ")[0]
+        return json_answer(one_queue.opened(shown.frame, name, now=backend.now(), lost=lost))
 
     @app.get("/api/queues/<name>/waiting")
     def waiting(name: str) -> Response:

@@ -7,6 +7,7 @@ Invariants
 - The frame counts as known up to now only while the watch has been heard in the last `SILENT` seconds (the
   API server sends a bookmark once a minute) and it still answers a small request, which is sent every
   `PROBE` seconds.
+- Whether a replica of the server answers is asked as often, and is the board's outage text.
 - Whatever goes wrong is the board's fault text, and is tried again, with longer pauses; what was read stays.
 
 Threads: three of its own, `page-watch`, `page-frames` and `page-probe`; `stop` wakes them. A request that
@@ -46,7 +47,10 @@ class QueueWatch:
         clock: Callable[[], float],
         utc: Callable[[], datetime] = lambda: datetime.now(UTC),
         probe_seconds: float = PROBE,
+        outage: Callable[[], str] = lambda: "",
     ) -> None:
+        """`outage`: asks whether a replica of the server answers; `board.Shown` has what it returns."""
+        self._outage = outage
         self._api = api
         self._board = board
         self._clock = clock
@@ -194,7 +198,9 @@ class QueueWatch:
 
     def _probe_always(self) -> None:
         api = self._api()
+        self._board.set_outage(self._outage())
         while not self._stopped.wait(self._probe_seconds):
+            self._board.set_outage(self._outage())
             asked = self._clock()
             with self._lock:
                 heard = self._heard

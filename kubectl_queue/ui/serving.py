@@ -25,6 +25,7 @@ from typing import Any
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
 from kubectl_queue.access.client import ApiClient, Queues
+from kubectl_queue.access.outages import read_outage
 from kubectl_queue.access.transport import Transport
 from kubectl_queue.ui import guard
 from kubectl_queue.ui.app import create_app
@@ -33,6 +34,7 @@ from kubectl_queue.ui.board import Board
 from kubectl_queue.ui.keys import Keys
 from kubectl_queue.ui.queue_watch import QueueWatch
 from kubectl_queue.ui.viewer import Place
+from kubectl_queue.views.outage import outage_text
 
 CONNECTIONS = 64
 IDLE = 60.0
@@ -85,7 +87,10 @@ class PageServer:
         self._keys = Keys()
         self._board = Board(clock=time.monotonic)
         self._watch = QueueWatch(
-            lambda: Queues(ApiClient(transport, warn=ignore)), self._board, clock=time.monotonic
+            lambda: Queues(ApiClient(transport, warn=ignore)),
+            self._board,
+            clock=time.monotonic,
+            outage=lambda: _outage(ApiClient(transport, warn=ignore)),
         )
         self._socket = socket.create_server((guard.HOST, port))
         self._folder = Path(tempfile.mkdtemp(prefix="kubectl-queue-ui-"))
@@ -130,12 +135,17 @@ class PageServer:
         return path
 
     def _connect(self, warn: Callable[[str], None]) -> Connection:
-        client = ApiClient(self._transport, warn=warn)
+        client = ApiClient(self._transport, warn=warn, read_outage=read_outage)
         return Connection(client, Queues(client))
 
     def _say_next_address(self) -> None:
         (self._folder / "open.html").unlink(missing_ok=True)
         self._say(f"the page was opened; for another window: {self.address}")
+
+
+def _outage(client: ApiClient) -> str:
+    outage = read_outage(client)
+    return outage_text(outage) if outage is not None else ""
 
 
 def open_browser(page: Path, *, environ: Mapping[str, str]) -> bool:

@@ -25,11 +25,13 @@ HEARTBEAT = 2.0
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """`age`: seconds since what is shown was known to be so; None before the first frame.
 
-    `frame`: its number, 0 before the first. `change`: None where the window shows it already.
+    `frame`: its number, 0 before the first. `change`: None where the window shows it already. `fault`,
+    `outage`: as in `board.Shown`.
     """
 
     age: float | None
     fault: str
+    outage: str
     frame: int
     change: Difference | None
 
@@ -51,6 +53,7 @@ def _line(before: Frame | None, shown: Shown) -> Line:
     return Line(
         age=shown.age,
         fault=shown.fault,
+        outage=shown.outage,
         frame=frame.number if frame is not None else 0,
         change=difference(before, frame) if is_news and frame is not None else None,
     )

@@ -14,10 +14,18 @@ from typing import Any, Protocol
 
 import msgspec
 
-from kubectl_queue.objects.fields import Object, condition_of, generation_of, name_of, status_of
+from kubectl_queue.objects.fields import (
+    Object,
+    condition_of,
+    condition_since,
+    generation_of,
+    name_of,
+    status_of,
+)
 from kubectl_queue.objects.queues import stop_acknowledgement
 from kubectl_queue.views.text import plural
 from queues.states import Action, State
+from queues.status.closing import closing_text, read_closing
 from queues.status.conditions import ACCEPTING, ACTIVE
 from queues.status.stop_status import (
     Acknowledgement,
@@ -101,11 +109,15 @@ def edit_progress(
 
 
 class AcknowledgementWait(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition with the wanted status. `state`: the state that must be in the status besides."""
+    """A condition with the wanted status. `state`: the state that must be in the status besides.
+
+    `is_old`: nothing was changed, so what is acknowledged was so before.
+    """
 
     condition: str
     wanted: bool
     state: State | None = None
+    is_old: bool = False
 
     @property
     def closing(self) -> bool:
@@ -139,7 +151,9 @@ class AcknowledgementWait(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def done(self, items: Sequence[Object]) -> str:
-        return f"acknowledged: {status_of(items[0]).get('state')}, {self.remaining(items)}"
+        since = condition_since(items[0], self.condition) if self.is_old else ""
+        shown = f" since {since}" if since else ""
+        return f"acknowledged{shown}: {status_of(items[0]).get('state')}, {self.remaining(items)}"
 
     def controller_message(self, item: Object) -> str:
         return str(condition_of(item, self.condition).get("message") or "")
@@ -175,19 +189,22 @@ def _cause(item: Object) -> str:
 
 
 def live_members(items: Sequence[Object], *, closing: bool) -> str:
-    """The live members that the statuses of these queues count; `closing`: they are what is left."""
+    """The live members that the statuses of these queues count. `closing`: they are what is left, and what
+    keeps the first queue from Closed is named: Jobs without pods are not counted.
+    """
     if not any(status_of(item).get("pods") for item in items):
         return "live pods are not counted yet"
     running, pending = _pods(items, "running"), _pods(items, "pending")
     groups = _pod_groups(items)
     left = " left" if closing else ""
     text = f"{plural(running + pending, 'live pod')}{left} ({running} running, {pending} pending)"
-    return f"{text}, {plural(groups, 'PodGroup')}{left}" if groups else text
-
-
-def live_count(items: Sequence[Object]) -> int:
-    """Live pods and PodGroups, as far as they are counted."""
-    return _pods(items, "running") + _pods(items, "pending") + _pod_groups(items)
+    kept = read_closing(status_of(items[0]).get("closing")) if closing else None
+    return "; ".join(
+        [
+            f"{text}, {plural(groups, 'PodGroup')}{left}" if groups else text,
+            *([closing_text(kept)] if kept is not None and kept.name else []),
+        ]
+    )
 
 
 def _pods(items: Iterable[Object], phase: str) -> int:

@@ -62,4 +62,5 @@ def changed_by_time(queues: QueueObjects, *, now: datetime) -> set[str]:
 def _handed_down(queue: Queue) -> tuple[object, ...]:
     """What the rows of those below it depend on, as far as they schedule: others are made again anyway."""
     reason = queue.reason if queue.desired is Desired.CLOSED else ""
-    return queue.parent, queue.desired, queue.stop_policy, queue.resume_time, queue.windows_on, reason
+    closes = queue.desired, queue.terminating, reason
+    return queue.parent, closes, queue.stop_policy, queue.resume_time, queue.windows_on

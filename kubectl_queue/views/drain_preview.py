@@ -2,26 +2,22 @@
 
 Promises
 - The queues are taken as they will be: which of them drain, and by whose settings.
-- A budget's pods outside are those that this drain leaves running. Other drains are not considered, so no
-  budget is said to block for good that may not.
+- Each unit, each blocker and each text is the leader's for the same objects (`tests/readers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
-from msgspec.structs import replace
 
-from kubectl_queue.objects.fields import spec_of
+from kubectl_queue.objects.drains import Drain, all_drains, drained_pods, drains_of, pods_to_go
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.objects.running_pods import Inventory
 from kubectl_queue.views.drain_status import blocker_message
 from kubectl_queue.views.text import plural
 from queues.apimachinery.timestamps import rfc3339
-from queues.drain.broken_gangs import broken_gangs, stays
-from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey
 from queues.drain.model import (
     BlockedUnit,
     DrainAction,
@@ -29,8 +25,6 @@ from queues.drain.model import (
     Plan,
     RunningPod,
     Unit,
-    gang_key,
-    parse_drain_spec,
 )
 from queues.drain.plan import plan
 from queues.drain.terminating_pods import (
@@ -40,7 +34,6 @@ from queues.drain.terminating_pods import (
     longest_grace,
 )
 from queues.text import printable, quoted
-from queues.windows.drains import drain_in_force
 
 #: Slow pods that are named.
 _NAMED = 10
@@ -68,38 +61,44 @@ class PreviewSection(msgspec.Struct, frozen=True):
 
 
 class DrainPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens to the pods of the queues that drain by the policy and settings of the queue `by`."""
+    """What happens to the pods of the queues that drain by the policy and settings of the queue `by`.
+
+    `is_whole`: all queues below it were read.
+    """
 
     by: str
     queues: tuple[str, ...]
     left: int
     kept: int
     sections: tuple[PreviewSection, ...]
+    is_whole: bool = True
 
     @property
     def summary(self) -> str:
         below = [name for name in self.queues if name != self.by]
         with_those = f" and {', '.join(below)} below it" if below else ""
-        return f"queue {quoted(self.by)}{with_those}: {plural(self.left, 'pod')} to go, {self.kept} to stay"
+        least, unread = ("", "") if self.is_whole else ("at least ", "; queues below it could not be read")
+        to_go = f"{least}{plural(self.left, 'pod')} to go, {self.kept} to stay"
+        return f"queue {quoted(self.by)}{with_those}: {to_go}{unread}"
 
 
 def previews(inventory: Inventory, queues: QueueObjects, *, names: Iterable[str]) -> list[DrainPreview]:
     """One for each policy by which one of these queues or a queue below them drains."""
-    branches = {each for name in names for each in queues.tree.subtree(name)}
-    return [
-        _preview(by, tuple(sorted(draining)), inventory, queues)
-        for by, draining in sorted(queues.decisions.draining_queues().items())
-        if by in queues.items and branches.intersection(draining)
-    ]
+    return [_preview(drain, inventory, queues) for drain in drains_of(queues, names)]
 
 
-def _preview(by: str, names: tuple[str, ...], inventory: Inventory, queues: QueueObjects) -> DrainPreview:
-    spec = _drain_spec(by, queues)
-    pods = [pod for pod in inventory.pods if pod.queue in names]
-    budgets = BudgetIndex(_budgets(inventory, frozenset(names), spec, now=queues.now))
-    broken = _broken_gangs(inventory, names, spec, now=queues.now)
-    planned = plan(pods, budgets, spec, now=queues.now, broken_gangs=broken)
-    sections = _sections(planned, spec, now=queues.now)
+def _preview(drain: Drain, inventory: Inventory, queues: QueueObjects) -> DrainPreview:
+    drained = drained_pods(drain, inventory, queues)
+    planned = plan(drained.pods, inventory.budgets, drain.spec, now=queues.now, broken_gangs=drained.broken)
+    preview = preview_of(drain.by, drain.queues, planned, drain.spec, now=queues.now)
+    return msgspec.structs.replace(preview, is_whole=queues.complete)
+
+
+def preview_of(
+    by: str, names: tuple[str, ...], planned: Plan, spec: DrainSpec, *, now: datetime
+) -> DrainPreview:
+    """A plan in words. `names`: the queues that drain by the policy of `by`."""
+    sections = _sections(planned, spec, now=now)
     return DrainPreview(
         by=by,
         queues=names,
@@ -125,52 +124,6 @@ def _texts(texts: Iterable[str]) -> list[PreviewRow]:
     return [PreviewRow((text,)) for text in texts]
 
 
-def _drain_spec(by: str, queues: QueueObjects) -> DrainSpec:
-    spec, on = spec_of(queues.items[by]), queues.tree.queues[by].policy_window(queues.now)
-    return parse_drain_spec(drain_in_force(spec.get("drain"), spec.get("windows"), on))
-
-
-def _broken_gangs(
-    inventory: Inventory, names: Collection[str], spec: DrainSpec, *, now: datetime
-) -> dict[BudgetKey, str]:
-    """The gangs that go whole. Pods that have succeeded are not read, so they are not counted."""
-    beside: dict[BudgetKey, list[str]] = {}
-    for pod in inventory.pods:
-        if pod.queue not in names and not pod.leaving:
-            beside.setdefault(gang_key(pod), []).append(pod.task)
-    pods = [pod for pod in inventory.pods if pod.queue in names]
-    present = {gang_key(pod) for pod in pods}
-    minimums = {
-        key: replace(least, beside=tuple(beside.get(key, ())))
-        for key, least in inventory.minimums.items()
-        if key in present
-    }
-    return broken_gangs(pods, spec, minimums, now=now)
-
-
-def _budgets(inventory: Inventory, names: frozenset[str], spec: DrainSpec, *, now: datetime) -> list[Budget]:
-    """The budgets, each with the number of its pods outside."""
-    index = BudgetIndex(inventory.budgets)
-    outside: dict[BudgetKey, int] = {}
-    for pod in _pods_outside(inventory, names, spec, now=now):
-        for budget in index.selecting(pod.namespace, pod.labels):
-            outside[budget.key] = outside.get(budget.key, 0) + 1
-    return [replace(budget, outside=outside.get(budget.key, 0)) for budget in inventory.budgets]
-
-
-def _pods_outside(
-    inventory: Inventory, names: frozenset[str], spec: DrainSpec, *, now: datetime
-) -> Iterator[RunningPod]:
-    """The pods that may be ready when the drain has ended; one that waits for a draining queue never is."""
-    broken = _broken_gangs(inventory, names, spec, now=now)
-    for pod in inventory.pods:
-        if not pod.leaving and (pod.queue not in names or stays(pod, spec, broken) is not None):
-            yield pod
-    for pod in inventory.unscheduled:
-        if not pod.leaving and pod.queue not in names:
-            yield pod
-
-
 def newly_evicted_bare_pods(
     inventory: Inventory, *, before: QueueObjects, after: QueueObjects
 ) -> list[RunningPod]:
@@ -188,16 +141,6 @@ def may_evict_more_bare_pods(*, before: QueueObjects, after: QueueObjects) -> bo
     )
 
 
-def any_scales(queues: QueueObjects) -> bool:
-    """Whether one of the drains is past its deadline and brings workloads to zero replicas."""
-    return any(spec.scales(queues.now) for spec in _drain_specs(queues).values())
-
-
-def any_breaks_gangs(queues: QueueObjects) -> bool:
-    """Whether one of the drains has gangs go whole."""
-    return any(spec.evict_broken_gangs for spec in _drain_specs(queues).values())
-
-
 def _kept(spec: DrainSpec) -> tuple[bool, str | None, bool]:
     """The settings that say which pods stay."""
     return spec.keep_bare, None if spec.keep is None else str(spec.keep), spec.evict_broken_gangs
@@ -205,28 +148,17 @@ def _kept(spec: DrainSpec) -> tuple[bool, str | None, bool]:
 
 def _drain_specs(queues: QueueObjects) -> Mapping[str, DrainSpec]:
     """The settings by which each queue drains; a queue whose settings cannot be read evicts nothing."""
-    return {
-        name: spec
-        for by, names in queues.decisions.draining_queues().items()
-        if by in queues.items
-        for spec in [_drain_spec(by, queues)]
-        if not spec.unreadable
-        for name in names
-    }
+    return {name: drain.spec for drain in _evicting(queues) for name in drain.queues}
+
+
+def _evicting(queues: QueueObjects) -> Iterator[Drain]:
+    return (drain for drain in all_drains(queues) if not drain.spec.unreadable)
 
 
 def _evicted(inventory: Inventory, queues: QueueObjects) -> dict[str, RunningPod]:
     """The pods that are to go, by UID."""
-    evicted: dict[str, RunningPod] = {}
-    for by, names in queues.decisions.draining_queues().items():
-        spec = _drain_spec(by, queues) if by in queues.items else DrainSpec(unreadable="it is gone")
-        if spec.unreadable:
-            continue
-        broken = _broken_gangs(inventory, names, spec, now=queues.now)
-        for pod in inventory.pods:
-            if pod.queue in names and not pod.leaving and stays(pod, spec, broken) is None:
-                evicted[pod.uid] = pod
-    return evicted
+    to_go = pods_to_go(_evicting(queues), inventory, queues)
+    return {pod.uid: pod for pod in to_go if not pod.leaving}
 
 
 def _step(unit: Unit) -> tuple[str, ...]:

@@ -171,6 +171,17 @@ def _names(blockers: Sequence[Blocker]) -> str:
     return f"{names} and {others} more" if others > 0 else names
 
 
+def _is_counted(item: Object) -> bool:
+    """Whether the status and the condition of the drain are of the present spec."""
+    observed = int(condition_of(item, DRAINED).get("observedGeneration") or 0)
+    return is_observed(item) and observed >= generation_of(item)
+
+
+def _deletes_at_deadline(item: Object) -> bool:
+    drain = spec_of(item).get("drain") or {}
+    return bool(drain.get("deadline")) and drain.get("afterDeadline") in {"Delete", "Scale"}
+
+
 class DrainWait(msgspec.Struct, frozen=True):
     """The end of a drain, as a `WaitCondition`."""
 
@@ -220,7 +231,9 @@ class DrainWait(msgspec.Struct, frozen=True):
 
     def never(self, items: Sequence[Object]) -> str:
         status = total(items)
-        if status is None or not status.never_ends or not is_observed(items[0]):
+        if status is None or not status.never_ends or not _is_counted(items[0]):
+            return ""
+        if _deletes_at_deadline(items[0]):  # the blockers are of before that was set, or end then
             return ""
         first = next((each for each in status.blockers if each.message), None)
         why = f": {printable(first.message, limit=_MESSAGE_LIMIT)}" if first is not None else ""

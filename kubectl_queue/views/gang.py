@@ -19,7 +19,7 @@ def gang_texts(explanation: Explanation, *, now: datetime) -> Iterator[tuple[str
     least = f"{plural(gang.least, 'pod')} {'start' if gang.least > 1 else 'starts'} together"
     pods = f"{gang.pods} exist, {gang.released} of these are released, {gang.placed} are on nodes"
     yield "Phase", [printable(gang.phase) or "none was written yet"]
-    yield "Pods", [f"at least {least}: {pods}"]
+    yield "Pods", [f"at least {least}: {pods}" if gang.is_held else pods]
     yield "Scheduler", [f"of {plural(each.pods, 'pod')}: {each.text}" for each in gang.said]
     if gang.gives_back_at:
         at = with_time_left(parse_timestamp(gang.gives_back_at), now=now)

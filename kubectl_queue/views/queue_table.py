@@ -2,7 +2,8 @@
 
 Promises
 - The columns are the printer columns of the Queue's definition (`manifests/crds`).
-- After them come, with -o wide, NAMESPACES, where a queue selects some, PARKED, what becomes of pods that
+- After them come, with -o wide, NAMESPACES, where a queue selects some, ACKNOWLEDGED, since when a stop is,
+  where a queue is stopped, PARKED, what becomes of pods that
   wait without a gate, where a queue says that, GATED and UNGATED, the pods of a queue itself that it keeps
   waiting, with our gate and without, where it does, RECREATING, those of the latter that are to be created
   again with the gate, where there are some, and LEFT, the pods of a queue itself that its drain has still to
@@ -16,10 +17,20 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from kubectl_queue.objects.fields import Object, condition_of, spec_of, value_at
+from kubectl_queue.objects.fields import (
+    Object,
+    condition_of,
+    condition_since,
+    generation_of,
+    name_of,
+    spec_of,
+    value_at,
+)
+from kubectl_queue.objects.queues import stop_acknowledgement
 from kubectl_queue.views.text import age, first_line, with_time_left
 from queues.namespace_selectors import compile_selector
 from queues.status.conditions import ACTIVE
+from queues.status.stop_status import Acknowledgement, ObservedChain, QueueGeneration
 from queues.windows.in_window import written_on
 from queues.windows.texts import get_text
 
@@ -52,6 +63,8 @@ COLUMNS = (
     Column("WAITING", "status.quota.waiting", wide=True),
 )
 RESUMES = Column("RESUMES", "spec.resumeAt")
+#: Since when the stop of the queue is acknowledged, by its own status and spec; `no` while it is not.
+ACKNOWLEDGED = Column("ACKNOWLEDGED", "status.stop", wide=True)
 LEFT = Column("LEFT", "status.drain.left", wide=True)
 NAMESPACES = Column("NAMESPACES", "spec.namespaceSelector", wide=True)
 PARKED = Column("PARKED", "spec.parked", wide=True)
@@ -59,7 +72,7 @@ GATED = Column("GATED", "status.pods.gated", wide=True)
 UNGATED = Column("UNGATED", "status.pods.parked", wide=True)
 RECREATING = Column("RECREATING", "status.pods.recreating", wide=True)
 #: Those that a table has where a queue shows something in them.
-OPTIONAL = (NAMESPACES, PARKED, GATED, UNGATED, RECREATING, LEFT)
+OPTIONAL = (NAMESPACES, ACKNOWLEDGED, PARKED, GATED, UNGATED, RECREATING, LEFT)
 #: The columns whose values are names of queues.
 NAMES = frozenset({"NAME", "PARENT"})
 
@@ -82,11 +95,21 @@ def cell(column: Column, item: Object, *, now: datetime) -> str:
         return _selector_text(value)
     if column in (GATED, UNGATED):
         return _parked(column, item)
-    if column is RECREATING:
-        return str(value or "")
+    if column is ACKNOWLEDGED:
+        return _acknowledged(item)
     if column.heading == "AGE":
         return age(str(value), now=now)
-    return "" if value is None else first_line(str(value))
+    is_shown = value is not None and (value or column is not RECREATING)
+    return first_line(str(value)) if is_shown else ""
+
+
+def _acknowledged(item: Object) -> str:
+    """Empty where it is not stopped. Edits of ancestors since then are not looked for; `why` reads those."""
+    if value_at(item, ACKNOWLEDGED.path) is None:
+        return ""
+    own = ObservedChain((QueueGeneration(name_of(item), generation_of(item)),))
+    is_known = stop_acknowledgement(item, chain=own) is Acknowledgement.ACKNOWLEDGED
+    return (condition_since(item, ACTIVE) or "yes") if is_known else "no"
 
 
 def _parked(column: Column, item: Object) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from kubectl_queue.objects.fields import Object, condition_of, spec_of, status_of
+from kubectl_queue.objects.fields import Object, condition_of, condition_since, spec_of, status_of
 from kubectl_queue.objects.queues import QueueObjects, may_be_live, stop_acknowledgement
 from kubectl_queue.objects.quotas import quota_use
 from kubectl_queue.views import drain_status as drains
@@ -27,6 +27,7 @@ from queues.drain.progress import DRAINED
 from queues.queue import ROOT, Queue
 from queues.quota.report import use_text
 from queues.states import Desired, State, StopPolicy
+from queues.status.conditions import ACTIVE
 from queues.status.stop_status import Acknowledgement, waiting_for
 from queues.text import printable
 from queues.tree import Tree
@@ -129,7 +130,7 @@ def tree_row(name: str, parent: str, queues: QueueObjects) -> TreeRow:
         *_namespaces(queue),
         *_drain(branch, verdict),
         *_differing_status(verdict, str(status_of(item).get("state") or "")),
-        *(_acknowledgement(item) if is_pending else ()),
+        *(_acknowledgement(item) if is_pending else _acknowledged(item, verdict)),
     ]
     return TreeRow(
         name=name,
@@ -219,6 +220,13 @@ def _is_stop_pending(name: str, verdict: Verdict, queues: QueueObjects) -> bool:
 def _acknowledgement(item: Object) -> Iterator[str]:
     text = waiting_for(status_of(item).get("stop"))
     yield f"not acknowledged yet{f' ({text})' if text else ''}"
+
+
+def _acknowledged(item: Object, verdict: Verdict) -> Iterator[str]:
+    """Since when the stop is known to hold, where the server says that it does."""
+    since = condition_since(item, ACTIVE)
+    if not verdict.schedules and status_of(item).get("stop") is not None and since:
+        yield f"acknowledged since {since}"
 
 
 def _differing_status(verdict: Verdict, written: str) -> Iterator[str]:

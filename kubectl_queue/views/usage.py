@@ -14,13 +14,14 @@ from typing import Any
 
 import msgspec
 
-from kubectl_queue.objects.queues import QueueObjects
+from kubectl_queue.objects.queues import QueueObjects, stop_acknowledgement
 from kubectl_queue.objects.quotas import not_enforced, quota_use
 from queues.apimachinery.quantities import Amount, format_quantity
 from queues.queue import ROOT
 from queues.quota.deserved import Deserved
 from queues.quota.standing import Standing, standings
 from queues.quota.usage import Usage
+from queues.status.stop_status import Acknowledgement
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +89,7 @@ def _row(name: str, queues: QueueObjects, depths: dict[str, int], *, deserved: D
     if use is None and all(queue.capability is None for queue in chain):
         return None
     parent = chain[0].parent or ""
+    is_stopped = stop_acknowledgement(item, chain=queues.chain(name)) is Acknowledgement.ACKNOWLEDGED
     return UsageRow(
         name=name,
         parent=parent,
@@ -98,8 +100,9 @@ def _row(name: str, queues: QueueObjects, depths: dict[str, int], *, deserved: D
             used=use.used if use else {},
             deserved=deserved.of(name),
             force_deleted=use.force_deleted if use else {},
+            kept_for_gangs=use.kept_for_gangs if use else {},
         ),
-        not_enforced=not_enforced(item),
+        not_enforced=not_enforced(item, is_stopped=is_stopped),
     )
 
 

@@ -54,10 +54,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class ChainRow(msgspec.Struct, frozen=True):
-    """A queue of the chain, and what about it matters."""
+    """A queue of the chain, and what about it matters. `state`: None where it is not known."""
 
     queue: str
-    state: State
+    state: State | None
     marks: tuple[str, ...]
 
 
@@ -78,13 +78,20 @@ def explain_queue(name: str, queues: QueueObjects, *, owners: tuple[ObjectRef, .
 
 
 def sections(
-    explanation: Explanation, *, now: datetime, drain: Sequence[str] = (), events: Sequence[Event] = ()
+    explanation: Explanation,
+    *,
+    now: datetime,
+    drain: Sequence[str] = (),
+    events: Sequence[Event] = (),
+    lost: str = "",
 ) -> list[Section]:
-    """What follows the summary. `drain`: how far the drain of its queue is. `events`: of the object."""
+    """What follows the summary. `drain`: how far the drain of its queue is. `events`: of the object. `lost`:
+    that no replica of the server leads, and since when; "" where one does, or that is not known.
+    """
     chain = tuple(_chain(explanation, now=now))
     shown = [
         Section(heading, tuple(lines), chain if heading == CHAIN else ())
-        for heading, lines in _texts(explanation, now=now, drain=drain)
+        for heading, lines in _texts(explanation, now=now, drain=drain, lost=lost)
     ]
     shown.append(Section("Events", tuple(_event(each, now=now) for each in events)))
     return [section for section in shown if section.lines or section.chain]
@@ -96,7 +103,7 @@ def _event(event: Event, *, now: datetime) -> str:
 
 
 def _texts(
-    explanation: Explanation, *, now: datetime, drain: Sequence[str]
+    explanation: Explanation, *, now: datetime, drain: Sequence[str], lost: str
 ) -> Iterator[tuple[str, Sequence[str]]]:
     is_queue = explanation.object.kind == QUEUE
     refusal = None if _is_among_stops(explanation) else explanation.refusal
@@ -109,11 +116,24 @@ def _texts(
     yield "Quota", quota_lines(explanation.quota) if explanation.quota else []
     yield "Stopped by", [line for stop in explanation.stops for line in _who(stop, now=now)]
     yield "Let go by", [line for stop in explanation.stops for line in _way_out(stop, now=now)]
+    yield "Contact", [printable(explanation.contact)] if explanation.contact else []
+    yield "Acknowledged", _acknowledged(explanation, now=now, lost=lost)
     yield "Closed by", _who(refusal, now=now) if refusal else []
     yield "Reopened by", [refusal.way_out] if refusal else []
     yield "Closing", [explanation.closing] if explanation.closing else []
     yield "Drain", drain
     yield "Note", explanation.notes
+
+
+def _acknowledged(explanation: Explanation, *, now: datetime, lost: str) -> list[str]:
+    """Whether it is safe to rely on the stop, and since when."""
+    if explanation.acknowledged is None:
+        return []
+    if not explanation.acknowledged:
+        return ["no, not yet"]
+    at = explanation.acknowledged_since
+    since = f", since {printable(at)} ({age(at, now=now)} ago)" if at else ""
+    return [f"yes{since}" + (f", before the server was lost: {lost}" if lost else "")]
 
 
 def _is_among_stops(explanation: Explanation) -> bool:
@@ -138,9 +158,14 @@ def _chain(explanation: Explanation, *, now: datetime) -> Iterator[ChainRow]:
 
 
 def _marks(queue: ChainMember, stopping: Container[str], *, now: datetime) -> Iterator[str]:
-    if queue.desired is Desired.CLOSED:
+    if queue.unread:
+        yield "you may not read it"
+        return
+    if queue.terminating:
+        yield "is being deleted"
+    elif queue.desired is Desired.CLOSED:
         yield "is to be Closed"
-    if queue.stop_policy is not StopPolicy.NONE:
+    if queue.stop_policy not in {None, StopPolicy.NONE}:
         yield f"stopPolicy {queue.stop_policy}"
     for window in queue.windows:
         yield f"window {window}"

@@ -1,8 +1,11 @@
-"""The events of an object that `why` explains: why its latest pod was not created, and what Sluice says."""
+"""The events of an object that `why` explains: why its latest pod was not created, what Sluice says, and
+which of its pods were evicted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from urllib.parse import quote
 
 from kubectl_queue.access.client import ApiClient
@@ -10,11 +13,25 @@ from kubectl_queue.access.responses import Request
 from kubectl_queue.errors import ForbiddenError
 from kubectl_queue.objects.fields import Object, value_at
 from kubectl_queue.views.why import Event
+from queues.apimachinery.timestamps import parse_timestamp
+from queues.causes import CauseKind
 
 _SLUICE = "sluice"
 _FAILED = "FailedCreate"
 #: What controllers of workloads say of a pod that they create.
 _CREATIONS = frozenset({_FAILED, "SuccessfulCreate"})
+#: What Sluice says where it takes a pod, or the pods of a workload, off their nodes.
+EVICTIONS = frozenset(
+    {
+        "Reclaimed",
+        "Preempted",
+        "Evicted",
+        "DeletedPastBudget",
+        "GangGaveBack",
+        "SuspendedByQueue",
+        "ScaledByQueue",
+    }
+)
 #: Events that are shown: one of each reason.
 _SHOWN = 5
 
@@ -34,16 +51,30 @@ def read_events(client: ApiClient, item: Object) -> Sequence[Object]:
 def creation_failure(items: Iterable[Object]) -> str:
     """Why the latest pod of a workload was not created, by its events; "" where it was."""
     made = [item for item in items if item.get("reason") in _CREATIONS]
-    latest = max(made, key=_time, default={})
+    latest = max(made, key=_moment, default={})
     return str(latest.get("message") or "") if latest.get("reason") == _FAILED else ""
+
+
+def says_missing(items: Iterable[Object]) -> bool:
+    """Whether the latest event of Sluice says that the queue of the object is not there."""
+    ours = [item for item in items if _source(item) == _SLUICE]
+    return max(ours, key=_moment, default={}).get("reason") == CauseKind.NOT_FOUND.value
 
 
 def latest_events(items: Iterable[Object]) -> Sequence[Event]:
     """The latest event of each reason, newest first."""
     items = list(items)
-    ours = [item for item in items if _source(item) == _SLUICE]
+    return _latest([item for item in items if _source(item) == _SLUICE] or items)
+
+
+def latest_evictions(items: Iterable[Object]) -> Sequence[Event]:
+    """The same of the events that say that pods were evicted."""
+    return _latest(item for item in items if _source(item) == _SLUICE and item.get("reason") in EVICTIONS)
+
+
+def _latest(items: Iterable[Object]) -> Sequence[Event]:
     by_reason: dict[str, Event] = {}
-    for item in sorted(ours or items, key=_time, reverse=True):
+    for item in sorted(items, key=_moment, reverse=True):
         event = Event(str(item.get("reason") or ""), str(item.get("message") or ""), _time(item))
         by_reason.setdefault(event.reason, event)
     return tuple(by_reason.values())[:_SHOWN]
@@ -51,6 +82,11 @@ def latest_events(items: Iterable[Object]) -> Sequence[Event]:
 
 def _source(item: Object) -> str:
     return str(item.get("reportingComponent") or value_at(item, "source.component") or "")
+
+
+def _moment(item: Object) -> datetime:
+    """Some events have whole seconds, some have fractions."""
+    return parse_timestamp(_time(item))
 
 
 def _time(item: Object) -> str:

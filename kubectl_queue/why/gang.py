@@ -59,6 +59,7 @@ def read_group(client: ApiClient, group: Object, queue: str, *, tree: Tree) -> R
             said=[_said(pod) for pod in pods if states[id(pod)] is PodState.RELEASED],
             until=released_until(str(condition_of(group, "Scheduled").get("message") or "")),
             never=partial(never_lack, limits),
+            is_held=bool(limits) or queue not in tree,
         )
         return ReadGroup(report, entry)
     return None

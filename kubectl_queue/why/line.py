@@ -22,7 +22,7 @@ from kubectl_queue.objects.fields import Object, annotations_of, name_of, value_
 from kubectl_queue.why.devices import ObservedDevices
 from kubectl_queue.why.gang import gang_pod
 from kubectl_queue.why.podgroups import ReadPodGroups, read_podgroups
-from kubectl_queue.why.room import claims_of, waiting_pod, waits_for_room
+from kubectl_queue.why.room import claims_of, has_left_its_room, waiting_pod, waits_for_room
 from queues import well_known
 from queues.membership import GROUP_ANNOTATION, label_value
 from queues.quota.gangs import GangPod
@@ -52,7 +52,8 @@ def read_line(
                 others=partial(_list_pods, client, queue, _ON_A_NODE, namespace=place),
             )
             waiting = [pod for pod in pods if waits_for_room(pod)]
-            released = (claims_of(pod) for pod in pods if not waits_for_room(pod))
+            counted = (pod for pod in pods if not (waits_for_room(pod) or has_left_its_room(pod)))
+            released = map(claims_of, counted)
             taken = {claim for claims in released for claim in claims if not claim.owner}
             return ObservedLine(
                 pods=entries,

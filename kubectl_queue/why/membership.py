@@ -8,7 +8,7 @@ Promises
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kubectl_queue.access.object_reader import ObjectReader
 from kubectl_queue.errors import KindMissingError, NotFoundError
 from kubectl_queue.objects.explained import object_reference
-from kubectl_queue.objects.fields import Object, annotations_of, labels_of, spec_of, value_at
+from kubectl_queue.objects.fields import Object, annotations_of, controller_of, labels_of, spec_of, value_at
 from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type
 from queues import well_known
 from queues.membership import (
@@ -25,16 +25,18 @@ from queues.membership import (
     MembershipSettings,
     NamingMetadata,
     PodFacts,
+    PodGroupQueueLookup,
     QueueConflict,
     Source,
     WorkloadFacts,
     fits_label,
+    stored_pod_membership,
     submitted_pod_membership,
     workload_membership,
 )
 from queues.queue import DEFAULT
 from queues.why.explanation import ExplainedMembership
-from queues.workload_kinds import find_kind
+from queues.workload_kinds import KINDS, find_kind
 
 #: The owners of an object with their types, nearest first.
 Owners = tuple[tuple[Type, Object], ...]
@@ -131,6 +133,43 @@ def _origin(queue: str, items: Owners, objects: ObjectReader) -> str:
     return ""
 
 
+def queue_of_stored_pod(
+    pod: Object, objects: ObjectReader, *, queue_of_label: Callable[[str], str] = str
+) -> str:
+    """The queue of a pod as the server has it (`queues.membership`); "" for none, or none yet.
+
+    `queue_of_label`: the queue whose label this is. PodGroup and namespace are read where they decide.
+    """
+    membership = _stored(pod, objects, queue_of_label, namespace_queue="")
+    if membership is None or membership.source is Source.SCHEDULER:
+        named = queue_of_namespace(pod, objects)
+        if named:
+            membership = _stored(pod, objects, queue_of_label, namespace_queue=named)
+    return (membership.queue or "") if membership is not None else ""
+
+
+def _stored(
+    pod: Object, objects: ObjectReader, queue_of_label: Callable[[str], str], *, namespace_queue: str
+) -> Membership | None:
+    facts, group = _pod_facts(pod, namespace_queue), _group_lookup(objects)
+    return stored_pod_membership(facts, rules=_RULES, podgroup=group, queue_of_label=queue_of_label)
+
+
+def queue_of_stored_workload(kind: Type, item: Object, objects: ObjectReader) -> str:
+    """The queue that admission recorded in its template; without a record, the one that the rules name.
+
+    "" for none, or none yet.
+    """
+    if value_at(item, "metadata.namespace") in _RULES.exempt_namespaces:
+        return ""
+    written = (annotations_of(each).get(well_known.QUEUE) for each in _templates(item))
+    recorded = next((str(queue) for queue in written if queue), "")
+    if recorded:
+        return recorded
+    membership = _by_rules(kind, item, objects, rules=_RULES)
+    return (membership.queue or "") if membership is not None else ""
+
+
 def _written_origin(kind: Type, item: Object) -> str:
     """The origin that admission wrote beside a queue that the template does not name itself."""
     places = map(annotations_of, [item] if kind is POD else _templates(item))
@@ -144,10 +183,16 @@ def _by_rules(
 ) -> Membership | None:
     """The membership by the rules for new objects; the namespace is read only where it decides."""
     membership = _apply_rules(kind, item, objects, rules=rules, namespace_queue="")
-    if membership is not None and membership.source is not Source.SCHEDULER:
+    if membership is not None and not _is_implied(membership):
         return membership
     named = queue_of_namespace(item, objects)
     return _apply_rules(kind, item, objects, rules=rules, namespace_queue=named) if named else membership
+
+
+def _is_implied(membership: Membership) -> bool:
+    """Whether the queue of a namespace comes before it: a Job's `spec.queue: default` is no name."""
+    is_default = membership.source is Source.SPEC and membership.queue == DEFAULT
+    return is_default or membership.source is Source.SCHEDULER
 
 
 def queue_of_namespace(item: Object, objects: ObjectReader) -> str:
@@ -159,30 +204,38 @@ def queue_of_namespace(item: Object, objects: ObjectReader) -> str:
 def _apply_rules(
     kind: Type, item: Object, objects: ObjectReader, *, rules: MembershipSettings, namespace_queue: str
 ) -> Membership | None:
-    def group(namespace: str, name: str) -> str | None:
-        podgroup = objects.find(PODGROUP, name, namespace=namespace)
-        return None if podgroup is None else str(spec_of(podgroup).get("queue") or DEFAULT)
-
-    namespace = str(value_at(item, "metadata.namespace") or "")
+    group = _group_lookup(objects)
     if kind is POD:
-        facts = PodFacts(
-            namespace=namespace,
-            labels=labels_of(item),
-            annotations=annotations_of(item),
-            scheduler=str(spec_of(item).get("schedulerName") or ""),
-            namespace_queue=namespace_queue,
-        )
-        return submitted_pod_membership(facts, rules=rules, podgroup=group)
+        return submitted_pod_membership(_pod_facts(item, namespace_queue), rules=rules, podgroup=group)
+    namespace = str(value_at(item, "metadata.namespace") or "")
     membership = workload_membership(
         _facts(kind, item, namespace, namespace_queue), rules=rules, podgroup=group
     )
     return membership.first if isinstance(membership, QueueConflict) else membership
 
 
+def _group_lookup(objects: ObjectReader) -> PodGroupQueueLookup:
+    def group(namespace: str, name: str) -> str | None:
+        podgroup = objects.find(PODGROUP, name, namespace=namespace)
+        return None if podgroup is None else str(spec_of(podgroup).get("queue") or DEFAULT)
+
+    return group
+
+
+def _pod_facts(pod: Object, namespace_queue: str) -> PodFacts:
+    return PodFacts(
+        namespace=str(value_at(pod, "metadata.namespace") or ""),
+        labels=labels_of(pod),
+        annotations=annotations_of(pod),
+        scheduler=str(spec_of(pod).get("schedulerName") or ""),
+        namespace_queue=namespace_queue,
+    )
+
+
 def _facts(kind: Type, item: Object, namespace: str, namespace_queue: str) -> WorkloadFacts:
     templates = list(_templates(item))
     row = find_kind(kind.group, kind.resource)
-    scheduler = str(spec_of(item).get("schedulerName") or "")
+    scheduler, owner = str(spec_of(item).get("schedulerName") or ""), controller_of(item)
     return WorkloadFacts(
         namespace=namespace,
         templates=tuple(NamingMetadata(labels_of(each), annotations_of(each)) for each in templates),
@@ -190,17 +243,28 @@ def _facts(kind: Type, item: Object, namespace: str, namespace_queue: str) -> Wo
         schedulers=tuple(str(value_at(each, "spec.schedulerName") or scheduler) for each in templates),
         spec_queue=str(spec_of(item).get("queue") or "") if row is not None and row.queue_in_spec else "",
         namespace_queue=namespace_queue,
+        owned=any(each.kind == owner.get("kind") for each in KINDS.values()),
+        job_templates=tuple(
+            NamingMetadata(labels_of(each), annotations_of(each)) for each in _job_templates(item)
+        ),
     )
 
 
 def _templates(item: Object) -> Iterator[Object]:
     """The pod templates of a workload of any kind."""
     spec = dict(spec_of(item))
-    tasks = [*(spec.get("tasks") or ()), spec]
-    jobs = [each.get("template") or {} for each in spec.get("replicatedJobs") or ()]
-    jobs.append(spec.get("jobTemplate") or {})
+    tasks = [spec, *(spec.get("tasks") or ())]
     places = [
         *(value_at(each, "template") for each in tasks),
-        *(value_at(each, "spec.template") for each in jobs),
+        *(value_at(each, "spec.template") for each in _job_templates(item)),
     ]
     return (each for each in places if isinstance(each, dict))
+
+
+def _job_templates(item: Object) -> list[Object]:
+    """The templates of the Jobs that a CronJob or JobSet makes."""
+    spec = spec_of(item)
+    return [
+        spec.get("jobTemplate") or {},
+        *(each.get("template") or {} for each in spec.get("replicatedJobs") or ()),
+    ]

@@ -12,8 +12,18 @@ from urllib.parse import quote
 
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.errors import ForbiddenError
-from kubectl_queue.objects.fields import Object, creation_time, name_of, spec_of, status_of, value_at
+from kubectl_queue.objects.fields import (
+    Object,
+    annotations_of,
+    creation_time,
+    labels_of,
+    name_of,
+    spec_of,
+    status_of,
+    value_at,
+)
 from kubectl_queue.objects.types import PODGROUP
+from queues.policies.preemptable import preemptable_in
 from queues.queue import DEFAULT
 from queues.quota.gangs import Gang, gang_of
 
@@ -23,10 +33,13 @@ _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 class ReadPodGroup(NamedTuple):
-    """`gang`: as the rules take it, also where its pods go by themselves."""
+    """`gang`: as the rules take it, also where its pods go by themselves. `preemptable`: whether it says that
+    its pods may be evicted for others; None where it says nothing.
+    """
 
     gang: Gang
     phase: str = ""
+    preemptable: bool | None = None
 
 
 class ReadPodGroups(NamedTuple):
@@ -72,7 +85,8 @@ def read_podgroup(group: Object, values: Mapping[str, int] | None = None, *, que
         min_resources=spec.get("minResources"),
         priority=(values or {}).get(_class_of(group)),
     )
-    return ReadPodGroup(gang, str(status_of(group).get("phase") or ""))
+    said = preemptable_in(annotations_of(group), labels_of(group))
+    return ReadPodGroup(gang, str(status_of(group).get("phase") or ""), said)
 
 
 def group_key(group: Object) -> str:

@@ -1,23 +1,47 @@
-"""Reads what `queues.quota.reclaim_preview` needs: all pods of queues, and their disruption budgets."""
+"""Reads what `queues.quota.reclaim_preview` needs: all pods of queues, their gangs, and their budgets.
+
+What of a gang runs, and which pods are no victims, is what the leader reads, too
+(`controller.quota.give_backs`); but for what it remembers, and for room that is kept for a PodGroup.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import NamedTuple
 
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.errors import ForbiddenError
-from kubectl_queue.objects.fields import Object, controller_of, labels_of, name_of, spec_of, value_at
-from kubectl_queue.objects.running_pods import read_budgets
+from kubectl_queue.objects.fields import (
+    Object,
+    annotations_of,
+    controller_of,
+    labels_of,
+    name_of,
+    spec_of,
+    status_of,
+    value_at,
+)
+from kubectl_queue.objects.running_pods import is_leaving, is_on_node, read_budgets, termination_of
 from kubectl_queue.why.line import group_of, stand_in_line
-from kubectl_queue.why.podgroups import ReadPodGroups, read_podgroups
-from kubectl_queue.why.room import waiting_pod, waits_for_room
+from kubectl_queue.why.podgroups import ReadPodGroup, ReadPodGroups, read_podgroups
+from kubectl_queue.why.room import has_left_its_room, waiting_pod, waits_for_room
 from queues import well_known
+from queues.apimachinery.quantities import Amount, BadQuantity, add_amounts, parse_quantity
 from queues.drain.disruption_budgets import Budget, BudgetIndex
-from queues.membership import label_value
+from queues.drain.terminating_pods import GRACE_LIMIT, counts_as_in_flight
+from queues.membership import TASK, label_value
+from queues.policies.preemptable import preemptable_in
 from queues.policies.victims import is_critical
+from queues.queue import ROOT
+from queues.quota.gangs import Gang, task_of
 from queues.quota.giving_back import Borrowed
+from queues.quota.kept_by import KeptBy
 from queues.quota.pod_classes import WaitingPod
+from queues.quota.rules import NO_RULES, Rules
+from queues.quota.shares import Shares
+from queues.quota.started_gangs import StartedGang, started_gang
 from queues.quota.usage import Usage
 from queues.tree import Tree
 
@@ -27,14 +51,18 @@ _OF_NODES = frozenset({"DaemonSet", "Node"})
 
 
 class ReadPods(NamedTuple):
-    """`usage`: of those that count, but for what is being deleted. `waiting`: who stands in line in the queue
-    that is asked about, pods and minimums of gangs. `names`: of pods and PodGroups, by UID.
+    """`usage`: of those that count; without those that are being deleted, while a drain waits for them by the
+    server's default limit. `waiting`: who stands in line in the queue that is asked about, pods and
+    minimums of gangs. `names`: of pods and PodGroups, by UID. `gangs`: what runs of each, by the UID of its
+    PodGroup. `requested`: by queue, what the pods that wait request.
     """
 
     usage: Usage
     waiting: Sequence[WaitingPod]
     running: Sequence[Borrowed]
     names: Mapping[str, str]
+    gangs: Mapping[str, StartedGang]
+    requested: Mapping[str, Mapping[str, Amount]]
 
 
 def read_budgets_of_all(client: ApiClient, *, warn: Callable[[str], None]) -> tuple[Budget, ...]:
@@ -46,54 +74,149 @@ def read_budgets_of_all(client: ApiClient, *, warn: Callable[[str], None]) -> tu
     return tuple(read_budgets(listed.items))
 
 
+def read_nodes(client: ApiClient, *, warn: Callable[[str], None]) -> Mapping[str, Amount] | None:
+    """What all nodes have together, as the leader counts it; None where they may not be listed."""
+    try:
+        listed = client.list("/api/v1/nodes", query={}, kind="nodes").items
+    except ForbiddenError:
+        warn("you may not list nodes: queues share by weight what is used and asked for")
+        return None
+    totals: dict[str, Amount] = {}
+    for node in listed:
+        for resource, quantity in (value_at(node, "status.allocatable") or {}).items():
+            with suppress(BadQuantity):
+                totals[resource] = totals.get(resource, 0) + max(0, parse_quantity(quantity))
+    return totals
+
+
+def deserved_of(pods: ReadPods, tree: Tree) -> Callable[[str], Mapping[str, Amount]]:
+    """What each queue deserves, by its spec or by weight."""
+    whole: dict[str, Amount] = dict(pods.usage.used(ROOT))
+    for amounts in pods.requested.values():
+        add_amounts(whole, amounts.items())
+    whole |= pods.usage.whole
+    return Shares(tree, pods.usage, whole=whole, waiting=lambda: pods.requested).deserved
+
+
 def read_pods(
-    client: ApiClient, tree: Tree, budgets: BudgetIndex, *, asking: str, warn: Callable[[str], None]
+    client: ApiClient,
+    tree: Tree,
+    budgets: BudgetIndex,
+    *,
+    asking: str,
+    now: datetime,
+    warn: Callable[[str], None],
+    rules: Rules = NO_RULES,
 ) -> ReadPods:
-    """`asking`: the queue whose pods wait. Raises ForbiddenError where the pods of all namespaces may not be
-    listed.
+    """`asking`: the queue whose pods wait. `rules`: what quotas go by beside the specs of queues. Raises
+    ForbiddenError where the pods of all namespaces may not be listed.
     """
     groups = read_podgroups(client)
-    if groups.unread:
+    if groups.groups is None:
+        warn("you may not list PodGroups in all namespaces: pods of gangs go by themselves here")
+    elif groups.unread:
         warn(f"you may not list {groups.unread} in all namespaces: pods of gangs go by their own priorities")
-    usage, names = Usage(tree), dict[str, str]()
+    usage, names = Usage(tree, rules=rules), dict[str, str]()
     of_asking: list[Object] = []
     running: list[Borrowed] = []
-    for pod in _list(client, _UNFINISHED, selector=well_known.QUEUE):
+    gangs, requested = _Gangs(groups), dict[str, dict[str, Amount]]()
+    for pod in _each(client, _UNFINISHED, selector=well_known.QUEUE):
         queue = labels_of(pod).get(well_known.QUEUE, "")
         if queue == asking:
             of_asking.append(pod)
-        if queue not in tree or value_at(pod, "metadata.deletionTimestamp"):
+        is_deleted, has_node = is_leaving(pod), is_on_node(pod)
+        if (is_deleted and (not has_node or _is_going(pod, now))) or has_left_its_room(pod):
+            continue
+        if is_deleted:  # it uses what it does, and is no victim
+            if queue in tree:
+                usage.add(queue, waiting_pod(pod, queue).requests)
+            continue
+        waits = waits_for_room(pod)
+        if not waits:
+            gangs.runs(pod)
+        if queue not in tree:
             continue
         namespace = str(value_at(pod, "metadata.namespace") or "")
         counted = waiting_pod(pod, queue)
         names[counted.uid] = f"{namespace}/{name_of(pod)}"
-        if waits_for_room(pod):
+        if waits:
+            add_amounts(requested.setdefault(queue, {}), counted.requests)
             continue
         usage.add(queue, counted.requests)
-        if controller_of(pod).get("kind") not in _OF_NODES:
-            running.append(_borrowed(pod, counted, namespace, budgets, groups))
+        running.append(_borrowed(pod, counted, namespace, budgets, gangs))
+    if gangs.running:
+        for pod in _each(client, _SUCCEEDED, selector=well_known.QUEUE):
+            gangs.has_ended(pod)
     waiting, of_line = stand_in_line(
         of_asking,
         asking,
         groups,
         tree=tree,
-        others=lambda: _list(client, _SUCCEEDED, selector=f"{well_known.QUEUE}={label_value(asking)}"),
+        others=lambda: list(_each(client, _SUCCEEDED, selector=f"{well_known.QUEUE}={label_value(asking)}")),
     )
-    return ReadPods(usage, waiting, running, names | of_line)
+    return ReadPods(usage, waiting, running, names | of_line, gangs.started(), requested)
 
 
-def _list(client: ApiClient, phases: str, *, selector: str) -> Sequence[Object]:
+def _is_going(pod: Object, now: datetime) -> bool:
+    """Whether a drain would still wait for what is being deleted."""
+    termination = termination_of(pod)
+    return termination is None or counts_as_in_flight(termination, now=now, longest=GRACE_LIMIT)
+
+
+class _Gangs:
+    """The gangs of which something runs."""
+
+    def __init__(self, groups: ReadPodGroups) -> None:
+        self._groups = groups.groups or {}
+        #: By the UID of the PodGroup: the task of each pod that runs, by UID, and of each that has succeeded.
+        self.running: dict[str, dict[str, str]] = {}
+        self._ended: dict[str, list[str]] = {}
+        self._found: dict[str, Gang] = {}
+
+    def group(self, pod: Object) -> ReadPodGroup | None:
+        return self._groups.get(group_of(pod))
+
+    def gang(self, pod: Object) -> Gang | None:
+        """None where it goes by itself."""
+        group = self.group(pod)
+        return group.gang if group is not None and not group.gang.is_single else None
+
+    def runs(self, pod: Object) -> None:
+        gang = self.gang(pod)
+        if gang is not None:
+            self._found[gang.uid] = gang
+            self.running.setdefault(gang.uid, {})[str(value_at(pod, "metadata.uid") or "")] = _task(pod)
+
+    def has_ended(self, pod: Object) -> None:
+        gang = self.gang(pod) if status_of(pod).get("phase") == "Succeeded" else None
+        if gang is not None:
+            self._ended.setdefault(gang.uid, []).append(_task(pod))
+
+    def started(self) -> dict[str, StartedGang]:
+        return {
+            uid: started_gang(self._found[uid], running=running, ended=self._ended.get(uid, ()))
+            for uid, running in self.running.items()
+        }
+
+
+def _task(pod: Object) -> str:
+    return task_of(annotations_of(pod).get(TASK) or "", labels_of(pod).get(TASK) or "")
+
+
+def _each(client: ApiClient, phases: str, *, selector: str) -> Iterator[Object]:
+    """Page by page: of all pods only what counts is kept."""
     query = {"labelSelector": selector, "fieldSelector": phases}
-    return client.list("/api/v1/pods", query=query, kind="pods").items
+    for page in client.pages("/api/v1/pods", query=query, kind="pods"):
+        yield from page.items
 
 
 def _borrowed(
-    pod: Object, counted: WaitingPod, namespace: str, budgets: BudgetIndex, groups: ReadPodGroups
+    pod: Object, counted: WaitingPod, namespace: str, budgets: BudgetIndex, gangs: _Gangs
 ) -> Borrowed:
     is_placed = bool(spec_of(pod).get("nodeName"))
     selecting = budgets.selecting(namespace, labels_of(pod)) if is_placed else ()
-    group = (groups.groups or {}).get(group_of(pod))
-    of_gang = group.gang.priority if group is not None and not group.gang.is_single else None
+    gang = gangs.gang(pod)
+    of_gang = gang.priority if gang is not None else None
     return Borrowed(
         uid=counted.uid,
         queue=counted.queue,
@@ -105,4 +228,16 @@ def _borrowed(
             namespace, str(spec_of(pod).get("priorityClassName") or ""), counted.priority
         ),
         budgets=tuple(f"{each.namespace}/{each.name}" for each in selecting),
+        gang=gang.uid if gang is not None else "",
+        kept=_kept_by(pod, gangs),
     )
+
+
+def _kept_by(pod: Object, gangs: _Gangs) -> KeptBy | None:
+    group = gangs.group(pod)
+    said = preemptable_in(annotations_of(pod), labels_of(pod))
+    if said is None and group is not None:
+        said = group.preemptable
+    if said is False:
+        return KeptBy.NOT_PREEMPTABLE
+    return KeptBy.DAEMON if controller_of(pod).get("kind") in _OF_NODES else None

@@ -9,6 +9,7 @@ import msgspec
 
 from kubectl_queue.objects.fields import (
     Object,
+    annotations_of,
     creation_time,
     labels_of,
     spec_of,
@@ -58,12 +59,25 @@ _status = Converter[_Status](_Status)
 
 
 def waits_for_room(pod: Object) -> bool:
-    """Whether the leader has yet to release the pod, if its queue has a quota."""
+    """Whether the leader has yet to release the pod, if its queue has a quota. One that no scheduler takes is
+    not asked for (`queues.untaken`).
+    """
     uid = str(value_at(pod, "metadata.uid") or "")
     return (
         not spec_of(pod).get("nodeName")
         and status_of(pod).get("phase") not in _FINISHED
         and not value_at(pod, "metadata.deletionTimestamp")
+        and labels_of(pod).get(well_known.RELEASED) != uid
+        and not annotations_of(pod).get(well_known.UNTAKEN)
+    )
+
+
+def has_left_its_room(pod: Object) -> bool:
+    """Whether the room of the pod is left to others, since no scheduler takes it (`queues.untaken`)."""
+    uid = str(value_at(pod, "metadata.uid") or "")
+    return (
+        not spec_of(pod).get("nodeName")
+        and bool(annotations_of(pod).get(well_known.UNTAKEN))
         and labels_of(pod).get(well_known.RELEASED) != uid
     )
 

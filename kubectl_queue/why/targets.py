@@ -1,26 +1,35 @@
 """The objects that a command line of `why` names: `pod/x`, `pod x`, `jobs.batch/x`, or `research`, a queue.
 
-Promise: a word that is no TYPE/NAME and does not follow a TYPE is a queue's name.
+Promises
+- A word that is no TYPE/NAME and does not follow a TYPE is a queue's name.
+- A TYPE that is not known may be that of an owner of pods (`owned_pods`): it is taken as it is written.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.flags import checked_name
+from kubectl_queue.cli.suggestions import similar_kinds
 from kubectl_queue.errors import UsageError
 from kubectl_queue.objects.types import QUEUE, TYPES, Type, type_of
+from queues.membership import valid_name
 
 COMMAND = "kubectl queue why"
+#: Of a kind that is not known: its pods are looked for by their owners.
+OWNER = Type("", "", "", "")
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9.-]{2,200}", re.ASCII)
 
 
 class Target(NamedTuple):
-    """One object of the command line."""
+    """One object of the command line. `word`: the type as it is written, where it is not known."""
 
     type: Type
     name: str
+    word: str = ""
 
 
 def parse_targets(words: Sequence[str]) -> tuple[Target, ...]:
@@ -49,11 +58,21 @@ def _target(word: str) -> Target:
         return Target(QUEUE, checked_name(word, see=COMMAND))
     target_type = type_of(kind)
     if target_type is None:
-        known = ", ".join(each.kind.lower() for each in TYPES if each.group != "batch.volcano.sh")
-        raise UsageError(
-            f"{quoted(kind)} is not a type of object that has a queue; the types are: {known}", see=COMMAND
-        )
+        if not _WORD.fullmatch(kind):
+            raise unknown_type(kind, name)
+        return Target(OWNER, checked_name(name, see=COMMAND), kind)
     return Target(target_type, checked_name(name, see=COMMAND))
+
+
+def unknown_type(word: str, name: str, *, found: str = "") -> UsageError:
+    """Of the object NAME. `found`: what was looked for by it, in vain."""
+    known = ", ".join(each.kind.lower() for each in TYPES if each.group != "batch.volcano.sh")
+    error = UsageError(
+        f"{found}{quoted(word)} is not a type of object that has a queue; the types are: {known}", see=COMMAND
+    )
+    if valid_name(name):
+        error.add_note(similar_kinds(word, name))
+    return error
 
 
 def _nameless(kind: Type, word: str) -> str:

@@ -1,12 +1,9 @@
-"""What Volcano reads of an object and we do not, and who is told.
+"""The fields that Volcano reads and we do not, and who is told. Labels and annotations: `queues.metadata`.
 
 | what Volcano reads                           | here                                              |
 |----------------------------------------------|---------------------------------------------------|
-| annotation `volcano.sh/hierarchy` of a Queue | ignored; who sets it is warned: use `spec.parent` |
-| annotation `volcano.sh/hierarchy-weights`    | the same                                          |
-| annotations `volcano.sh/jdb-*`               | ignored: drains keep to PodDisruptionBudgets      |
 | two tiers of one `networkTopology`           | ignored, as all of it; there they are refused     |
-| `weight` of a Queue                          | orders, and gives no share; who sets it is warned |
+| `weight` of a Queue                          | a share with plugin `proportion` alone; it is said |
 | `extendClusters` of a Queue                  | ignored; who sets it is warned                    |
 | work in `root`                               | taken; refused there                              |
 | work in a queue with queues below it         | taken; refused there                              |
@@ -21,17 +18,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from queues.fields.table import FIELDS
-
-HIERARCHY = ("volcano.sh/hierarchy", "volcano.sh/hierarchy-weights")
-
-
-def hierarchy_warnings(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
-    """The admission warnings for the annotations of a Queue before and after an edit."""
-    return tuple(
-        f"annotation {key} has no effect: name the parent of the queue in spec.parent"
-        for key in HIERARCHY
-        if after.get(key) and after.get(key) != before.get(key)
-    )
 
 
 def field_warnings(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:

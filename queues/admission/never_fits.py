@@ -15,6 +15,8 @@ from queues.tree import Tree
 
 #: Characters to which a name is cut, where the warning has no room for all of it.
 _SHORTEST = 7
+#: The same for a gang, beside the key that asks for it.
+_SHORT = 14
 
 
 def never_fits_warning(
@@ -41,6 +43,27 @@ def never_fits_warning(
         allowed=format_quantity(allowed, lack.resource),
         template=template,
     )
+
+
+def gang_never_fits(
+    queue: str, requests: Requests, *, least: int, tree: Tree, claims: SharedCounts = no_claims
+) -> str:
+    """Why so many pods never have room together, in a chain with room for one; "" where they may.
+
+    `requests`, `claims`: of one of them, as above.
+    """
+    chain = tree.chain(queue) if queue in tree else None
+    if chain is None or chain.broken is not None:
+        return ""
+    requested, limits = quota_requests(requests), limits_of(chain)
+    lack = never_lack(limits, tuple((name, amount * least) for name, amount in requested), claims=claims)
+    if lack is None or lack.kind is LackKind.DEVICES or never_lack(limits, requested, claims=claims):
+        return ""
+    allowed = dict(tree.queues[lack.queue].capability or ())[lack.resource]
+    asked = format_quantity(allowed + lack.missing, lack.resource)
+    what = f"{quoted(lack.resource, limit=_SHORT)[1:-1]} {asked}"
+    of = f"{format_quantity(allowed, lack.resource)} of queue {quoted(lack.queue, limit=_SHORT)}"
+    return f"{least} pods request {what}, and capability is {of}"
 
 
 def _devices_text(lack: Lack, *, template: bool) -> str:

@@ -22,18 +22,19 @@ What a request sets, as far as the review shows it: `webhooks.queues.requested_f
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from queues import well_known
+from queues.apimachinery.quantities import format_quantity
 from queues.apimachinery.timestamps import rfc3339
 from queues.causes import CauseKind
 from queues.fields.table import FIELDS
 from queues.membership import label_value, valid_name
 from queues.messages import NAME_RULE
-from queues.queue import BUILT_IN, DEFAULT, ROOT, Queue
+from queues.queue import BUILT_IN, DEFAULT, ROOT, Amounts, Queue
 from queues.states import Desired, State, StopPolicy, edit_allowed
-from queues.text import quoted
+from queues.text import join_limited, printable, quoted
 from queues.tree import Tree
 from queues.verdict import Verdict
 
@@ -46,9 +47,25 @@ def edit_refusal(before: Queue, after: Queue, *, own: State) -> str | None:
     """Whether the table of actions lets `spec.state` go from one to the other in own state `own`."""
     if edit_allowed(before.desired, after.desired, own=own):
         return None
+    way_out = (
+        "it is being deleted, and nothing of it is left to stop"
+        if before.terminating
+        else f"open it first: kubectl queue open {after.name}"
+    )
+    return f'spec.state: queue "{after.name}" is {own} and cannot become {after.desired}; {way_out}'
+
+
+def termination_refusal(before: Queue, after: Queue, *, now: datetime) -> str | None:
+    """A queue that is being deleted is not opened: no edit lets it take work again."""
+    is_opened = after.desired is Desired.OPEN and before.own_desired_at(now) is not Desired.OPEN
+    return f"spec.state: {opening_text(after.name)}" if after.terminating and is_opened else None
+
+
+def opening_text(name: str) -> str:
+    """Why a queue that is being deleted cannot be opened, and the way out."""
     return (
-        f'spec.state: queue "{after.name}" is {own} and cannot become {after.desired}; '
-        f"open it first: kubectl queue open {after.name}"
+        f'queue "{name}" is being deleted and cannot be opened; '
+        f"once it is gone, create it with: kubectl queue create {name}"
     )
 
 
@@ -114,13 +131,38 @@ def parent_refusal(queue: Queue, *, tree: Tree, depth_limit: int = DEPTH_LIMIT) 
     broken = after.chain(queue.name).broken
     if broken is not None:
         return f"spec.parent: {broken}; choose a parent whose chain reaches root"
+    return _leaving_refusal(queue, after) or _depth_refusal(queue, after, depth_limit=depth_limit)
+
+
+def _leaving_refusal(queue: Queue, after: Tree) -> str | None:
+    leaving = next((each for each in after.chain(queue.name).queues[1:] if each.terminating), None)
+    if leaving is None:
+        return None
+    return f"spec.parent: queue {quoted(leaving.name)} is being deleted; choose another parent"
+
+
+def _depth_refusal(queue: Queue, after: Tree, *, depth_limit: int) -> str | None:
     deepest = after.depth(queue.name) + _height(queue.name, after)
-    if deepest > depth_limit:
-        return (
-            f'spec.parent: under "{parent}" the tree would be {deepest} levels deep, '
-            f"and {depth_limit} are allowed; choose a parent nearer to root"
-        )
-    return None
+    if deepest <= depth_limit:
+        return None
+    return (
+        f'spec.parent: under "{queue.parent or ROOT}" the tree would be {deepest} levels deep, '
+        f"and {depth_limit} are allowed; choose a parent nearer to root"
+    )
+
+
+def return_refusal(queue: Queue, *, former: str | None) -> str | None:
+    """A queue that went while it had work comes back where that counts. Else to delete it and to create it
+    anew would move its work. `former`: below which queue it was; None where there is no work of it.
+    """
+    parent = queue.parent or ROOT
+    if former is None or parent == former:
+        return None
+    return (
+        f"spec.parent: a queue {quoted(queue.name)} was deleted while it had work, which counts in queue "
+        f"{quoted(former)}; create it there, and move it then: "
+        f"kubectl queue create {queue.name} --parent {former}"
+    )
 
 
 def parent_pods_refusal(parent: str, *, pods: int) -> str | None:
@@ -136,6 +178,11 @@ def parent_pods_refusal(parent: str, *, pods: int) -> str | None:
 
 ROOT_HAS_NO_PARENT = 'spec.parent: queue "root" is above all others and has no parent; leave the field out'
 
+#: Why a queue without live members is Closed.
+_CLOSING = frozenset({CauseKind.CLOSED, CauseKind.TERMINATING})
+#: Namespaces that a warning names.
+_NAMESPACES = 3
+
 #: What a user can do in place of deleting a built-in queue.
 _INSTEAD = {
     ROOT: "to stop every queue: kubectl queue suspend root",
@@ -143,10 +190,25 @@ _INSTEAD = {
 }
 
 
-def deletion_refusal(verdict: Verdict, *, children: tuple[str, ...], settled: bool = True) -> str | None:
+def deletion_warning(name: str, *, namespaces: Sequence[str]) -> str:
+    """What waits for ever once the queue is gone; "" if no namespace names it."""
+    if not namespaces:
+        return ""
+    named = join_limited([quoted(each) for each in sorted(namespaces)], limit=_NAMESPACES)
+    verb, what = ("names", "namespace") if len(namespaces) == 1 else ("name", "namespaces")
+    return (
+        f"{what} {named} still {verb} queue {quoted(name)}: new work there waits until a queue of this name "
+        "is created, or another one is named"
+    )
+
+
+def deletion_refusal(
+    verdict: Verdict, *, children: tuple[str, ...], settled: bool = True, counts: Amounts = ()
+) -> str | None:
     """Only a Closed queue without children may be deleted, and `root` and `default` never.
 
-    `settled`: its status shows Closed, so nothing that was admitted before can come any more.
+    `settled`: its status shows Closed, so nothing that was admitted before can come any more. `counts`: what
+    its pods take of a quota above it, though none of them keeps it from Closed.
     """
     name = verdict.queue
     if name in BUILT_IN:
@@ -157,7 +219,7 @@ def deletion_refusal(verdict: Verdict, *, children: tuple[str, ...], settled: bo
             f"({', '.join(children[:3])}{', ...' if len(children) > 3 else ''}); "
             "delete or move them first"
         )
-    if verdict.state is not State.CLOSED and verdict.refusal and verdict.refusal.kind is CauseKind.CLOSED:
+    if verdict.state is not State.CLOSED and verdict.refusal and verdict.refusal.kind in _CLOSING:
         return (
             f'queue "{name}" is {verdict.state} and can be deleted once it is Closed, '
             "when its members have ended; "
@@ -173,7 +235,16 @@ def deletion_refusal(verdict: Verdict, *, children: tuple[str, ...], settled: bo
             f'queue "{name}" is being closed: what was admitted to it before may still come; '
             f"delete it once it shows Closed: kubectl get queue {name} -w"
         )
-    return None
+    return _counts_refusal(name, counts) if counts else None
+
+
+def _counts_refusal(name: str, counts: Amounts) -> str:
+    amounts = ", ".join(f"{resource} {format_quantity(amount, resource)}" for resource, amount in counts)
+    return (
+        f'queue "{name}" cannot be deleted yet: pods of it use {printable(amounts)} of a quota above it, '
+        "in namespaces that it does not select, or deleted by force, and would count nowhere; "
+        f"evict them with: kubectl queue drain {name}"
+    )
 
 
 def is_stop_changed(before: Queue, after: Queue) -> bool:

@@ -94,7 +94,7 @@ def namespace_quota_warning(queue: str) -> str:
     """The admission warning for a namespace that comes to name a queue with a quota."""
     return (
         f"queue {quoted(queue, limit=18)} has a quota: new pods of this namespace wait for room in it; "
-        "what runs now does not count"
+        "what runs now counts"
     )
 
 

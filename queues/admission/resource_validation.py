@@ -6,16 +6,20 @@ parent and children   the children's guarantees together <= the parent's; the sa
 parent and child      the child's capability <= the parent's
 ====================  =================================================================================
 
-Each rule is checked for each resource that both sides name. Source: Volcano's webhook for queues. It refuses
-more:
+Each rule is checked for each resource that both sides name. Below another parent than `root` a resource
+that the parent does not name counts as 0: of `guarantee` always, of `deserved` where the parent has any. So
+who may update one queue alone takes nothing of its siblings through a child of it. Where the parent has no
+`deserved` at all, that of a child is taken, and counts below the parent alone (`queues.quota.lending`).
+
+Source: Volcano's webhook for queues. It refuses more:
 
 | what differs                                            | in Volcano        | here  |
 |---------------------------------------------------------|-------------------|-------|
 | `guarantee` of a resource that `deserved` does not name | refused           | taken |
 | `capability` above that of an ancestor above the parent | refused           | taken |
 | `capability` below that of a queue two levels down      | refused           | taken |
-| `guarantee` of a resource that the parent does not name | refused: it has 0 | taken |
-| `deserved` of a resource that the parent does not name  | refused: it has 0 | taken |
+| `guarantee` of a resource that `root` does not name     | refused: it has 0 | taken |
+| `deserved` below a parent without any                   | refused: it has 0 | taken |
 
 None of this can make a quota that could not be kept, by the rules by which quotas are to hold:
 
@@ -24,7 +28,7 @@ None of this can make a quota that could not be kept, by the rules by which quot
   greater one below it, or above it, says too much and allows nothing.
 - A queue keeps for those below it the sum of their guarantees, where that is more than its own. A sum that no
   ancestor's capability has room for is scaled down then.
-- What a queue does not name has no bound. Zero is written as 0.
+- What `root` does not name has no bound. Zero is written as 0.
 
 Invariants
 - An edit is refused only for what it makes worse: a rule that was broken before, and is not broken by more
@@ -34,7 +38,7 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -47,6 +51,7 @@ from queues.apimachinery.quantities import (
     sum_amounts,
 )
 from queues.fields.checks import key_path
+from queues.queue import ROOT
 from queues.text import quoted
 
 #: Children that are named in a message.
@@ -66,8 +71,8 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class QuotaFamily(msgspec.Struct, frozen=True, kw_only=True):
     """A queue with those whose quotas are compared with its own.
 
-    `parent_quota`: None for `root`. `is_child`: the queue is under that parent already, and not only after
-    the edit.
+    `parent_quota`: None for `root`, and where there is no such parent. `is_child`: the queue is under that
+    parent already, and not only after the edit.
     """
 
     name: str
@@ -139,8 +144,10 @@ def _under(family: QuotaFamily, above: Quota) -> Iterator[tuple[Key, Violation]]
     """The queue as one of its parent's children."""
     parent = quoted(family.parent)
     for field in _SHARED:
-        for resource, bound in _amounts_of(above, field).items():
-            mine = _amounts_of(family.own, field).get(resource, 0)
+        own = _amounts_of(family.own, field)
+        asked = [own, *(_amounts_of(quota, field) for quota in family.sibling_quotas.values())]
+        for resource, bound in _bounds(family.parent, above, field, asked=asked):
+            mine = own.get(resource, 0)
             others = _sum(family.sibling_quotas, field, resource)
             if mine + others > bound:
                 yield (
@@ -169,7 +176,8 @@ def _under(family: QuotaFamily, above: Quota) -> Iterator[tuple[Key, Violation]]
 def _over(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
     """The queue as its children's parent."""
     for field in _SHARED:
-        for resource, bound in _amounts_of(family.own, field).items():
+        asked = [_amounts_of(quota, field) for quota in family.child_quotas.values()]
+        for resource, bound in _bounds(family.name, family.own, field, asked=asked):
             needed = _sum(family.child_quotas, field, resource)
             children = _named(family.child_quotas, field, resource)
             if needed > bound:
@@ -199,6 +207,15 @@ def _over(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
                     f"set {_shown(most, resource)} at least, or lower theirs first",
                 ),
             )
+
+
+def _bounds(name: str, quota: Quota, field: str, *, asked: Iterable[Amounts]) -> Iterator[tuple[str, Amount]]:
+    """What the children of queue `name` may have together, of what it names and of what is asked for."""
+    named = _amounts_of(quota, field)
+    yield from named.items()
+    if name != ROOT and (named or field == "guarantee"):
+        others = {resource: None for amounts in asked for resource in amounts if resource not in named}
+        yield from ((resource, 0) for resource in others)
 
 
 def _without(family: QuotaFamily) -> QuotaFamily:

@@ -12,7 +12,8 @@ that holds says its sentence, in this order:
 |                |                                            | takes work, and when it is Open |      |
 | `ENDS`         | ends another's drain, or all that stops it | who made it, when, why, until   | no   |
 | `KEEPS_OPEN`   | makes a queue both Closed and held         | that it is not Closed before    | [3]  |
-| `RELEASES`     | makes a suspended, unheld queue Closed     | that what waits in it will run  | no   |
+| `RELEASES`     | makes a suspended, unheld queue Closed     | that what waits in it will run, | no   |
+|                |                                            | at once or after another stop   |      |
 | `LOSES_END`    | leaves a stop without its end              | the end that it had             | [2]  |
 | `LOSES_REASON` | leaves a stop without its reason           | the reason that it had          | no   |
 | `SOONER`       | ends another's stop sooner                 | both times, and who made it     | no   |
@@ -92,17 +93,19 @@ def consequences(
     by: str = "",
     history: Sequence[Change] = (),
     waiting: int = 0,
+    other_stop: str = "",
 ) -> tuple[Consequence, ...]:
     """What follows from an edit of a queue's own spec.
 
     `after`: the queue as it will be stored. `by`: who makes the edit. `history`: the changes before it.
     `waiting`: the pods that the queue's own stop alone keeps waiting; 0 also where that is not known.
+    `other_stop`: the end of what else stops the queue then (`tree_edits.end_of_other_stop`); "" if nothing.
     """
     was, will = _stop_at(before, now), _stop_at(after, now)
     if was == will:
         return ()
     name = quoted(after.name, limit=_NAME)
-    edit = _Edit(was, will, name=name, by=by, history=history, waiting=waiting)
+    edit = _Edit(was, will, name=name, by=by, history=history, waiting=waiting, other_stop=other_stop)
     return tuple(edit.consequences())
 
 
@@ -120,10 +123,19 @@ def _stop_at(queue: Queue, now: datetime) -> _Stop:
 
 class _Edit:
     def __init__(
-        self, was: _Stop, will: _Stop, *, name: str, by: str, history: Sequence[Change], waiting: int
+        self,
+        was: _Stop,
+        will: _Stop,
+        *,
+        name: str,
+        by: str,
+        history: Sequence[Change],
+        waiting: int,
+        other_stop: str,
     ) -> None:
         self._was, self._will, self._name = was, will, name
         self._by, self._history, self._waiting = by, history, waiting
+        self._other_stop = other_stop
 
     def consequences(self) -> Iterator[Consequence]:
         was, will = self._was, self._will
@@ -176,10 +188,11 @@ class _Edit:
                 asks=self._was.desired is not Desired.CLOSED,
             )
         else:
+            then = f" once {self._other_stop}" if self._other_stop else ""
             pods = f"the {self._waiting} pods that wait" if self._waiting > 1 else "what waits"
             yield _said(
                 Effect.RELEASES,
-                f"queue {self._name} was Suspended, and Closed schedules: {pods} in it will run; "
+                f"queue {self._name} was Suspended, and Closed schedules: {pods} in it will run{then}; "
                 "spec.stopPolicy Hold keeps that waiting",
             )
 

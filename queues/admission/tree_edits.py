@@ -6,7 +6,8 @@ edit; `kubectl queue move` shows it before.
 | before the edit      | after it         | says                                        | of     |
 |----------------------|------------------|---------------------------------------------|--------|
 | does not drain       | drains           | how many pods will be evicted; "up to" so   | any    |
-|                      |                  | many where its `drain` lets pods stay       |        |
+|                      |                  | many where its `drain` lets pods stay; "at  |        |
+|                      |                  | least" where queues below were not read     |        |
 | drains               | does not         | that the drain ends                         | a move |
 | schedules            | does not         | how many pods that wait go on waiting       | a move |
 | does not schedule    | does             | how many pods that wait will run            | a move |
@@ -50,16 +51,17 @@ def tree_consequences(
     pods: Callable[[str], PodNumbers],
     keeps: Callable[[str], bool],
     now: datetime,
+    is_whole: bool = True,
 ) -> tuple[str, ...]:
     """The sentences for an edit of the queue `name`, which is in both trees.
 
     `pods`: gives those of a queue alone. `keeps`: whether the `spec.drain` of a queue lets pods stay; not how
-    many.
+    many. `is_whole`: all queues below it were read.
     """
     moved = before.queues[name].parent != after.queues[name].parent
     changes = _Changes(name, before=before, after=after, now=now)
     texts = (
-        _drained(changes, pods, keeps),
+        _drained(changes, pods, keeps, is_whole=is_whole),
         *(
             (_drains_no_more(changes), _stopped(changes, pods), _released(changes, pods), _access(changes))
             if moved
@@ -76,6 +78,19 @@ def released_pods(
     """How many pods that wait at or below the queue are in one that comes to schedule."""
     changes = _Changes(name, before=before, after=after, now=now)
     return sum(pods(each).waiting for each in changes.where(_comes_to_schedule))
+
+
+def end_of_other_stop(name: str, *, tree: Tree, now: datetime) -> str:
+    """When a queue without a stop of its own schedules, as it follows "once"; "" if it does.
+
+    A queue above is named; a change window of its own and a broken chain of parents are not.
+    """
+    stop = verdict(name, tree=tree, live=True, now=now).stop
+    if stop is None:
+        return ""
+    if stop.by in {"", name}:
+        return "nothing else stops it"
+    return f"queue {quoted(stop.by, limit=_NAME)} no longer stops it"
 
 
 class _Changes:
@@ -96,18 +111,24 @@ def _verdicts(name: str, before: Tree, after: Tree, now: datetime) -> tuple[Verd
     return verdict(name, tree=before, live=True, now=now), verdict(name, tree=after, live=True, now=now)
 
 
-def _drained(changes: _Changes, pods: Callable[[str], PodNumbers], keeps: Callable[[str], bool]) -> str:
+def _drained(
+    changes: _Changes, pods: Callable[[str], PodNumbers], keeps: Callable[[str], bool], *, is_whole: bool
+) -> str:
     drained = list(changes.where(lambda was, will: will.drains and not was.drains))
     number = sum(pods(name).running for name in drained)
-    if not number:
+    if not drained or (is_whole and not number):
         return ""
     by = quoted(changes.own[1].policy_by, limit=_NAME)
+    run = "pod that runs" if number == 1 else "pods that run"
     evicted = _pods(number, "that runs", "that run")
+    unread = ""
+    if not is_whole:
+        evicted, unread = f"at least {number} {run}", "; queues below it could not be read"
     if any(keeps(changes.all[name][1].policy_by) for name in drained):
-        evicted = f"up to {number} {'pod that runs' if number == 1 else 'pods that run'}"
+        evicted = f"up to {number} {run}"
     return (
         f"stopPolicy {StopPolicy.HOLD_AND_DRAIN} of queue {by} drains queue {changes.name}: "
-        f"{evicted} will be evicted, as spec.drain says"
+        f"{evicted} will be evicted, as spec.drain says{unread}"
     )
 
 

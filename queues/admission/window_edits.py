@@ -122,6 +122,8 @@ def settle_edit(
         *edit.overrides(removed),
         *([] if own or wrote in (None, was.get(IN_WINDOW) or None, wanted) else [_NOT_YOURS]),
     ]
+    if window_refusal(was, spec, now=now):  # that is what the author is told
+        said = []
     return _settled(after, {IN_WINDOW: wanted, OVERRIDES: kept}, said)
 
 

@@ -1,3 +1,3 @@
-"""The formats of Kubernetes: `quantities`, `label_selectors`, `timestamps`; `pod_requests`, what a pod
-requests; and `conversion` to structs.
+"""The formats of Kubernetes: `quantities`, `label_selectors`, `timestamps`, `booleans`, `yaml_events`;
+`pod_requests`, what a pod requests; and `conversion` to structs.
 """

@@ -59,6 +59,13 @@ class GangMinimum(msgspec.Struct, frozen=True, kw_only=True):
         return there.total() >= self.least and all(there[task] >= least for task, least in self.tasks)
 
 
+def counts_beside(phase: str, *, on_node: bool, leaving: bool) -> bool:
+    """Whether a pod that the drain does not cover is there for the minimum of its gang."""
+    if phase in {"Succeeded", "Failed"}:
+        return phase == "Succeeded"
+    return on_node and not leaving
+
+
 def broken_gangs(
     pods: Iterable[RunningPod], spec: DrainSpec, minimums: Mapping[BudgetKey, GangMinimum], *, now: datetime
 ) -> dict[BudgetKey, str]:

@@ -201,6 +201,17 @@ class BudgetIndex:
         )
 
 
+def short_budgets(index: BudgetIndex, pods: Iterable[tuple[str, Mapping[str, str]]]) -> list[Budget]:
+    """The budgets that do not allow all of these pods to go, given by namespace and labels.
+
+    Only of these the pods outside are counted.
+    """
+    to_go: Counter[BudgetKey] = Counter()
+    for namespace, labels in pods:
+        to_go.update(budget.key for budget in index.selecting(namespace, labels))
+    return [budget for budget in index.budgets if budget.allowed < to_go[budget.key]]
+
+
 class _Matcher:
     """The selectors of one namespace, each indexed by the rarest label that it asks for. For any thread."""
 

@@ -22,6 +22,7 @@ from queues.membership import name_fault, valid_name
 from queues.messages import NAME_RULE
 from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT, is_reserved_label
 from queues.node_groups import NAMES_LIMIT, PREFERRED, REQUIRED
+from queues.quota.resource_names import mistake_text
 from queues.text import printable, show_character
 
 INT32 = 2**31 - 1
@@ -241,7 +242,15 @@ _datetime = Converter[datetime](datetime)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|[\ud800-\udfff]")
 _KEY = re.compile(r"(?!\.\.?$|\.\.)[-._a-zA-Z0-9]*")
 
-_resource = _matching(QUALIFIED_NAME, 317, 'the name of a resource, such as "cpu" or "nvidia.com/gpu"')
+_qualified_name = _matching(QUALIFIED_NAME, 317, 'the name of a resource, such as "cpu" or "nvidia.com/gpu"')
+
+
+def _resource(place: str, value: Any, before: Any) -> None:
+    _qualified_name(place, value, before)
+    if text := mistake_text(value):
+        raise BadField(f"{place}: {show_value(value)}: {text}")
+
+
 _label = _matching(QUALIFIED_NAME, 317, 'the key of a label, such as "tier" or "example.com/tier"')
 label_value = _matching(LABEL_VALUE, 63, "the value of a label: up to 63 letters, digits, '-', '_' and '.'")
 policy_key = _matching(_KEY, 253, "a key of a ConfigMap: letters, digits, '-', '_' and '.'")

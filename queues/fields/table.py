@@ -8,6 +8,7 @@ from types import MappingProxyType
 from queues.apimachinery.timestamps import rfc3339
 from queues.fields import checks, readers, windows
 from queues.fields.drain import DRAIN_FIELDS, drain
+from queues.fields.history_lines import amounts_line, node_groups_line
 from queues.fields.row import Effect, Notice, Origin, QueueField, Reading
 from queues.node_groups import read_node_groups
 from queues.queue import DequeueStrategy, StoppedGuarantee
@@ -95,7 +96,7 @@ FIELDS = (
         effect=Effect.ALWAYS,
         help="How HoldAndDrain empties the queue and those below it.",
         details=(
-            "That of the queue whose policy drains counts, the nearest on the way up to root where several "
+            "That of the queue whose policy drains counts, the topmost on the way up to root where several "
             "do."
         ),
         check=drain,
@@ -177,6 +178,7 @@ FIELDS = (
         ),
         check=checks.policy_key,
         reading=Reading("scheduler_policy", readers.text),
+        history=lambda queue: queue.scheduler_policy,
     ),
     # Which of its pods others may evict.
     QueueField(
@@ -187,6 +189,7 @@ FIELDS = (
         details="Pods of the queue with the higher one go first where several wait for room. Absent means 0.",
         check=checks.whole(0, checks.INT32),
         reading=Reading("priority", readers.whole(0, checks.INT32, absent=0)),
+        history=lambda queue: str(queue.priority),
     ),
     QueueField(
         name="reclaimable",
@@ -208,12 +211,16 @@ FIELDS = (
         ),
         check=checks.amounts,
         reading=Reading("deserved", readers.amounts),
+        history=lambda queue: amounts_line(queue.deserved),
     ),
     QueueField(
         name="guarantee",
         origin=Origin.VOLCANO,
         effect=Effect.ALSO_RECLAIM,
-        help=f"What pods of other queues leave it, those that wait, and those that evict {_RECLAIM}.",
+        help=(
+            "Kept free for this queue: pods of other queues neither start in it nor (with action reclaim) "
+            "keep it."
+        ),
         details=(
             "It is set aside in the capabilities above it, whether it is used or not; without one, nothing "
             "is. Guarantees that are more than there is are scaled down together. "
@@ -221,6 +228,7 @@ FIELDS = (
         ),
         check=checks.object_of({"resource": checks.amounts}),
         reading=Reading("guarantee", readers.guarantee),
+        history=lambda queue: amounts_line(queue.guarantee),
     ),
     QueueField(
         name="guaranteeWhileStopped",
@@ -236,6 +244,7 @@ FIELDS = (
             "stopped_guarantee",
             readers.word(StoppedGuarantee, absent=StoppedGuarantee.KEEP, unknown=StoppedGuarantee.KEEP),
         ),
+        history=lambda queue: queue.stopped_guarantee.value,
     ),
     QueueField(
         name="capability",
@@ -249,6 +258,7 @@ FIELDS = (
         ),
         check=checks.amounts,
         reading=Reading("capability", readers.amounts),
+        history=lambda queue: amounts_line(queue.capability),
     ),
     # Kept for Volcano's clients.
     QueueField(
@@ -256,11 +266,18 @@ FIELDS = (
         origin=Origin.VOLCANO,
         effect=Effect.ALWAYS,
         help="Of queues that use more than they deserve, how much one uses beside another before that goes.",
-        details="It orders pods that wait for room in a capability. Absent means 1.",
+        details=(
+            "It orders pods that wait for room in a capability. With plugin proportion of the scheduling "
+            "policy queues deserve by it. Absent means 1."
+        ),
         # Volcano's definition of Queues writes 1.
-        notice=Notice("orders pods that wait for room, and gives no share; capability limits", unless=(1,)),
+        notice=Notice(
+            "orders pods that wait; with plugin proportion it is what the queue deserves; it limits nothing",
+            unless=(1,),
+        ),
         check=checks.whole(1, 65535),
         reading=Reading("weight", readers.whole(1, 65535, absent=1)),
+        history=lambda queue: str(queue.weight),
     ),
     QueueField(
         name="dequeueStrategy",
@@ -273,6 +290,7 @@ FIELDS = (
             "dequeue",
             readers.word(DequeueStrategy, absent=DequeueStrategy.TRAVERSE, unknown=DequeueStrategy.TRAVERSE),
         ),
+        history=lambda queue: queue.dequeue.value,
     ),
     QueueField(
         name="type",
@@ -295,6 +313,7 @@ FIELDS = (
             {"nodeGroupAffinity": checks.node_groups, "nodeGroupAntiAffinity": checks.node_groups}
         ),
         reading=Reading("node_groups", read_node_groups),
+        history=lambda queue: node_groups_line(queue.node_groups),
     ),
     QueueField(
         name="extendClusters",

@@ -3,52 +3,99 @@
     {"text": "queue \\"research\\": ...", "notices": [{"id": "5f...", "queue": "research", ...}], "more": 0}
 
 Promises
-- First what stands (blocked drains), then in the order in which it happened; `MOST` of them, and "3 more" for
-  the rest, which count as told.
-- `text` pings nobody and hides no link, whatever users wrote: Slack's `&`, `<` and `>` are escaped, and
-  `@here` and its like are broken up for programs that read Slack's form and mention by a plain `@`.
+- A message has `MOST` notices at most. Each queue has its share of them, so that no queue's many keep another
+  queue's one from being told: of the queues that have news, in the order of the first of it, as many as
+  there is room for, each with its latest and what stands. What else such a queue has counts as told ("and 6
+  more of queue ..."); other queues wait for the next message.
+- First what stands (blocked drains), then in the order in which it happened.
+- `text` pings nobody and links nowhere, whatever users wrote (`plain_text`). `notices` has it as it is.
 - A message has a bounded size, whatever there is to tell.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from queues.apimachinery.timestamps import rfc3339
-from queues.notices.news import Notice
+from queues.notices.news import NAME_LIMIT, Notice
+from queues.notices.plain_text import plain
+from queues.text import quoted
 
 #: Notices of a message.
 MOST = 20
-_MENTION = re.compile(r"@(?=(channel|everyone|here|all|group|team)\b)", re.IGNORECASE)
-#: A character without a width, at which no mention goes on.
-_BROKEN = "@\N{WORD JOINER}"
+#: What turns formatting and previews of links off, in the receivers that know it: Slack, Slack, Slack,
+#: Rocket.Chat, Discord. The text does not depend on it.
+_UNFORMATTED: Mapping[str, object] = {
+    "mrkdwn": False,
+    "unfurl_links": False,
+    "unfurl_media": False,
+    "parseUrls": False,
+    "allowed_mentions": {"parse": []},
+}
 
 
 def in_order(notices: Iterable[Notice]) -> list[Notice]:
     return sorted(notices, key=lambda each: (not each.stands, each.at, each.queue, each.id))
 
 
-def message(notices: Sequence[Notice]) -> bytes:
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes in one message. `folded`: what counts as told by it, though only its number is said."""
+
+    shown: tuple[Notice, ...]
+    folded: tuple[Notice, ...] = ()
+
+    @property
+    def told(self) -> tuple[Notice, ...]:
+        return (*self.shown, *self.folded)
+
+
+def share(notices: Sequence[Notice]) -> Share:
     """`notices`: in their order (`in_order`); one at least."""
-    shown, more = notices[:MOST], len(notices[MOST:])
-    lines = [safe(each.text) for each in shown]
-    if more:
-        lines.append(f"and {more} more: kubectl queue history NAME")
-    return msgspec.json.encode(
-        {
-            "text": "\n".join(lines),
-            "notices": [
-                {"id": each.id, "queue": each.queue, "at": rfc3339(each.at), "text": each.text}
-                for each in shown
-            ],
-            "more": more,
-        }
+    by_queue: dict[str, list[Notice]] = {}
+    for each in notices:
+        by_queue.setdefault(each.queue, []).append(each)
+    queues = list(by_queue.values())[:MOST]
+    places = _places([len(each) for each in queues])
+    ranked = [sorted(each, key=_rank) for each in queues]
+    return Share(
+        shown=tuple(in_order(each for of, place in zip(ranked, places, strict=True) for each in of[:place])),
+        folded=tuple(each for of, place in zip(ranked, places, strict=True) for each in of[place:]),
     )
 
 
-def safe(text: str) -> str:
-    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _MENTION.sub(_BROKEN, escaped)
+def _places(numbers: Sequence[int]) -> list[int]:
+    """How many of `MOST` each gets: none more than another that has as many, and none is left over."""
+    places, left = [0] * len(numbers), MOST
+    while left and any(place < number for place, number in zip(places, numbers, strict=True)):
+        for at, number in enumerate(numbers):
+            if places[at] < number and left:
+                places[at] += 1
+                left -= 1
+    return places
+
+
+def _rank(notice: Notice) -> tuple[bool, float, str]:
+    """What stands first, then the latest."""
+    return not notice.stands, -notice.at.timestamp(), notice.id
+
+
+def message(shared: Share) -> bytes:
+    lines = [plain(each.text) for each in shared.shown]
+    folded = Counter(each.queue for each in shared.folded)
+    for queue, number in folded.items():
+        name = plain(quoted(queue, limit=NAME_LIMIT))
+        lines.append(f"and {number} more of queue {name}: kubectl queue history NAME")
+    return msgspec.json.encode(
+        {
+            "text": "\n".join(lines),
+            **_UNFORMATTED,
+            "notices": [
+                {"id": each.id, "queue": each.queue, "at": rfc3339(each.at), "text": each.text}
+                for each in shared.shown
+            ],
+            "more": len(shared.folded),
+        }
+    )

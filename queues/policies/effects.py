@@ -1,7 +1,13 @@
 """What each action and plugin of Volcano does here; admission, `policy explain` and the docs show this table.
 
-`Effect.APPLIED`: done by this server. `KUBE_SCHEDULER`: kube-scheduler does it in any case. `NOT_YET`: read
-and checked, and without effect so far. `NOT_HERE`: without effect, and not planned.
+`Effect.APPLIED`: this server does it where a policy has it. `ALWAYS`: this server does it, whether a policy
+has it or not. `KUBE_SCHEDULER`: kube-scheduler does it in any case. `NOT_YET`: read and checked, and without
+effect so far. `NOT_HERE`: without effect, and not planned.
+
+Invariant: the names are those that Volcano registers, in its versions 1.10 to 1.15. They are not always those
+of the folders of its source: plugin `numa-aware` is in the folder numaaware.
+
+Source: Volcano's `pkg/scheduler/plugins/factory.go`, `actions/factory.go`, `conf/scheduler_conf.go`.
 """
 
 from __future__ import annotations
@@ -14,6 +20,7 @@ import msgspec
 
 class Effect(enum.Enum):
     APPLIED = "applied"
+    ALWAYS = "applied in any case"
     KUBE_SCHEDULER = "done by kube-scheduler"
     NOT_YET = "does nothing yet"
     NOT_HERE = "does nothing here"
@@ -26,6 +33,10 @@ class Meaning(msgspec.Struct, frozen=True):
     text: str
 
 
+#: What has no effect, and is said where it is written.
+WITHOUT_EFFECT = frozenset({Effect.NOT_YET, Effect.NOT_HERE})
+
+
 ACTIONS: Mapping[str, Meaning] = {
     "enqueue": Meaning(Effect.APPLIED, "new pods wait as plugin overcommit says; without it, for nothing"),
     "allocate": Meaning(Effect.APPLIED, "pods with resource requests may be scheduled"),
@@ -36,6 +47,8 @@ ACTIONS: Mapping[str, Meaning] = {
         "pods may evict those of other queues: what their own queue deserves and another has borrowed",
     ),
     "shuffle": Meaning(Effect.NOT_HERE, "no plugin here names victims for it"),
+    "gangpreempt": Meaning(Effect.NOT_HERE, "use preempt"),
+    "gangreclaim": Meaning(Effect.NOT_HERE, "use reclaim"),
 }
 
 #: What it means that a policy has not one of these actions; without the others it lacks nothing.
@@ -51,16 +64,26 @@ _OTHER_PREFERENCE = "kube-scheduler's own plugins place pods"
 PLUGINS: Mapping[str, Meaning] = {
     "binpack": Meaning(Effect.APPLIED, "scores nodes: the fuller, the better"),
     "nodeorder": Meaning(Effect.APPLIED, "scores nodes by its weights"),
-    "priority": Meaning(Effect.APPLIED, "victims have a lower priority than the pod that evicts them"),
+    "priority": Meaning(
+        Effect.APPLIED,
+        "victims of preempt have a lower priority than the pod; those of reclaim only with "
+        "enableReclaimable: true",
+    ),
     "conformance": Meaning(Effect.APPLIED, "system-critical pods are no victims"),
     "predicates": Meaning(Effect.KUBE_SCHEDULER, "its filters say which nodes fit"),
-    "gang": Meaning(Effect.APPLIED, "in queues with a quota PodGroups are released whole, as without it"),
+    "gang": Meaning(
+        Effect.ALWAYS,
+        "PodGroups are released whole in queues with a quota, and nobody takes them below their minimum, as "
+        "without it",
+    ),
     "drf": Meaning(Effect.NOT_YET, "shares do not order queues or jobs"),
     "proportion": Meaning(
-        Effect.APPLIED, "what the queues right below deserve is by weight; it orders them, and limits nothing"
+        Effect.APPLIED,
+        "what the queues right below deserve is by weight: it orders them, and reclaim gives it back; it "
+        "limits nothing",
     ),
     "capacity": Meaning(
-        Effect.APPLIED, "`capability`, `deserved` and `guarantee` count, as they do without it"
+        Effect.ALWAYS, "`capability`, `deserved` and `guarantee` count, as they do without it"
     ),
     "overcommit": Meaning(
         Effect.APPLIED, "with action enqueue, pods wait while its factor times what nodes have is let go"
@@ -70,7 +93,7 @@ PLUGINS: Mapping[str, Meaning] = {
     "extender": Meaning(Effect.NOT_HERE, "extenders belong into the configuration of kube-scheduler"),
     "network-topology-aware": Meaning(Effect.NOT_HERE, _OTHER_PREFERENCE),
     "nodegroup": Meaning(Effect.NOT_HERE, "`spec.affinity` of queues acts without it"),
-    "numaaware": Meaning(Effect.NOT_HERE, "the kubelet's topology manager does it on the node"),
+    "numa-aware": Meaning(Effect.NOT_HERE, "the kubelet's topology manager does it on the node"),
     "pdb": Meaning(Effect.KUBE_SCHEDULER, "it prefers victims whose disruption budget allows it"),
     "rescheduling": Meaning(Effect.NOT_HERE, "running pods stay where they are"),
     "resource-strategy-fit": Meaning(Effect.NOT_HERE, "use binpack or nodeorder"),
@@ -89,5 +112,23 @@ SWITCHES = frozenset(
         *("EnabledClusterOrder", "enablePredicate", "enableBestNode", "enableNodeOrder", "enableTargetJob"),
         *("enableReservedNodes", "enableJobEnqueued", "enabledVictim", "enableJobStarving"),
         *("enabledOverused", "enabledAllocatable", "enabledSubGroupOrder", "enableSubGroupOrder"),
+        *("enabledHyperNodeOrder", "enabledHyperNodeGradient"),
+        *("enabledSubJobReady", "enabledSubJobPipelined", "enabledSubJobOrder"),
     }
 )
+
+#: The switches that have an effect here, by plugin. `enableHierarchy` of `drf` is checked alone.
+APPLIED_SWITCHES: Mapping[str, frozenset[str]] = {
+    "binpack": frozenset({"enableNodeOrder"}),
+    "nodeorder": frozenset({"enableNodeOrder"}),
+    "priority": frozenset({"enablePreemptable", "enableReclaimable"}),
+    "conformance": frozenset({"enablePreemptable", "enableReclaimable"}),
+    "overcommit": frozenset({"enableJobEnqueued"}),
+}
+#: The plugins whose arguments are read.
+WITH_ARGUMENTS = frozenset({"binpack", "nodeorder", "overcommit"})
+#: Fields of a policy that Volcano reads and that have no effect here.
+FIELDS_WITHOUT_EFFECT: Mapping[str, str] = {
+    "configurations": "actions have no arguments here",
+    "metrics": "plugin usage, which reads them, does nothing here",
+}

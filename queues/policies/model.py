@@ -10,7 +10,7 @@ Source of names and defaults: Volcano's `pkg/scheduler/conf`, `plugins/binpack` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 import msgspec
@@ -29,13 +29,33 @@ class Place(msgspec.Struct, frozen=True):
         return f"line {self.line}: {self.reason}"
 
 
+class NamedPart(msgspec.Struct, frozen=True):
+    """A part of a policy's text that has no effect. `kind`: action, plugin, arguments, switch or field.
+
+    `line`: from 1. `name`: as it is written; of arguments and switches, that of the plugin follows. `text`:
+    what is to be said of it, in one line.
+    """
+
+    line: int
+    kind: str
+    name: str
+    text: str
+
+    @property
+    def place(self) -> Place:
+        return Place(self.line, self.text)
+
+
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin of a tier (from 1). `disabled`: its switches that are false, such as `enableNodeOrder`."""
+    """A plugin of a tier (from 1). `disabled`, `enabled`: its switches that are written as false and as true,
+    such as `enableNodeOrder`.
+    """
 
     name: str
     tier: int
     line: int
     disabled: frozenset[str] = frozenset()
+    enabled: frozenset[str] = frozenset()
     arguments: Mapping[str, object] = {}
 
 
@@ -62,7 +82,8 @@ class NodeOrder(msgspec.Struct, frozen=True, kw_only=True):
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """A policy: its actions in order, its plugins in the order of the tiers, and what scores nodes.
 
-    `overcommit_factor`: of plugin `overcommit`; None without it.
+    `overcommit_factor`: of plugin `overcommit`; None without it. `unknown`: the names of actions and plugins
+    that were passed over; `idle`: what is known and has no effect. `warnings`: what else is ignored.
     """
 
     actions: tuple[str, ...]
@@ -71,6 +92,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     node_order: NodeOrder | None = None
     overcommit_factor: Fraction | None = None
     warnings: tuple[Place, ...] = ()
+    unknown: tuple[NamedPart, ...] = ()
+    idle: tuple[NamedPart, ...] = ()
+
+    @property
+    def ignored(self) -> tuple[Place, ...]:
+        """What of its text is ignored, by line, but for the actions and plugins that it has in vain."""
+        return ignored_places(self.warnings, self.unknown, self.idle)
 
     @property
     def scores(self) -> bool:
@@ -96,3 +124,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it has the plugin, and does not turn this switch of it off."""
         plugin = self.plugin(name)
         return plugin is not None and switch not in plugin.disabled
+
+    def says(self, name: str, switch: str) -> bool:
+        """Whether it has the plugin, with this switch written as true."""
+        plugin = self.plugin(name)
+        return plugin is not None and switch in plugin.enabled
+
+
+def ignored_places(
+    warnings: Iterable[Place], unknown: Iterable[NamedPart], idle: Iterable[NamedPart]
+) -> tuple[Place, ...]:
+    """What of a text is ignored, by line. Actions and plugins that do nothing here are parts of the policy:
+    those who show it part by part say it of them (`queues.policies.parts`).
+    """
+    rest = (part for part in idle if part.kind not in ("action", "plugin"))
+    places = (*warnings, *(part.place for part in (*unknown, *rest)))
+    return tuple(sorted(places, key=lambda place: place.line))

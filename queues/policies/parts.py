@@ -3,11 +3,14 @@
 The meaning of a part comes from `queues.policies.effects`. A policy can undo a part itself (a switch, a
 weight of 0, an action without which a plugin has nothing to do), and a part may not concern a certain pod;
 then the part says why.
+
+Which plugins gate an action, the rules of victims say (`queues.policies.victims.asked_by`), and no other
+table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -15,13 +18,20 @@ from queues.policies.actions import ALLOCATE, BACKFILL
 from queues.policies.effects import ACTIONS, MISSING_ACTIONS, PLUGINS
 from queues.policies.model import Binpack, NodeOrder, Plugin, Policy
 from queues.policies.scheduler_conf import NODE_ORDER_ARGUMENTS
-from queues.policies.victims import PREEMPT, RECLAIM
+from queues.policies.victims import PREEMPT, RECLAIM, asked_by
+from queues.quota.giving_back import Taking
+from queues.text import all_of
 
 #: What is said of a part in place of an `Effect`.
 MISSING, SWITCHED_OFF, NOT_FOR_POD = "missing", "switched off", "does nothing for this pod"
 #: The action by which a pod gets victims of its own queue and of others, and the switch of plugins for it.
 _SWITCHES = {PREEMPT: "enablePreemptable", RECLAIM: "enableReclaimable"}
 _WHOSE = {PREEMPT: "of its own queue", RECLAIM: "of other queues"}
+#: Whether a plugin gates what a pod may take.
+_GATES: Mapping[str, Callable[[Taking], bool]] = {
+    "conformance": lambda taking: taking.spares_critical,
+    "priority": lambda taking: taking.lower_only,
+}
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,16 +66,35 @@ def scorers(policy: Policy) -> tuple[str, ...]:
     return tuple(plugin.name for plugin in policy.plugins if scores.get(plugin.name) is not None)
 
 
+def gates_of(policy: Policy, action: str) -> tuple[str, ...]:
+    """The plugins of the policy that keep pods from being victims of `preempt` or `reclaim`."""
+    taking = _takings(policy)[action]
+    return tuple(plugin for plugin, gates in _GATES.items() if gates(taking))
+
+
+def _takings(policy: Policy) -> Mapping[str, Taking]:
+    asked = asked_by(policy)
+    return {PREEMPT: asked.own, RECLAIM: asked.others}
+
+
 def _actions(policy: Policy, pod: PodFacts | None) -> Iterator[Part]:
     for name in policy.actions:
         meaning = ACTIONS[name]
         other = _of_other_pods(name, pod)
         effect, text = (NOT_FOR_POD, other) if other else (meaning.effect.value, meaning.text)
+        if name in _SWITCHES:
+            text = f"{text}; {_gated_by(gates_of(policy, name))}"
         yield Part(kind="action", name=name, effect=effect, text=text)
     for name, text in MISSING_ACTIONS.items():
         if name not in policy.actions:
             other = _of_other_pods(name, pod)
             yield Part(kind="action", name=name, effect=NOT_FOR_POD if other else MISSING, text=other or text)
+
+
+def _gated_by(plugins: Sequence[str]) -> str:
+    if not plugins:
+        return "no plugin of the policy gates it"
+    return f"plugin {plugins[0]} gates it" if len(plugins) == 1 else f"plugins {all_of(plugins)} gate it"
 
 
 def _of_other_pods(action: str, pod: PodFacts | None) -> str:
@@ -93,7 +122,10 @@ def _plugin(policy: Policy, plugin: Plugin, pod: PodFacts | None) -> Part:
             effect, text = NOT_FOR_POD, _why_alike(weights)
         else:
             text = f"{text}; {_weights(weights)}"
-    elif plugin.name in ("conformance", "priority"):
+    elif plugin.name == "overcommit" and policy.overcommit is None:
+        off = "enqueue" in policy.actions
+        effect, text = SWITCHED_OFF, "enableJobEnqueued is false" if off else _no_action(["enqueue"])
+    elif plugin.name in _GATES:
         effect, text = _victims(policy, plugin, effect, text)
     return Part(kind="plugin", name=plugin.name, effect=effect, text=text, tier=plugin.tier, line=plugin.line)
 
@@ -125,21 +157,29 @@ def _weights(weights: Binpack | NodeOrder) -> str:
 
 def _victims(policy: Policy, plugin: Plugin, effect: str, text: str) -> tuple[str, str]:
     """What a plugin that protects victims does: only for kinds of victims that the policy lets a pod have."""
-    on = [action for action, switch in _SWITCHES.items() if switch not in plugin.disabled]
+    on = [action for action, taking in _takings(policy).items() if _GATES[plugin.name](taking)]
     if not on:
-        return SWITCHED_OFF, f"{' and '.join(_SWITCHES.values())} are false"
+        return SWITCHED_OFF, _why_off(plugin)
     whose = [_WHOSE[action] for action in on if action in policy.actions]
     if plugin.name == "conformance" and RECLAIM in on:
         whose.append("of no queue")
     if not whose:
         return SWITCHED_OFF, f"there are no victims that it could protect: {_no_action(on)}"
-    return effect, f"{text}; counts for victims {_and(whose)}"
+    return effect, f"{text}; counts for victims {all_of(whose)}"
+
+
+def _why_off(plugin: Plugin) -> str:
+    """Which switches keep the plugin from gating any action: false where one is on by itself, else not
+    true.
+    """
+    off = [switch for switch in _SWITCHES.values() if switch in plugin.disabled]
+    not_on = [switch for switch in _SWITCHES.values() if switch not in plugin.disabled]
+    if not not_on:
+        return f"{all_of(off)} are false"
+    return ", and ".join(
+        [*(f"{switch} is false" for switch in off), *(f"{switch} is not true" for switch in not_on)]
+    )
 
 
 def _no_action(actions: Sequence[str]) -> str:
     return f"the policy has no action {' or '.join(actions)}"
-
-
-def _and(words: Sequence[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last

@@ -1,4 +1,16 @@
-"""The policies of a ConfigMap: `volcano-scheduler.conf` for everybody, every other key a named one.
+"""The policies of a ConfigMap: `volcano-scheduler.conf` for everybody, every other key that holds one a named
+one.
+
+| the key                                    | what it is                                                |
+|--------------------------------------------|-----------------------------------------------------------|
+| `volcano-scheduler.conf`                   | the global policy, whatever its text is                   |
+| another, with `actions` or `tiers` on top  | a named policy                                            |
+| another, which held a policy that counts   | a named policy: its last good text counts                 |
+| any other                                  | somebody else's: it is not read, and nothing is said of   |
+|                                            | it, unless a queue names it                               |
+
+Where there is no global policy, a named one whose key is one that a Volcano elsewhere is started with may be
+meant (`PolicySet.misplaced`).
 
 Invariant: a set never changes. `policy_texts` makes it. Nothing is parsed here: who only asks need not load
 the parser.
@@ -6,7 +18,8 @@ the parser.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -14,7 +27,19 @@ from queues.policies.model import Place, Policy
 
 #: The key of the policy that counts where no other does.
 GLOBAL_KEY = "volcano-scheduler.conf"
+#: Named policies that are read.
 KEYS_LIMIT = 1_000
+#: Keys under which others have the policy that counts for everybody: the file that Volcano's
+#: `--scheduler-conf` names. `volcano-scheduler-ci.conf` is that of its chart for tests,
+#: `agent-scheduler.conf` that of its second scheduler, `default-scheduler.conf` that of Huawei's and
+#: Telekom's clouds, `volcano-scheduler.yaml` that of charms, `kube-batch-conf.yaml` that of its predecessor.
+_OTHER_GLOBAL_KEY = re.compile(r"(.*[-.])?(scheduler|kube-batch)([-.].*)?\.(conf|ya?ml)", re.ASCII)
+#: The place of a text's first key, and each `actions` or `tiers` that begins a line, or stands in braces.
+_FIRST_KEY = re.compile(r"^([ \t]*)(?![ \t\n\r#%]|---|\Z)", re.MULTILINE)
+_POLICY_KEY = r"""["']?(?:actions|tiers)["']?[ \t]*:"""
+_KEY_OF_LINE = re.compile(rf"^([ \t]*){_POLICY_KEY}", re.MULTILINE)
+_KEY_IN_BRACES = re.compile(rf"[{{,\s]{_POLICY_KEY}")
+_IN_BRACES = re.compile(r"\s*\{")
 
 
 class PolicyEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,10 +56,29 @@ class PolicyEntry(msgspec.Struct, frozen=True, kw_only=True):
         return self.policy is not None and self.problem is not None
 
 
+def holds_policy(text: str) -> bool:
+    """Whether the text of a key other than the global one is meant as a policy, be it right or wrong: it has
+    `actions` or `tiers` on top. Takes time linear in the text.
+    """
+    text = text.removeprefix("\ufeff")
+    if _IN_BRACES.match(text):
+        return _KEY_IN_BRACES.search(text) is not None
+    first = _FIRST_KEY.search(text)
+    indent = first[1] if first is not None else ""
+    return any(found[1] == indent for found in _KEY_OF_LINE.finditer(text))
+
+
+def misplaced_keys(keys: Iterable[str]) -> list[str]:
+    """Those of the keys with policies that may be meant as the global one; none where that is among them."""
+    named = list(keys)
+    return [] if GLOBAL_KEY in named else [key for key in named if _OTHER_GLOBAL_KEY.fullmatch(key)]
+
+
 class PolicySet(msgspec.Struct, frozen=True):
-    """All entries by key."""
+    """All entries by key. `others`: the keys that hold no policy, at most `KEYS_LIMIT` of them."""
 
     entries: Mapping[str, PolicyEntry] = {}
+    others: frozenset[str] = frozenset()
 
     @property
     def common(self) -> PolicyEntry | None:
@@ -44,6 +88,11 @@ class PolicySet(msgspec.Struct, frozen=True):
     def named(self, name: str) -> PolicyEntry | None:
         """A policy that a queue or a job may name: any but the global one."""
         return self.entries.get(name) if name != GLOBAL_KEY else None
+
+    @property
+    def misplaced(self) -> Sequence[str]:
+        """Keys that may be meant as the global policy, where there is none."""
+        return misplaced_keys(self.entries)
 
     @property
     def scores(self) -> bool:

@@ -5,6 +5,7 @@
 | a policy that is there              | it counts                                                   |
 | one whose text is wrong             | its last good text counts; where there is none, the next    |
 | one that is not there               | the next in the order                                       |
+| a key that holds no policy          | the next in the order                                       |
 | nothing, anywhere                   | the global policy, if there is one; else none               |
 
 Each name that could not be used is said (`Resolution.problems`), in the order in which it was tried.
@@ -63,7 +64,7 @@ def resolve_policy(policies: PolicySet, *, chain: Iterable[tuple[str, str]], job
     for queue, name in (("", job), *chain):
         if name:
             entry = policies.named(name)
-            problem = _problem(entry, name, queue)
+            problem = _problem(policies, entry, name, queue)
             if problem is not None:
                 problems.append(problem)
             if entry is not None and entry.policy is not None:
@@ -77,7 +78,7 @@ def resolve_policy(policies: PolicySet, *, chain: Iterable[tuple[str, str]], job
         own = own and not queue
     common = policies.common
     if common is not None:
-        problem = _problem(common, GLOBAL_KEY, "")
+        problem = _problem(policies, common, GLOBAL_KEY, "")
         if problem is not None:
             problems.append(problem)
         if common.policy is not None:
@@ -93,7 +94,10 @@ def _source(queue: str, *, own: bool) -> PolicySource:
     return PolicySource.QUEUE if own else PolicySource.ANCESTOR
 
 
-def _problem(entry: PolicyEntry | None, name: str, queue: str) -> Problem | None:
+def _problem(policies: PolicySet, entry: PolicyEntry | None, name: str, queue: str) -> Problem | None:
+    if entry is None and name in policies.others:
+        text = f"key {quoted(name)} holds no policy: it has neither actions nor tiers"
+        return Problem(name=name, queue=queue, missing=False, text=text)
     if entry is None:
         return Problem(name=name, queue=queue, missing=True, text=f"there is no policy {quoted(name)}")
     if entry.problem is None:

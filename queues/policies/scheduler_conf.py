@@ -2,12 +2,17 @@
 
 | in the text                                   | becomes                                                  |
 |-----------------------------------------------|----------------------------------------------------------|
-| what Volcano itself refuses to load           | `BadPolicy` with the line                                |
-| a plugin that Volcano has not                 | `BadPolicy`: it would be ignored, with a line in a log   |
-| a plugin twice, a weight below 0 or too great | `BadPolicy`                                              |
+| no YAML, no `actions`, none that is known     | `BadPolicy` with the line                                |
+| no `tiers`, a plugin without a name           | `BadPolicy`                                              |
+| a weight below 0 or too great                 | `BadPolicy`                                              |
 | too long, too deep, too many values           | `BadPolicy`, after a bounded amount of work              |
+| an action or a plugin that is not known       | passed over (`Policy.unknown`)                           |
+| one that is known and does nothing here       | read, and named (`Policy.idle`)                          |
 | an unknown field, switch or argument          | ignored, as Volcano does, with a warning                 |
 | a key twice                                   | the last one counts, as in Volcano, with a warning       |
+| a plugin twice                                | the later arguments count, and a switch is off only      |
+|                                               | where each says false, as in Volcano; with a warning     |
+| a merge key (`<<`)                            | sets what it has where it stands; later keys override    |
 | an argument of the wrong type (`"10"`, `1.5`) | its default counts, as Volcano does, with a warning      |
 | a negative weight of a resource of `binpack`  | 1, as Volcano does, with a warning                       |
 | a factor of `overcommit` that is below 1      | 1.2, as Volcano does, with a warning                     |
@@ -17,31 +22,55 @@ Invariants
   visited at most, an alias counts as often as it is used.
 - Every reason is one line of bounded length. Lines count from 1.
 - One fault makes a text no policy; `examine_policy` lists all of them, as far as the text can be read.
+- A name that is not known is no fault: another version of Volcano, or a plugin of somebody's own, may have
+  it.
 
 Source: Volcano's `pkg/scheduler/util.go` (`UnmarshalSchedulerConf`), `conf/scheduler_conf.go`,
-`framework/arguments.go`, and the plugins' own readers of arguments.
+`framework/arguments.go`, and the plugins' own readers of arguments; `gopkg.in/yaml.v2`, which reads the text
+there.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 
 import msgspec
 import yaml
 
-from queues.policies.effects import ACTIONS, PLUGINS, SWITCHES
-from queues.policies.model import WEIGHT_LIMIT, Binpack, NodeOrder, Place, Plugin, Policy
+from queues.apimachinery.yaml_events import yaml_events
+from queues.policies.effects import (
+    ACTIONS,
+    APPLIED_SWITCHES,
+    FIELDS_WITHOUT_EFFECT,
+    PLUGINS,
+    SWITCHES,
+    WITH_ARGUMENTS,
+    WITHOUT_EFFECT,
+    Meaning,
+)
+from queues.policies.model import (
+    WEIGHT_LIMIT,
+    Binpack,
+    NamedPart,
+    NodeOrder,
+    Place,
+    Plugin,
+    Policy,
+    ignored_places,
+)
 from queues.text import printable, quoted
 
 #: Bytes of a policy's text.
 TEXT_LIMIT = 65_536
 #: Values (scalars, lists, mappings) of a policy, each counted as often as it is used; how deep they nest.
 VALUE_LIMIT, DEPTH_LIMIT = 5_000, 16
-#: Warnings that are kept of a policy.
+#: Warnings that are kept of a policy, and names that are not known.
 WARNINGS_LIMIT = 32
+#: Names that are not known and for which the nearest one is looked for: each takes a while.
+NEAREST_LIMIT = 8
 #: Faults after which an examination ends: each may look for the nearest name.
 FAULTS_LIMIT = 100
 _FIELDS = ("actions", "tiers", "configurations", "metrics")
@@ -72,11 +101,27 @@ class BadPolicy(ValueError):
 
 
 class Examination(msgspec.Struct, frozen=True, kw_only=True):
-    """A text, read to its end. `policy`: None where there are faults. `warnings`: by line, however many."""
+    """A text, read to its end. `policy`: None where there are faults. `warnings`: by line, however many.
+
+    `unknown`, `idle`: as those of a `Policy`, however many.
+    """
 
     policy: Policy | None
     faults: tuple[Place, ...] = ()
     warnings: tuple[Place, ...] = ()
+    unknown: tuple[NamedPart, ...] = ()
+    idle: tuple[NamedPart, ...] = ()
+
+    @property
+    def ignored(self) -> tuple[Place, ...]:
+        """As that of a `Policy`."""
+        return ignored_places(self.warnings, self.unknown, self.idle)
+
+    @property
+    def notices(self) -> tuple[Place, ...]:
+        """All that has no effect, by line."""
+        named = (part.place for part in (*self.unknown, *self.idle))
+        return tuple(sorted((*self.warnings, *named), key=lambda place: place.line))
 
 
 def parse_policy(text: str) -> Policy:
@@ -134,17 +179,12 @@ def _compose(text: str) -> yaml.Node:
 
 def _bounded(text: str) -> None:
     """Raises `BadPolicy` where there is more than one document, or more than may be read."""
-    depth = values = documents = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        line = event.start_mark.line + 1 if event.start_mark else 1
+    values = documents = 0
+    for line, depth, event in yaml_events(text):
         if isinstance(event, yaml.DocumentStartEvent):
             documents += 1
             if documents > 1:
                 raise BadPolicy(line, "a second document (---) begins; a policy is one")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
         values += isinstance(event, yaml.NodeEvent)
         _limit(line, depth, values)
 
@@ -171,21 +211,37 @@ class _Converter:
         _limit(line, depth, self._values)
         if isinstance(node, yaml.MappingNode):
             entries: dict[str, _Entry] = {}
+            merged: set[str] = set()
             for key, value in node.value:
                 at = key.start_mark.line + 1
                 if not isinstance(key, yaml.ScalarNode):
                     raise BadPolicy(at, "a key is not a text")
                 if key.tag == _TAG + "merge":
-                    raise BadPolicy(at, 'a merge key ("<<") is not supported; write the fields out')
+                    fields = self._merged(value, depth=depth)
+                    entries |= fields
+                    merged |= fields.keys()
+                    continue
                 former = entries.get(key.value)
-                if former is not None:
+                if former is not None and key.value not in merged:
                     twice = f"{quoted(key.value, limit=80)} is there twice, in line {former.line} too"
                     self.warnings.append(Place(at, f"{twice}; this one counts"))
+                merged.discard(key.value)
                 entries[key.value] = _Entry(at, self.convert(value, depth=depth + 1))
             return _Value(line, entries)
         if isinstance(node, yaml.SequenceNode):
             return _Value(line, tuple(self.convert(item, depth=depth + 1) for item in node.value))
         return _Value(line, self._scalar(node))
+
+    def _merged(self, node: yaml.Node, *, depth: int) -> dict[str, _Entry]:
+        """The fields that a merge key brings: of a list, those of the first mapping that has them."""
+        values = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        merged: dict[str, _Entry] = {}
+        for value in reversed(values):
+            fields = self.convert(value, depth=depth + 1).value
+            if not isinstance(fields, dict):
+                raise BadPolicy(value.start_mark.line + 1, 'a merge key ("<<") takes fields with values')
+            merged |= fields
+        return merged
 
     def _scalar(self, node: yaml.Node) -> object:
         kind = node.tag.removeprefix(_TAG)
@@ -207,6 +263,8 @@ class _Reader:
         self._faults_limit = faults_limit
         self._faults: list[Place] = []
         self._warnings: list[Place] = list(warnings)
+        self._unknown_names: dict[tuple[str, str], NamedPart] = {}
+        self._idle: list[NamedPart] = []
         #: The arguments of each plugin, with their lines.
         self._arguments: dict[str, Mapping[str, _Entry]] = {}
 
@@ -214,12 +272,22 @@ class _Reader:
         policy: Policy | None = None
         with suppress(BadPolicy), self._collected_faults():
             policy = self._policy()
-        warnings = tuple(sorted(self._warnings, key=lambda place: place.line))
-        if policy is None or self._faults:
-            return Examination(policy=None, faults=tuple(self._faults), warnings=warnings)
-        return Examination(
-            policy=msgspec.structs.replace(policy, warnings=warnings[:WARNINGS_LIMIT]), warnings=warnings
+        found = Examination(
+            policy=None,
+            faults=tuple(self._faults),
+            warnings=tuple(sorted(self._warnings, key=lambda place: place.line)),
+            unknown=tuple(self._unknown_names.values()),
+            idle=tuple(self._idle),
         )
+        if policy is None or self._faults:
+            return found
+        kept = msgspec.structs.replace(
+            policy,
+            warnings=found.warnings[:WARNINGS_LIMIT],
+            unknown=found.unknown[:WARNINGS_LIMIT],
+            idle=found.idle,
+        )
+        return msgspec.structs.replace(found, policy=kept)
 
     @contextmanager
     def _collected_faults(self) -> Iterator[None]:
@@ -235,10 +303,14 @@ class _Reader:
     def _policy(self) -> Policy:
         fields = _mapping(self._document, "a policy")
         self._unknown(fields, _FIELDS, "field", "a policy")
+        for name, why in FIELDS_WITHOUT_EFFECT.items():
+            if name in fields and fields[name].value.value:
+                self._add_idle(fields[name].line, "field", name, f'field "{name}" does nothing here: {why}')
         actions: tuple[str, ...] = ()
         with self._collected_faults():
             actions = self._actions(fields)
         plugins = self._plugins(fields)
+        self._warn_of_priority(actions, plugins)
         enabled = {plugin.name: plugin for plugin in plugins if "enableNodeOrder" not in plugin.disabled}
         return Policy(
             actions=actions,
@@ -256,60 +328,123 @@ class _Reader:
         if not isinstance(value, str):
             raise BadPolicy(entry.line, f"actions is {_kind(value)}, not a text; write {_example_actions()}")
         names = [name.strip() for name in value.split(",")]
+        if "" in names:
+            raise BadPolicy(entry.line, f"{_EMPTY_ACTION}; write {_example_actions()}")
+        known = tuple(name for name in dict.fromkeys(names) if name in ACTIONS)
         for name in dict.fromkeys(names):
-            with self._collected_faults():
-                if name not in ACTIONS:
-                    raise BadPolicy(entry.line, _unknown_name("action", name, ACTIONS))
-        return tuple(dict.fromkeys(names))
+            if name in ACTIONS:
+                self._note_meaning(entry.line, "action", name, ACTIONS[name])
+            elif known:
+                self._pass_over(entry.line, "action", name, ACTIONS)
+        if not known:
+            raise BadPolicy(entry.line, _no_action_known(names))
+        return known
 
     def _plugins(self, fields: Mapping[str, _Entry]) -> tuple[Plugin, ...]:
         plugins: dict[str, Plugin] = {}
-        for number, tier in enumerate(_items(fields.get("tiers"), "tiers"), start=1):
-            with self._collected_faults():
-                self._tier(tier, number, plugins)
+        with self._collected_faults():
+            tiers = _items(fields.get("tiers"), "tiers")
+            if not tiers:
+                line = fields["tiers"].line if "tiers" in fields else self._document.line
+                raise BadPolicy(
+                    line, "tiers is missing or empty; write tiers: [{plugins: [{name: predicates}]}]"
+                )
+            for number, tier in enumerate(tiers, start=1):
+                with self._collected_faults():
+                    self._tier(tier, number, plugins)
+        for plugin in plugins.values():
+            self._note_plugin(plugin)
         return tuple(plugins.values())
 
     def _tier(self, tier: _Value, number: int, plugins: dict[str, Plugin]) -> None:
         """Adds the plugins of a tier to those of the tiers before."""
         in_tier = _mapping(tier, f"tier {number}")
         self._unknown(in_tier, ("plugins",), "field", f"tier {number}")
+        names: set[str] = set()
         hierarchy: Plugin | None = None
         for item in _items(in_tier.get("plugins"), f"plugins of tier {number}"):
             with self._collected_faults():
-                plugin, hierarchical = self._plugin(item, tier=number)
+                plugin = self._plugin(item, tier=number)
+                if plugin is None:
+                    continue
                 before = plugins.get(plugin.name)
-                if before is not None:
-                    raise BadPolicy(
-                        plugin.line, f'plugin "{plugin.name}" is listed twice, in line {before.line} too'
-                    )
-                plugins[plugin.name] = plugin
+                plugins[plugin.name] = self._joined(before, plugin) if before is not None else plugin
                 self._arguments[plugin.name] = _arguments(item)
-                hierarchy = plugin if hierarchical and plugin.name == "drf" else hierarchy
-        proportion = plugins.get("proportion")
-        if hierarchy is not None and proportion is not None and proportion.tier == number:
+                names.add(plugin.name)
+                if plugin.name == "drf" and "enableHierarchy" in plugin.enabled:
+                    hierarchy = plugin
+        if hierarchy is not None and "proportion" in names:
             raise BadPolicy(
                 hierarchy.line, "drf with enableHierarchy and proportion exclude each other in one tier"
             )
 
-    def _plugin(self, item: _Value, *, tier: int) -> tuple[Plugin, bool]:
-        """The plugin, and whether its hierarchy is enabled."""
+    def _joined(self, before: Plugin, again: Plugin) -> Plugin:
+        """A plugin that is listed twice: Volcano asks it for both tiers, and starts it with the arguments of
+        each, so that the later ones count.
+        """
+        self._warn(
+            again.line,
+            f'plugin "{again.name}" is listed twice, in line {before.line} too; the arguments here count, '
+            "and a "
+            "switch is off only where each says false",
+        )
+        return Plugin(
+            name=before.name,
+            tier=before.tier,
+            line=before.line,
+            disabled=before.disabled & again.disabled,
+            enabled=before.enabled | again.enabled,
+            arguments=again.arguments,
+        )
+
+    def _plugin(self, item: _Value, *, tier: int) -> Plugin | None:
+        """The plugin; None where it is not known."""
         fields = _mapping(item, "a plugin")
         name = fields["name"].value.value if "name" in fields else None
         if not isinstance(name, str) or not name:
             raise BadPolicy(item.line, 'a plugin has no name; write "- name: binpack"')
         if name not in PLUGINS:
-            raise BadPolicy(fields["name"].line, _unknown_name("plugin", name, PLUGINS))
+            self._pass_over(fields["name"].line, "plugin", name, PLUGINS)
+            return None
         self._unknown(fields, ("name", "arguments", *SWITCHES), "switch", f'plugin "{name}"')
         switches = {key: _switch(key, fields[key]) for key in SWITCHES if key in fields}
         arguments = _arguments(item)
-        plugin = Plugin(
+        return Plugin(
             name=name,
             tier=tier,
             line=item.line,
             disabled=frozenset(key for key, on in switches.items() if on is False),
+            enabled=frozenset(key for key, on in switches.items() if on is True),
             arguments={key: _plain(entry.value) for key, entry in arguments.items()},
         )
-        return plugin, switches.get("enableHierarchy") is True
+
+    def _note_plugin(self, plugin: Plugin) -> None:
+        """Names the plugin, or what of it is written in vain."""
+        meaning = PLUGINS[plugin.name]
+        if meaning.effect in WITHOUT_EFFECT:  # and so have its arguments and switches none
+            self._note_meaning(plugin.line, "plugin", plugin.name, meaning)
+            return
+        if plugin.arguments and plugin.name not in WITH_ARGUMENTS:
+            text = f'arguments of plugin "{plugin.name}" do nothing here'
+            self._add_idle(plugin.line, "arguments", plugin.name, text)
+        for switch in sorted(plugin.disabled - APPLIED_SWITCHES.get(plugin.name, frozenset())):
+            text = f'{switch} of plugin "{plugin.name}" does nothing here'
+            self._add_idle(plugin.line, "switch", f"{switch} of {plugin.name}", text)
+
+    def _note_meaning(self, line: int, kind: str, name: str, meaning: Meaning) -> None:
+        if meaning.effect in WITHOUT_EFFECT:
+            self._add_idle(line, kind, name, f'{kind} "{name}" {meaning.effect.value}: {meaning.text}')
+
+    def _add_idle(self, line: int, kind: str, name: str, text: str) -> None:
+        self._idle.append(NamedPart(line, kind, name, text))
+
+    def _pass_over(self, line: int, kind: str, name: str, known: Iterable[str]) -> None:
+        """Names what is not known, once for each name."""
+        if (kind, name) in self._unknown_names:
+            return
+        near = _near(name, known) if len(self._unknown_names) < NEAREST_LIMIT else ""
+        text = f"{kind} {quoted(name, limit=80)} is not known here, and is passed over{near}"
+        self._unknown_names[kind, name] = NamedPart(line, kind, name, printable(text, limit=400))
 
     def _binpack(self, plugin: Plugin | None) -> Binpack | None:
         if plugin is None:
@@ -348,6 +483,18 @@ class _Reader:
             for key, field in NODE_ORDER_ARGUMENTS.items()
         }
         return NodeOrder(**weights) if any(weights.values()) else None
+
+    def _warn_of_priority(self, actions: Collection[str], plugins: Iterable[Plugin]) -> None:
+        """Where plugin `priority` stands beside action `reclaim`, and nothing says whether it gates that."""
+        plugin = next((each for each in plugins if each.name == "priority"), None)
+        switch = "enableReclaimable"
+        if plugin is None or "reclaim" not in actions or switch in plugin.disabled | plugin.enabled:
+            return
+        self._warn(
+            plugin.line,
+            "plugin priority does not gate action reclaim, as in Volcano: pods of any priority give back "
+            f"what their queue borrows; write {switch}: true beside it to have it do so, or false",
+        )
 
     def _overcommit_factor(self, plugins: Iterable[Plugin]) -> Fraction | None:
         plugin = next((each for each in plugins if each.name == "overcommit"), None)
@@ -450,16 +597,18 @@ def _kind(value: object) -> str:
     return "null" if value is None else str(value).lower()
 
 
-def _unknown_name(what: str, name: str, known: Iterable[str]) -> str:
-    if not name:
-        return f"an {what} is missing between two commas, or actions is empty; write {_example_actions()}"
-    names = sorted(known)
-    near = _near(name, names)
-    return f"there is no {what} {quoted(name, limit=80)}{near or '; there are ' + ', '.join(names)}"
+_EMPTY_ACTION = "an action is missing between two commas, or actions is empty"
+
+
+def _no_action_known(names: Sequence[str]) -> str:
+    """Why a policy has no action: none of its names, of which there is one at least, is known."""
+    first = names[0]
+    near = _near(first, ACTIONS)
+    return f"there is no action {quoted(first, limit=80)}{near or '; there are ' + ', '.join(ACTIONS)}"
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name[:80], known, n=1)
+    close = difflib.get_close_matches(name[:80], list(known), n=1)
     return f'; did you mean "{close[0]}"?' if close else ""
 
 

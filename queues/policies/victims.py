@@ -8,32 +8,44 @@ needs the room says whether it may have them; a node with a victim that it may n
 | is system-critical, in a policy with   | never                                                       |
 | `conformance`                          |                                                             |
 | is in no queue                         | always: kube-scheduler decides                              |
+| says `volcano.sh/preemptable: false`   | never                                                       |
+| (`queues.policies.preemptable`)        |                                                             |
+| is of a gang that runs                 | its minimum stays, or all of it is among the victims        |
+|                                        | (`queues.quota.started_gangs`)                              |
 | is in the same queue                   | the policy has action `preempt`                             |
 | is in another queue                    | the policy has action `reclaim`, the pod's queue may ask it |
 |                                        | back, and the victim's lends it (`queues.quota.lending`)    |
-| has no lower priority, in a policy     | never                                                       |
-| with `priority`                        |                                                             |
+| is in the same queue, and has no lower | never                                                       |
+| priority, in a policy with `priority`  |                                                             |
+| is in another queue, and has no lower  | never                                                       |
+| priority, in a policy with `priority`  |                                                             |
+| that says `enableReclaimable: true`    |                                                             |
 
 Invariants
 - Without a policy every victim may be evicted.
 - Victims of one node are counted one after the other: what is taken of a queue for one is gone for the next.
 - A queue deserves at least its guarantee.
+- `reclaim` is about fairness between queues: the priority of pods does not gate it, unless a policy says so.
 - Only kube-scheduler knows what a node lacks: all that the pod requests counts as short.
 
-Sources: Volcano's `plugins/capacity` (reclaimable), `plugins/conformance`, `plugins/priority`.
+Sources: Volcano's `plugins/capacity` (reclaimable), `plugins/conformance`, `plugins/priority` (which has a
+function for `preempt`, and none for `reclaim`). There the first tier that names victims decides, and the
+plugins of a tier have to agree; here the plugins of all tiers have to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from queues.apimachinery.quantities import Amount
+from queues.metadata.keys import PREEMPTABLE
 from queues.policies.model import Policy
 from queues.quota.giving_back import Asked, Taking
-from queues.quota.lending import Standing, asking_denial, exchange_denial, lending_denial
+from queues.quota.lending import Standing, asking_denial, exchange_denial, lending_denial, protected
+from queues.quota.started_gangs import GangCount, StartedGang
 from queues.text import quoted
 
 Amounts = Mapping[str, Amount]
@@ -66,7 +78,9 @@ class Preemptor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Victim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod that kube-scheduler would evict. `queue`: "" for a pod of no queue."""
+    """A pod that kube-scheduler would evict. `queue`: "" for a pod of no queue. `gang`: the UID of its
+    PodGroup; "" where it goes by itself.
+    """
 
     name: str
     uid: str = ""
@@ -75,6 +89,8 @@ class Victim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority: int = 0
     priority_class: str = ""
     requests: Amounts = {}
+    gang: str = ""
+    is_preemptable: bool = True
 
 
 class Shares(Protocol):
@@ -90,10 +106,26 @@ _Taken = dict[str, dict[str, Amount]]
 class VictimRules:
     """What one pod may have by its policy: for all nodes of one request, on its thread.
 
-    What does not depend on the victims of a node is computed once for each queue.
+    What does not depend on the victims of a node is computed once for each queue, and once for each gang.
     """
 
-    def __init__(self, policy: Policy, preemptor: Preemptor, shares: Shares) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        preemptor: Preemptor,
+        shares: Shares,
+        *,
+        gangs: Callable[[str], StartedGang | None] = lambda _uid: None,
+        given: Callable[[], Set[str]] = frozenset,
+    ) -> None:
+        """`gangs`: by the UID of a PodGroup, what runs of it; None where its pods go by themselves. `given`:
+        the victims of gangs that other pods were given and that do not leave yet; asked for once, and only
+        where a gang would lose a part.
+        """
+        self._gangs = gangs
+        self._read_given = given
+        self._given: Set[str] | None = None
+        self._counts: dict[str, GangCount] = {}
         self._preemptor = preemptor
         self._shares = shares
         self._asked = asked_by(policy)
@@ -108,7 +140,30 @@ class VictimRules:
             denial = self._denial(victim, taken)
             if denial is not None:
                 return f"pod {quoted(victim.name)}: {denial}"
+        return self._gang_denial(victims)
+
+    def _gang_denial(self, victims: Sequence[Victim]) -> str | None:
+        """Why these would leave a gang below its minimum. What others were given may go, too, or stay."""
+        going: dict[str, set[str]] = {}
+        for victim in victims:
+            if victim.gang:
+                going.setdefault(victim.gang, set()).add(victim.uid)
+        for uid, pods in going.items():
+            gang = self._gangs(uid)
+            if gang is None or gang.is_whole(pods) or self._count(gang).keeps_minimum(pods):
+                continue
+            name = next(victim.name for victim in victims if victim.gang == uid)
+            return f"pod {quoted(name)}: its gang would run with fewer pods than its minimum"
         return None
+
+    def _count(self, gang: StartedGang) -> GangCount:
+        """What is left of the gang without what others were given."""
+        if self._given is None:
+            self._given = self._read_given()
+        count = self._counts.get(gang.uid)
+        if count is None:
+            count = self._counts[gang.uid] = GangCount(gang, gone=self._given)
+        return count
 
     def _denial(self, victim: Victim, taken: _Taken) -> str | None:
         same = victim.queue == self._preemptor.queue
@@ -117,6 +172,8 @@ class VictimRules:
             return "plugin conformance protects system-critical pods"
         if not victim.queue:
             return None
+        if not victim.is_preemptable:
+            return f"it says {PREEMPTABLE}: false"
         if not taking.is_allowed:
             action, of = (PREEMPT, "its own queue") if same else (RECLAIM, "another queue")
             return f"the policy has no action {action}, so it takes no victims of {of}"
@@ -179,7 +236,8 @@ class VictimRules:
             return f"queue {quoted(other.name)} has a higher priority than {quoted(last.name)}"
         if not lends:  # its pods stand beside the queues below it, and deserve nothing by themselves
             return _Side() if share.reclaimable else f"queue {quoted(share.name)} is not reclaimable"
-        return _Side(tuple((share, _standing(share)) for share in lends), _standing(last))
+        lenders = protected(map(_standing, lends))
+        return _Side(tuple(zip(lends, lenders, strict=True)), _standing(last))
 
     def _known(self, names: Iterable[str]) -> list[QueueShare]:
         return [share for name in names if (share := self._shares.get(name)) is not None]
@@ -204,16 +262,16 @@ def victim_denial(
 def asked_by(policy: Policy) -> Asked:
     """What the policy lets a pod take."""
     return Asked(
-        own=_taking(policy, PREEMPT, switch="enablePreemptable"),
-        others=_taking(policy, RECLAIM, switch="enableReclaimable"),
-    )
-
-
-def _taking(policy: Policy, action: str, *, switch: str) -> Taking:
-    return Taking(
-        is_allowed=action in policy.actions,
-        spares_critical=policy.enables("conformance", switch),
-        lower_only=policy.enables("priority", switch),
+        own=Taking(
+            is_allowed=PREEMPT in policy.actions,
+            spares_critical=policy.enables("conformance", "enablePreemptable"),
+            lower_only=policy.enables("priority", "enablePreemptable"),
+        ),
+        others=Taking(
+            is_allowed=RECLAIM in policy.actions,
+            spares_critical=policy.enables("conformance", "enableReclaimable"),
+            lower_only=policy.says("priority", "enableReclaimable"),
+        ),
     )
 
 

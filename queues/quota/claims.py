@@ -16,10 +16,21 @@ three at once. They may use the rest.
 |                       | the queue is below that. Who cannot claim what it lacks has no claim               |
 | who need not heed it  | pods that stand before it in its own queue; queues that stand before that by       |
 |                       | priority, or as they use less than they deserve; claims that are older             |
-| for how long          | until it is released, or is gone, or for `CLAIM_SECONDS`. Then it waits twice as   |
-|                       | long as before for its next one                                                    |
+| for how long          | until it is released, is gone, waits for something else than room, or for          |
+|                       | `CLAIM_SECONDS`                                                                    |
+
+A claim that ends without a release was in vain. Then nobody else could use the room, and neither did the pod.
+So claims in vain are limited by queue. Pods, and the sizes that tenants choose for them, do not matter.
+
+| after a claim in vain | wait                                                                               |
+|-----------------------|------------------------------------------------------------------------------------|
+| in the queue up to    | no claim begins there for as long as that one held                                 |
+| which it held         |                                                                                    |
+| of pods of its own    | `CLAIM_SECONDS_AFTER`, doubled for each `CLAIM_SECONDS` in vain, up to             |
+| queue, anywhere       | `MAX_DOUBLINGS` times. Half of what was in vain is forgotten in `HALF_FORGOTTEN`   |
 
 Invariants
+- In one queue, claims in vain take half of the time at most.
 - What can never fit has no claim, nor has what waits for another claim, or for its turn.
 - The oldest claim waits for no other: claims do not block each other.
 - A claim takes nothing away, and costs a queue at most what its claimant requests.
@@ -46,38 +57,62 @@ from queues.tree import Tree
 CLAIM_SECONDS_AFTER, CLAIM_AFTER_OTHERS = 60.0, 100
 #: A claim holds for so long.
 CLAIM_SECONDS = 300.0
-#: The wait for the next claim is doubled so many times at most: about an hour.
+#: The wait of a queue for its next claim is doubled so many times at most: about an hour.
 MAX_DOUBLINGS = 6
+#: In so many seconds a queue is forgiven half of the time that it has claimed in vain.
+HALF_FORGOTTEN = 4 * 3600.0
 
-#: Reasons of which no claim follows.
-_NOT_CLAIMED = frozenset(
-    {LackKind.CLAIM, LackKind.TURN, LackKind.NO_QUEUE, LackKind.CLAIM_ABSENT, LackKind.CLAIMS_UNREAD}
+#: Reasons of which no claim follows; one that is there goes on.
+_NOT_CLAIMED = frozenset({LackKind.CLAIM, LackKind.TURN})
+#: Reasons with which a class has no claim any more: room is not what it lacks.
+_NO_LACK_OF_ROOM = frozenset(
+    {LackKind.NO_QUEUE, LackKind.DEVICES, LackKind.CLAIM_ABSENT, LackKind.CLAIMS_UNREAD}
 )
 
 
 class _Wait(msgspec.Struct):
     """Of a class that is blocked. `queue`, `resource`: what it lacks; `others`: how many pods were released
-    below the queue by then. `expired`: its claims that ended in vain. `until`: the end of its present one; 0
-    for none.
+    below the queue by then. `began`, `until`: of its present claim; 0 for none. `entry`: the number of its
+    present entry among those that are due.
     """
 
     since: float
     queue: str = ""
     resource: str = ""
     others: int = 0
-    expired: int = 0
+    began: float = 0.0
     until: float = 0.0
-
-    @property
-    def due(self) -> float:
-        return self.since + CLAIM_SECONDS_AFTER * 2.0 ** min(self.expired, MAX_DOUBLINGS)
-
-    @property
-    def due_others(self) -> int:
-        return self.others + (CLAIM_AFTER_OTHERS << min(self.expired, MAX_DOUBLINGS))
+    entry: int = -1
 
     def begin_again(self, *, now: float, others: int) -> None:
-        self.since, self.others, self.until = now, others, 0.0
+        self.since, self.others, self.began, self.until = now, others, 0.0, 0.0
+
+
+class _InVain(msgspec.Struct, frozen=True):
+    """A claim that has ended in vain, or has been given up. `queue`: of its pods; `top`: up to which it held.
+    `began`, `until`: in monotonic seconds.
+    """
+
+    queue: str
+    top: str
+    began: float
+    until: float
+
+
+class _Rest(msgspec.Struct):
+    """Of the pods of one queue. `until`: when they may have a claim again. `in_vain`: the seconds that they
+    have claimed in vain, as of `at`.
+    """
+
+    until: float = 0.0
+    in_vain: float = 0.0
+    at: float = 0.0
+
+    def add(self, seconds: float, *, now: float) -> None:
+        self.in_vain = self.in_vain * 0.5 ** ((now - self.at) / HALF_FORGOTTEN) + seconds
+        self.at = now
+        doublings = min(self.in_vain / CLAIM_SECONDS, MAX_DOUBLINGS)
+        self.until = max(self.until, now + CLAIM_SECONDS_AFTER * 2.0**doublings)
 
 
 class _Claim(msgspec.Struct):
@@ -108,14 +143,21 @@ class Claims:
         self._by_class: dict[PodClass, _Claim] = {}
         #: Those that waited for a claim that has ended.
         self._freed: dict[PodClass, None] = {}
+        #: Claims that ended without a release, and were not counted yet.
+        self._in_vain: list[_InVain] = []
+        #: By the queue of the pods: how long these wait for a claim.
+        self._rests: dict[str, _Rest] = {}
+        #: By the queue up to which claims hold: until when none begins.
+        self._none_before: dict[str, float] = {}
 
     # What happens to classes
 
     def blocked(self, pods: PodClass, lack: Lack, *, now: float) -> None:
         """Its first pod has no room."""
-        if lack.never:
+        if lack.never or lack.kind in _NO_LACK_OF_ROOM:
             self.forget(pods)
-        if lack.never or lack.kind in _NOT_CLAIMED:
+            return
+        if lack.kind in _NOT_CLAIMED:
             return
         wait = self._waits.get(pods)
         if wait is None:
@@ -136,9 +178,11 @@ class Claims:
             self._end(self._by_class[pods])
 
     def forget(self, pods: PodClass) -> None:
-        """It is gone, or never fits."""
-        self._waits.pop(pods, None)
-        claim = self._by_class.get(pods)
+        """It is gone, or room is not what it lacks."""
+        wait, claim = self._waits.pop(pods, None), self._by_class.get(pods)
+        if wait is not None and wait.until:
+            top = wait.queue if claim is None else claim.top
+            self._in_vain.append(_InVain(pods.line.queue, top, wait.began, wait.until))
         if claim is not None:
             self._end(claim)
 
@@ -151,6 +195,8 @@ class Claims:
         self._by_top.clear()
         self._by_class.clear()
         self._freed.clear()
+        self._rests = {queue: rest for queue, rest in self._rests.items() if queue in tree}
+        self._none_before = {queue: until for queue, until in self._none_before.items() if queue in tree}
         for wait in self._waits.values():
             wait.queue = ""
 
@@ -172,9 +218,10 @@ class Claims:
 
     def take_freed(self, *, now: float) -> Iterable[PodClass]:
         """The classes that waited for a claim that has ended by now."""
+        self._count_in_vain(now)
         for claim in [claim for claim in self._by_top.values() if claim.until <= now]:
             self._end(claim)
-            self._expire(claim.pods, now=now)
+            self._expire(claim.pods, top=claim.top, now=now)
         freed, self._freed = self._freed, {}
         return freed
 
@@ -219,13 +266,17 @@ class Claims:
 
     def _begin(self, queue: str, *, usage: Usage, now: float) -> _Claim | None:
         """The claim of the class that has waited longest for room in the queue, if it is due."""
+        self._count_in_vain(now)
+        if now < self._none_before.get(queue, now):
+            return None
         while (pods := self._first_due(queue, now)) is not None:
             wait = self._waits[pods]
             amounts = self._amounts(pods, usage)
             if 0 < wait.until <= now:
-                self._expire(pods, now=now)
+                self._expire(pods, top=queue, now=now)
             elif any(name == wait.resource or is_shared_claim(name) for name, _ in amounts):
-                wait.until = wait.until or now + CLAIM_SECONDS
+                if not wait.until:
+                    wait.began, wait.until = now, now + CLAIM_SECONDS
                 claim = _Claim(pods, next(self._numbers), amounts, queue, wait.until, {})
                 self._by_top[queue] = self._by_class[pods] = claim
                 return claim
@@ -234,24 +285,44 @@ class Claims:
                 self._push(pods, wait)
         return None
 
-    def _expire(self, pods: PodClass, *, now: float) -> None:
+    def _expire(self, pods: PodClass, *, top: str, now: float) -> None:
         wait = self._waits[pods]
-        wait.expired += 1
+        self._in_vain.append(_InVain(pods.line.queue, top, wait.began, wait.until))
+        self._count_in_vain(now)
         wait.begin_again(now=now, others=self._released.get(wait.queue, 0))
         self._push(pods, wait)
+
+    def _count_in_vain(self, now: float) -> None:
+        """Have queues wait for what was claimed in vain."""
+        for claim in self._in_vain:
+            seconds = max(0.0, min(now, claim.until) - claim.began)
+            self._rests.setdefault(claim.queue, _Rest(at=now)).add(seconds, now=now)
+            self._none_before[claim.top] = max(self._none_before.get(claim.top, now), now + seconds)
+        self._in_vain.clear()
 
     def _first_due(self, queue: str, now: float) -> PodClass | None:
         due = self._due.get(queue)
         while due:
-            when, _, pods = due[0]
+            when, number, pods = due[0]
             wait = self._waits.get(pods)
-            if wait is None or wait.queue != queue or wait.due != when or pods in self._by_class:
+            if wait is None or wait.entry != number or pods in self._by_class:
                 heapq.heappop(due)
                 continue
-            is_due = when <= now or self._released.get(queue, 0) >= wait.due_others
+            if when < (current := self._due_at(pods, wait)):  # its queue has claimed in vain since
+                heapq.heapreplace(due, (current, number, pods))
+                continue
+            has_passed = self._released.get(queue, 0) >= wait.others + CLAIM_AFTER_OTHERS
+            is_due = when <= now or (has_passed and self._rests_until(pods) <= now)
             return pods if is_due else None
         self._due.pop(queue, None)
         return None
+
+    def _rests_until(self, pods: PodClass) -> float:
+        rest = self._rests.get(pods.line.queue)
+        return 0.0 if rest is None else rest.until
+
+    def _due_at(self, pods: PodClass, wait: _Wait) -> float:
+        return max(wait.since + CLAIM_SECONDS_AFTER, self._rests_until(pods))
 
     def _amounts(self, pods: PodClass, usage: Usage) -> tuple[tuple[str, Amount], ...]:
         queue = self._tree.queues[pods.line.queue]
@@ -272,8 +343,9 @@ class Claims:
             return
         if other is not None:
             self._end(other)
-            self._waits[other.pods].until = 0.0
-            self._push(other.pods, self._waits[other.pods])
+            other_wait = self._waits[other.pods]
+            other_wait.began = other_wait.until = 0.0
+            self._push(other.pods, other_wait)
         del self._by_top[claim.top]
         claim.top = queue
         self._by_top[queue] = claim
@@ -285,14 +357,15 @@ class Claims:
 
     def _push(self, pods: PodClass, wait: _Wait) -> None:
         due = self._due.setdefault(wait.queue, [])
-        heapq.heappush(due, (wait.due, next(self._numbers), pods))
+        wait.entry = next(self._numbers)
+        heapq.heappush(due, (self._due_at(pods, wait), wait.entry, pods))
         if len(due) > 2 * len(self._waits) + MIN_DROPPED:
-            self._due[wait.queue] = [entry for entry in due if self._is_current(wait.queue, entry)]
+            self._due[wait.queue] = [entry for entry in due if self._is_current(entry)]
             heapq.heapify(self._due[wait.queue])
 
-    def _is_current(self, queue: str, entry: tuple[float, int, PodClass]) -> bool:
+    def _is_current(self, entry: tuple[float, int, PodClass]) -> bool:
         wait = self._waits.get(entry[2])
-        return wait is not None and wait.queue == queue and wait.due == entry[0]
+        return wait is not None and wait.entry == entry[1]
 
     def _chain(self, queue: str) -> tuple[str, ...]:
         known = self._chains.get(queue)

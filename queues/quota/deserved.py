@@ -3,8 +3,9 @@
 - By its spec (plugin `capacity`): `D = max(min(deserved, real capability), guarantee)`, of the resources that
   its `deserved` or its guarantee names.
 - By weight (plugin `proportion`): what the queue above deserves, of `root` the whole, is shared out among the
-  queues below it that want more, `weight` for `weight`. None gets more than its real capability or than it
-  uses and asks for, and none less than its guarantee.
+  queues below it that want more, `weight` for `weight`; of a resource that the queue above does not list,
+  what it may use, its real capability. None gets more than its real capability or than it uses and asks for,
+  and none less than its guarantee.
 
 The real capability of a queue is the least of its own and of what the others leave it:
 `min(capability, that of the parent - what the siblings are guaranteed)`.

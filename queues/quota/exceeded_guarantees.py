@@ -8,7 +8,8 @@ absent                                     they do not, or it has no capability
 =============  ======  ==================  ===========================================================
 
 Each then gets its part (`queues.quota.guarantees`). Admission refuses most of such guarantees; they come by
-levels of the tree that name none of their own. Nothing but specs, and who lends, changes the condition.
+a capability of `root`, and were stored by former versions. Nothing but specs, and who lends, changes the
+condition.
 """
 
 from __future__ import annotations

@@ -1,47 +1,26 @@
-"""Gangs that were released and have no nodes yet: who gives back what it has, and who is asked for again.
+"""Gangs that were released and have no nodes yet, and those that have given back: what is remembered of each.
 
-kube-scheduler places the pods of a gang one by one. Two gangs may hold half of the nodes each, and wait for
-each other for ever. So a gang has a time in which its minimum is to be on nodes; what it does not get in that
-time, it gives back, and waits for another try.
-
-Each gang has a ticket: the rank with which it came first (priority, creation, UID). It keeps it whatever
-becomes of it. Of two gangs the one with the lower ticket came later, or is of lower priority.
-
-| of the gangs in placement             | gives back                                                         |
-|---------------------------------------|--------------------------------------------------------------------|
-| is within its time                    | only for another one (its rival) whose time is over                |
-| its time is over, it has no node      | at once: it is in nobody's way, and its quota may serve others.    |
-|                                       | While it has rivals, these go before it                            |
-| its time is over, it has nodes        | if it has the lowest ticket of those that have to                  |
-| has got no node for twice its time    | whatever its ticket: all that others gave back did not help it     |
-| cannot (pods that nobody makes again) | never: it keeps what it has, and says so                           |
-| gives back already                    | the next one with nodes waits for it, `GIVE_BACK_SECONDS` at most  |
-| is held: its queue is stopped         | never, and nobody for it; its time begins anew with the resume     |
-
-A rival of a gang whose time is over has a lower ticket, can give back, has nodes, and requests a resource
-that the other lacks too. It goes once it has got no node for `SETTLE_SECONDS`: who still gets nodes may soon
-have all of them, and end. Until then the other one waits.
-
-Only one with nodes gives back at a time; the next one `SETTLE_SECONDS` after the pods of the last are gone,
-so that kube-scheduler gives to others what has become free.
+Their phases are those of `gang_life`; who gives back, and when, is decided by `gang_rivals`.
 
 | after it has given back | rule                                                                             |
 |-------------------------|----------------------------------------------------------------------------------|
 | pause                   | 10 s, then twice as long each time, 10 min at most; and up to a quarter more, by |
 |                         | chance                                                                           |
 | place in its queue      | behind its equals: as if it had come when its pause ended                        |
-| turn                    | it goes once no other gang that has failed is in placement, the one that has     |
-|                         | waited longest first (`usage.TURN`)                                              |
-| all of it is on nodes   | its failures are forgotten                                                       |
+| turn                    | it goes once no other gang of its scope that has failed is in placement          |
+|                         | (`gang_turns`)                                                                   |
+| its minimum is on nodes | its failures are forgotten                                                       |
 
-A gang that has no node at all after a fifth of its time leaves the turn to others, and goes on: nodes may be
-on their way. So does one after `TURN_SECONDS`, whatever time it has. Else those that can never be placed
-would take all turns.
+A gang leaves the turn to others of its scope, and goes on, `TURN_SECONDS` after its release; and after
+`NO_NODE_SECONDS`, or a fifth of its time if that is less, while it has no node at all: nodes may be on their
+way. Else those that can never be placed would have all turns.
 
 Invariants
-- The highest ticket that can be placed while no other gang has nodes is placed in the end: what is in its way
-  runs and ends, gives back for it, or has given back.
-- A gang that can never be placed makes others give back only for one of its times, and then waits.
+- Of one queue, the highest ticket that can be placed while no other gang has nodes is placed in the end: what
+  is in its way runs and ends, gives back for it, or has given back.
+- A gang that can never be placed makes others give back only while it has pods on nodes, for one of its times
+  and no longer than `PLACEMENT_SECONDS`; and then waits.
+- A longer time, as an annotation gives it, is no longer turn, and no longer wait for others.
 - Time is given: seconds of a clock that never goes back. Chance is given, too.
 """
 
@@ -50,113 +29,30 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
-from queues.quota.pod_classes import Rank
-from queues.quota.usage import TURN, Requests
+from queues.quota.gang_life import GangEvent, GangPhase, next_phase
+from queues.quota.gang_rivals import (
+    GIVE_BACK_SECONDS,
+    PLACEMENT_SECONDS,
+    SETTLE_SECONDS,
+    Pace,
+    Placing,
+    who_gives_back,
+)
+from queues.quota.gang_turns import CLUSTER
+from queues.quota.usage import NODES_TURN, TURN, Requests
 
-#: In which a gang is to be on nodes, unless its annotation says otherwise; the least and the most of that.
-PLACEMENT_SECONDS, MIN_SECONDS, MAX_SECONDS = 300.0, 10.0, 86400.0
-#: kube-scheduler has so long to give to others what has become free.
-SETTLE_SECONDS = 30.0
+#: The least and the most time that an annotation gives.
+MIN_SECONDS, MAX_SECONDS = 10.0, 86400.0
 #: The first pause, and the longest.
 PAUSE_SECONDS, MAX_PAUSE_SECONDS = 10.0, 600.0
-#: Pods that are evicted may end so slowly that the others wait no longer.
-GIVE_BACK_SECONDS = 300.0
-#: A gang has the turn for so long at most, and without a node for this part of its time.
-TURN_SECONDS, TURN_PART = 600.0, 5
+#: A gang has the turn for so long at most; while it has no node, for so long, and this part of its time.
+TURN_SECONDS, NO_NODE_SECONDS, TURN_PART = 600.0, 60.0, 5
 
 _DURATION = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?", re.ASCII)
-
-
-class Placing(msgspec.Struct):
-    """A gang in placement. `resources`: what its pods without a node request. `seconds`: its time. `is_able`:
-    whether it can give back. `since`: its release. `placed`: its pods on nodes. `progressed`: when one of
-    them got its node last; the release, before that. `failures`: how often it has given back before. `began`:
-    when it began to give back. `is_held`: its queue is stopped, so that none of its pods can be placed.
-    """
-
-    uid: str
-    ticket: Rank
-    resources: frozenset[str]
-    since: float
-    progressed: float
-    seconds: float = PLACEMENT_SECONDS
-    is_able: bool = True
-    placed: int = 0
-    failures: int = 0
-    began: float | None = None
-    is_held: bool = False
-
-    @property
-    def due(self) -> float:
-        """The end of its time."""
-        return self.since + self.seconds
-
-    def is_stuck(self, now: float) -> bool:
-        return now >= max(self.due, self.progressed + 2 * self.seconds)
-
-    def has_turn(self, now: float) -> bool:
-        return self.failures > 0 and not self.is_held and now < self.turn_ends
-
-    @property
-    def turn_ends(self) -> float:
-        return self.since + (TURN_SECONDS if self.placed else min(TURN_SECONDS, self.seconds / TURN_PART))
-
-
-def who_gives_back(placing: Collection[Placing], *, now: float, settled: float) -> list[Placing]:
-    """Those that begin to give back now. `settled`: from when on the next one with nodes may."""
-    placing = [gang for gang in placing if not gang.is_held or gang.began is not None]
-    due = [gang for gang in placing if now >= gang.due and gang.began is None]
-    if not due:
-        return []
-    able = [gang for gang in placing if gang.is_able and gang.began is None]
-    holders = _tickets(max, (gang for gang in able if gang.placed))
-    in_need = _tickets(min, (gang for gang in due if not gang.is_stuck(now)))
-    by_themselves = [
-        gang
-        for gang in due
-        if gang.is_able
-        and (gang.is_stuck(now) or max(_sharing(gang, holders), default=gang.ticket) <= gang.ticket)
-    ]
-    without_nodes = [gang for gang in by_themselves if not gang.placed]
-    going = [gang.began for gang in placing if gang.began is not None and gang.placed]
-    if now < settled or any(now < began + GIVE_BACK_SECONDS for began in going):
-        return without_nodes
-    rivals = [
-        gang
-        for gang in able
-        if gang.placed
-        and now >= min(gang.due, gang.progressed + SETTLE_SECONDS)
-        and min(_sharing(gang, in_need), default=gang.ticket) < gang.ticket
-    ]
-    return without_nodes + _one_with_nodes([gang for gang in by_themselves if gang.placed], rivals, now=now)
-
-
-def _tickets(
-    best: Callable[[Iterable[Rank]], Rank], gangs: Iterable[Placing]
-) -> Mapping[frozenset[str], Rank]:
-    """Of those that request the same resources, the greatest or the least ticket."""
-    found: dict[frozenset[str], Rank] = {}
-    for gang in gangs:
-        found[gang.resources] = best((found.get(gang.resources, gang.ticket), gang.ticket))
-    return found
-
-
-def _sharing(gang: Placing, tickets: Mapping[frozenset[str], Rank]) -> Iterator[Rank]:
-    """The tickets of those that request one of its resources."""
-    return (ticket for resources, ticket in tickets.items() if not resources.isdisjoint(gang.resources))
-
-
-def _one_with_nodes(due: Sequence[Placing], rivals: Sequence[Placing], *, now: float) -> list[Placing]:
-    """The highest ticket that all others did not help; else the lowest one."""
-    stuck = [gang for gang in due if gang.is_stuck(now)]
-    if stuck:
-        return [min(stuck, key=lambda gang: gang.ticket)]
-    found = [*due, *rivals]
-    return [max(found, key=lambda gang: gang.ticket)] if found else []
 
 
 def pause_seconds(failures: int, chance: float) -> float:
@@ -177,59 +73,70 @@ def placement_seconds(text: str) -> tuple[float, bool]:
     return min(MAX_SECONDS, max(MIN_SECONDS, hours * 3600.0 + minutes * 60.0 + seconds)), True
 
 
-class _Failed(msgspec.Struct):
-    """A gang that has given back so often, and waits until then. `number`: of this failure, among all."""
+def turn_ends(gang: Placing) -> float:
+    """Until when a gang that has failed before has the turn of its scope."""
+    since = gang.since if gang.tried_since is None else gang.tried_since
+    return since + (TURN_SECONDS if gang.placed else min(NO_NODE_SECONDS, gang.seconds / TURN_PART))
 
-    times: int
-    until: float
-    number: int
+
+class _Remembered(msgspec.Struct):
+    """`placing`: while it is in placement. `failures`: how often it has given back since its minimum was on
+    nodes; `until`: the end of its last pause; `number`: of its last failure, among all.
+    """
+
+    phase: GangPhase = GangPhase.ASKED
+    placing: Placing | None = None
+    failures: int = 0
+    until: float = -math.inf
+    number: int = 0
+    had_nodes: bool = False
 
 
 class GangPlacements:
     """The gangs in placement, and those that have failed. For one thread. It is the leader's memory: the next
     one begins without failures.
+
+    What was never released, and what is PLACED, is not remembered.
     """
 
     def __init__(self) -> None:
+        self._gangs: dict[str, _Remembered] = {}
+        #: Of these, those in placement; and of those, the ones that have failed before.
         self._placing: dict[str, Placing] = {}
-        self._failed: dict[str, _Failed] = {}
-        self._settled = -math.inf
+        self._retries: dict[str, Placing] = {}
+        self._paused: dict[str, float] = {}
+        self._pace = Pace()
         self._numbers = itertools.count(1)
 
     # What happens
 
-    def released(
-        self,
-        uid: str,
-        ticket: Rank,
-        *,
-        resources: Iterable[str],
-        now: float,
-        seconds: float = PLACEMENT_SECONDS,
-        is_able: bool = True,
-    ) -> None:
-        """Its minimum was released, or what was missing of that."""
-        before = self._placing.get(uid)
-        if before is None or before.began is None:
-            self._placing[uid] = Placing(
-                uid,
-                ticket,
-                frozenset(resources),
-                since=now,
-                progressed=now,
-                seconds=seconds,
-                is_able=is_able,
-                failures=self.failures(uid),
-            )
+    def released(self, gang: Placing) -> bool:
+        """Its minimum was released, or what was missing of that; or room is kept for it. Its time begins.
+        Returns whether that is possible in its phase.
+        """
+        known = self._advance(gang.uid, GangEvent.RELEASE)
+        if known is None:
+            return False
+        if (before := known.placing) is not None:  # room was kept for it, and now its pods were released
+            gang.tried_since = before.since if before.tried_since is None else before.tried_since
+        known.placing = self._placing[gang.uid] = gang
+        if known.failures:
+            self._retries[gang.uid] = gang
+        return True
 
-    def observe(self, uid: str, *, placed: int, resources: Iterable[str], now: float) -> None:
-        """So many of its pods are on nodes, and those that are not request these resources."""
+    def observe(
+        self, uid: str, *, placed: int, resources: Iterable[str], now: float, priority: int | None = None
+    ) -> None:
+        """So many of its pods are on nodes, and those that are not request these resources. `priority`: the
+        least of its pods; None: as before.
+        """
         gang = self._placing.get(uid)
         if gang is None:
             return
         if placed > gang.placed:
             gang.progressed = now
         gang.placed, gang.resources = placed, frozenset(resources)
+        gang.priority = gang.priority if priority is None else priority
 
     def hold(self, uid: str, *, is_held: bool, now: float) -> None:
         """Its queue is stopped, or schedules again."""
@@ -238,44 +145,101 @@ class GangPlacements:
             return
         gang.is_held = is_held
         if not is_held:
+            gang.tried_since = gang.since if gang.tried_since is None else gang.tried_since
             gang.since = gang.progressed = now
 
-    def completed(self, uid: str) -> None:
-        """Its minimum is on nodes."""
-        self.forget(uid)
+    def completed(self, uid: str) -> bool:
+        """Its minimum is on nodes. Returns whether it is PLACED by that."""
+        if uid in self._gangs and self._advance(uid, GangEvent.COMPLETE) is not None:
+            self.forget(uid)
+            return True
+        return False
 
     def gave_back(self, uid: str, *, now: float, chance: float) -> None:
         """What it gives back counts no longer: its pods are gone, or have their gates again."""
-        gang = self._placing.pop(uid, None)
-        if gang is None:
+        known = self._advance(uid, GangEvent.EMPTY) if uid in self._gangs else None
+        if known is None or known.placing is None:
             return
-        if gang.placed:
-            self._settled = now + SETTLE_SECONDS
-        times = self.failures(uid) + 1
-        self._failed[uid] = _Failed(times, now + pause_seconds(times, chance), next(self._numbers))
+        if known.placing.placed:
+            self._pace.ended(known.placing.scope, now=now)
+        known.failures += 1
+        known.had_nodes = known.placing.placed > 0
+        known.until = self._paused[uid] = now + pause_seconds(known.failures, chance)
+        known.number = next(self._numbers)
+        self._end_placing(uid, known)
 
     def cancel(self, uid: str) -> None:
-        """It is not to be placed any more. That is no failure of it."""
-        self._placing.pop(uid, None)
+        """No room is kept for it any more. That is no failure of it."""
+        known = self._advance(uid, GangEvent.CANCEL) if uid in self._gangs else None
+        if known is None:
+            return
+        self._end_placing(uid, known)
+        if not known.failures:
+            del self._gangs[uid]
 
     def forget(self, uid: str) -> None:
         """It is gone, or has no failures any more."""
+        known = self._gangs.pop(uid, None)
+        if known is not None:
+            self._end_placing(uid, known)
+        self._paused.pop(uid, None)
+
+    def _advance(self, uid: str, event: GangEvent) -> _Remembered | None:
+        """Take it to its next phase; None: nothing happens."""
+        known = self._gangs.get(uid)
+        following = next_phase(known.phase if known is not None else GangPhase.ASKED, event)
+        if following is None:
+            return None
+        if known is None:
+            known = self._gangs[uid] = _Remembered()
+        known.phase = following
+        return known
+
+    def _end_placing(self, uid: str, known: _Remembered) -> None:
+        known.placing = None
         self._placing.pop(uid, None)
-        self._failed.pop(uid, None)
+        self._retries.pop(uid, None)
 
     # What follows
 
     def take_giving_back(self, now: float) -> list[str]:
         """Those that begin to give back now, each once."""
-        found = who_gives_back(self._placing.values(), now=now, settled=self._settled)
+        found = [
+            gang
+            for gang in who_gives_back(self._placing.values(), now=now, pace=self._pace)
+            if self._advance(gang.uid, GangEvent.EXPIRE) is not None
+        ]
         for gang in found:
             gang.began = now
+            if gang.placed:
+                self._pace.began(now=now)
         return [gang.uid for gang in found]
 
+    def take_resumed(self, now: float) -> list[str]:
+        """Those whose pause is over, each once."""
+        found = [uid for uid, until in self._paused.items() if until <= now]
+        for uid in found:
+            del self._paused[uid]
+            self._advance(uid, GangEvent.RESUME)
+        return found
+
+    def phase(self, uid: str) -> GangPhase:
+        """ASKED, too, where nothing is remembered: it was never released, or is PLACED."""
+        known = self._gangs.get(uid)
+        return GangPhase.ASKED if known is None else known.phase
+
+    @property
+    def has_pauses(self) -> bool:
+        return bool(self._paused)
+
+    def knows(self, uid: str) -> bool:
+        """Whether it is in placement, or has failed."""
+        return uid in self._gangs
+
     def failures(self, uid: str) -> int:
-        """How often it has given back since all of it was on nodes."""
-        failed = self._failed.get(uid)
-        return 0 if failed is None else failed.times
+        """How often it has given back since its minimum was on nodes."""
+        known = self._gangs.get(uid)
+        return 0 if known is None else known.failures
 
     def turn(self, uid: str) -> Requests:
         """What it requests beside the resources of its pods: the turn, if it has failed.
@@ -283,21 +247,31 @@ class GangPlacements:
         The amount is a number that no other has: so each is a class by itself, and those of higher priority
         that request as much do not hide it.
         """
-        failed = self._failed.get(uid)
-        return () if failed is None else ((TURN, failed.number),)
+        known = self._gangs.get(uid)
+        if known is None or not known.failures:
+            return ()
+        nodes = ((NODES_TURN, 1),) if known.had_nodes else ()
+        return ((TURN, known.number), *nodes)
 
     def paused_until(self, uid: str) -> float:
-        """When it may be asked for again, and since when it waits then."""
-        failed = self._failed.get(uid)
-        return -math.inf if failed is None else failed.until
+        """When its last pause ends, and since when it waits then."""
+        known = self._gangs.get(uid)
+        return -math.inf if known is None else known.until
 
-    def turn_is_taken(self, now: float) -> bool:
-        return bool(self._failed) and any(gang.has_turn(now) for gang in self._placing.values())
+    def turns(self, now: float) -> set[tuple[str, tuple[str, ...]]]:
+        """The queue of each gang that has failed before and is tried now; and `CLUSTER` where it has pods on
+        nodes, or had some when it failed.
+        """
+        return {
+            (gang.queue, (CLUSTER,) if gang.placed or self._gangs[uid].had_nodes else ())
+            for uid, gang in self._retries.items()
+            if not gang.is_held and now < turn_ends(gang)
+        }
 
     def due(self, now: float) -> float:
         """When one of the answers may be another, though nothing happens."""
-        times = [failed.until for failed in self._failed.values()]
+        times = [*self._paused.values(), *self._pace.due()]
         for gang in self._placing.values():
-            times += [gang.due, gang.progressed + 2 * gang.seconds, gang.progressed + SETTLE_SECONDS]
-            times += [gang.turn_ends, -math.inf if gang.began is None else gang.began + GIVE_BACK_SECONDS]
-        return min((each for each in (*times, self._settled) if each > now), default=math.inf)
+            times += [gang.due, gang.due_for_rivals, gang.stuck_at, gang.progressed + SETTLE_SECONDS]
+            times += [turn_ends(gang), -math.inf if gang.began is None else gang.began + GIVE_BACK_SECONDS]
+        return min((each for each in times if each > now), default=math.inf)

@@ -39,7 +39,8 @@ pod, once the minimum was released.
 
 Invariants
 - An entry of the minimum completes it: with what is there, it has `minMember` pods, and so many of each task.
-- Nothing of a gang is asked for while a part of its minimum is missing.
+- The minimum is a condition of starting. Nothing of a gang that has not started is asked for while a part of
+  its minimum is missing. One that has started asks for what waits, pod by pod, however many it has lost.
 - Of the sum of its pods, and of what of `minResources` the pods of the gang do not use yet, the greater has
   to be free for an entry of the minimum. From its release on so much counts, and is kept for the gang.
 - An entry requests what the use of the queue grows by: what is kept for a gang is used by its own pods first.
@@ -65,6 +66,7 @@ import msgspec
 
 from queues.apimachinery.pod_requests import CLAIMS
 from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
+from queues.apimachinery.timestamps import rfc3339
 from queues.quota.book import MAX_INTENTS
 from queues.quota.devices import is_of_claims
 from queues.quota.lack import Lack
@@ -213,7 +215,8 @@ class NotAskedKind(Enum):
     QUEUES = "queues"
     #: The PodGroup does not exist.
     ABSENT = "absent"
-    #: It has given back, and waits for another try.
+    #: It gives back what it was released for; it has given that back, and waits for another try.
+    GIVES_BACK = "gives-back"
     PAUSED = "paused"
     TOO_MANY = "too-many"
     TOO_LARGE = "too-large"
@@ -225,11 +228,12 @@ class NotAskedKind(Enum):
 
 
 _NEVER = frozenset({NotAskedKind.TOO_MANY, NotAskedKind.TOO_LARGE, NotAskedKind.BAD_SPEC})
+_FAILED = "was released, got too few nodes in its time"
 
 
 class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
     """`have` of `least` pods exist, may be released, or are in its queue; of `task`, if it has a name.
-    `lack`: the limit that the gang would pass in an empty queue.
+    `lack`: the limit that the gang would pass in an empty queue. `until`: the end of its pause.
     """
 
     kind: NotAskedKind
@@ -238,6 +242,7 @@ class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
     task: str = ""
     lack: Lack | None = None
     fault: str = ""
+    until: datetime | None = None
 
     @property
     def reason(self) -> str:
@@ -247,7 +252,8 @@ class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
             NotAskedKind.HELD: f"pods{self._of_task} of its PodGroup may not be released now",
             NotAskedKind.QUEUES: "pods of its PodGroup are in another queue than the PodGroup",
             NotAskedKind.ABSENT: "its PodGroup does not exist",
-            NotAskedKind.PAUSED: "its PodGroup was released, got too few nodes in its time, and has a pause",
+            NotAskedKind.GIVES_BACK: f"its PodGroup {_FAILED}, and gives back what it has",
+            NotAskedKind.PAUSED: f"its PodGroup {_FAILED}, and has a pause{self._until}",
             NotAskedKind.TOO_MANY: f"with its PodGroup {self}; lower minMember",
             NotAskedKind.TOO_LARGE: f"with its PodGroup: {self}; request less, or have an admin raise it",
             NotAskedKind.BAD_SPEC: f"of its PodGroup {self}; mend that",
@@ -261,7 +267,8 @@ class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
             NotAskedKind.HELD: f"{self.have} of {self.least} pods{self._of_task} may be released now",
             NotAskedKind.QUEUES: f"{self.have} of {self.least} pods are in the queue of their PodGroup",
             NotAskedKind.ABSENT: "their PodGroup does not exist",
-            NotAskedKind.PAUSED: "they were released, got too few nodes in their time, and have a pause",
+            NotAskedKind.GIVES_BACK: "they were released, got too few nodes, and are given back",
+            NotAskedKind.PAUSED: f"they were released, got too few nodes, and have a pause{self._until}",
             NotAskedKind.TOO_MANY: f"{self.least} pods are to start together, and {MAX_INTENTS} can at most",
             NotAskedKind.TOO_LARGE: f"together they need more {lack.resource} than {lack.queue} may use",
             NotAskedKind.BAD_SPEC: self.fault,
@@ -269,12 +276,16 @@ class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
         return texts[self.kind]
 
     @property
+    def _until(self) -> str:
+        return f" until {rfc3339(self.until)}" if self.until is not None else ""
+
+    @property
     def _of_task(self) -> str:
         return f" of task {printable(self.task[:_SHOWN])}" if self.task else ""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for now: the minimum as one entry, or what is beyond it pod by pod."""
+    """What is asked for now: the minimum as one entry, or pod by pod once that was released."""
 
     minimum: WaitingPod | None = None
     others: tuple[WaitingPod, ...] = ()
@@ -290,10 +301,12 @@ def ask(
     *,
     keeps: bool = False,
     keeps_once_started: bool = False,
+    started: bool = False,
     never: NeverLack = lambda _requests: None,
 ) -> Asked | NotAsked:
     """What of the gang may be asked for. `keeps`: whether what its pods do not use of `minResources` counts
-    already; `keeps_once_started`: whether it does if its minimum was released.
+    already; `keeps_once_started`: whether it does if its minimum was released. `started`: whether its
+    minimum was on nodes before (`is_started`).
     """
     everywhere = list(pods)
     members = everywhere if gang.is_single else own_pods(gang, everywhere)
@@ -307,6 +320,9 @@ def ask(
     there = [member for member in members if member.state in _THERE]
     chosen, missing = _minimum(gang, there, waiting)
     unused = dict(unused_resources(gang, members))
+    if started:
+        others = _one_by_one(waiting, unused if keeps or keeps_once_started else {})
+        return Asked(others=tuple(with_priority(pod, gang.priority) for pod in others))
     if missing is not None:
         refused = _never(gang, gang.least - len(there), unused, never=never)
         return refused or _not_yet(missing, may_go=(*there, *waiting), members=members, everywhere=everywhere)
@@ -347,11 +363,18 @@ def task_of(annotation: str, label: str) -> str:
     return annotation or label
 
 
+def is_started(pods: Iterable[GangPod]) -> bool:
+    """Whether a gang with these pods of its queue has started, as far as they say: one is on a node. Without
+    a live pod it starts anew.
+    """
+    return any(member.state is PodState.PLACED for member in pods)
+
+
 def _minimum(
     gang: Gang, there: Sequence[GangPod], waiting: Sequence[GangPod]
 ) -> tuple[list[GangPod], tuple[str, int] | None]:
-    """The pods that complete the minimum; or the task of which too few are there ("": of all), and how many
-    the minimum has of it.
+    """The pods that complete the minimum, as far as they are there; and the task of which too few are ("": of
+    all), with how many the minimum has of it.
     """
     if not gang.tasks:
         missing = max(0, gang.least - len(there))
@@ -367,13 +390,11 @@ def _minimum(
             chosen.append(member)
         else:
             others.append(member)
-    for task, least in gang.tasks:
-        if left[task] > 0:
-            return [], (task, least)
     more = max(0, gang.least - len(there) - len(chosen))
-    if more > len(others):
-        return [], ("", gang.least)
-    return chosen + others[:more], None
+    missing_of = next(((task, least) for task, least in gang.tasks if left[task] > 0), None)
+    if missing_of is None and more > len(others):
+        missing_of = ("", gang.least)
+    return chosen + others[:more], missing_of
 
 
 def _never(gang: Gang, pods: int, amounts: Mapping[str, Amount], *, never: NeverLack) -> NotAsked | None:

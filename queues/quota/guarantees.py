@@ -2,7 +2,7 @@
 
 Invariants
 - A queue is guaranteed at least what the queues below it are guaranteed together, and never more than a
-  capability on its chain.
+  capability on its chain. Admission lets these have no more than it names itself; what is stored may.
 - Guarantees of siblings that together are more than what there is above them are scaled down, all by the
   same factor: so they freeze nobody, and break no capability.
 - A queue that lends, and its descendants, are guaranteed nothing.

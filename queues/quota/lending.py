@@ -7,7 +7,8 @@ resource that it does not list gives it no claim, and protects none of its pods.
 | who                               | rule                                                                   |
 |-----------------------------------|------------------------------------------------------------------------|
 | asks: its queue, and those above  | with the request each uses no more than it deserves of one of the      |
-| it below the common one           | short resources that it lists, and one of them lists one               |
+| it below the common one           | short resources that it lists; the one right below the common one      |
+|                                   | lists one                                                              |
 | lends: the victim's queue, and    | it is reclaimable; it keeps its guarantee of what the victim requests; |
 | those above it below the common   | it uses more than it deserves of a short resource that it lists and    |
 | one                               | the victim requests, or the victim requests nothing that it lists      |
@@ -15,6 +16,9 @@ resource that it does not list gives it no claim, and protects none of its pods.
 | common one                        | victim requests and the lender lists, who asks uses afterwards a       |
 |                                   | smaller part of what it deserves than the lender did before; where it  |
 |                                   | lists none of it, the lender uses more than it deserves                |
+
+What a queue deserves protects its pods as far as all queues between it and the common one list it, too: who
+may update one queue alone gives no child of it more than that queue has beside its siblings.
 
 Pods of a queue that has queues below it stand beside those, and deserve nothing by themselves.
 
@@ -50,13 +54,24 @@ def asking_denial(side: Iterable[Standing], *, requests: Amounts, short: Collect
     denial: str | None = "its queue lists nothing that it deserves of what lacks room"
     for name, used, deserved in side:
         listed = [resource for resource in short if resource in deserved]
-        if not listed:
-            continue
+        denial = None if listed else f"queue {quoted(name)} lists nothing that it deserves of what lacks room"
         after = {each: used.get(each, 0) + requests.get(each, 0) for each in listed}
-        if all(after[each] > deserved[each] for each in listed):
+        if listed and all(after[each] > deserved[each] for each in listed):
             return f"queue {quoted(name)} would use more {min(listed)} than it deserves"
-        denial = None
     return denial
+
+
+def protected(side: Iterable[Standing]) -> tuple[Standing, ...]:
+    """The lenders with what each deserves that counts outside of the queues above it. `side`: the victim's
+    queue, and those above it below the common one.
+    """
+    lenders = list(side)
+    for at in range(len(lenders) - 2, -1, -1):
+        above, own = lenders[at + 1].deserved, lenders[at].deserved
+        if any(resource not in above for resource in own):
+            kept = {resource: amount for resource, amount in own.items() if resource in above}
+            lenders[at] = lenders[at]._replace(deserved=kept)
+    return tuple(lenders)
 
 
 def exchange_denial(

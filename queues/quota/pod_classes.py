@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 import msgspec
@@ -72,7 +72,18 @@ class PodClass:
     `lack`: why it is blocked; None while it is open. `counted`: so many of its pods are in what all request.
     """
 
-    __slots__ = ("_ranks", "asks_for_turn", "counted", "entry", "lack", "line", "pods", "reason", "requests")
+    __slots__ = (
+        "_own_reason",
+        "_ranks",
+        "asks_for_turn",
+        "counted",
+        "entry",
+        "lack",
+        "line",
+        "pods",
+        "reason",
+        "requests",
+    )
 
     def __init__(self, line: Line, requests: Requests) -> None:
         self.line = line
@@ -84,8 +95,9 @@ class PodClass:
         self.entry: Rank | None = None
         self.lack: Lack | None = None
         self.counted = 0
-        #: Where the strategy is fifo, all pods of the queue have the reason of the line.
-        self.reason = line.reason if line.is_fifo else Reason()
+        self._own_reason = Reason()
+        #: In a fifo queue that of the line, but for a class that holds up no other.
+        self.reason = line.reason if line.is_fifo else self._own_reason
 
     def put(self, pod: WaitingPod) -> None:
         self.pods[pod.uid] = pod
@@ -98,6 +110,41 @@ class PodClass:
         """The first pods of an empty class."""
         self.pods = {pod.uid: pod for pod in pods}
         self._ranks = sorted([pod.rank for pod in pods])
+
+    def add_untold(self, uids: Collection[str]) -> None:
+        """These pods were not told why they wait."""
+        for reason in (self._own_reason, self.reason):
+            reason.untold.update(uids)
+
+    def discard(self, uid: str) -> None:
+        """Drop the pod. Its rank is left until it comes up."""
+        for reason in (self._own_reason, self.line.reason):
+            reason.untold.discard(uid)
+        del self.pods[uid]
+
+    def take_own_reason(self) -> None:
+        """In a fifo queue: it holds up no other class, and has a reason of its own. Pods that were told that
+        before are told again only if they were told the reason of the line since.
+        """
+        own, of_line = self._own_reason, self.line.reason
+        if self.reason is own:
+            return
+        if not of_line.untold.issuperset(self.pods):
+            own.shown = None
+        of_line.untold.difference_update(self.pods)
+        self.reason = own
+
+    def take_reason_of_line(self) -> None:
+        """In a fifo queue: it may hold up other classes, or waits behind one that does."""
+        if self.reason is not self.line.reason:
+            self.reason = self.line.reason
+            self.reason.untold.update(self.pods)
+
+    def forget_reason(self) -> None:
+        """Its queue has another strategy: its pods are told again."""
+        self._own_reason = Reason()
+        self.reason = self.line.reason if self.line.is_fifo else self._own_reason
+        self.reason.untold.update(self.pods)
 
     @property
     def rank(self) -> Rank:
@@ -154,6 +201,8 @@ class Line:
         pods.lack = None
         if self.closed_by is pods:
             self.closed_by = None
+        if self.is_fifo:
+            pods.take_reason_of_line()
         rank = pods.rank
         if pods.entry is not rank:
             pods.entry = rank
@@ -168,15 +217,23 @@ class Line:
             self.is_fifo = is_fifo
             self.reason = Reason()
             for pods in self.classes.values():
-                pods.reason = self.reason if is_fifo else Reason()
-                pods.reason.untold.update(pods.pods)
+                pods.forget_reason()
         self.closed_by = None
         for pods in self.classes.values():
             self.open(pods)
+
+    def held_uids(self) -> Iterator[str]:
+        """The pods of the class that closes the queue, and those behind it."""
+        for pods in self.classes.values():
+            if pods.reason is self.reason:
+                yield from pods.pods
 
     def uids(self) -> Iterator[str]:
         for pods in self.classes.values():
             yield from pods.pods
 
     def lack_of(self, pods: PodClass) -> Lack | None:
-        return self.closed_by.lack if self.closed_by is not None else pods.lack
+        """Its own lack; else that of the class which closes the queue."""
+        if pods.lack is not None or self.closed_by is None:
+            return pods.lack
+        return self.closed_by.lack

@@ -25,8 +25,8 @@ Invariants
 - The minimum of a gang (`gangs`) stands like one pod that requests what all its pods request: it is yielded
   whole or not at all. A pass ends before one that has more pods than are to be released in it: what is
   written in one step is all of it, and those behind it do not pass it.
-- Of gangs that ask for the turn (`usage.TURN`) and have room, the one that has waited longest is released at
-  the end of a pass, whatever its queue and its priority: else those that can never be placed, of a higher
+- Of gangs that ask for the turn (`usage.TURN`) and have room, one of each scope is released at the end of a
+  pass, in the order of `gang_turns`, whatever its priority: else those that can never be placed, of a higher
   priority or in a queue that uses less, would have it for ever.
 - The order does not depend on the order in which pods are given.
 - A pass may end at any pod: what was not looked at is looked at by the next one. Of one queue no more than
@@ -46,9 +46,9 @@ import msgspec
 from queues.apimachinery.quantities import Amount
 from queues.queue import ROOT
 from queues.quota.lack import Lack, LackKind
-from queues.quota.pod_classes import Line, PodClass, WaitingPod
+from queues.quota.pod_classes import Line, PodClass, Rank, WaitingPod
 from queues.quota.shares import Key, Shares
-from queues.quota.usage import NO_TURN, Usage
+from queues.quota.usage import Usage, no_turn
 from queues.quota.waiting_index import CLASSES_PER_PASS, WaitingIndex
 from queues.tree import Tree
 
@@ -117,12 +117,11 @@ class ReleasePass:
         """Yield the pods, and the gangs, in the order of their release; each counts once it is yielded."""
         try:
             yield from self._in_order()
-            if (next_turn := self._next_turn()) is not None:
-                self._release(next_turn, pod := next_turn.head)
-                yield pod
+            yield from self._next_turns()
         finally:
-            if not self._usage.turn_is_taken:  # the pass has ended before
-                for pods in self._for_turn:
+            for pods in self._for_turn:
+                scopes = self._usage.turn_scopes(pods.line.queue, pods.requests)
+                if pods.pods and self._usage.turns.taken.isdisjoint(scopes):  # the pass has ended before
                     self._index.reopen(pods.head.uid)
 
     def _in_order(self) -> Iterator[WaitingPod]:
@@ -139,7 +138,7 @@ class ReleasePass:
                 self._block(pods, msgspec.structs.replace(claimed, kind=LackKind.CLAIM), until=claimed)
             elif pods.asks_for_turn:
                 self._for_turn.append(pods)
-                self._block(pods, NO_TURN)
+                self._block(pods, no_turn(self._usage.scope(pod.queue)))
             elif pod.size > self._left:
                 self.awaits = pod.size
                 self._left = 0
@@ -151,23 +150,32 @@ class ReleasePass:
                 continue
             self._settle(node)
 
-    def _next_turn(self) -> PodClass | None:
-        """Of those that ask for the turn, the first that has room still, if it may be released."""
-        for pods in sorted(self._for_turn, key=lambda pods: (pods.head.since, pods.head.uid)):
+    def _next_turns(self) -> Iterator[WaitingPod]:
+        """Of those that ask for the turn the first that has room still, in each scope."""
+
+        def order(pods: PodClass) -> Rank:
+            head = pods.head
+            return self._usage.turns.last(head.queue), head.since, head.uid
+
+        for pods in sorted(self._for_turn, key=order):
             pod = pods.head
-            if self._usage.lack(pod.queue, pod.requests) is None and self._claimed(pods) is None:
-                if pod.size <= self._left:
-                    return pods
-                self.awaits = pod.size
-                return None
-        return None
+            lack = self._usage.lack(pod.queue, pod.requests)
+            if lack is not None and lack.kind is LackKind.TURN:
+                self._block(pods, lack)  # which turn it waits for is known now
+            elif lack is None and self._claimed(pods) is None:
+                if pod.size > self._left:
+                    self.awaits = pod.size
+                    return
+                self._release(pods, pod)
+                yield pod
 
     def _release(self, pods: PodClass, pod: WaitingPod) -> None:
         self._index.claims.released(pods)
         self._index.remove(pod.uid)
         self._usage.add(pod.queue, pod.requests)
         self._usage.unplaced += pod.size
-        self._usage.turn_is_taken |= pods.asks_for_turn
+        if pods.asks_for_turn:
+            self._usage.turns.take(self._usage.turn_scopes(pod.queue, pod.requests), pod.queue)
         self._left -= pod.size
 
     def _claimed(self, pods: PodClass) -> Lack | None:

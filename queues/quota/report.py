@@ -6,6 +6,7 @@ Promises
 - At most `RESOURCES` resources are reported, those of every cluster first, and `MORE_RESOURCES` says how many
   more there are.
 - A text has at most `TEXT_RESOURCES` resources and one line: it is a column of a table.
+- All that counts is in `used`, also what nobody uses yet: what is kept for gangs is named as such.
 - A pod is named where it has a claim (`queues.quota.claims`): one for each queue, and its name says no more
   than that it waits.
 """
@@ -27,6 +28,8 @@ RESOURCES = 100
 MORE_RESOURCES = "sluice.dev/more-resources"
 #: What each cluster has; these are first.
 NATIVE = ("cpu", "memory", "ephemeral-storage")
+#: PodGroups that are named.
+KEPT_FOR = 5
 #: Resources in a text, and the characters of the name of one.
 TEXT_RESOURCES, TEXT_NAME = 3, 40
 _NOTHING: Mapping[str, Amount] = {}
@@ -45,7 +48,9 @@ class QuotaReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`used`: as quantities. `waiting`: pods that wait for room. `used_text`, `limit_text`: of the resources
     that its own capability names, for tables; of all that are reported where it has none. `claim`: of the pod
     for which others leave room in it. `force_deleted`: what of `used` is of pods that were deleted by force
-    and may still run (`queues.quota.force_deletion`); None where there is none of that.
+    and may still run (`queues.quota.force_deletion`); `kept_for_gangs`: what of it is kept for PodGroups, and
+    `kept_for`: which these are (NAMESPACE/NAME), the first `KEPT_FOR` by name; None where there is none of
+    that.
     """
 
     used: Mapping[str, str]
@@ -54,6 +59,8 @@ class QuotaReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     limit_text: str
     claim: QuotaClaim | None = None
     force_deleted: Mapping[str, str] | None = None
+    kept_for_gangs: Mapping[str, str] | None = None
+    kept_for: Sequence[str] | None = None
 
 
 def quota_report(
@@ -63,8 +70,12 @@ def quota_report(
     waiting: int,
     claim: QuotaClaim | None = None,
     force_deleted: Mapping[str, Amount] = _NOTHING,
+    kept_for_gangs: Mapping[str, Amount] = _NOTHING,
+    kept_for: Iterable[str] = (),
 ) -> QuotaReport:
-    """`chain`: the queue, and those above it. `used`: by it and all below it; `force_deleted`: of that."""
+    """`chain`: the queue, and those above it. `used`: by it and all below it; `force_deleted`,
+    `kept_for_gangs`: of that.
+    """
     named = {resource for queue in chain for resource in _named(queue)} | {PODS}
     shown = nsmallest(RESOURCES, named, key=_rank)
     more = {MORE_RESOURCES: str(len(named) - len(shown))} if len(named) > len(shown) else {}
@@ -76,13 +87,16 @@ def quota_report(
         used_text=amounts_text({resource: used.get(resource, 0) for resource in own}),
         limit_text=amounts_text(capability),
         claim=claim,
-        force_deleted={
-            name: format_quantity(force_deleted[name], name)
-            for name in sorted(shown)
-            if force_deleted.get(name)
-        }
-        or None,
+        force_deleted=_part(force_deleted, shown),
+        kept_for_gangs=_part(kept_for_gangs, shown),
+        kept_for=nsmallest(KEPT_FOR, kept_for) or None,
     )
+
+
+def _part(amounts: Mapping[str, Amount], shown: Iterable[str]) -> Mapping[str, str] | None:
+    """What is not 0."""
+    found = {name: format_quantity(amounts[name], name) for name in sorted(shown) if amounts.get(name)}
+    return found or None
 
 
 def amounts_text(amounts: Mapping[str, Amount]) -> str:

@@ -88,7 +88,7 @@ def _by_weight(
     """What the children of proportional queues deserve; of each such queue before those below it."""
     shared: dict[str, dict[str, Amount]] = {}
     for name in sorted(usage.rules.proportional & set(tree), key=tree.depth):
-        above = whole if name == ROOT else shared.get(name) or usage.deserved.of(name)
+        above = whole if name == ROOT else _to_share(usage, name, shared=shared.get(name))
         children = tree.children(name)
         for child in children:
             shared[child] = {}
@@ -97,6 +97,11 @@ def _by_weight(
             for child, part in share_out(amount, wants).items():
                 shared[child][resource] = part
     return shared
+
+
+def _to_share(usage: Usage, name: str, *, shared: Mapping[str, Amount] | None) -> Mapping[str, Amount]:
+    """What the queue has for those below it. `shared`: its own part, where it has one by weight."""
+    return {**usage.deserved.real_capability(name), **(shared or usage.deserved.of(name))}
 
 
 def _wants(

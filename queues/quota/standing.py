@@ -22,7 +22,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     `deserved`: what it deserves in the end (`queues.quota.deserved`). `lent`: what of that it does not use,
     and others may, since it is not guaranteed; `borrowed`: what it uses beyond that.
-    `force_deleted`: what of `used` is of pods that were deleted by force and may still run; 0 where none is.
+    `force_deleted`: what of `used` is of pods that were deleted by force and may still run; `kept_for_gangs`:
+    what of it is kept for PodGroups; 0 where none is.
     """
 
     resource: str
@@ -31,6 +32,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     deserved: Amount | None = None
     guarantee: Amount | None = None
     force_deleted: Amount = 0
+    kept_for_gangs: Amount = 0
 
     @property
     def lent(self) -> Amount | None:
@@ -59,6 +61,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
             "lent": self.lent,
             "borrowed": self.borrowed,
             "forceDeleted": self.force_deleted or None,
+            "keptForGangs": self.kept_for_gangs or None,
         }
         return {
             key: format_quantity(value, self.resource) for key, value in amounts.items() if value is not None
@@ -71,9 +74,10 @@ def standings(
     used: Mapping[str, Amount],
     deserved: Mapping[str, Amount],
     force_deleted: Mapping[str, Amount] = _NOTHING,
+    kept_for_gangs: Mapping[str, Amount] = _NOTHING,
 ) -> tuple[Standing, ...]:
-    """`chain`: the queue, and those above it. `used`: what is known of it, by resource; `force_deleted`: the
-    part of that. `deserved`: what it deserves in the end.
+    """`chain`: the queue, and those above it. `used`: what is known of it, by resource; `force_deleted`,
+    `kept_for_gangs`: parts of that. `deserved`: what it deserves in the end.
 
     Of the resources that its own quota names, and of others that are used; `pods` only where a quota of the
     chain names it.
@@ -91,6 +95,7 @@ def standings(
             deserved=deserved.get(name),
             guarantee=guaranteed.get(name),
             force_deleted=force_deleted.get(name, 0),
+            kept_for_gangs=kept_for_gangs.get(name, 0),
         )
         for name in sorted_resources(names)
     )

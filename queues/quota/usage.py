@@ -17,8 +17,10 @@ Invariants
   so many times what there is, of resources of which there is anything. One that was let go and has no node
   yet is let stand alone: else an autoscaler would see no reason to add a node. Where it is not known what
   there is, they go one by one.
-- Who requests the turn (`TURN`) has no room while it is taken. It is no amount that a queue uses.
-- A queue that does not exist, or whose chain is broken, has room for nothing: its limits are not known.
+- Who requests the turn (`TURN`) has no room while that of its scope is taken (`gang_turns`). The turn is no
+  amount that a queue uses.
+- A queue that does not exist, or whose chain is broken, has room for nothing: its limits are not known. What
+  it uses counts on in the queues that were above it (`Tree.counting_chain`).
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from queues.quota.devices import (
     is_shared_claim,
     no_claims,
 )
+from queues.quota.gang_turns import CLUSTER, GangTurns
 from queues.quota.guarantees import effective_guarantees
 from queues.quota.lack import Lack, LackKind
 from queues.quota.rules import NO_RULES, Rules
@@ -51,9 +54,11 @@ from queues.tree import Chain, Tree
 #: The resource that counts pods, as in a ResourceQuota.
 PODS = "pods"
 
-#: What a gang requests that was released in vain before: such gangs go one at a time (`gang_placement`). It
-#: has two slashes, which no resource of a container has. The amount has no meaning.
-TURN = "gang//turn"
+#: What a gang requests that got no nodes before: such gangs are tried one at a time (`gang_turns`). It has
+#: two slashes, which no resource of a container has. The amount has no meaning. And what it requests beside
+#: that if some of its pods had nodes: those of the whole cluster that had some are tried one at a time, too.
+TURN, NODES_TURN = "gang//turn", "gang//nodes"
+_TURNS = frozenset({TURN, NODES_TURN})
 
 #: Amounts by resource, sorted: equal ones are one class (`release_order`).
 Requests = tuple[tuple[str, Amount], ...]
@@ -65,13 +70,23 @@ def quota_requests(requests: Requests) -> Requests:
     return tuple(sorted((*((name, amount) for name, amount in requests if name != PODS), (PODS, 1))))
 
 
-#: What lacks while another one has the turn.
-NO_TURN = Lack(ROOT, TURN, 1, kind=LackKind.TURN)
+def no_turn(scope: str) -> Lack:
+    """What lacks while another gang has the turn of the scope; `CLUSTER`: that of all that had nodes."""
+    return Lack(scope, TURN, 1, kind=LackKind.TURN)
 
 
 @lru_cache(maxsize=4096)
 def asks_for_turn(requests: Requests) -> bool:
     return any(resource == TURN for resource, _ in requests)
+
+
+@lru_cache(maxsize=4096)
+def asks_for_nodes_turn(requests: Requests) -> bool:
+    return any(resource == NODES_TURN for resource, _ in requests)
+
+
+def is_turn(resource: str) -> bool:
+    return resource in _TURNS
 
 
 def negative(requests: Iterable[tuple[str, Amount]]) -> Requests:
@@ -107,6 +122,15 @@ def limits_of(chain: Chain) -> tuple[Limit, ...]:
         for each in chain.queues
         if each.capability is not None
     )
+
+
+def scope_of(tree: Tree, queue: str) -> str:
+    """The queue whose capability a queue shares with others: the nearest of its chain that has one. Itself
+    where none has, or its chain is not known.
+    """
+    if queue not in tree or tree.chain(queue).broken is not None:
+        return queue
+    return next((each.name for each in tree.chain(queue).queues if each.capability is not None), queue)
 
 
 def never_lack(
@@ -156,8 +180,17 @@ class Usage:
     It lives as long as its tree: one pod that ends costs its chain, and not a count of all queues.
     """
 
-    def __init__(self, tree: Tree, *, rules: Rules = NO_RULES, claims: SharedCounts = no_claims) -> None:
-        """`claims`: what those count that may be shared."""
+    def __init__(
+        self,
+        tree: Tree,
+        *,
+        rules: Rules = NO_RULES,
+        claims: SharedCounts = no_claims,
+        turns: GangTurns | None = None,
+    ) -> None:
+        """`claims`: what those count that may be shared. `turns`: of gangs that got no nodes; None: there are
+        none yet.
+        """
         self._tree = tree
         self.rules = rules
         self._claims = claims
@@ -171,8 +204,7 @@ class Usage:
         self.deserved = Deserved(tree, self.guarantees, whole=self.whole)
         #: Pods that were released and have no node yet. The owner counts them, where a rule needs it.
         self.unplaced = 0
-        #: Whether one that was released in vain before is being placed. The owner knows.
-        self.turn_is_taken = False
+        self.turns = turns or GangTurns()
         self._set_aside = SetAside(tree, self.guarantees)
         self._sets_aside = bool(self._set_aside)
         #: By queue: the amounts used by it and by all below it.
@@ -189,7 +221,7 @@ class Usage:
         """Count what pods of this queue take, for it and for its ancestors. Amounts below zero: what they
         took no longer counts.
         """
-        taken = [each for each in requests if each[0] != TURN]
+        taken = [each for each in requests if not is_turn(each[0])]
         if self._names_devices:
             taken = self._add_claims(queue, taken)
         uses = self._uses.get(queue)
@@ -280,9 +312,20 @@ class Usage:
             return lack
         factor = self.rules.overcommit.get(queue)
         lack = None if factor is None or not self.unplaced else self._overcommitted(requests, factor)
-        if lack is None and self.turn_is_taken and asks_for_turn(requests):
-            return NO_TURN
+        if lack is None and self.turns.taken and asks_for_turn(requests):
+            scopes = self.turn_scopes(queue, requests)
+            return next((no_turn(scope) for scope in scopes if scope in self.turns.taken), None)
         return lack
+
+    def turn_scopes(self, queue: str, requests: Requests) -> tuple[str, ...]:
+        """The turns that are asked for by a gang of the queue."""
+        own = self.scope(queue)
+        return (own, CLUSTER) if asks_for_nodes_turn(requests) else (own,)
+
+    def scope(self, queue: str) -> str:
+        """As `scope_of`."""
+        limits = self._limits_if_known(queue)
+        return limits[0].queue if limits else queue
 
     def decisive(self, queue: str, lack: Lack) -> Amount | None:
         """What has to fall by what is missing before a pod of the queue, with this lack, has room; None where
@@ -326,7 +369,12 @@ class Usage:
         used = self._used.get(ROOT, {})
         for resource, amount in requests:
             whole = self.whole.get(resource)
-            if resource in {PODS, TURN} or whole == 0 or (whole is None and self.rules.nodes is not None):
+            if (
+                resource == PODS
+                or is_turn(resource)
+                or whole == 0
+                or (whole is None and self.rules.nodes is not None)
+            ):
                 continue
             missing = used.get(resource, 0) + amount - factor * (whole or 0)
             if whole is None or missing > 0:
@@ -336,8 +384,7 @@ class Usage:
     def _chain(self, queue: str) -> tuple[str, ...]:
         known = self._chains.get(queue)
         if known is None:
-            names = [each.name for each in self._tree.chain(queue).queues] if queue in self._tree else [queue]
-            known = self._chains[queue] = tuple(names)
+            known = self._chains[queue] = self._tree.counting_chain(queue)
         return known
 
     def _limits_if_known(self, queue: str) -> tuple[Limit, ...] | None:

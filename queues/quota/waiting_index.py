@@ -9,9 +9,9 @@ Pods of one queue with equal requests are a class. A class is
 |          |                                          | lacked (`subscriptions`), and is left alone until |
 |          |                                          | there is room                                     |
 
-A queue with `dequeueStrategy: fifo` is closed by the class that is blocked first: all its pods wait for what
-that one lacks. It is open again once that class is, or once another pod is its first. Who waits for its turn
-alone closes nothing.
+A queue with `dequeueStrategy: fifo` is closed by the first class that lacks room: the pods behind it wait
+for what that one lacks. The queue is open again once that class is, or once a class before it is. A class
+that can never go, or waits for something else than room, closes nothing (`Lack.holds_up_others`).
 
 Invariants
 - A class that is blocked has no room: use only grows within a pass, and what falls between two passes is
@@ -38,7 +38,7 @@ from queues.quota.claims import Claims
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import Line, PodClass, WaitingPod
 from queues.quota.subscriptions import Subscriptions
-from queues.quota.usage import TURN, Requests, Usage
+from queues.quota.usage import Requests, Usage, is_turn
 from queues.tree import Tree
 
 #: Classes of a queue that are looked at in one pass though they have no room, at most. A tenant may submit
@@ -112,9 +112,8 @@ class WaitingIndex:
         pods.put(pod)
         self._class_of[pod.uid] = pods
         self._uncounted[pods] = None
-        closing = line.closed_by
-        if closing is not None and closing is not pods and pod.rank < closing.rank:
-            self._open_class(closing)  # another one is first
+        if line.closed_by is not None and line.closed_by is not pods and pod.rank < line.closed_by.rank:
+            self._open_class(line.closed_by)  # another one is first
         if pods.lack is None and pods.rank[2] == pod.uid:
             self._open_class(pods)
         self._tell(pod.uid)
@@ -134,7 +133,7 @@ class WaitingIndex:
         self._class_of.update(dict.fromkeys(found.pods, found))
         self._uncounted[found] = None
         self._open_class(found)
-        found.reason.untold.update(found.pods)
+        found.add_untold(found.pods)
 
     def remove(self, uid: str) -> None:
         """It waits no more, or was released."""
@@ -143,9 +142,8 @@ class WaitingIndex:
         if pods is None:
             return
         line = pods.line
-        pods.reason.untold.discard(uid)
         was_first = line.closed_by is pods and pods.rank[2] == uid
-        del pods.pods[uid]
+        pods.discard(uid)
         self._uncounted[pods] = None
         if pods.pods:
             if was_first:
@@ -198,8 +196,8 @@ class WaitingIndex:
         return list(self._lines)
 
     def blocked_in(self, queue: str, *, most: int) -> list[WaitingPod]:
-        """The first of its pods that lack room, in order. What can never fit, and what waits for a claim, is
-        left out.
+        """The first of its pods that lack room, in order. What can never fit, what waits for something else
+        than room, and what waits for a claim, is left out.
         """
         line = self._lines.get(queue)
         if line is None:
@@ -207,7 +205,9 @@ class WaitingIndex:
         blocked = (
             pod
             for pods in line.classes.values()
-            if (lack := line.lack_of(pods)) is not None and not lack.never and lack.kind is not LackKind.CLAIM
+            if (lack := line.lack_of(pods)) is not None
+            and lack.holds_up_others
+            and lack.kind is not LackKind.CLAIM
             for pod in pods.pods.values()
         )
         return heapq.nsmallest(most, blocked, key=lambda pod: pod.rank)
@@ -219,16 +219,23 @@ class WaitingIndex:
         return pods.head if pods is not None else None
 
     def number_of(self, queue: str, requests: Requests) -> int:
-        """How many pods of this class wait."""
+        """How many pods of this class wait for room: 0 where it can never go, or waits for something else."""
         line = self._lines.get(queue)
         pods = line.classes.get(requests) if line is not None else None
-        return len(pods.pods) if pods is not None else 0
+        if pods is None or (pods.lack is not None and not pods.lack.holds_up_others):
+            return 0
+        return len(pods.pods)
 
     def tell_again(self, queue: str, requests: Requests) -> None:
         """The reason of this class is to be taken again."""
         line = self._lines.get(queue)
         pods = line.classes.get(requests) if line is not None else None
         for uid in pods.pods if pods is not None else ():
+            self._tell(uid)
+
+    def tell_all_again(self, queue: str) -> None:
+        """The reasons of all pods of this queue are to be taken again."""
+        for uid in self.in_queue(queue):
             self._tell(uid)
 
     def release(self, pod: WaitingPod) -> None:
@@ -275,15 +282,18 @@ class WaitingIndex:
         """
         line = pods.line
         pods.lack = lack
-        if line.is_fifo and lack.kind is not LackKind.TURN:
+        closes = line.is_fifo and lack.holds_up_others
+        if closes:
             line.closed_by = pods
+        elif line.is_fifo:
+            pods.take_own_reason()
         if lack.resource and not lack.never:
             self._subscriptions.add(pods, until or lack, amount=amount)
         reason, shown = pods.reason, msgspec.structs.replace(lack, missing=0, resource="", by_claims=False)
         keeps = lack.kind is LackKind.CLAIM and reason.shown is not None
         if reason.shown != shown and not keeps:
             reason.shown = shown
-            self._untold.update(line.uids() if line.is_fifo else pods.pods)
+            self._untold.update(line.held_uids() if closes else pods.pods)
         else:
             self._untold |= reason.untold
         reason.untold.clear()
@@ -306,7 +316,7 @@ class WaitingIndex:
         for pods, of_class in by_class.items():
             lack = pods.line.lack_of(pods)
             if lack is None:
-                pods.reason.untold.update(of_class)
+                pods.add_untold(of_class)
             else:
                 told.update(dict.fromkeys(of_class, _told(pods, lack)))
         return told
@@ -314,8 +324,12 @@ class WaitingIndex:
     def _tell(self, uid: str) -> None:
         """Tell its reason now, or once it is blocked."""
         pods = self._class_of.get(uid)
-        if pods is not None:
-            (pods.reason.untold if pods.line.lack_of(pods) is None else self._untold).add(uid)
+        if pods is None:
+            return
+        if pods.line.lack_of(pods) is None:
+            pods.add_untold((uid,))
+        else:
+            self._untold.add(uid)
 
     def requested_by_queue(self) -> dict[str, dict[str, Amount]]:
         """What the pods of each queue request, without those below it, and without those that have never
@@ -339,9 +353,12 @@ class WaitingIndex:
         return own is not None and own.dequeue is DequeueStrategy.FIFO
 
     def _open_class(self, pods: PodClass) -> None:
-        self._subscriptions.remove(pods)
-        pods.line.open(pods)
-        self._open[pods.line.queue] = pods.line
+        line = pods.line
+        closing = line.closed_by
+        for each in (pods, closing) if closing is not None and pods.rank < closing.rank else (pods,):
+            self._subscriptions.remove(each)
+            line.open(each)
+        self._open[line.queue] = line
 
 
 def _told(pods: PodClass, lack: Lack) -> Lack:
@@ -353,7 +370,7 @@ def _told(pods: PodClass, lack: Lack) -> Lack:
 
 def _add(amounts: dict[str, Amount], requests: Requests, *, times: int) -> None:
     for resource, amount in requests:
-        if resource == TURN:
+        if is_turn(resource):
             continue
         total = amounts.get(resource, 0) + times * amount
         if total:

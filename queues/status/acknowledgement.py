@@ -9,6 +9,10 @@ where it is on, and stores the bind. A pod of a scheduler that does not call fil
 
 Invariants. A stop that the queues have since version `since` is acknowledged only if
 
+0. each replica that may answer from older queues is among the live ones. It took a Lease before it read
+   them. So all Leases that were there at version `since` must have been seen (`leases`), those that somebody
+   has deleted among them; and what was deleted before they were watched must have been waited out
+   (`certain_at`);
 1. every live replica answers from queues of version `since` or later, so filter lets no pod pass any more;
 2. every live replica, the leader included, knows the pods at least as they were when (1) was read
    (`pods_since`, a resource version of that moment; `cluster.cache.watch_progress` makes views catch up).
@@ -27,12 +31,17 @@ Invariants. A stop that the queues have since version `since` is acknowledged on
    after the stop had waited for nothing else (`departures_until`), it was in that evidence as a member, and
    is as one that left after the acknowledgement: members that leave all the time put off no stop for good;
 7. what a replica does not say counts as not known: an older version says less. One that does not say that it
-   knows change windows lets pods pass where nothing but a window stops them.
+   knows change windows lets pods pass where nothing but a window stops them;
+8. the API server asks us about all pods (`queues.registration.coverage`). While it does not, nothing above is
+   known, and what was acknowledged is withdrawn. Evidence counts from the end of that on.
 
 ====================================================  ==============================================
 what is known                                          what is missing (`Obstacle.reason`)
 ====================================================  ==============================================
-the Leases of the other replicas cannot be read        ReplicasUnknown
+the API server does not ask us about all pods, or did  NotAsked
+not, and what was made meanwhile is not known yet
+the Leases of the other replicas cannot be read, or    ReplicasUnknown
+not all that were there at the stop were seen
 a replica's queues are older than the stop             ReplicaBehind
 a window alone stops the queue, which a replica's      ReplicaUnaware
 version does not know
@@ -58,6 +67,7 @@ import msgspec
 class ObstacleReason(StrEnum):
     """Why a stop is not acknowledged yet."""
 
+    NOT_ASKED = "NotAsked"
     REPLICAS_UNKNOWN = "ReplicasUnknown"
     REPLICA_BEHIND = "ReplicaBehind"
     REPLICA_UNAWARE = "ReplicaUnaware"
@@ -147,7 +157,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     own, and those that a replica which is gone is assumed to have let through. `unlabelled`: gathered after
     all the others, so that a member that leaves the watch is in one of them; None before `pods_since` is
     known. `departures_until`: members that left the watch later are not waited for. `by_window`: nothing but
-    change windows stops the queue.
+    change windows stops the queue. `leases`: the version up to which each Lease of a replica was seen;
+    `replica_views` is of that moment or later, and has those that are gone and may still answer.
+    `certain_at`: from when on no replica answers whose Lease was deleted before Leases were watched.
     """
 
     queues: frozenset[str]
@@ -164,7 +176,14 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     now: float
     request_seconds: float
     bypass_seconds: float
+    leases: int
+    certain_at: float
     by_window: bool = False
+
+
+def not_asked(text: str) -> Obstacle:
+    """The obstacle of (8), in place of all that evidence would show. `text`: what is lacking."""
+    return Obstacle(ObstacleReason.NOT_ASKED, text)
 
 
 def may_acknowledge(evidence: Evidence) -> bool:
@@ -191,9 +210,15 @@ def obstacles(evidence: Evidence) -> Iterator[Obstacle]:
     if evidence.replica_views is None:
         yield Obstacle(ObstacleReason.REPLICAS_UNKNOWN, "the Leases of the other replicas cannot be read")
         return
+    if evidence.leases < evidence.since:
+        text = "the Leases of the replicas are not known as of the stop"
+        yield Obstacle(ObstacleReason.REPLICAS_UNKNOWN, text)
+    if evidence.now < evidence.certain_at:
+        text = "a replica whose Lease was deleted before this one began to lead may answer for some seconds"
+        yield Obstacle(ObstacleReason.REPLICAS_UNKNOWN, text)
     for view in evidence.replica_views:
         if view.queues < evidence.since:
-            yield Obstacle(ObstacleReason.REPLICA_BEHIND, f"replica {view.name} has not seen the stop")
+            yield Obstacle(ObstacleReason.REPLICA_BEHIND, _behind_text(view))
         if evidence.by_window and not view.windows:
             text = f"replica {view.name} is of a version that does not know change windows; update it"
             yield Obstacle(ObstacleReason.REPLICA_UNAWARE, text)
@@ -227,6 +252,13 @@ def unlabelled_texts(
         yield unlabelled.departed
     if unlabelled.namespaces_late:
         yield "what namespaces name is known as of before the stop"
+
+
+def _behind_text(view: ReplicaView) -> str:
+    if view.queues:
+        return f"replica {view.name} has not seen the stop"
+    lease = f"sluice-replica-{view.name}"
+    return f"replica {view.name} has not read the queues; if there is none of that name, delete Lease {lease}"
 
 
 def _pods_behind(evidence: Evidence, views: tuple[ReplicaView, ...], *, since: int) -> Iterator[Obstacle]:

@@ -18,6 +18,15 @@ HISTORY_LIMIT = 50
 #: The fields by which a stop begins and ends, and their values that stop.
 _STOPS = frozenset({"state", "stopPolicy"})
 _STOPPED = frozenset({Desired.SUSPENDED.value, StopPolicy.HOLD.value, StopPolicy.HOLD_AND_DRAIN.value})
+#: Fields that say what pods meet, and belong to no stop. Their lines take at most half of a full history: who
+#: writes them all the time leaves room for who stopped the queue.
+SETTINGS = frozenset(
+    {
+        *("schedulerPolicy", "priority", "deserved", "guarantee", "guaranteeWhileStopped", "capability"),
+        *("weight", "dequeueStrategy", "affinity"),
+    }
+)
+SETTINGS_LIMIT = HISTORY_LIMIT // 2
 #: The fields whose changes are recorded, and their texts.
 _RECORDED = tuple((row.name, row.history) for row in FIELDS if row.history)
 
@@ -40,6 +49,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) -> list[Change]:
     """One line for each recorded field that differs; none for a `resumeAt` that comes or goes with a stop.
 
+    `reason`: of the stop; lines of `SETTINGS` have none.
+
     The lines are stored in an annotation; all annotations together may have 256 KiB. So names and reasons are
     cut.
     """
@@ -52,7 +63,7 @@ def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: da
             field=field,
             from_=text(before),
             to=text(after),
-            reason=reason,
+            reason="" if field in SETTINGS else reason,
             at=time,
             until=until if field in _STOPS and text(after) in _STOPPED else "",
         )
@@ -70,8 +81,20 @@ _encoder = msgspec.json.Encoder()
 
 
 def history_text(lines: Sequence[Change]) -> str | None:
-    """As it is stored: the last `HISTORY_LIMIT` lines; None for none."""
-    return _encoder.encode(lines[-HISTORY_LIMIT:]).decode() if lines else None
+    """As it is stored: the last `HISTORY_LIMIT` lines; None for none.
+
+    Of lines of `SETTINGS` the last `SETTINGS_LIMIT`, where there are more lines than that.
+    """
+    if len(lines) <= HISTORY_LIMIT:
+        return _encoder.encode(lines).decode() if lines else None
+    surplus = sum(line.field in SETTINGS for line in lines) - SETTINGS_LIMIT
+    kept = []
+    for line in lines:
+        if line.field in SETTINGS and surplus > 0:
+            surplus -= 1
+        else:
+            kept.append(line)
+    return _encoder.encode(kept[-HISTORY_LIMIT:]).decode()
 
 
 def parse_history(text: str) -> list[Change]:

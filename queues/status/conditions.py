@@ -5,12 +5,15 @@ type         status   reason              when
 ===========  =======  ==================  ==================================================
 Accepting    True     Open                submissions are taken
              False    Closed              a queue on the chain desires Closed
+             False    Terminating         a queue on the chain is being deleted
              False    ChainBroken         a parent is missing or there is a cycle
 Active       True     Ready               its pods are scheduled
              False    Suspended           a queue on the chain desires Suspended
              False    Stopped             a queue on the chain has a stop policy
              False    ChainBroken         a parent is missing or there is a cycle
              Unknown  NotAcknowledged     a stop was acknowledged for specs that changed since
+             Unknown  NotAsked            a stop was acknowledged, and the API server does not
+                                          ask us about all pods since
 ===========  =======  ==================  ==================================================
 
 `Active` False says that the stop is acknowledged, for the specs that `status.stop.scope` stands for: those of
@@ -52,6 +55,12 @@ def active_condition(verdict: Verdict) -> DerivedCondition:
     if verdict.stop is None:
         return DerivedCondition(ACTIVE, True, "Ready", f'queue "{verdict.queue}" schedules its pods')
     return DerivedCondition(ACTIVE, False, verdict.stop.kind.value, stop_text(verdict.stop))
+
+
+def not_asked_condition(verdict: Verdict, why: str) -> DerivedCondition:
+    """In place of False, while the API server does not ask us about all pods. `why`: what is lacking."""
+    text = f'queue "{verdict.queue}" is stopped, and new pods of it may start: {why}'
+    return DerivedCondition(ACTIVE, None, "NotAsked", text)
 
 
 def not_acknowledged_condition(verdict: Verdict) -> DerivedCondition:

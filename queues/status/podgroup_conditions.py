@@ -8,7 +8,7 @@
 |                 | False       | the phase           | otherwise                                       |
 | `Unschedulable` | True        | NotEnoughTasks      | fewer pods than its minimum exist               |
 |                 | True        | NotEnoughPodsOfTask | the same of a task                              |
-|                 | True        | NotEnoughResources  | no room, never any room, or no nodes in time    |
+|                 | True        | NotEnoughResources  | no room, never any room, or too few nodes       |
 |                 | not there   |                     | otherwise                                       |
 | `Populated`     | True, False | HasPods, PodsGone   | it has pods; all that it had are gone           |
 
@@ -16,7 +16,8 @@ The reasons of `Unschedulable` are Volcano's. It is taken away and never False: 
 an event of it on the Job whatever its status is.
 
 Invariants
-- Each text is the same for as long as its reason is: no count is in it, so that each is written once.
+- Each text is the same for as long as its reason is: no count is in it, so that each is written once. That of
+  a pause has when it ends.
 - An `Unschedulable` that another component wrote stays as it is while nothing is to be said.
 """
 
@@ -35,7 +36,7 @@ UNSCHEDULABLE = "Unschedulable"
 #: The reason of `Scheduled` while its minimum is released, and not on nodes.
 RELEASED = "Released"
 _UNTIL = "released; what it has is given back unless enough of its pods are on nodes by "
-_NEVER = "it can never start: "
+_FAILED = "it was released, got too few nodes in its time, and"
 
 
 class Lacking(Enum):
@@ -44,19 +45,24 @@ class Lacking(Enum):
     PODS = "NotEnoughTasks", "fewer pods than its minimum exist"
     PODS_OF_TASK = "NotEnoughPodsOfTask", "fewer pods of a task than its minimum exist"
     ROOM = "NotEnoughResources", "what it asks for has no room in the quotas: kubectl queue why says which"
-    NODES = "NotEnoughResources", "it was released, got too few nodes in its time, and waits for another try"
-    NEVER = "NotEnoughResources", _NEVER
+    TURN = (
+        "NotEnoughResources",
+        "it got too few nodes before: of such gangs one is tried at a time, for 10 minutes at most, ",
+    )
+    GIVES_BACK = "NotEnoughResources", f"{_FAILED} gives back what it has"
+    NODES = "NotEnoughResources", f"{_FAILED} waits for another try"
+    NEVER = "NotEnoughResources", "it can never start: "
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """How a PodGroup stands with the quotas. `has_room`: what it asks for has room, or it asks for nothing.
-    `lacking`: what keeps its minimum from being released. `never`: why that can never be. `until`: its
-    minimum was released, and is to be on nodes by then.
+    `lacking`: what keeps its minimum from being released; `detail`: the end of its text. `until`: its minimum
+    was released, and is to be on nodes by then.
     """
 
     has_room: bool = True
     lacking: Lacking | None = None
-    never: str = ""
+    detail: str = ""
     until: datetime | None = None
 
 
@@ -90,12 +96,12 @@ def unschedulable_condition(phase: Phase, standing: Standing) -> DerivedConditio
     if standing.lacking is None or phase in {Phase.RUNNING, Phase.COMPLETED}:
         return None
     reason, text = standing.lacking.value
-    return DerivedCondition(UNSCHEDULABLE, True, reason, f"{text}{standing.never}")
+    return DerivedCondition(UNSCHEDULABLE, True, reason, f"{text}{standing.detail}")
 
 
 def is_unschedulable_of_ours(message: str) -> bool:
     """Whether it is a text of `unschedulable_condition`."""
-    return any(message == lacking.value[1] for lacking in Lacking) or message.startswith(_NEVER)
+    return any(message.startswith(lacking.value[1]) for lacking in Lacking)
 
 
 def populated_condition(pods: PodTally) -> DerivedCondition:

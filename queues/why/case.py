@@ -19,6 +19,7 @@ from queues.why.explanation import (
     ExplainedMembership,
     ObservedObject,
     ObservedQueues,
+    ReportedStatus,
     Stop,
 )
 from queues.why.new_work import new_work
@@ -50,27 +51,69 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return new_work(self.subject) if self.membership is not None else ""
 
     @property
+    def unread(self) -> str:
+        """The nearest queue of its chain that may not be read, where nothing that was read stops it; else "".
+        Nothing is known of the queues above that one.
+        """
+        return self.queues.unread if self.queues is not None and not self.stops else ""
+
+    @property
+    def reported(self) -> ReportedStatus | None:
+        """What the status of its queue says, where a queue above that may not be read."""
+        if not self.unread or self.queues is None or self.verdict is None:
+            return None
+        return self.queues.record(self.verdict.queue).reported
+
+    @property
+    def reported_stop(self) -> str:
+        """What stops its queue, as the status of that says; "" where a queue that was read stops it."""
+        return self.reported.stop if self.reported is not None else ""
+
+    @property
+    def reported_refusal(self) -> str:
+        """Why its queue accepts nothing new, as the status of that says."""
+        return self.reported.refusal if self.reported is not None and self.refusal is None else ""
+
+    @property
+    def schedules(self) -> bool | None:
+        """Whether its queue does; None where that is not known."""
+        if self.reported is not None:
+            return self.reported.schedules
+        return self.verdict.schedules if self.verdict is not None else None
+
+    @property
+    def takes_new_work(self) -> bool:
+        """Whether its queue is known to, and more of the object would be new work."""
+        accepts = self.reported is None or self.reported.accepts is True
+        return accepts and (self.is_queue or bool(self.new_work))
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether what may stop it could not be read: its queue, or one above that."""
+        return self.membership is not None and (self.verdict is None or bool(self.unread))
+
+    @property
     def said(self) -> str:
-        """What the object itself says of a stop, where its queue may not be read."""
-        unread = self.verdict is None and self.membership is not None
-        return self.subject.said if unread and not self.waits_for_room else ""
+        """What the object itself says of a stop, where its queue or one above that may not be read."""
+        return self.subject.said if self.is_unread and not self.waits_for_room else ""
 
     @property
     def waits_for_room(self) -> bool:
         """Whether a pod waits for room in a quota, if nothing stops it."""
         if self.subject.ref.kind != POD:
             return False
-        return self.subject.room is not None or (
-            self.quoted_reason is StartReason.NO_ROOM
-            if self.verdict is None
-            else well_known.QUOTA_GATE in self.subject.gates or self.quoted_reason is StartReason.NO_ROOM
-        )
+        if self.subject.room is not None or self.quoted_reason is StartReason.NO_ROOM:
+            return True
+        is_gated = well_known.QUOTA_GATE in self.subject.gates
+        if self.is_unread:  # it has that gate, too, while its queue is stopped
+            return is_gated and bool(self.schedules) and self.quoted_reason is None
+        return is_gated
 
     @property
     def is_stopped_by_quote(self) -> bool:
-        """Whether kube-scheduler quotes that a queue that may not be read stops the object."""
-        unread = self.verdict is None and self.membership is not None
-        return unread and self.quoted_reason not in {None, StartReason.NO_ACTION, StartReason.NO_ROOM}
+        """Whether kube-scheduler quotes that its queue, not all of whose chain may be read, stops it."""
+        others = {None, StartReason.NO_ACTION, StartReason.NO_ROOM}
+        return self.is_unread and self.quoted_reason not in others
 
     @property
     def quoted_reason(self) -> StartReason | None:

@@ -13,6 +13,7 @@ import msgspec
 
 from queues.apimachinery.quantities import Amount
 from queues.causes import CauseKind
+from queues.membership import Source
 from queues.quota.report import QuotaClaim
 from queues.states import Desired, ParkedPods, State, StopPolicy
 from queues.status.changes import Change
@@ -73,12 +74,26 @@ class ExplainedMembership(_JsonStruct, frozen=True):
     origin: str = ""
     group: str = ""
 
+    @property
+    def may_be_of_namespace(self) -> bool:
+        """Whether its namespace named the queue when the object was made, or may have: what was created
+        within milliseconds of the annotation, or is younger than its owners, does not show its origin.
+        """
+        if self.origin:
+            return self.origin == Source.NAMESPACE.value
+        return self.rule == Source.WRITTEN.value
 
-class Holder(_JsonStruct, frozen=True):
-    """A queue, and how much it and those below it use of what a pod lacks."""
+
+class Holder(_JsonStruct, frozen=True, omit_defaults=True):
+    """A queue, and how much it and those below it use of what a pod lacks. `itself`: its own pods alone,
+    without those of the queues below it. `own`: how much of that the queue of the pod uses, where it is
+    further below; "" where it is not.
+    """
 
     queue: str
     amount: str
+    itself: bool = False
+    own: str = ""
 
 
 class Claimant(_JsonStruct, frozen=True):
@@ -102,15 +117,24 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     says, where that is a claim of another pod, or the plugin overcommit. Else `queue` is the queue of
     its chain that does, where `used` of `limit` is used and `missing` lacks of the `requested` amount of
     `resource`; `kind` is one of `queues.quota.lack`, and `never` says that it would not fit into an empty
-    queue. `holders`: the queues right below that which use most of it, and the pod's own. `pod`, `pods`: of
+    queue. `holders`: the parts of `used` that are largest, and the one that has the pod. `pod`, `pods`: of
     a workload, the pod that all this is said of, and how many of its pods wait for room. `claims`: the names
     of its claims of devices that are not there, or cannot be counted; "" for one that was not made yet.
     `claimants`: the pods for which others leave room in queues of its chain, nearest first; `claims_in`: the
     queues in which they leave it to this pod. `force_deleted`: what of `used` is of pods that were deleted by
-    force and may still run; "" where nothing is. `together`: so many pods of its PodGroup start together,
+    force and may still run; `kept_for_gangs`: what of it is kept for PodGroups, of which `kept_for` are the
+    first; "" where nothing is. `together`: so many pods of its PodGroup start together,
     and `requested` is what they request; 0 where it goes by itself. `gang`: why its gang does not start yet,
     where `kind` is that. `since`: when the pod was created. `unread`: what may not be listed, so that its
-    place goes by the priorities of pods, and not of gangs; "" where it is the leader's order.
+    place goes by the priorities of pods, and not of gangs; "" where it is the leader's order. `kept`: who
+    could be evicted for it, and which rules keep them, as the pod says; "" where it does not.
+
+    `place_here`, `waiting_here`: where `place` is not known, the same among the pods of its namespace.
+    `in_queue`: so many wait in its queue, as the status of that says; None where that is not known. `said`,
+    `lets_go`: where its queue may not be read, why it has no room and what would let it go, as the pod says.
+    `requests`: where its queue may not be read, what it requests, in words. `unread_queue`: the queue above
+    its own that may not be read, where the pod says why it has no room; "" for its own. `contact`: whom to
+    ask about `queue`, where that or one above it names somebody.
     """
 
     pod: str = ""
@@ -132,10 +156,21 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     claimants: tuple[Claimant, ...] = ()
     claims_in: tuple[str, ...] = ()
     force_deleted: str = ""
+    kept_for_gangs: str = ""
+    kept_for: tuple[str, ...] = ()
     together: int = 0
     gang: str = ""
     since: str = ""
     unread: str = ""
+    kept: str = ""
+    place_here: int | None = None
+    waiting_here: int | None = None
+    in_queue: int | None = None
+    said: str = ""
+    lets_go: str = ""
+    requests: str = ""
+    unread_queue: str = ""
+    contact: str = ""
 
 
 class Said(_JsonStruct, frozen=True):
@@ -150,7 +185,8 @@ class GangReport(_JsonStruct, frozen=True):
     exist, of which so many are `released`, and of these `placed`. `isComplete`: its minimum is on nodes.
     `asksBefore`: it asks for room for `minResources`, and who makes its pods may wait for that. `lacks`: why
     nothing is asked for, and whether that can `never` change by itself. `givesBackAt`: when what it has is
-    given back, unless its minimum is on nodes by then (RFC 3339); "" where that is not to come.
+    given back, unless its minimum is on nodes by then (RFC 3339); "" where that is not to come. `isHeld`: it
+    starts whole, since a queue of its chain has a capability; else its pods start one by one.
     """
 
     phase: str
@@ -164,6 +200,7 @@ class GangReport(_JsonStruct, frozen=True):
     never: bool = False
     gives_back_at: str = ""
     said: tuple[Said, ...] = ()
+    is_held: bool = True
 
 
 class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -180,7 +217,9 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     on it, or on a pod of it, of why that waits now. `failure`: of a workload, why its latest pod was not
     created. `similar`: queues with a name near that of its queue, where that does not exist. `room`: why a
     pod has no room in a quota; None where it does not wait for that, or that was not looked for. `gang`: of a
-    PodGroup, how its pods stand; None where they may not be listed.
+    PodGroup, how its pods stand; None where they may not be listed. `keys`: what labels and annotations of
+    Volcano or Kueue on it do not do here (`queues.metadata`). `untaken`: of a workload, what is said of a pod
+    of it that no scheduler takes.
     """
 
     ref: ObjectRef
@@ -207,17 +246,36 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     similar: tuple[str, ...] = ()
     room: Room | None = None
     gang: GangReport | None = None
+    keys: tuple[str, ...] = ()
+    untaken: str = ""
+
+
+class ReportedStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the status of a queue says of it and of its chain. `schedules`, `accepts`: None where it does not
+    say that of the present spec. `stop`, `refusal`: why not, in its words. `state`: None where it is of
+    another spec.
+    """
+
+    state: State | None = None
+    schedules: bool | None = None
+    accepts: bool | None = None
+    stop: str = ""
+    refusal: str = ""
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a Queue holds beside its spec. `closing`: what keeps it from Closed; None: not known.
 
-    `acknowledgement`, `waiting_for`: of its stop, where it has one; None: not known. `gated`, `ungated`: its
+    `acknowledgement`, `waiting_for`: of its stop, where it has one; None: not known. `acknowledged_since`:
+    since when it is (RFC 3339); "" where it is not, or the status has no time. `gated`, `ungated`: its
     parked pods with our gate and without; `recreating`: those that are to be created again with it. `used`:
     what it and those below it use of their quotas, and `waiting` how many pods of them wait for room; None
     where its status does not say. `not_enforced`: the message of its condition QuotaEnforced while that is
-    False. `claim`: of the pod for which others leave room in it.
-    `force_deleted`: what of `used` is of pods that were deleted by force and may still run.
+    False. `releases_nothing`: it says that the server cannot write its book of releases. `claim`: of the pod
+    for which others leave room in it.
+    `force_deleted`: what of `used` is of pods that were deleted by force and may still run;
+    `kept_for_gangs`: what of it is kept for PodGroups, of which `kept_for` are the first (NAMESPACE/NAME).
+    `reported`: what its status says of the whole chain, for who may not read all of that.
     """
 
     changes: tuple[Change, ...] = ()
@@ -226,6 +284,7 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     observed: bool = True
     live: bool = True
     acknowledgement: Acknowledgement | None = None
+    acknowledged_since: str = ""
     waiting_for: str = ""
     gated: int = 0
     ungated: int = 0
@@ -233,24 +292,31 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     used: Mapping[str, Amount] | None = None
     waiting: int | None = None
     not_enforced: str = ""
+    releases_nothing: bool = False
     claim: QuotaClaim | None = None
     force_deleted: Mapping[str, Amount] = {}
+    kept_for_gangs: Mapping[str, Amount] = {}
+    kept_for: tuple[str, ...] = ()
+    reported: ReportedStatus = ReportedStatus()
 
 
 class ChainMember(_JsonStruct, frozen=True):
     """One queue of the chain: its state, what its own spec asks for, and its selector, where it has one.
 
-    `parked`: its `spec.parked`; None where it says nothing. `windows`: those that are on.
+    `parked`: its `spec.parked`; None where it says nothing. `windows`: those that are on. `unread`: it may
+    not be read: nothing of it is known. `state` is None where a queue above that may not be read decides it.
     """
 
     queue: str
-    state: State
-    desired: Desired
-    stop_policy: StopPolicy
+    state: State | None
+    desired: Desired | None
+    stop_policy: StopPolicy | None
     resume_at: datetime | None = None
     namespace_selector: str = ""
+    terminating: bool = False
     parked: ParkedPods | None = None
     windows: tuple[str, ...] = ()
+    unread: bool = False
 
 
 class Stop(_JsonStruct, frozen=True):
@@ -258,6 +324,7 @@ class Stop(_JsonStruct, frozen=True):
     `change`: the edit that did it; None where the history has none.
 
     `created`: when the queue was created, if it was created so. `lost`: the history does not go back so far.
+    `contact`: whom to ask about that queue (`queues.contacts`); "" where nobody is named.
     """
 
     queue: str
@@ -271,6 +338,7 @@ class Stop(_JsonStruct, frozen=True):
     created: str = ""
     lost: bool = False
     resume_at: datetime | None = None
+    contact: str = ""
 
 
 class QueueQuota(_JsonStruct, frozen=True):
@@ -285,10 +353,14 @@ class QueueQuota(_JsonStruct, frozen=True):
 
 
 class Explanation(_JsonStruct, frozen=True):
-    """The answer. `refusal`: why its queue accepts nothing new. `closing`: what keeps that from Closed.
+    """The answer. `acknowledged`: whether the stop of its queue is known to hold; None where its queue does
+    not stop it. `acknowledged_since`: since when (RFC 3339); "" where it is not, or that is not known.
+    `refusal`: why its queue accepts nothing new. `closing`: what keeps that from Closed.
 
     `room`: why a pod, or the minimum of a PodGroup, has no room in a quota. `gang`: how the pods of a
     PodGroup stand. `quota`: how a queue stands against its quota, as `kubectl queue usage -o json` has it.
+    `contact`: whom to ask about the queue that has to be changed, or about its own; "" where nobody is named,
+    or where it may not be read.
     """
 
     object: ObjectRef
@@ -299,20 +371,28 @@ class Explanation(_JsonStruct, frozen=True):
     membership: ExplainedMembership | None = msgspec.field(default=None, name="belonging")
     chain: tuple[ChainMember, ...] = ()
     stops: tuple[Stop, ...] = ()
+    acknowledged: bool | None = None
+    acknowledged_since: str = ""
     refusal: Stop | None = None
     closing: str = ""
     notes: tuple[str, ...] = ()
     room: Room | None = None
     gang: GangReport | None = None
     quota: QueueQuota | None = None
+    contact: str = ""
 
 
 class ObservedQueues(msgspec.Struct, frozen=True, kw_only=True):
-    """The queues of the chain as they were read, and the time."""
+    """The queues of the chain as they were read, and the time. `unread`: the queue of the chain that may not
+    be read, the nearest one; it is in the tree as Open. "" where all of the chain was read. `all_read`: the
+    queues below them were read, too.
+    """
 
     tree: Tree
     records: Mapping[str, QueueRecord]
     now: datetime
+    unread: str = ""
+    all_read: bool = False
 
     def record(self, name: str) -> QueueRecord:
         return self.records.get(name) or QueueRecord(live=False)

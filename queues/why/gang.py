@@ -22,6 +22,7 @@ from queues.quota.gangs import (
     PodState,
     ask,
     is_placed,
+    is_started,
     own_pods,
 )
 from queues.quota.pod_classes import WaitingPod
@@ -41,9 +42,11 @@ def gang_report(
     said: Iterable[str] = (),
     until: datetime | None = None,
     never: NeverLack = lambda _requests: None,
+    is_held: bool = True,
 ) -> tuple[GangReport, WaitingPod | None]:
     """And the entry that waits for room, where its pods are all there. `said`: by kube-scheduler, of each pod
-    that was released and has no node. `until`: when it gives back.
+    that was released and has no node. `until`: when it gives back. `is_held`: a queue of its chain has a
+    capability.
     """
     own = own_pods(gang, pods)
     number = Counter(pod.state for pod in own)
@@ -51,9 +54,10 @@ def gang_report(
     placed = number[PodState.PLACED] + number[PodState.SUCCEEDED]
     on_nodes = [pod.task for pod in own if pod.state in {PodState.PLACED, PodState.SUCCEEDED}]
     is_complete = is_placed(gang, on_nodes)
-    asked = ask(gang, pods, never=never)
-    if isinstance(asked, NotAsked) and asked.kind.never:
+    asked = ask(gang, pods, started=is_started(own), never=never)
+    if not is_held or (isinstance(asked, NotAsked) and asked.kind.never):
         reservation = None
+    is_refused = isinstance(asked, NotAsked)
     report = GangReport(
         phase=phase,
         least=gang.least,
@@ -62,11 +66,14 @@ def gang_report(
         placed=placed,
         is_complete=is_complete,
         asks_before=reservation is not None,
-        lacks="" if is_complete or reservation or not isinstance(asked, NotAsked) else str(asked),
-        never=isinstance(asked, NotAsked) and asked.kind.never,
+        lacks=str(asked) if is_held and not (is_complete or reservation) and is_refused else "",
+        never=is_held and isinstance(asked, NotAsked) and asked.kind.never,
         gives_back_at=rfc3339(until) if until is not None and not is_complete else "",
         said=tuple(_most_said(said)),
+        is_held=is_held,
     )
+    if not is_held:
+        return report, None
     return report, reservation if isinstance(asked, NotAsked) else asked.minimum
 
 
@@ -80,7 +87,7 @@ def in_line(
     """What of it stands in line: its minimum as one, else the pods beyond that one by one, or what it asks
     for before its pods exist. `pods`: all that name it.
     """
-    asked = ask(gang, pods, never=never)
+    asked = ask(gang, pods, started=is_started(own_pods(gang, pods)), never=never)
     if isinstance(asked, NotAsked):
         reservation = None if asked.kind.never else _reservation(gang, pods, phase=phase)
         return () if reservation is None else (reservation,)
@@ -109,14 +116,24 @@ def _most_said(texts: Iterable[str]) -> Iterable[Said]:
 
 def gang_text(report: GangReport) -> str:
     """What it waits for, after "is not stopped, and"."""
+    return _of_gang(report) if report.is_held else _of_single_pods(report)
+
+
+def _of_gang(report: GangReport) -> str:
     if report.is_complete:
         return f"its minimum is on nodes: {report.placed} of at least {report.least} pods"
     if report.asks_before:
         return "waits for room before its pods are made"
     if report.lacks:
         return f"{'can never start' if report.never else 'waits'}: {report.lacks}"
-    if not report.pods:
-        return "has no pods yet"
-    if report.released >= report.least:
+    if report.pods and report.released >= report.least:
         return f"waits for nodes: {report.placed} of at least {report.least} pods are on nodes"
-    return "waits for room for its minimum"
+    if 0 < report.placed == report.released:
+        there = f"{report.placed} of at least {report.least} pods are on nodes"
+        return f"runs with fewer pods than its minimum: {there}, and the others go one by one"
+    return "waits for room for its minimum" if report.pods else "has no pods yet"
+
+
+def _of_single_pods(report: GangReport) -> str:
+    on_nodes = f"{report.placed} of {report.pods} are on nodes" if report.pods else "it has none yet"
+    return f"its pods start one by one, since no queue of its chain has a capability: {on_nodes}"

@@ -15,7 +15,7 @@ from queues.text import printable, quoted
 from queues.tree import Chain
 from queues.verdict import Verdict
 from queues.why.case import Case, is_outdated
-from queues.why.explanation import DEFAULT_SCHEDULER, POD, ObservedObject, Outcome, QueueRecord
+from queues.why.explanation import DEFAULT_SCHEDULER, POD, QUEUE, ObservedObject, Outcome, QueueRecord
 from queues.why.queue_moves import move_notes
 
 #: Characters of other components' messages that are shown.
@@ -38,17 +38,24 @@ def notes(case: Case, outcome: Outcome) -> Iterator[str]:
     """What else is worth knowing, the most important first."""
     if case.subject.deleting:
         yield "it is being deleted"
-    if case.subject.idle_reason and outcome is not Outcome.FINISHED:
+    is_first_line = case.subject.idle_reason == case.said and outcome is Outcome.STOPPED
+    if case.subject.idle_reason and outcome is not Outcome.FINISHED and not is_first_line:
         yield case.subject.idle_reason
     if case.subject.unmanaged and outcome is not Outcome.FINISHED:
         yield case.subject.unmanaged
+    if outcome is not Outcome.FINISHED:
+        yield from case.subject.keys
+    if case.subject.untaken and outcome is Outcome.FREE:
+        yield f"a pod of it waits: {printable(case.subject.untaken, limit=MESSAGE_LIMIT)}"
     yield from _about_the_object(case, outcome)
     if outcome in _OF_ITS_QUEUE and case.verdict is None and case.queue_is_named:
         whose = (
             "kube-scheduler says of it" if outcome is Outcome.STOPPED and not case.said else "it says itself"
         )
         yield f"you may not read {case.queue}: this is what {whose}"
-    if outcome is Outcome.STOPPED and case.subject.similar:
+    if case.unread:
+        yield from _of_the_status(case, outcome)
+    if outcome in {Outcome.STOPPED, Outcome.UNREAD} and case.subject.similar:
         yield did_you_mean(case.subject.similar)
     if case.stops and outcome is Outcome.STOPPED and case.membership is not None:
         yield from move_notes(case.subject, case.membership, case.stops)
@@ -56,14 +63,29 @@ def notes(case: Case, outcome: Outcome) -> Iterator[str]:
         yield from _about_the_queue(case)
 
 
+def _of_the_status(case: Case, outcome: Outcome) -> Iterator[str]:
+    """Where what the answer says of its queue comes from: a queue above may not be read."""
+    if outcome is Outcome.STOPPED and not case.reported_stop:
+        whose = "what it says itself" if case.said else "what kube-scheduler says of it"
+    elif outcome in {Outcome.STOPPED, Outcome.WAITS_FOR_OTHER, Outcome.TAKES_NOTHING_NEW, Outcome.FREE}:
+        whose = f"what the status of {case.queue} says"
+        if case.quoted_reason is StartReason.NO_ROOM or case.subject.room is not None:
+            whose = "what it says itself" if case.subject.ref.kind == POD else "what its pods say"
+    else:
+        return
+    yield f"you may not read queue {quoted(case.unread)} above it: this is {whose}"
+
+
 def _about_the_object(case: Case, outcome: Outcome) -> Iterator[str]:
     is_pod = case.subject.ref.kind == POD
     if outcome is Outcome.RUNS and case.verdict is not None:
         yield from _running(case.verdict)
+        if case.reported_stop:
+            yield f"its queue does not schedule now: {printable(case.reported_stop, limit=MESSAGE_LIMIT)}"
         if case.start.reason is StartReason.NOT_SELECTED:
             yield f"nothing new of its namespace is scheduled: {case.stops[0].text}"
     elif outcome is Outcome.STOPPED and not case.stops:
-        if not case.said:
+        if not case.said and case.subject.message:
             yield _says(case.subject)
     elif outcome is Outcome.STOPPED and is_pod and not case.subject.calls_extender:
         yield _without_marker(case.subject)
@@ -197,7 +219,7 @@ def _about_the_queue(case: Case) -> Iterator[str]:
     record = case.queues.record(case.verdict.queue)
     if case.is_queue and case.verdict.stop is not None and record.gated + record.ungated:
         yield from _parked_pods(case.verdict.stop, record, chain=chain)
-    yield from _about_the_acknowledgement(case.verdict, record)
+    yield from _about_the_acknowledgement(case, record)
 
 
 def _about_new_work(case: Case, verdict: Verdict) -> Iterator[str]:
@@ -207,6 +229,8 @@ def _about_new_work(case: Case, verdict: Verdict) -> Iterator[str]:
     if case.refusal:
         goes_on = "; what it had taken before is still scheduled" if verdict.schedules else ""
         yield f"its queue takes nothing new{goes_on}"
+    elif case.reported_refusal and case.subject.ref.kind != QUEUE:
+        yield f"its queue takes nothing new: {printable(case.reported_refusal, limit=MESSAGE_LIMIT)}"
     elif case.stops and case.new_work:
         taken = "refused" if case.start.reason is StartReason.NOT_SELECTED else "taken, and wait"
         yield f"{case.new_work} are {taken}"
@@ -226,13 +250,12 @@ def _parked_pods(stop: Cause, record: QueueRecord, *, chain: Chain) -> Iterator[
         )
 
 
-def _about_the_acknowledgement(verdict: Verdict, record: QueueRecord) -> Iterator[str]:
-    if not verdict.schedules and record.acknowledgement is Acknowledgement.PENDING:
+def _about_the_acknowledgement(case: Case, record: QueueRecord) -> Iterator[str]:
+    is_stopped = case.schedules is False
+    if is_stopped and record.acknowledgement is Acknowledgement.PENDING:
         waits = f"; it waits for {record.waiting_for}" if record.waiting_for else ""
         yield f"the stop of its queue is not acknowledged yet: some of its pods may still be bound{waits}"
-    elif not record.observed or (
-        not verdict.schedules and record.acknowledgement is Acknowledgement.OUTDATED
-    ):
+    elif not record.observed or (is_stopped and record.acknowledgement is Acknowledgement.OUTDATED):
         yield "the controller has not acknowledged its queue as it is now; is it running?"
 
 

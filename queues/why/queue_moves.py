@@ -4,7 +4,8 @@ The queue of an object is written on it when it is made. So where a namespace, o
 queue, to correct the name moves nothing that is there already.
 
 Promises
-- Notes are for work whose queue does not exist, or that is of the queue that its namespace named before.
+- Notes are for work whose queue does not exist, or that is of the queue that its namespace named before, or
+  may have.
 - A command names the topmost owner: what another workload made is not moved by itself.
 - A queue that is not known stands as QUEUE in a command.
 """
@@ -38,8 +39,7 @@ def move_notes(
     """What moves stopped work. `stops`: what stops its queue, not empty."""
     if subject.ref.kind in _NOT_MOVED or subject.group is not None:
         return
-    by_namespace = membership.origin == Source.NAMESPACE.value
-    named = subject.namespace_queue if by_namespace else ""
+    named = subject.namespace_queue if membership.may_be_of_namespace else ""
     missing = stops[0].kind is CauseKind.NOT_FOUND
     other = named if named != membership.queue else ""
     if subject.ref.kind == NAMESPACE:
@@ -49,7 +49,7 @@ def move_notes(
         return
     if other:
         yield f"its namespace names queue {quoted(other)} now, which moves nothing that was made before"
-    elif missing and by_namespace:
+    elif missing and membership.origin == Source.NAMESPACE.value:
         command = _annotate("namespace", subject.ref.namespace, "", "QUEUE")
         yield f"if its namespace names a wrong queue, first: {command}"
     if other or missing:

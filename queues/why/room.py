@@ -20,6 +20,7 @@ import msgspec
 
 from queues.apimachinery.quantities import Amount, format_quantity
 from queues.apimachinery.timestamps import rfc3339
+from queues.messages import quoted_no_room
 from queues.quota.devices import (
     ClaimRef,
     Devices,
@@ -32,8 +33,9 @@ from queues.quota.guarantees import lending_queues
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
+from queues.quota.report import amounts_text
 from queues.quota.rules import Rules
-from queues.quota.usage import Usage
+from queues.quota.usage import PODS, Usage
 from queues.quota.waiting_index import WaitingIndex
 from queues.tree import Tree
 from queues.why.explanation import Claimant, Holder, ObservedQueues, Room
@@ -41,7 +43,9 @@ from queues.why.explanation import Claimant, Holder, ObservedQueues, Room
 #: Pods that are named as going before.
 NAMED_BEFORE = 3
 #: Rules whose facts are not read here.
-KNOWN_BY_THE_LEADER = frozenset({LackKind.CLAIM, LackKind.GIVEN_BACK, LackKind.OVERCOMMIT, LackKind.TURN})
+KNOWN_BY_THE_LEADER = frozenset(
+    {LackKind.CLAIM, LackKind.GIVEN_BACK, LackKind.OVERCOMMIT, LackKind.TURN, LackKind.BOOK}
+)
 #: Queues that are named as holding what lacks.
 HOLDERS = 3
 
@@ -101,24 +105,66 @@ def room_of(
     where a capability of its chain names a class of devices. `said`: by which rule it has no room, as it says
     itself.
     """
+    others, before = _others(pod, line)
+    usage = _usage(pod.queue, queues, devices, taken=line.taken if line is not None else ())
+    lack = _lack(pod, others, queues=queues, usage=usage) if said is not LackKind.BOOK else None
+    room = msgspec.structs.replace(
+        _in_line(pod, line, others=others, before=before),
+        has_room=lack is None,
+        kind=said.value if lack is None and said in KNOWN_BY_THE_LEADER else "",
+        contact=queues.tree.contact_of(pod.queue),
+        in_queue=queues.record(pod.queue).waiting if line is None or not line.whole else None,
+    )
+    return room if lack is None else _with_lack(room, lack, pod, queues=queues)
+
+
+def unread_room(
+    pod: WaitingPod, *, line: ObservedLine | None, message: str, said: LackKind | None = None
+) -> Room:
+    """Why it has no room where its queue may not be read. `message`: of its condition; `said`: by which rule,
+    as that says.
+    """
+    others, before = _others(pod, line)
+    quoted = quoted_no_room(message, queue=pod.queue)
+    requested = {name: amount for name, amount in pod.requests if amount and name != PODS}
+    return msgspec.structs.replace(
+        _in_line(pod, line, others=others, before=before),
+        kind=said.value if said is not None else "",
+        never=quoted.never,
+        said=quoted.why,
+        lets_go=quoted.way_out,
+        requests=amounts_text(requested),
+    )
+
+
+def _others(pod: WaitingPod, line: ObservedLine | None) -> tuple[list[WaitingPod], list[WaitingPod]]:
+    """Those in line beside it, and those of them that go before it, in their order."""
     own = {pod.uid, *pod.uids}
     others = [] if line is None else [each for each in line.pods if own.isdisjoint((each.uid, *each.uids))]
     before = sorted((each for each in others if each.rank < pod.rank), key=lambda each: each.rank)
-    place, waiting = (len(before) + 1, len(others) + 1) if line is not None and line.whole else (None, None)
-    names = line.names if line is not None else {}
-    usage = _usage(pod.queue, queues, devices, taken=line.taken if line is not None else ())
-    lack = _lack(pod, others, queues=queues, usage=usage)
-    room = Room(
-        place=place,
-        waiting=waiting,
-        before=tuple(names.get(each.uid, "") for each in before[:NAMED_BEFORE]),
-        has_room=lack is None,
-        kind=said.value if lack is None and said in KNOWN_BY_THE_LEADER else "",
-        together=len(pod.uids) if len(pod.uids) > 1 else 0,
-        since=rfc3339(pod.since),
-        unread=line.unread if line is not None and place is not None else "",
+    return others, before
+
+
+def _in_line(
+    pod: WaitingPod,
+    line: ObservedLine | None,
+    *,
+    others: Sequence[WaitingPod],
+    before: Sequence[WaitingPod],
+) -> Room:
+    """Its place, in its queue or among those of its namespace."""
+    room = Room(together=len(pod.uids) if len(pod.uids) > 1 else 0, since=rfc3339(pod.since))
+    if line is None:
+        return room
+    place, waiting = len(before) + 1, len(others) + 1
+    room = msgspec.structs.replace(
+        room,
+        before=tuple(line.names.get(each.uid, "") for each in before[:NAMED_BEFORE]),
+        unread=line.unread,
     )
-    return room if lack is None else _with_lack(room, lack, pod, queues=queues)
+    if line.whole:
+        return msgspec.structs.replace(room, place=place, waiting=waiting)
+    return msgspec.structs.replace(room, place_here=place, waiting_here=waiting)
 
 
 def of_waiting_gang(why: str) -> Room:
@@ -148,7 +194,8 @@ def _with_lack(room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueue
         return msgspec.structs.replace(room, queue=lack.queue, kind=lack.kind.value)
     tree, resource = queues.tree, lack.resource
     used = _usage(pod.queue, queues).used(lack.queue).get(resource, 0)
-    forced = queues.record(lack.queue).force_deleted.get(resource, 0)
+    record = queues.record(lack.queue)
+    forced, kept = record.force_deleted.get(resource, 0), record.kept_for_gangs.get(resource, 0)
     limit = dict((tree.queues[lack.queue].capability if lack.queue in tree else None) or ()).get(resource)
 
     requested = dict(pod.requests).get(resource, 0)
@@ -161,6 +208,7 @@ def _with_lack(room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueue
     return msgspec.structs.replace(
         room,
         queue=lack.queue,
+        contact=tree.contact_of(lack.queue),
         kind=lack.kind.value,
         never=lack.never,
         resource=resource,
@@ -169,10 +217,9 @@ def _with_lack(room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueue
         used=text(used),
         limit=None if limit is None else text(limit),
         force_deleted=text(forced) if forced and not lack.never else "",
-        holders=tuple(
-            Holder(queue=name, amount=text(amount))
-            for name, amount in _holders(lack.queue, pod.queue, resource, queues=queues)
-        ),
+        kept_for_gangs=text(kept) if kept and not lack.never else "",
+        kept_for=record.kept_for if kept and not lack.never else (),
+        holders=tuple(_holders(lack.queue, pod.queue, resource, queues=queues)),
     )
 
 
@@ -219,19 +266,31 @@ def _usage(
     return usage
 
 
-def _holders(
-    blocking: str, own: str, resource: str, *, queues: ObservedQueues
-) -> Iterator[tuple[str, Amount]]:
-    """The queues right below the blocking one that use most of the resource, and the pod's own queue."""
-    tree = queues.tree
-    amounts = {
-        name: amount
-        for name in (*tree.children(blocking), own)
-        if (amount := (queues.record(name).used or {}).get(resource, 0))
-    }
+def _holders(blocking: str, own: str, resource: str, *, queues: ObservedQueues) -> Iterator[Holder]:
+    """The parts of what the blocking queue uses of the resource that are largest, and the one that has the
+    pod's own queue: each queue right below it, and its own pods.
+    """
+
+    def used(name: str) -> Amount:
+        return (queues.record(name).used or {}).get(resource, 0)
+
+    children = queues.tree.children(blocking)
+    amounts = {name: used(name) for name in children if used(name) > 0}
+    itself = used(blocking) - sum(used(name) for name in children)
+    if queues.all_read and itself > 0:
+        amounts[blocking] = itself
     most = sorted(amounts, key=lambda name: (-amounts[name], name))
-    shown = most[:HOLDERS]
-    yield from ((name, amounts[name]) for name in most if name in shown or name == own)
+    above = {each.name for each in queues.tree.chain(own).queues} if own in queues.tree else {own}
+    mine = own if own == blocking else next((name for name in children if name in above), own)
+    for place, name in enumerate(most):
+        if place < HOLDERS or name == mine:
+            is_deeper = name == mine and mine != own and used(own) > 0
+            yield Holder(
+                queue=name,
+                amount=format_quantity(amounts[name], resource),
+                itself=name == blocking and bool(children),
+                own=format_quantity(used(own), resource) if is_deeper else "",
+            )
 
 
 def limits_devices(queue: str, tree: Tree) -> bool:

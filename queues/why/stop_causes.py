@@ -17,7 +17,7 @@ from queues.messages import (
     way_out,
 )
 from queues.queue import Queue
-from queues.states import Desired
+from queues.states import Desired, State
 from queues.status.changes import HISTORY_LIMIT, Change
 from queues.verdict import Verdict, own_stops
 from queues.why.explanation import (
@@ -70,25 +70,40 @@ def _stop(cause: Cause, *, text: str, queues: ObservedQueues | None) -> Stop:
         change=change,
         created=record.created if unknown and len(record.changes) < HISTORY_LIMIT else "",
         lost=unknown and len(record.changes) >= HISTORY_LIMIT,
+        contact=queues.tree.contact_of(cause.by) if queues else cause.contact,
         resume_at=cause.until if cause.kind in {CauseKind.SUSPENDED, CauseKind.STOPPED} else None,
     )
 
 
 def chain_members(name: str, queues: ObservedQueues) -> Iterator[ChainMember]:
-    """The queue and its ancestors, as far as they exist."""
+    """The queue and its ancestors, as far as they exist, up to one that may not be read."""
     if name not in queues.tree:
         return
     for queue in queues.tree.chain(name).queues:
+        if queue.name == queues.unread:
+            yield ChainMember(queue=queue.name, state=None, desired=None, stop_policy=None, unread=True)
+            return
         yield ChainMember(
             queue=queue.name,
-            state=queues.verdict(queue.name).state,
+            state=_state(queue, queues=queues),
             desired=queue.desired,
+            terminating=queue.terminating,
             stop_policy=queue.stop_policy,
             resume_at=queue.resume_time if queue.is_suspended_or_held else None,
             windows=tuple(entry_lines(queue.windows_on)),
             namespace_selector=queue.namespace_selector.text if queue.namespace_selector else "",
             parked=queue.parked,
         )
+
+
+def _state(queue: Queue, *, queues: ObservedQueues) -> State | None:
+    """By its status, where a queue of its chain may not be read; None where that is of another spec, and the
+    queue itself is Open.
+    """
+    state = queues.verdict(queue.name).state
+    if not queues.unread:
+        return state
+    return queues.record(queue.name).reported.state or (state if state is not State.OPEN else None)
 
 
 def _others(first: Cause, *, queues: ObservedQueues) -> Iterator[Cause]:
@@ -124,5 +139,5 @@ def _made_by(cause: Cause, queue: Queue | None) -> tuple[str, str]:
         case CauseKind.NOT_SELECTED:
             text = queue.namespace_selector.text if queue and queue.namespace_selector else ""
             return "namespaceSelector", text
-        case CauseKind.NOT_FOUND | CauseKind.NO_PODGROUP:
+        case CauseKind.NOT_FOUND | CauseKind.NO_PODGROUP | CauseKind.TERMINATING:
             return "", ""

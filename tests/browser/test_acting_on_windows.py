@@ -82,6 +82,21 @@ def test_one_that_is_on_ends_later_and_one_that_comes_begins_now(window: Window,
     expect(line(page, "nightly")).to_contain_text("On")
 
 
+def test_a_form_is_that_of_the_address_while_the_queue_is_asked(window: Window, sandbox: Sandbox) -> None:
+    """What is typed at once is typed into the form that was asked for, however slow the answers are."""
+    name = sandbox.queue("research", windows=[freeze(), NIGHTLY])
+    page = open_queue(window, name)
+    change(page, "freeze", "Extend", **{"for": "30m"})
+    page.route(f"**/api/queues/{name}", lambda _: None)  # no answer as long as this holds
+    open_form(page, "nightly", "Start")
+    assert page.locator("#action-heading").inner_text().startswith("Start window nightly")
+    assert page.get_by_role("heading", name="What it would do").count() == 0
+    page.locator("#field-until").fill("in an hour")
+    page.unroute(f"**/api/queues/{name}")
+    ask(page)
+    expect(page.locator(".preview .fault")).to_contain_text('invalid argument "in an hour"')
+
+
 def test_who_may_only_look_sees_that_it_may_not_be_changed(
     cluster: LocalCluster, sandbox: Sandbox, started: Callable[..., Ui]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,3 +92,23 @@ def test_a_command_that_has_ended_is_said(started: Callable[..., Ui]) -> None:
     ui.process.kill()
     expect(window.page.locator("#fault")).to_contain_text("the command may have ended")
     expect(window.page.locator("#age")).to_contain_text("OLD")
+
+
+def test_a_server_that_is_killed_is_said_and_what_it_wrote_is_called_old(
+    started: Callable[..., Ui], cluster: LocalCluster, sandbox: Sandbox
+) -> None:
+    """The API server answers, so the data itself is new; nobody says whether a stop waits."""
+    name = sandbox.queue("research")
+    window = started().window()
+    window.expect_state(name, "Open")
+    cluster.signal_component("server", signal.SIGKILL)
+    try:
+        expect(window.page.locator("#fault")).to_contain_text(
+            "no replica of Sluice answers since ", timeout=30_000
+        )
+        expect(window.page.locator("#age")).to_have_text("OLD. No server writes what is shown.")
+        expect(window.page.locator("#no-problems")).to_contain_text("is not known")
+    finally:
+        cluster.start_components("server")
+    expect(window.page.locator("#fault")).to_be_hidden(timeout=30_000)
+    expect(window.page.locator("#no-problems")).to_contain_text("No stop waits")

@@ -10,8 +10,8 @@ import pytest
 
 from certs.authority import expires, fingerprint, split
 from certs.renewal import (
+    BACKOFF,
     CHECK_SECONDS,
-    LASTING_SECONDS,
     RETRY_SECONDS,
     UPGRADE_SECONDS,
     CertificateRenewal,
@@ -120,7 +120,7 @@ def test_an_authority_that_cannot_be_used_is_said_and_what_is_served_stays(
     replica.rounds()
     before = (replica.folder / "serving.crt").read_bytes()
     replica.api.patch(SECRET, {"data": {"tls.key": ""}})
-    assert replica.renewal._update() == LASTING_SECONDS
+    assert replica.renewal._update() == BACKOFF.longest
     assert "tls.key" in caplog.text or "tls.crt" in caplog.text
     assert (replica.folder / "serving.crt").read_bytes() == before
     assert replica.metrics.registry.get_sample_value("sluice_failures_total", {"step": "certificates"}) == 1

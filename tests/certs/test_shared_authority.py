@@ -351,3 +351,26 @@ def stored_state(api: StoredObjects) -> AuthorityState:
     stored = AuthoritySecret(api, namespace=NAMESPACE, name="sluice-ca").read()  # type: ignore[arg-type]
     assert stored is not None
     return stored.state
+
+
+def test_a_published_bundle_that_somebody_wrote_as_binary_data_is_written_again(
+    api: StoredObjects, replica: Replica
+) -> None:
+    api.objects[CONFIG_MAP] |= {"data": {}, "binaryData": {"ca.crt": "AA==", "theirs": "AA=="}}
+    replica.update()
+    assert api.objects[CONFIG_MAP]["data"]["ca.crt"].encode() == certificate(api)
+    assert list(api.objects[CONFIG_MAP]["binaryData"]) == ["theirs"]
+
+
+def test_a_publication_that_is_refused_at_each_try_keeps_no_certificate_from_being_served(
+    api: StoredObjects, replica: Replica
+) -> None:
+    """It once did, as if somebody else had written meanwhile, until what was served had expired."""
+    api.objects[CONFIG_MAP] |= {"immutable": True, "data": {"ca.crt": "old"}}
+    served = len(replica.served)
+    update = replica.shared.update(replica.serve)
+    assert isinstance(update.error, Refused)
+    assert len(replica.served) == served + 1
+    del api.objects[CONFIG_MAP]["immutable"]
+    assert replica.shared.update(replica.serve).error is None
+    assert api.objects[CONFIG_MAP]["data"]["ca.crt"].encode() == certificate(api)

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from certs import renewal
 from cluster import write_queue
 from cluster.backoff import MAX_DOUBLINGS, Backoff
 from cluster.cache import watch_progress
@@ -13,7 +14,9 @@ from cluster.exceptions import NotReady, Overloaded, Unreachable
 from cluster.informers import reflector
 from cluster.key_backoff import _seconds_after
 from controller.drain import limits, request_states
-from controller.pods import ungating
+from controller.notices import sender
+from controller.pods import label_backoff, ungating, unlabelled_lists
+from controller.quota import voided
 from controller.status import closing, status_conflicts
 from controller.stops import bind_guard
 from tests.support.cases import each_case
@@ -57,6 +60,12 @@ def test_any_number_of_failures_has_a_finite_wait() -> None:
         (bind_guard.RETRY, 0.1, 5.0),
         (reflector.BACKOFF, 0.4, 10.0),
         (reflector.UNANSWERED_BACKOFF, 0.4, 2.0),
+        (reflector.WAKE_BACKOFF, 0.4, 10.0),
+        (renewal.BACKOFF, 1.0, 30.0),
+        (sender.BACKOFF, 2.0, 300.0),
+        (voided.BACKOFF, 0.5, 30.0),
+        (label_backoff.RESTORE, 0.5, 30.0),
+        (unlabelled_lists.RETRY, 0.1, 5.0),
     ],
 )
 def test_each_place_waits_as_long_as_it_says(backoff: Backoff, first: float, longest: float) -> None:

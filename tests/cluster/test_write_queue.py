@@ -15,7 +15,9 @@ from cluster import write_queue
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
 from cluster.key_backoff import KeyBackoff
 from cluster.metrics import Metrics
-from cluster.write_queue import MAX_TRIES, PATIENT_RANK, WriteQueue
+from cluster.object_reference import ObjectReference
+from cluster.write_queue import MANY_OUTDATED, MAX_TRIES, WriteQueue
+from cluster.write_ranks import WriteRank
 from tests.support.cluster.notes import eventually
 
 WAIT = 20.0
@@ -90,7 +92,13 @@ def overloaded(seconds: float = 0.0, code: int = 429) -> Overloaded:
     return Overloaded(code, "TooManyRequests", "busy", retry_after=seconds)
 
 
-def done_of(writers: WriteQueue, write: Callable[[], object], *, key: str = "key") -> bool:
+def done_of(
+    writers: WriteQueue,
+    write: Callable[[], object],
+    *,
+    key: str = "key",
+    subject: ObjectReference | None = None,
+) -> bool:
     """Submit it and wait for what is said of it."""
     told: list[bool] = []
     ended = threading.Event()
@@ -99,7 +107,7 @@ def done_of(writers: WriteQueue, write: Callable[[], object], *, key: str = "key
         told.append(ok)
         ended.set()
 
-    assert writers.submit(("what", key), write, done=done)
+    assert writers.submit(("what", key), write, done=done, rank=WriteRank.STATUS, subject=subject)
     assert ended.wait(WAIT)
     return told[0]
 
@@ -119,9 +127,10 @@ def threads() -> list[str]:
 
 def test_the_smaller_rank_goes_first_and_equals_by_arrival(new: Callable[..., WriteQueue]) -> None:
     writers, written = new(), Written()
-    ranks = [(5,), (1, 3), (9,), (1, 2), (1, 2), (0,), (5,)]
-    for number, rank in enumerate(ranks):
-        writers.submit(("w", number), written(number), rank=rank)
+    counts, release, event, stop = WriteRank.COUNTS, WriteRank.RELEASE, WriteRank.EVENT, WriteRank.STOP
+    ranks = [(counts,), (release, 3), (event,), (release, 2), (release, 2), (stop,), (counts,)]
+    for number, (rank, *order) in enumerate(ranks):
+        writers.submit(("w", number), written(number), rank=WriteRank(rank), order=tuple(order))
     writers.start()
     expected = [number for _, number in sorted((rank, number) for number, rank in enumerate(ranks))]
     assert written.wait_for(len(ranks)) == expected
@@ -133,18 +142,18 @@ def test_a_thousand_are_all_written_once_by_several_threads(new: Callable[..., W
     numbers = list(range(1000))
     random.Random(1).shuffle(numbers)
     for number in numbers:
-        assert writers.submit(("w", number), written(number), rank=(number % 7,))
+        assert writers.submit(("w", number), written(number), rank=WriteRank(number % 7))
     assert Counter(written.wait_for(1000)) == Counter(numbers)
 
 
 def test_what_is_urgent_overtakes_what_waits(new: Callable[..., WriteQueue]) -> None:
     writers, written = new(), Written()
     begun, go_on = threading.Event(), threading.Event()
-    writers.submit(("w", "slow"), lambda: wait_at(begun, go_on))
+    writers.submit(("w", "slow"), lambda: wait_at(begun, go_on), rank=WriteRank.STATUS)
     writers.start()
     assert begun.wait(WAIT)
-    writers.submit(("w", "event"), written("event"), rank=(9,))
-    writers.submit(("w", "guard"), written("guard"), rank=(0,))
+    writers.submit(("w", "event"), written("event"), rank=WriteRank.EVENT)
+    writers.submit(("w", "guard"), written("guard"), rank=WriteRank.STOP)
     go_on.set()
     assert written.wait_for(2) == ["guard", "event"]
 
@@ -165,10 +174,10 @@ def test_events_give_way_to_more_urgent_writes_of_others_for_a_time(
         return others_wait.is_set()
 
     writers, written = new(gives_way=gives_way), Written()
-    writers.submit(("event", "1"), written("event"), rank=(PATIENT_RANK,))
+    writers.submit(("event", "1"), written("event"), rank=WriteRank.EVENT)
     writers.start()
     assert asked.wait(WAIT)
-    writers.submit(("what", "2"), written("urgent"), rank=(8,))
+    writers.submit(("what", "2"), written("urgent"), rank=WriteRank.VICTIM)
     assert written.wait_for(1) == ["urgent"]
     if ended_by == "the others":
         others_wait.clear()
@@ -179,9 +188,9 @@ def test_events_give_way_to_more_urgent_writes_of_others_for_a_time(
 
 def test_a_key_that_waits_is_not_taken_again(new: Callable[..., WriteQueue]) -> None:
     writers, written = new(), Written()
-    assert writers.submit(("w", 1), written("first"))
-    assert not writers.submit(("w", 1), written("second"))
-    assert writers.submit(("other", 1), written("third"))
+    assert writers.submit(("w", 1), written("first"), rank=WriteRank.STATUS)
+    assert not writers.submit(("w", 1), written("second"), rank=WriteRank.STATUS)
+    assert writers.submit(("other", 1), written("third"), rank=WriteRank.STATUS)
     assert len(writers) == 2
     writers.start()
     assert written.wait_for(2) == ["first", "third"]
@@ -190,10 +199,10 @@ def test_a_key_that_waits_is_not_taken_again(new: Callable[..., WriteQueue]) -> 
 def test_nor_is_one_that_is_being_written(new: Callable[..., WriteQueue]) -> None:
     writers = new(threads=4)
     begun, go_on = threading.Event(), threading.Event()
-    writers.submit(("w", 1), lambda: wait_at(begun, go_on))
+    writers.submit(("w", 1), lambda: wait_at(begun, go_on), rank=WriteRank.STATUS)
     writers.start()
     assert begun.wait(WAIT)
-    assert not writers.submit(("w", 1), lambda: None)
+    assert not writers.submit(("w", 1), lambda: None, rank=WriteRank.STATUS)
     go_on.set()
 
 
@@ -204,7 +213,10 @@ def test_once_it_is_done_it_may_be_asked_for_again_even_by_who_is_told(
     writers.start()
     again: list[bool] = []
     writers.submit(
-        ("w", 1), written("first"), done=lambda _: again.append(writers.submit(("w", 1), written("second")))
+        ("w", 1),
+        written("first"),
+        done=lambda _: again.append(writers.submit(("w", 1), written("second"), rank=WriteRank.STATUS)),
+        rank=WriteRank.STATUS,
     )
     assert written.wait_for(2) == ["first", "second"]
     assert again == [True]
@@ -293,8 +305,8 @@ def test_whoever_is_told_may_fail_and_the_thread_goes_on(new: Callable[..., Writ
     def done(_: bool) -> None:
         raise ValueError("a mistake of ours")
 
-    writers.submit(("w", 1), lambda: None, done=done)
-    writers.submit(("w", 2), written("next"))
+    writers.submit(("w", 1), lambda: None, done=done, rank=WriteRank.STATUS)
+    writers.submit(("w", 2), written("next"), rank=WriteRank.STATUS)
     assert written.wait_for(1) == ["next"]
 
 
@@ -309,8 +321,8 @@ def test_stop_waits_for_the_write_under_way_and_drops_what_waits(new: Callable[.
         wait_at(begun, go_on)
         written("under way")()
 
-    writers.submit(("w", 1), write)
-    writers.submit(("w", 2), written("waiting"))
+    writers.submit(("w", 1), write, rank=WriteRank.STATUS)
+    writers.submit(("w", 2), written("waiting"), rank=WriteRank.STATUS)
     writers.start()
     assert begun.wait(WAIT)
 
@@ -337,7 +349,7 @@ def test_stop_ends_a_wait_between_two_tries(
         begun.set()
         raise overloaded(LATE)
 
-    writers.submit(("w", 1), write)
+    writers.submit(("w", 1), write, rank=WriteRank.STATUS)
     writers.start()
     assert begun.wait(WAIT)
     writers.stop()
@@ -351,7 +363,7 @@ def test_stop_ends_a_pause_inside_a_write(new: Callable[..., WriteQueue]) -> Non
         begun.set()
         paused.append(writers.pause(WAIT))
 
-    writers.submit(("w", 1), write)
+    writers.submit(("w", 1), write, rank=WriteRank.STATUS)
     writers.start()
     assert begun.wait(WAIT)
     writers.stop()
@@ -370,7 +382,7 @@ def test_writes_that_all_hang_hold_up_a_stop_once_and_not_one_after_another(
         assert go_on.wait(WAIT)
 
     for number in range(8):
-        writers.submit(("w", number), partial(hang, number))
+        writers.submit(("w", number), partial(hang, number), rank=WriteRank.STATUS)
     writers.start()
     under_way.wait_for(8)
     waits: list[float] = []
@@ -394,14 +406,14 @@ def test_idle_threads_end_at_once_and_nothing_is_taken_after(new: Callable[..., 
     assert len(threads()) == 4
     writers.stop()
     eventually(lambda: threads() == [])  # nobody else would wake them
-    assert not writers.submit(("w", 1), lambda: None)
+    assert not writers.submit(("w", 1), lambda: None, rank=WriteRank.STATUS)
 
 
 def test_stopping_what_never_ran_is_no_fault(new: Callable[..., WriteQueue]) -> None:
     writers = new()
-    writers.submit(("w", 1), lambda: None)
+    writers.submit(("w", 1), lambda: None, rank=WriteRank.STATUS)
     writers.stop()
-    assert not writers.submit(("w", 2), lambda: None)
+    assert not writers.submit(("w", 2), lambda: None, rank=WriteRank.STATUS)
 
 
 def test_of_one_lane_one_is_under_way_at_a_time_and_others_pass(new: Callable[..., WriteQueue]) -> None:
@@ -412,11 +424,11 @@ def test_of_one_lane_one_is_under_way_at_a_time_and_others_pass(new: Callable[..
         assert go_on.wait(WAIT)
         written("slow")()
 
-    writers.submit(("a", 1), slow, rank=(0,), lane="narrow")
-    writers.submit(("a", 2), written("behind"), rank=(1,), lane="narrow")
-    writers.submit(("a", 3), written("before it"), rank=(0,), lane="narrow")
-    writers.submit(("a", 4), written("elsewhere"), rank=(2,), lane="other")
-    writers.submit(("a", 5), written("free"), rank=(3,))
+    writers.submit(("a", 1), slow, rank=WriteRank.STOP, lane="narrow")
+    writers.submit(("a", 2), written("behind"), rank=WriteRank.STATUS, lane="narrow")
+    writers.submit(("a", 3), written("before it"), rank=WriteRank.STOP, lane="narrow")
+    writers.submit(("a", 4), written("elsewhere"), rank=WriteRank.RELEASE, lane="other")
+    writers.submit(("a", 5), written("free"), rank=WriteRank.COUNTS)
     assert set(written.wait_for(2)) == {"elsewhere", "free"}
     go_on.set()
     assert written.wait_for(5)[2:] == ["slow", "before it", "behind"]
@@ -430,7 +442,9 @@ def test_a_lane_goes_on_after_a_write_that_failed(new: Callable[..., WriteQueue]
         raise Conflict(409, "Conflict", "somebody was faster")
 
     for number in range(20):
-        writers.submit(("a", number), fails if number % 2 else written(number), lane="narrow")
+        writers.submit(
+            ("a", number), fails if number % 2 else written(number), lane="narrow", rank=WriteRank.STATUS
+        )
     assert written.wait_for(10) == list(range(0, 20, 2))
 
 
@@ -448,10 +462,10 @@ def test_writes_that_wait_to_be_tried_again_keep_no_thread(new: Callable[..., Wr
         raise overloaded(5.0, code=500)
 
     for number in range(20):
-        writers.submit(("busy", number), busy, rank=(0,))
+        writers.submit(("busy", number), busy, rank=WriteRank.STOP)
     for _ in range(20):
         assert begun.acquire(timeout=WAIT)
-    writers.submit(("free", 1), written("free"), rank=(9,))
+    writers.submit(("free", 1), written("free"), rank=WriteRank.EVENT)
     assert written.wait_for(1) == ["free"]
 
 
@@ -466,7 +480,11 @@ def test_what_is_tried_again_comes_behind_what_was_not_tried_yet(new: Callable[.
         written(number)()
 
     for number in range(4):
-        writers.submit(("edge", number), partial(fails_once, number) if number < 2 else written(number))
+        writers.submit(
+            ("edge", number),
+            partial(fails_once, number) if number < 2 else written(number),
+            rank=WriteRank.STATUS,
+        )
     writers.start()
     assert written.wait_for(4) == [2, 3, 0, 1]
 
@@ -483,8 +501,8 @@ def test_a_key_that_was_refused_is_not_taken_until_its_back_off_is_over(
     writers.start()
     assert done_of(writers, write) is False
     assert 0 < writers.wait(("what", "key")) <= 1.0
-    assert not writers.submit(("what", "key"), lambda: None)
-    assert writers.submit(("what", "another"), lambda: None)
+    assert not writers.submit(("what", "key"), lambda: None, rank=WriteRank.STATUS)
+    assert writers.submit(("what", "another"), lambda: None, rank=WriteRank.STATUS)
 
 
 @pytest.mark.parametrize("status", [404, 409, 410])
@@ -498,6 +516,34 @@ def test_what_is_gone_or_has_changed_does_not_back_off(new: Callable[..., WriteQ
     writers.start()
     assert done_of(writers, write) is False
     assert writers.wait(("what", "key")) == 0
+
+
+@pytest.mark.parametrize("status", [404, 409, 410])
+def test_what_is_always_gone_or_has_always_changed_backs_off_and_is_said(
+    new: Callable[..., WriteQueue], metrics: Metrics, status: int
+) -> None:
+    """A webhook may deny with any status: it was tried again without end, and without a word."""
+    kinds, backoff = {404: NotFound, 409: Conflict}, KeyBackoff(clock=lambda: 100.0)
+    writers, trouble = new(backoff=backoff), kinds.get(status, Refused)(status, "Reason", "denied")
+    pod = ObjectReference(api_version="v1", kind="Pod", name="p", namespace="n", uid="u")
+
+    def write() -> None:
+        raise trouble
+
+    def fail(times: int) -> None:
+        for _ in range(times):
+            assert done_of(writers, write, subject=pod) is False
+
+    writers.start()
+    fail(MANY_OUTDATED - 1)
+    assert done_of(writers, lambda: None) is True  # it had changed as often, then
+    fail(MANY_OUTDATED - 1)
+    assert (writers.wait(("what", "key")), backoff.take_failures()) == (0, [])
+    fail(1)
+    assert writers.wait(("what", "key")) > 0
+    [failure] = backoff.take_failures()
+    assert "denied" in failure.message
+    assert outcomes(metrics)["what", "refused"] == 1
 
 
 def test_what_is_too_large_is_not_tried_again_whatever_the_status(
@@ -567,7 +613,7 @@ def test_each_burst_begins_with_few_writes_and_has_one_more_after_some_that_succ
     for burst in range(2):
         writes = Counted()
         for number in range(50):
-            writers.submit(("w", (burst, number)), writes)
+            writers.submit(("w", (burst, number)), writes, rank=WriteRank.STATUS)
         writes.submitted.set()
         if not burst:
             writers.start()
@@ -584,7 +630,7 @@ def test_writes_that_hang_at_the_start_hold_up_the_others_for_a_moment(
 ) -> None:
     writers, writes = new(threads=8, slow_start=2), Counted(hang=7)
     for number in range(50):
-        writers.submit(("w", number), writes)
+        writers.submit(("w", number), writes, rank=WriteRank.STATUS)
     writes.submitted.set()
     writers.start()
     writes.await_begun(50)

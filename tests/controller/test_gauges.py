@@ -91,7 +91,7 @@ def test_queues_are_counted_by_the_state_in_their_status() -> None:
 
 
 def test_policies_are_counted_by_state_with_the_time_at_which_none_was_broken() -> None:
-    metrics, good = Metrics(), "actions: allocate"
+    metrics, good = Metrics(), "actions: allocate\ntiers: [{}]"
     name = "sluice_policies_last_good_read_timestamp_seconds"
     set_policy_gauges(read_policies({"a": good, "b": good}), metrics, now=NOW)
     assert [gauge(metrics, "sluice_policies", state=state) for state in ("ok", "broken")] == [2, 0]

@@ -70,12 +70,12 @@ def test_a_cycle_has_one_event_on_each_of_its_queues(
     """However often it is called, and whatever else changes; queues below are not part of the cycle."""
     closed(store)
     store.queue_cache.set(queue("below", "a"))
-    cycle_events.record_events()
+    cycle_events.step()
     lines = recorder.take()
     assert sorted(name for name, _ in lines) == ["a", "b"]
     assert all('"alice" put' in text and '"bob" put' in text for _, text in lines)
     store.queue_cache.set(queue("elsewhere"))
-    cycle_events.record_events()
+    cycle_events.step()
     assert recorder.take() == []
 
 
@@ -84,12 +84,12 @@ def test_a_cycle_that_is_made_again_has_another_event(
 ) -> None:
     """In between the cycle was removed."""
     closed(store)
-    cycle_events.record_events()
+    cycle_events.step()
     store.queue_cache.set(queue("a", version=3))
-    cycle_events.record_events()
+    cycle_events.step()
     recorder.take()
     closed(store, version=4)
-    cycle_events.record_events()
+    cycle_events.step()
     assert len(recorder.take()) == 2
 
 
@@ -99,10 +99,10 @@ def test_no_event_is_recorded_before_both_edits_are_known(
     """The snapshot is published before the objects: in between the history is the one of before."""
     closed(store)
     before = store.queues.pop("b")
-    cycle_events.record_events()
+    cycle_events.step()
     assert recorder.take() == []
     store.queues["b"] = before
-    cycle_events.record_events()
+    cycle_events.step()
     assert len(recorder.take()) == 2
 
 
@@ -114,5 +114,5 @@ def test_a_history_that_cannot_be_read_suppresses_no_event(
         obj = queue(name, parent)
         bad = msgspec.structs.replace(obj.metadata, annotations={well_known.CHANGES: "{"})
         store.queue_cache.set(msgspec.structs.replace(obj, metadata=bad))
-    cycle_events.record_events()
+    cycle_events.step()
     assert [("kubectl patch queue" in text) for _, text in recorder.take()] == [True, True]

@@ -15,6 +15,7 @@ from controller.status.status_conflicts import (
     WITHOUT_QUEUE_CONTROLLER,
 )
 from queues.admission import ignored_words, resource_validation
+from queues.admission.dropped_fields import SentQueue, dropped_fields
 from tests.support.docs.pages import read, tables_of, words_of
 from tests.support.paths import ROOT
 
@@ -27,6 +28,19 @@ def test_the_version_of_vcctl_is_the_one_that_is_pinned() -> None:
     pinned = re.search(r"volcano\.sh/volcano (\S+)", (ROOT / "localcluster" / "vcctl" / "go.mod").read_text())
     assert pinned is not None
     assert f"`vcctl` {pinned[1]} " in words_of(PAGE)
+
+
+def test_the_version_of_the_go_client_is_the_one_that_is_pinned() -> None:
+    """The one that the tests run; and the warning is the one that it gets."""
+    pinned = re.search(
+        r"volcano\.sh/apis (\S+)", (ROOT / "localcluster" / "volcanoclient" / "go.mod").read_text()
+    )
+    assert pinned is not None
+    assert f"`volcano.sh/apis` {pinned[1]} " in words_of(PAGE)
+    stored = SentQueue(spec={"state": "Suspended", "reason": "x", "windows": [{}]}, status={"conditions": []})
+    sent = SentQueue(spec={"weight": 2}, status={"reservation": {}})
+    found = dropped_fields("research", stored, sent, manager="", owned=lambda: ())
+    assert found.warnings[0].replace('"', "") in words_of(PAGE).replace('"', "")
 
 
 def test_the_definitions_that_are_watched_are_listed_with_the_way_out() -> None:

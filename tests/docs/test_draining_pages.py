@@ -11,12 +11,13 @@ import queues.drain.model
 import queues.drain.plan
 import queues.drain.progress
 import queues.drain.terminating_pods
-from controller.drain.eviction import LANES_PER_NAMESPACE
 from controller.drain.limits import MAX_OVERCOMMIT, PAUSE
-from controller.drain.request_states import SUSPEND_SECONDS, Outcome, RequestResult
+from controller.drain.request_states import SUSPEND_SECONDS, RequestResult
 from controller.drain.snapshot import MAX_BUDGETS
 from controller.drain.state import ABANDONED_SECONDS, DrainState
 from controller.events import DRAIN_EVENTS
+from controller.evictions.answers import Outcome
+from controller.evictions.pods import LANES_PER_NAMESPACE
 from queues import well_known
 from queues.drain.disruption_budgets import MAX_SELECTORS
 from queues.drain.model import (
@@ -103,13 +104,9 @@ def test_each_field_has_its_row_with_its_default() -> None:
     assert parse_drain_spec({name: value for name, value in told.items() if value}) == DrainSpec()
 
 
-def test_the_nearest_of_equal_policies_drains() -> None:
-    """Its own drain counts for a queue that has one, its ancestor's for one that only holds."""
-    for own, by in (
-        (StopPolicy.HOLD_AND_DRAIN, "it"),
-        (StopPolicy.HOLD, "above"),
-        (StopPolicy.NONE, "above"),
-    ):
+def test_the_topmost_of_equal_policies_drains() -> None:
+    """Whatever the queue has itself, its ancestor's drain counts."""
+    for own in StopPolicy:
         tree = Tree(
             {
                 "root": Queue(name="root", parent=None),
@@ -118,7 +115,7 @@ def test_the_nearest_of_equal_policies_drains() -> None:
             }
         )
         found = verdict("it", tree=tree, live=True, now=NOW)
-        assert (found.drains, found.policy_by) == (True, by)
+        assert (found.drains, found.policy_by) == (True, "above")
 
 
 # Which pods stay
@@ -237,7 +234,7 @@ def test_only_a_deadline_goes_past_a_budget(who: list[RunningPod], how: DrainAct
 
 def test_the_way_out_of_a_budget_is_the_plans() -> None:
     """The example shows the very words."""
-    words = "PodDisruptionBudget team/web, 2 pods: keeps 2 pods for good: it wants 2 healthy, and"
+    words = "PodDisruptionBudget scans/web, 2 pods: keeps 2 pods for good: it wants 2 healthy, and"
     assert words in WORDS
     message = only_block(planned([pod()], KEEPS)).message
     assert message.partition("; ")[2] in WORDS

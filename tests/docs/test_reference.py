@@ -9,7 +9,7 @@ import yaml
 
 from certs.rotation import REQUEST_ANNOTATION
 from certs.secret_store import PUBLISHED_ANNOTATION, SWITCHED_ANNOTATION
-from cluster.coordination import replicas as presence
+from cluster.coordination import replica_lease as presence
 from cluster.metrics import WORKLOAD_STOPS, Metrics
 from cluster.objects import QueueObject
 from controller.drain.eviction import REASON, action_label
@@ -36,7 +36,7 @@ from queues.quota.enforcement import QUOTA_ENFORCED, EnforcementReason
 from queues.quota.exceeded_guarantees import CAPABILITY_EXCEEDED, GUARANTEES_MET
 from queues.states import Action, State
 from queues.status.acknowledgement import ObstacleReason
-from queues.status.conditions import not_acknowledged_condition
+from queues.status.conditions import not_acknowledged_condition, not_asked_condition
 from queues.status.policy_condition import POLICY_RESOLVED, policy_condition
 from queues.tree import Tree
 from queues.verdict import verdict
@@ -117,7 +117,12 @@ def test_each_name_on_objects_has_its_row() -> None:
         if key.isupper() and str(value).startswith("sluice.dev/")
     }
     authority = {REQUEST_ANNOTATION, PUBLISHED_ANNOTATION, SWITCHED_ANNOTATION}
-    leases = {presence.LABEL, presence.SEEN_ANNOTATION, presence.EXPIRED_ANNOTATION}
+    leases = {
+        presence.LABEL,
+        presence.SEEN_ANNOTATION,
+        presence.EXPIRED_ANNOTATION,
+        presence.ENDED_ANNOTATION,
+    }
     assert words("Names on objects") == written | authority | leases
 
 
@@ -190,14 +195,16 @@ def test_conditions_have_known_reasons() -> None:
     own = {DRAINED, POLICY_RESOLVED, QUOTA_ENFORCED, GUARANTEES_MET}
     others = {row[2] for row in rows("Conditions") if row[0] not in own}
     withdrawn = not_acknowledged_condition(verdict("root", tree=Tree({}), live=False, now=datetime.now(UTC)))
-    assert others <= {*CauseKind, "Open", "Ready", withdrawn.reason}
-    assert [withdrawn.type, "Unknown", withdrawn.reason] in [row[:3] for row in rows("Conditions")]
+    unasked = not_asked_condition(verdict("root", tree=Tree({}), live=False, now=datetime.now(UTC)), "why")
+    assert others <= {*CauseKind, "Open", "Ready", withdrawn.reason, unasked.reason}
+    for each in (withdrawn, unasked):
+        assert [each.type, "Unknown", each.reason] in [row[:3] for row in rows("Conditions")]
     assert QueueObject.__struct_fields__[-1] == "status"
 
 
 def test_each_reason_of_condition_policy_resolved_has_its_row() -> None:
     told = {tuple(row[1:3]) for row in rows("Conditions") if row[0] == POLICY_RESOLVED}
-    good = "actions: allocate"
+    good = "actions: allocate\ntiers: [{}]"
     policies = read_policies({GLOBAL_KEY: good, "good": good, "bad": "x"})
     chains = ["good"], ["", "good"], [""], ["none"], ["bad"]
     resolutions = [

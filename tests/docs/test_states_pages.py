@@ -160,6 +160,9 @@ CAUSED: dict[CauseKind, Verdict] = {
     CauseKind.SUSPENDED: OPEN._replace(own=Desired.SUSPENDED).verdict,
     CauseKind.STOPPED: OPEN._replace(policy=StopPolicy.HOLD).verdict,
     CauseKind.CLOSED: OPEN._replace(own=Desired.CLOSED).verdict,
+    CauseKind.TERMINATING: verdict(
+        "it", tree=Tree({"it": Queue(name="it", terminating=True)}), live=True, now=NOW
+    ),
     CauseKind.BROKEN: OPEN._replace(broken=True).verdict,
     CauseKind.NOT_FOUND: verdict("missing", tree=Tree({}), live=False, now=NOW),
 }

@@ -14,6 +14,12 @@ NODES = ["node-b", "node-a"]
 CORE: Wire = {"requests": {"cpu": "1"}}
 MARKERS: Wire = {"requests": {"sluice.dev/member": "1", "sluice.dev/scored": "1"}}
 OWN_POLICY = "volcano.sh/scheduler-policy"
+
+
+def policy(actions: str) -> str:
+    return f"actions: {actions}\ntiers: [{{}}]"
+
+
 ALL, NO_BACKFILL, NO_ALLOCATE = "allocate, backfill", "enqueue, allocate", "backfill"
 
 
@@ -43,7 +49,7 @@ def new_server() -> Server:
         queue("below", parent="batch"),
         queue("best", schedulerPolicy="large"),
         queue("stopped", schedulerPolicy="small", state="Suspended"),
-        policies(small=f"actions: {NO_ALLOCATE}", large=f"actions: {NO_BACKFILL}", all=f"actions: {ALL}"),
+        policies(small=policy(NO_ALLOCATE), large=policy(NO_BACKFILL), all=policy(ALL)),
     )
 
 
@@ -105,7 +111,7 @@ def test_a_pod_goes_nowhere_if_its_policy_has_no_action_for_it(
 
 
 def test_the_global_policy_is_named_as_such(server: Server) -> None:
-    server.has(policies(common=f"actions: {NO_ALLOCATE}"))
+    server.has(policies(common=policy(NO_ALLOCATE)))
     assert 'the global policy "volcano-scheduler.conf" has no action allocate' in refusal(server, of("free"))
     assert not refusal(server, of("free", None))
 
@@ -132,7 +138,7 @@ def test_without_the_configmap_nothing_is_forbidden(server: Server) -> None:
 
 
 def test_pods_of_no_queue_have_no_policy(server: Server) -> None:
-    server.has(policies(common="actions: reclaim"))
+    server.has(policies(common="actions: reclaim\ntiers: [{}]"))
     assert not refusal(server, pod(resources=CORE))
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from cluster.inflight.victims import SECONDS
+from queues.metadata.keys import PREEMPTABLE
 from tests.support.cases import each_case
 from tests.support.cluster.recounting import read_pod
 from tests.support.http.asking import Server, system_pod
-from tests.support.http.wire_objects import Wire, member, pod, policies, queue
+from tests.support.http.wire_objects import GROUP, Wire, member, pod, podgroup, policies, queue
 
 ALL = "allocate, backfill, preempt, reclaim"
 CORE: Wire = {"requests": {"cpu": "1"}}
@@ -16,7 +17,7 @@ STRAY, DNS = pod("stray"), pod("dns", namespace="kube-system")
 CONFORMANCE = "tiers: [{plugins: [{name: conformance}, {name: priority}]}]"
 
 
-def policy(actions: str, plugins: str = "") -> str:
+def policy(actions: str, plugins: str = "tiers: [{}]") -> str:
     return f"actions: {actions}\n{plugins}"
 
 
@@ -31,7 +32,7 @@ def meta(*names: str) -> dict[str, Any]:
 class Case:
     """A queue `own` with the policy that is tried, and `team` that uses four cores."""
 
-    def __init__(self, actions: str = ALL, plugins: str = "", **team: Any) -> None:
+    def __init__(self, actions: str = ALL, plugins: str = "tiers: [{}]", **team: Any) -> None:
         self.server = Server().has(
             queue("root", parent=""),
             queue("own", schedulerPolicy="tried", deserved={"cpu": "9"}),
@@ -181,10 +182,91 @@ def test_a_system_pod_that_is_gone_is_forgotten() -> None:
     assert not case.store.system_pods.is_protected("uid-dns")
 
 
-def test_plugin_priority_lets_only_lower_priority_go() -> None:
-    case = Case(ALL, CONFORMANCE)
-    case.server.has(bound("v-0", "team", version=2, priority=10), bound("v-1", "team", version=2, priority=9))
-    assert case.nodes("v-0", "v-1") == ["v-1"]
+def test_plugin_priority_gates_reclaim_only_where_the_policy_says_so() -> None:
+    for switch, left in (("", ["v-0", "v-1"]), (", enableReclaimable: true", ["v-1"])):
+        case = Case(ALL, f"tiers: [{{plugins: [{{name: priority{switch}}}]}}]")
+        case.server.has(
+            bound("v-0", "team", version=2, priority=10), bound("v-1", "team", version=2, priority=9)
+        )
+        assert case.nodes("v-0", "v-1") == left
+
+
+# Gangs, and what says that it is no victim
+
+
+def gang(*names: str, least: int, of: str = "team", **spec: Any) -> list[Wire]:
+    annotations = {GROUP: "ring"}
+    group = podgroup("ring", queue=of, minMember=least, **spec)
+    return [group, *(bound(name, of, version=2, annotations=annotations) for name in names)]
+
+
+@each_case(
+    ("least", "victims", "goes"),
+    [
+        (2, "v-0", True),
+        (2, "v-0 v-1", False),
+        (2, "v-0 v-1 v-2", True),
+        (3, "v-0", False),
+        (3, "v-0 v-1 v-2", True),
+        (3, "v-3", True),
+        (3, "v-0 v-1 v-3", False),
+        (5, "v-0", False),
+        (1, "v-0 v-1", True),
+    ],
+)
+def test_no_gang_is_left_below_its_minimum(least: int, victims: str, *, goes: bool) -> None:
+    for of in ("team", "own"):
+        case = Case()
+        group, *pods = gang("v-0", "v-1", "v-2", least=least, of=of)
+        case.server.has(group, *pods)
+        assert (case.nodes(victims) == [victims]) is goes, of
+
+
+def test_each_task_of_a_gang_keeps_its_minimum() -> None:
+    case = Case()
+    tasks = {"driver": 1, "rank": 1}
+    group, *pods = gang("v-0", "v-1", "v-2", least=2, minTaskMember=tasks)
+    for one, task in zip(pods, ("driver", "rank", "rank"), strict=True):
+        one["metadata"]["annotations"]["volcano.sh/task-spec"] = task
+    case.server.has(group, *pods)
+    assert case.nodes("v-0", "v-1", "v-0 v-1 v-2") == ["v-1", "v-0 v-1 v-2"]
+
+
+def test_pods_that_ask_at_once_leave_a_gang_its_minimum_together() -> None:
+    """Of another queue and of their own."""
+    for of in ("team", "own"):
+        case = Case()
+        case.server.has(*gang("v-0", "v-1", "v-2", least=2, of=of))
+        assert case.nodes("v-0", "v-1") == ["v-0", "v-1"]
+        assert case.nodes("v-2", name="second") == []
+        assert case.nodes("v-0 v-1 v-2", name="third") == ["v-0 v-1 v-2"]
+        case.server.clock.seconds += SECONDS
+        assert case.nodes("v-2", name="second") == ["v-2"]
+
+
+@each_case(
+    ("of_pod", "of_group", "goes"),
+    [
+        ({}, {}, True),
+        ({"annotations": {PREEMPTABLE: "false"}}, {}, False),
+        ({"labels": {PREEMPTABLE: "false"}}, {}, False),
+        ({"annotations": {PREEMPTABLE: "true"}, "labels": {PREEMPTABLE: "false"}}, {}, True),
+        ({"annotations": {PREEMPTABLE: "no"}, "labels": {PREEMPTABLE: "true"}}, {}, False),
+        ({}, {"annotations": {PREEMPTABLE: "false"}}, False),
+        ({}, {"labels": {PREEMPTABLE: "0"}}, False),
+        ({"labels": {PREEMPTABLE: "T"}}, {"annotations": {PREEMPTABLE: "false"}}, True),
+    ],
+)
+def test_what_says_that_it_is_not_preemptable_is_no_victim(
+    of_pod: dict[str, Any], of_group: dict[str, Any], *, goes: bool
+) -> None:
+    case = Case()
+    annotations = {**of_pod.get("annotations", {}), GROUP: "ring"}
+    more = {**of_pod, "annotations": annotations}
+    group = podgroup("ring", queue="team", minMember=1)
+    group["metadata"].update(of_group)
+    case.server.has(group, bound("v-0", "team", version=2, **more))
+    assert (case.nodes("v-0") == ["v-0"]) is goes
 
 
 def test_of_whole_pods_everything_is_known() -> None:

@@ -22,7 +22,7 @@ SPREAD = (
     "actions: allocate\ntiers: [{plugins: [{name: nodeorder, arguments: "
     "{balancedresource.weight: 0, tainttoleration.weight: 0}}]}]"
 )
-PLAIN = "actions: allocate"
+PLAIN = "actions: allocate\ntiers: [{}]"
 NODES = ["n1", "n2", "n3"]
 CORE: Wire = {"requests": {"cpu": "1", "memory": "4Gi"}}
 

@@ -44,3 +44,10 @@ def test_each_has_a_go_mod_that_pins_it_and_is_built_by_the_suite_that_runs_it()
         .partition("\n\n")[0]
     )
     assert f"localcluster.external_tools {' '.join(external_tools.OPERATORS)} " in recipe
+
+
+def test_definitions_that_cannot_be_fetched_are_an_error_with_the_output_of_go(tmp_path: Path) -> None:
+    nowhere = {"GOPROXY": "off", "GOMODCACHE": str(tmp_path / "modules"), "XDG_CACHE_HOME": str(tmp_path)}
+    with pytest.raises(BuildFailed, match=r"go mod download of sigs.k8s.io/kueue failed(.|\n)*GOPROXY=off"):
+        external_tools.kueue_definitions(say=print, env={**os.environ, **nowhere})
+    assert not list(tmp_path.rglob("*.yaml"))

@@ -40,6 +40,9 @@ def served() -> dict[str, set[str]]:
         for metric in vars(metrics).values()
         if hasattr(metric, "_labelnames")
     }
+    metrics.retries.failed("anything", "no")  # its series come and go
+    [family] = metrics.retries.collect()
+    labels[family.name] = set(family.samples[0].labels)
     return {
         name: labels.get(family.name, set()) | ({"le"} if name.endswith("_bucket") else set())
         for family in metrics.registry.collect()

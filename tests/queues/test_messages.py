@@ -21,6 +21,8 @@ from queues.messages import (
     way_out,
 )
 from queues.queue import Queue
+from queues.quota.gang_placement import TURN_SECONDS
+from queues.quota.gang_turns import CLUSTER
 from queues.quota.gangs import NotAsked, NotAskedKind
 from queues.quota.lack import Lack, LackKind
 from queues.states import State, StopPolicy
@@ -74,6 +76,16 @@ STOPS = {
         ["research", "Closed", 'ancestor "lab"'],
         "kubectl queue open lab",
     ),
+    "being deleted": (
+        Cause(kind=CauseKind.TERMINATING, queue="research", by="research"),
+        ["research", "is being deleted"],
+        "kubectl queue create research",
+    ),
+    "being deleted above": (
+        Cause(kind=CauseKind.TERMINATING, queue="research", by="lab"),
+        ["research", "is being deleted", 'ancestor "lab"'],
+        "kubectl queue create lab",
+    ),
     "no parent": (
         Cause(kind=CauseKind.BROKEN, queue="research", by="lab", broken=ChainBreak("lab", "ghost")),
         ["research", "Unknown", 'parent "ghost" of queue "lab" does not exist'],
@@ -103,6 +115,8 @@ WHO_CAN_ACT = {
     "drained above": 'an admin of queues can resume "lab"',
     "closed": "an admin of queues can reopen it",
     "closed above": 'an admin of queues can reopen "lab"',
+    "being deleted": "use another queue",
+    "being deleted above": "use another queue",
     "no parent": 'an admin of queues can mend "lab"',
     "a cycle": 'an admin of queues can mend "b"',
     "no queue": "name another queue, or have an admin of queues create it",
@@ -148,16 +162,14 @@ def test_pods_and_warnings_name_the_queue_the_cause_and_who_can_act(name: str) -
     ("until", "said"),
     [
         (datetime(2030, 1, 2, 4, tzinfo=UTC), "until 2030-01-02 04:00 UTC"),
-        (datetime(2030, 1, 2, 4, 0, 1, tzinfo=UTC), "until 2030-01-02 04:01 UTC"),
-        (datetime(2030, 1, 2, 4, 59, 59, 999999, tzinfo=UTC), "until 2030-01-02 05:00 UTC"),
+        (datetime(2030, 1, 2, 4, 0, 1, tzinfo=UTC), "until 2030-01-02 04:00:01 UTC"),
+        (datetime(2030, 1, 2, 4, 59, 59, 999999, tzinfo=UTC), "until 2030-01-02 04:59:59 UTC"),
         (datetime(2030, 1, 2, 1, tzinfo=timezone(timedelta(hours=-3))), "until 2030-01-02 04:00 UTC"),
     ],
 )
 @each_case("name", REASONED)
-def test_a_stop_that_ends_by_itself_says_when_by_the_minute_in_utc(
-    name: str, until: datetime, said: str
-) -> None:
-    """Never before it is over: a second later is another minute."""
+def test_a_stop_that_ends_by_itself_says_when_in_utc(name: str, until: datetime, said: str) -> None:
+    """The same time as `resumeAt` has, so that nobody reads two times of one end."""
     cause = msgspec.structs.replace(STOPS[name][0], until=until)
     for text in (stop_text(cause), pod_text(cause), waiting_warning(cause)):
         assert said in text
@@ -333,6 +345,8 @@ def test_a_reason_of_nothing_leaves_no_brackets(nothing: str) -> None:
 
 
 UNTIL = datetime(2030, 1, 2, 4, tzinfo=UTC)
+#: How the warnings of a child begin.
+ABOVE = 'queue "vision-a" is Suspended by its ancestor "vision" until 2030-01-02 04:00 UTC'
 LONG_REASON = "the storage of the whole building is replaced by another that is even larger than this text"
 
 
@@ -379,6 +393,27 @@ def test_a_warning_with_a_hostile_reason_is_a_line_that_clients_do_not_cut(name:
         warning = waiting_warning(msgspec.structs.replace(reasoned(name, reason), until=until))
         assert plain(warning)
         assert len(warning) < 120
+
+
+@each_case(
+    ("reason", "warning"),
+    [
+        ("planning", f"{ABOVE} (planning): new pods wait"),
+        ("planning of the quarter", f"{ABOVE} (planning of the quarter)"),
+        (LONG_REASON, f"{ABOVE} (the storage of the …): new pods wait"),
+        ("", f'{ABOVE}: Lena (#vi) can resume "vision"'),
+    ],
+)
+def test_a_warning_of_a_child_has_the_reason_before_the_contact(reason: str, warning: str) -> None:
+    cause = Cause(
+        kind=CauseKind.SUSPENDED,
+        queue="vision-a",
+        by="vision",
+        reason=reason,
+        until=UNTIL,
+        contact="Lena (#vi)",
+    )
+    assert waiting_warning(cause, what="new pods wait") == warning
 
 
 HOSTILE_PARENTS = [f"gh\x1b[31most\n{'x' * n}" for n in (0, 1_000_000)]
@@ -481,6 +516,20 @@ def test_a_pod_says_that_it_waits_for_its_gang_in_words_that_do_not_change_with_
         )
     assert quoted_reason(f"0/3 nodes: {text}", queue="research", podgroup="") is StartReason.NO_ROOM
     assert quoted_lack(text, queue="research") is LackKind.GANG
+
+
+@pytest.mark.parametrize(
+    ("scope", "shown"),
+    [("research", "its queue"), ("lab", 'its ancestor "lab"'), (CLUSTER, "the cluster with pods on nodes")],
+)
+def test_a_pod_says_among_which_gangs_it_waits_for_its_turn(scope: str, shown: str) -> None:
+    text = no_room_text(NoRoom(queue="research", by=scope, kind=LackKind.TURN, together=2))
+    assert text == (
+        'queue "research" has no room for this pod now: 2 pods of its PodGroup start together, and its gang '
+        f"got too few nodes before: of such gangs in {shown} one is tried at a time; it goes in its turn, "
+        f"and each lasts {TURN_SECONDS / 60:.0f} minutes at most"
+    )
+    assert quoted_lack(text, queue="research") is LackKind.TURN
 
 
 def test_a_gang_that_never_fits_says_what_would_help() -> None:

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from queues.causes import Cause, CauseKind, MissingAction, NoRoom, StartReason
-from queues.messages import no_room_text, quoted_lack, quoted_reason
+from queues.messages import no_room_text, other_gate_text, quoted_lack, quoted_reason
 from queues.namespace_selectors import compile_selector
 from queues.queue import Queue
 from queues.quota.lack import LackKind
@@ -36,6 +36,10 @@ CASES: dict[str, tuple[StartDecision, StartReason, str, str, bool]] = {
     "no PodGroup": (
         start_decision(None, podgroup="gang"),
         *(NO_PODGROUP, "gang", "kubectl create -f PODGROUP", True),
+    ),
+    "no PodGroup yet": (
+        start_decision(None, podgroup="gang", made_by_leader=True),
+        *(NO_PODGROUP, "gang", "Sluice creates it for the owner of this pod", True),
     ),
     "not selected": (
         start_decision(decided(queue("q", namespace_selector=TEAM_A), labels={"team": "b"})),
@@ -97,7 +101,7 @@ CASES: dict[str, tuple[StartDecision, StartReason, str, str, bool]] = {
         start_decision(OPEN_QUEUE, lack=NoRoom(queue="q", by="q", never=True, kind=LackKind.DEVICES)),
         *(
             *(NO_ROOM, "q"),
-            "claim a number of devices, or have an admin limit the number of claims instead",
+            "claim a number of devices, or have an admin of queues limit the number of claims instead",
             False,
         ),
     ),
@@ -207,7 +211,9 @@ def test_only_the_words_that_follow_the_name_of_its_own_queue_count(
 @each_case("by", ["q", "above", ""])
 @each_case("kind", list(LackKind))
 def test_by_which_rule_a_pod_has_no_room_is_read_from_its_own_words(kind: LackKind, by: str) -> None:
-    said = f"0/3 nodes are available: 3 {no_room_text(NoRoom(queue='q', by=by, kind=kind))}. no claims"
+    why = other_gate_text("example.com/x") if kind is LackKind.GATE else ""
+    text = no_room_text(NoRoom(queue="q", by=by, kind=kind, why=why))
+    said = f"0/3 nodes are available: 3 {text}. no claims"
     plain = {LackKind.CAPABILITY, LackKind.NO_QUEUE}
     assert quoted_lack(said, queue="q") == (None if kind in plain else kind)
     assert quoted_lack(said, queue="another") is None

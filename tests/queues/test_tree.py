@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from queues.queue import Queue
 from queues.tree import ChainBreak, Tree
@@ -13,6 +14,7 @@ from tests.support.cases import each_case
 from tests.support.rules.cases import (
     MODEST,
     NOW,
+    PARENTS,
     SUSPENDED,
     queue,
     random_forests,
@@ -258,3 +260,35 @@ def test_a_parent_of_root_is_overlooked(parent: str) -> None:
     assert held.children("root") == ("a",)
     assert held.subtree("a") == {"a"}
     assert (held.depth("root"), held.depth("a")) == (0, 1)
+
+
+# Queues that are gone
+
+
+def test_what_was_in_a_queue_counts_where_that_was() -> None:
+    """Also above a queue that is gone itself, and for the queues below one, whose chain is broken then."""
+    whole = tree(queue("a"), queue("b", "a"), queue("c", "b"), queue("d", "c"))
+    assert whole.counting_chain("c") == ("c", "b", "a", "root")
+    gone = whole.with_changes({"c": None}, former={"c": "b"})
+    assert gone.counting_chain("c") == ("c", "b", "a", "root")
+    assert gone.counting_chain("d") == ("d", "c", "b", "a", "root")
+    both = gone.with_changes({"b": None}, former={"c": "b", "b": "a"})
+    assert both.counting_chain("d") == ("d", "c", "b", "a", "root")
+    assert both.with_changes({}).former == {"c": "b", "b": "a"}
+
+
+def test_of_a_queue_that_nobody_knows_nothing_counts_above() -> None:
+    assert tree(queue("a")).counting_chain("ghost") == ("ghost",)
+    assert tree(queue("a", "ghost")).counting_chain("a") == ("a",)
+
+
+@MODEST
+@given(random_forests(), st.dictionaries(st.sampled_from(PARENTS), st.sampled_from(PARENTS)))
+def test_what_counts_where_ends(queues: dict[str, Queue], former: dict[str, str]) -> None:
+    """Whatever is remembered: it begins with the chain, and no queue comes twice."""
+    wood = Tree(queues, former=former)
+    for name in {*wood, *former}:
+        found = wood.counting_chain(name)
+        assert len(found) == len(set(found))
+        own = tuple(each.name for each in wood.chain(name).queues) if name in wood else (name,)
+        assert found[: len(own)] == own

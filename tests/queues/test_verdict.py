@@ -13,6 +13,8 @@ from queues.queue import Queue
 from queues.states import Desired, State, StopPolicy
 from queues.tree import Tree
 from queues.verdict import Verdict
+from queues.windows.entries import Entry
+from queues.windows.stops import WindowStop
 from tests.support.cases import each_case
 from tests.support.rules.cases import (
     CLOSED,
@@ -150,19 +152,30 @@ def test_a_stop_of_a_child_or_sibling_does_not_stop_a_queue(stop: dict[str, Any]
 
 @each_case("policies", list(product(StopPolicy, repeat=3)))
 def test_the_strictest_policy_of_the_chain_wins(policies: tuple[StopPolicy, ...]) -> None:
-    """Of a queue's, its parent's and grandparent's the strictest holds; the nearest of equals is named."""
+    """Of a queue's, its parent's and grandparent's the strictest holds; the topmost of equals is named."""
     names = ("q", "p", "g")
     order = ["None", "Hold", "HoldAndDrain"]
     strictest = max(policies, key=lambda policy: order.index(policy.value))
-    nearest = next(name for name, policy in zip(names, policies, strict=True) if policy is strictest)
+    topmost = [name for name, policy in zip(names, policies, strict=True) if policy is strictest][-1]
     deep = line(
         *(queue(name, stop_policy=p) for name, p in reversed(list(zip(names, policies, strict=True))))
     )
     found = asked(deep, "q")
     assert found.policy is strictest
     assert found.stop == (
-        None if strictest is NONE else Cause(kind=CauseKind.STOPPED, queue="q", by=nearest, policy=strictest)
+        None if strictest is NONE else Cause(kind=CauseKind.STOPPED, queue="q", by=topmost, policy=strictest)
     )
+
+
+def test_no_queue_takes_itself_out_of_the_drain_of_one_above_it() -> None:
+    """Neither by its spec nor by a window: who drains says how, and what stays."""
+    policy = {"stop_policy": DRAIN}
+    window = WindowStop(name="w", stop_policy=DRAIN)
+    on = Entry(name="w", start=NOW - timedelta(hours=1), until=NOW + timedelta(hours=1))
+    own = queue("q", stop_policy=DRAIN), queue("q", windows=(window,), in_window=(on,))
+    for one in own:
+        assert asked(line(queue("p", **policy), one), "q").policy_by == "p"
+        assert asked(line(queue("p"), one), "q").policy_by == "q"
 
 
 @each_case(
@@ -266,6 +279,19 @@ def test_a_close_is_named_before_a_broken_chain() -> None:
     assert asked(gap, "q").refusal == Cause(kind=CauseKind.CLOSED, queue="q", by="q")
 
 
+@each_case("own", list(Desired))
+@each_case("of", ["q", "p"])
+@each_case("live", [False, True])
+def test_what_is_being_deleted_is_as_if_it_were_to_be_closed(own: Desired, of: str, live: bool) -> None:
+    """So are the queues below it. A stop goes on, and the deletion is named: nothing else opens it."""
+    pair = line(*(queue(name, desired=own, terminating=name == of) for name in "pq"))
+    found = asked(pair, "q", live=live)
+    stopped = own is SUSPENDED
+    state = State.CLOSED if not live else State.SUSPENDED if stopped else State.CLOSING
+    assert (found.state, found.accepts, found.schedules) == (state, False, not stopped)
+    assert found.refusal == Cause(kind=CauseKind.TERMINATING, queue="q", by=of)
+
+
 @pytest.mark.parametrize("wish", [{"desired": SUSPENDED}, {"desired": CLOSED}])
 def test_a_cause_that_is_no_policy_and_no_break_names_none(wish: dict[str, Any]) -> None:
     """A suspension or a close has no policy to show and nothing to mend."""
@@ -297,6 +323,7 @@ def test_the_reasons_of_conditions_and_events_are_the_designs() -> None:
         "SUSPENDED": "Suspended",
         "STOPPED": "Stopped",
         "CLOSED": "Closed",
+        "TERMINATING": "Terminating",
         "BROKEN": "ChainBroken",
         "NOT_FOUND": "QueueNotFound",
         "NO_PODGROUP": "PodGroupNotFound",

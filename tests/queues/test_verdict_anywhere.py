@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from queues.causes import CauseKind
 from queues.queue import Queue
-from queues.states import own_state
+from queues.states import State, own_state
 from queues.tree import Tree
 from queues.verdict import Verdict
 from tests.support.rules.cases import (
@@ -111,6 +111,7 @@ def test_a_cause_is_a_queue_of_the_chain_that_does_what_it_is_named_for(
             guilty = {
                 CauseKind.SUSPENDED: named.desired is SUSPENDED,
                 CauseKind.CLOSED: named.desired is CLOSED,
+                CauseKind.TERMINATING: named.terminating,
                 CauseKind.STOPPED: named.stop_policy is cause.policy is found.policy is not NONE,
                 CauseKind.BROKEN: truth.broken
                 and cause.broken == found.broken == wood.chain(cause.queue).broken,
@@ -159,12 +160,16 @@ def test_without_stops_above_each_child_is_what_it_asked_for(
 ) -> None:
     """Open everyone above a queue, and it is just what it would be without ancestors, policy included."""
     for name, child in queues.items():
-        freed = {n: but(q, desired=OPEN, stop_policy=NONE) for n, q in queues.items()} | {name: child}
+        freed = {n: but(q, desired=OPEN, stop_policy=NONE, terminating=False) for n, q in queues.items()} | {
+            name: child
+        }
         found = asked(Tree(freed), name, live=name in members, now=now)
         wish = child.desired_at(now)
-        assert found.state is own_state(wish, broken=bool(found.broken), live=name in members)
+        live, broken = name in members, bool(found.broken)
+        own = own_state(wish, broken=broken, live=live, terminating=child.terminating)
+        assert found.state is (State.CLOSED if child.terminating and not live else own)
         assert found.policy is child.stop_policy_at(now)
-        assert found.accepts is (wish is not CLOSED and not found.broken)
+        assert found.accepts is (wish is not CLOSED and not child.terminating and not found.broken)
         assert found.schedules is (wish is not SUSPENDED and found.policy is NONE and not found.broken)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import combinations, product
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from queues.membership import (
     Source,
     WorkloadFacts,
     names_a_queue,
+    overruled_name,
     without_webhook_names,
     workload_membership,
 )
@@ -84,6 +86,11 @@ def test_any_of_its_templates_names_it(word: str, at: int) -> None:
     assert judged(work(*templates)) == WORDS[word][3]
 
 
+def other(word: str) -> dict[str, str | None]:
+    """What `other` becomes as the value of this key."""
+    return {"queue": None, "podgroup": "other"} if word == "group" else {"queue": "other"}
+
+
 @each_case(("first", "second"), list(combinations(WORDS, 2)))
 def test_in_one_place_the_first_of_two_keys_counts(first: str, second: str) -> None:
     """They are one place's own affair, and no disagreement."""
@@ -94,6 +101,10 @@ def test_in_one_place_the_first_of_two_keys_counts(first: str, second: str) -> N
     both = NamingMetadata(maps["labels"], maps["annotations"])
     assert judged(work(both)) == WORDS[first][3]
     assert judged(work(names(), own=both)) == WORDS[first][3]
+    said = overruled_name(both, "team", rules=KUEUE_ON, podgroup=lambda *key: GROUPS.get(key))
+    assert said == QueueConflict(WORDS[first][3], msgspec.structs.replace(WORDS[second][3], **other(second)))
+    alone = overruled_name(one, "team", rules=KUEUE_ON, podgroup=lambda *key: GROUPS.get(key))
+    assert alone is None
 
 
 def test_its_spec_names_it() -> None:
@@ -252,12 +263,12 @@ def test_what_was_written_down_is_no_name_of_a_queue() -> None:
     assert judged(work(forged, own=forged)) is None
 
 
-@each_case(("word", "mark"), list(product(WORDS, [True, False])))
-def test_only_the_names_that_the_webhook_wrote_are_left_out(word: str, mark: bool) -> None:
-    given = names(word, a="b", **({FROM: "workload"} if mark else {}))
+@each_case(("word", "mark"), list(product(WORDS, ["workload", "podgroup", ""])))
+def test_only_the_names_that_the_webhook_wrote_are_left_out(word: str, mark: str) -> None:
+    given = names(word, a="b", **({FROM: mark} if mark else {}))
     kept = without_webhook_names(given)
     assert kept.labels == given.labels
-    gone = {NAMED} if mark else set()
+    gone = {"workload": {NAMED}, "podgroup": {GROUP}}.get(mark, set())
     assert kept.annotations == {key: value for key, value in given.annotations.items() if key not in gone}
 
 

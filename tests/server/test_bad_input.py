@@ -105,6 +105,7 @@ BODIES: dict[str, Wire] = {
         name="train",
     ),
     "/validate/rollouts": review(WORK, old=WORK, operation="UPDATE", resource="deployments.apps"),
+    "/validate/metadata": review(WORK, resource="deployments.apps"),
     "/mutate/namespaces": review(namespace("team", queue="held")),
     "/validate/namespaces": review(namespace("team"), old=namespace("team"), operation="UPDATE"),
     "/mutate/commands": review(command()),

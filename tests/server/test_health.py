@@ -24,6 +24,28 @@ def test_the_app_is_ready_once_the_cluster_has_been_read() -> None:
     assert (reply.status_code, reply.get_json()) == (200, {"ok": True, "missing": []})
 
 
+def test_everybody_may_read_the_metrics_so_no_queue_is_named_unless_it_is_wanted() -> None:
+    """Each metric that has a label `queue`, and a queue whose quota is used and waited for."""
+    metrics = Metrics()
+    named = {"sluice_quota_used", "sluice_quota_capability", "sluice_quota_waiting_pods"}
+    metrics.quota_used.labels("secret-project", "cpu").set(7)
+    metrics.quota_capability.labels("secret-project", "cpu").set(9)
+    metrics.quota_waiting.labels("secret-project").set(3)
+    metrics.unmanaged.labels("secret-project").set(1)
+    for metric in vars(metrics).values():  # and each that comes later
+        labels = getattr(metric, "_labelnames", ())
+        if "queue" in labels:
+            metric.labels(*("secret-project" for _ in labels))
+    page = create_app(metrics=metrics).test_client().get("/metrics").text
+    assert "secret-project" not in page
+    assert "sluice_members" in page
+    whole = create_app(metrics=metrics, names_queues=True).test_client().get("/metrics").text
+    found = {
+        family.name for family in text_string_to_metric_families(whole) if "secret" in str(family.samples)
+    }
+    assert named <= found
+
+
 def test_the_app_is_healthy_before_the_cluster_has_been_read() -> None:
     server = Server()
     server.readiness.synced = False

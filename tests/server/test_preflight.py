@@ -34,10 +34,19 @@ OPTIONAL = {
         for verb in ("list", "watch")
     ),
     *((verb, "scheduling.k8s.io", "priorityclasses") for verb in ("list", "watch")),
+    ("create", "scheduling.volcano.sh", "podgroups"),
     *((verb, "batch.volcano.sh", "jobs") for verb in ("get", "list", "watch", "patch")),
     *((verb, "jobset.x-k8s.io", "jobsets") for verb in ("get", "list", "watch", "patch")),
-    *(("get", "admissionregistration.k8s.io", kind) for kind in rights._WEBHOOKS),
-    ("list", "admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+    *(
+        (verb, "admissionregistration.k8s.io", kind)
+        for kind in rights._WEBHOOKS
+        for verb in ("get", "list", "watch")
+    ),
+    *(
+        (verb, "admissionregistration.k8s.io", kind)
+        for kind in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+        for verb in ("list", "watch")
+    ),
 }
 
 

@@ -73,6 +73,7 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
     "drain_in_flight": [("1", 1), ("100000", 100000), ("7", 7)],
     "drain_grace_limit": [("1", 1), ("86400", 86400), ("7", 7)],
     "window_soon": [("0", 0), ("1440", 1440), ("7", 7)],
+    "queue_metrics": [("true", True), ("TRUE", True), ("True", True)],
     "log_level": [("debug", "debug"), ("warning", "warning"), ("error", "error")],
 }
 
@@ -191,6 +192,7 @@ BAD: dict[str, list[str]] = {
     "drain_rate": ["", "0", "10001", "-1", "1.5", "fast"],
     "drain_in_flight": ["", "0", "100001", "-1", "1.5", "all"],
     "window_soon": ["", "1441", "-1", "1.5", "15m"],
+    "queue_metrics": ["", "yes", "1", "truee"],
     "drain_grace_limit": ["", "0", "86401", "-1", "1.5", "5m"],
     "log_level": ["", "INFO", "trace", "warn"],
     "mode": ["", "Gate", "extenders"],

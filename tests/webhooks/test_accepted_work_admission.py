@@ -35,7 +35,10 @@ from tests.support.webhooks.workload_requests import (
     queues,
     stored,
 )
+from webhooks.settings import AdmissionSettings
 
+#: The server's own user.
+OWN = AdmissionSettings().own_user
 TIMES = each_case(("created", "taken"), [(BEFORE, True), (SAME, True), (AFTER, False)])
 #: The kinds that answer for what they make.
 MAKERS = each_case(
@@ -280,6 +283,48 @@ def test_a_workload_that_claims_an_accepted_owner_is_new_work(server: Server, re
     for replicas in (0, 1):
         forged = accepted(resource, "forged", owner=owner(real), replicas=replicas)
         assert not taken_from(server, forged, user="alice")
+
+
+def podgroup_of(work: Wire) -> Wire:
+    """As the leader makes it for a workload that asks for a gang."""
+    made = podgroup("podgroup-uid-train", queue="closed", minMember=3, created=AFTER)
+    made["metadata"]["ownerReferences"] = [owner(work)]
+    return made
+
+
+@each_case(
+    ("user", "created", "taken"),
+    [
+        (OWN, BEFORE, True),
+        (OWN, SAME, True),
+        (OWN, AFTER, False),
+        (CONTROLLER, BEFORE, True),
+        ("ann", BEFORE, False),
+        (f"{OWN}-2", BEFORE, False),
+        ("system:serviceaccount:elsewhere:sluice", BEFORE, False),
+    ],
+)
+@with_new(server=queues)
+def test_a_close_between_pods_and_their_podgroup_keeps_out_what_is_new_alone(
+    server: Server, user: str, created: str, taken: bool
+) -> None:
+    """The queue was closed after the workload and its pods came, and before the leader made the PodGroup that
+    these wait for: the server's own user brings it. Nobody else writes an owner into accepted work.
+    """
+    work = accepted("jobs.batch", created=created)
+    server.has(work)
+    said = server.ask("/mutate/podgroups", podgroup_of(work), user=user)
+    assert said.allowed is taken
+    if not taken:
+        assert said.message.startswith('queue "closed" is Closing and takes no new podgroups')
+
+
+def test_what_the_servers_own_user_brings_without_accepted_work_is_refused() -> None:
+    server = queues()
+    assert not server.ask("/mutate/podgroups", podgroup("gang", queue="closed"), user=OWN).allowed
+    elsewhere = podgroup_of(accepted("jobs.batch", in_queue="research"))
+    server.has(accepted("jobs.batch", in_queue="research"))
+    assert not server.ask("/mutate/podgroups", elsewhere, user=OWN).allowed
 
 
 def test_pods_of_an_accepted_podgroup_are_admitted_from_any_user(server: Server) -> None:

@@ -42,6 +42,23 @@ def test_each_action_is_stamped_with_who_sent_it(server: Server, action: str) ->
     assert answer.warnings == []
 
 
+def test_no_command_opens_a_queue_that_is_being_deleted() -> None:
+    """A stop of it may still be commanded, and undone where that opens nothing."""
+    for state, action, allowed in (
+        ("Closed", "OpenQueue", False),
+        ("Suspended", "OpenQueue", False),
+        ("Suspended", "ResumeQueue", False),
+        ("Closed", "ResumeQueue", True),
+        ("Closed", "SuspendQueue", True),
+        ("Suspended", "CloseQueue", True),
+    ):
+        leaving = queue("research", state=state)
+        leaving["metadata"]["deletionTimestamp"] = "2029-12-31T00:00:00Z"
+        answer = Server().has(leaving).ask("/mutate/commands", command(action=action))
+        assert answer.allowed is allowed, (state, action)
+        assert allowed or 'queue "research" is being deleted and cannot be opened' in answer.message
+
+
 @each_case("held", [{AUTHOR: "root"}, {AUTHOR: "", "a": "b"}, {}, None])
 @with_new(server=new_server)
 def test_the_author_is_the_requests_whatever_was_written(server: Server, held: dict[str, str] | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queues.admission.ignored_words import field_warnings, hierarchy_warnings
+from queues.admission.ignored_words import field_warnings
 from queues.fields.row import Effect
 from queues.fields.table import FIELDS
 from queues.messages import WARNING_LIMIT
@@ -12,27 +12,30 @@ from tests.support.http.wire_objects import NAMED, Wire, podgroup, queue, worklo
 from tests.support.webhooks.naming_queues import ask, in_queue
 
 PATH, WEIGHTS = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
-ROOT_PATH = "annotation volcano.sh/hierarchy has no effect: name the parent of the queue in spec.parent"
+ROOT_PATH = "annotation volcano.sh/hierarchy has no effect here: name the parent of the queue in spec.parent"
 
 
 @each_case(
     ("before", "after", "told"),
     [
-        ({}, {"a": "b"}, []),
-        ({}, {PATH: "root/a"}, [PATH]),
-        ({}, {PATH: "root/a", WEIGHTS: "1/2"}, [PATH, WEIGHTS]),
-        ({PATH: "root/a"}, {PATH: "root/b"}, [PATH]),
-        ({PATH: "root/a"}, {PATH: "root/a", "a": "b"}, []),
-        ({PATH: "root/a"}, {}, []),
+        ({}, {"a": "b"}, ""),
+        ({}, {PATH: "root/a"}, PATH),
+        ({}, {PATH: "root/a", WEIGHTS: "1/2"}, f"{PATH}, {WEIGHTS}"),
+        ({PATH: "root/a"}, {PATH: "root/b"}, PATH),
+        ({PATH: "root/a"}, {PATH: "root/a", "a": "b"}, ""),
+        ({PATH: "root/a"}, {}, ""),
     ],
     ids=str,
 )
 def test_who_sets_or_changes_a_hierarchy_is_told(
-    before: dict[str, str], after: dict[str, str], told: list[str]
+    before: dict[str, str], after: dict[str, str], told: str
 ) -> None:
-    warnings = hierarchy_warnings(before, after)
-    assert [warning.split()[1] for warning in warnings] == told
-    assert all(len(warning) <= WARNING_LIMIT for warning in warnings)
+    server, made = Server(), queue("a", annotations=before)
+    later = queue("a", version=2, annotations=after)
+    warnings = server.ask("/validate/queues", later, old=made, operation="UPDATE", namespace="").warnings
+    assert [warning.partition(" ha")[0].removeprefix("annotation ") for warning in warnings] == [
+        *filter(None, [told])
+    ]
 
 
 def test_a_queue_with_a_hierarchy_is_taken_with_a_warning() -> None:
@@ -82,7 +85,8 @@ def test_a_queue_with_such_a_field_is_taken_with_a_warning_and_once() -> None:
     answer = server.ask("/validate/queues", made, operation="CREATE", namespace="")
     assert answer.allowed
     assert answer.warnings == [
-        "spec.weight orders pods that wait for room, and gives no share; capability limits"
+        "spec.weight orders pods that wait; with plugin proportion it is what the queue deserves; "
+        "it limits nothing"
     ]
     later = queue("a", version=2, weight=2, reason="x")
     assert server.ask("/validate/queues", later, old=made, operation="UPDATE", namespace="").warnings == []

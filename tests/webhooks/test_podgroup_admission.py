@@ -19,6 +19,7 @@ from tests.support.http.wire_objects import (
     podgroup,
     queue,
     review,
+    with_value,
     workload,
 )
 from tests.support.webhooks.json_patch import applied
@@ -340,12 +341,7 @@ def test_a_second_call_for_the_same_request_changes_nothing(server: Server, oper
 )
 @with_new(server=new_server)
 def test_the_wrong_type_is_refused_with_its_place(server: Server, place: tuple[str, ...], wrong: Any) -> None:
-    bad = podgroup("gang", queue="research", status={})
-    held = bad
-    for key in place[:-1]:
-        held = held[key]
-    held[place[-1]] = wrong
-    answer = ask(server, bad)
+    answer = ask(server, with_value(podgroup("gang", queue="research", status={}), place, wrong))
     assert (answer.allowed, answer.code) == (False, 422)
     assert answer.message.startswith(".".join(place)), answer.message
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from typing import Any
@@ -15,7 +16,7 @@ from tests.support.http.wire_objects import policies, queue, review
 
 PATH = "/validate/policies"
 GOOD = "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"
-BAD = "actions: allocate\ntiers:\n- plugins:\n  - name: binpak\n"
+BAD = "actions: allocate\ntiers:\n- plugins:\n  - nme: binpack\n"
 
 
 def asked(
@@ -37,7 +38,7 @@ def test_good_policies_are_taken_without_a_word() -> None:
 def test_a_text_that_is_no_policy_is_refused_with_its_place(before: dict[str, str] | None) -> None:
     answer = asked({"packed": BAD}, before)
     assert (answer.allowed, answer.code) == (False, 422)
-    assert answer.message == 'key "packed", line 4: there is no plugin "binpak"; did you mean "binpack"?'
+    assert answer.message == 'key "packed", line 4: a plugin has no name; write "- name: binpack"'
 
 
 def test_a_faulty_configmap_can_be_corrected_key_by_key_and_labelled() -> None:
@@ -50,6 +51,60 @@ def test_a_faulty_configmap_can_be_corrected_key_by_key_and_labelled() -> None:
 def test_what_a_policy_says_in_vain_is_warned_of() -> None:
     [warning] = asked({"packed": GOOD + "\nqueues: 1"}).warnings
     assert warning.startswith('key "packed", line 3: a policy has no field "queues"; it is ignored')
+
+
+def test_names_that_are_not_known_are_passed_over_with_a_warning_for_all_of_them() -> None:
+    """And one for what is known and does nothing; the policy counts."""
+    names = ", ".join(f"{{name: acme-{number}}}" for number in range(9))
+    text = f"actions: allocate, elect\ntiers: [{{plugins: [{names}, {{name: sla}}, {{name: drf}}]}}]"
+    assert asked({"packed": text}).warnings == [
+        'key "packed", action elect and plugins acme-0, acme-1, acme-2, acme-3, acme-4 and 4 more are not '
+        "known "
+        "here and passed over",
+        'key "packed", plugins sla, drf do nothing here',
+    ]
+    server = Server().has(policies(packed=text), queue("a", schedulerPolicy="packed"))
+    assert server.store.policies.of_queue(server.store.snapshot, "a").problems == ()
+
+
+OTHERS = {f"other-{number}.properties": "a=b\n[c\n" for number in range(500)}
+
+
+def test_a_key_that_holds_no_policy_is_somebody_elses() -> None:
+    """Whatever is in it, and however many there are; unless a queue names it."""
+    assert asked({"packed": GOOD, **OTHERS}) == Said(True, 200, "", [], [])
+    assert asked({"packed": GOOD, **OTHERS}, {"packed": GOOD}) == Said(True, 200, "", [], [])
+    server = Server().has(queue("research", schedulerPolicy="other-7.properties"))
+    [warning] = asked(OTHERS, {}, server=server).warnings
+    assert warning == (
+        'key "other-7.properties", which queue "research" names, holds no policy: it has neither actions nor '
+        "tiers"
+    )
+    server.has(policies(**OTHERS))
+    [warning] = warned(server, queue("web", schedulerPolicy="other-8.properties"))
+    assert 'key "other-8.properties" holds no policy' in warning
+    assert asked({"packed": "a: b"}, {"packed": GOOD}).message == (
+        'key "packed", line 1: actions is missing; write actions: "enqueue, allocate, backfill"'
+    )
+
+
+def test_a_policy_in_binary_data_is_read_as_any() -> None:
+    texts = {"packed": BAD, "x": "a=b"}
+    encoded = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+    answer = Server().ask(PATH, {**policies(), "binaryData": encoded})
+    assert answer.message == 'key "packed", line 4: a plugin has no name; write "- name: binpack"'
+    picture = {"volcano-scheduler.conf": base64.b64encode(b"\x1f\x8b\x08\x00\xff").decode()}
+    assert "not YAML" in Server().ask(PATH, {**policies(), "binaryData": picture}).message
+    good = {"packed": base64.b64encode(GOOD.encode()).decode()}
+    server = Server().has({**policies(), "binaryData": good})
+    assert warned(server, queue("research", schedulerPolicy="packed")) == []
+
+
+def test_a_global_policy_under_the_key_of_another_distribution_is_named() -> None:
+    [warning] = asked({"default-scheduler.conf": GOOD, "packed": GOOD}).warnings
+    assert warning.startswith("no policy counts for queues that name none: ")
+    assert warning.endswith('the one under "default-scheduler.conf" counts only for queues that name it')
+    assert asked({"default-scheduler.conf": GOOD, GLOBAL_KEY: GOOD}).warnings == []
 
 
 def test_queues_that_name_what_goes_are_named() -> None:
@@ -76,13 +131,25 @@ def test_a_configmap_without_data_is_taken(data: object) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "a: &a [x, x]\n" + "".join(f"b{i}: &b{i} [*a, *a, *a, *a]\n" for i in range(2000)),
+        "actions: x\na: &a [x, x]\n" + "".join(f"b{i}: &b{i} [*a, *a, *a, *a]\n" for i in range(2000)),
         "actions: allocate\ntiers:\n" + "- plugins: []\n" * 60_000,
-        "[" * 1_000_000,
-        "\x00" * 1000,
-        "a: .nan\n" * 10_000,
+        "actions: x\nb: " + "[" * 1_000_000,
+        "actions: \x00" + "\x00" * 1000,
+        "actions: x\n" + "a: .nan\n" * 10_000,
+        "actions: allocate\ntiers:\n- plugins:\n" + "  - name: acme\n" * 10_000,
+        "actions: allocate\ntiers:\n\t- plugins: []\n" + "# \n" * 10_000,
+        "a: &a {b: c}\nactions: allocate\ntiers: [" + "{<<: *a}, " * 4_000 + "]",
     ],
-    ids=["alias bomb", "a million characters of tiers", "deep", "no text", "the same key"],
+    ids=[
+        "alias bomb",
+        "a million characters of tiers",
+        "deep",
+        "no text",
+        "the same key",
+        "ten thousand plugins",
+        "tabs",
+        "merge keys",
+    ],
 )
 def test_hostile_texts_at_the_size_of_a_configmap_are_answered_soon(text: str) -> None:
     """Through the app, twice in one review as an update has them: within the limit of a body."""
@@ -192,7 +259,7 @@ def test_an_edit_of_another_field_brings_no_warning() -> None:
 def test_a_queue_that_names_a_policy_with_a_wrong_text_is_warned() -> None:
     server = Server().has(policies(packed=BAD))
     [warning] = warned(server, queue("research", schedulerPolicy="packed"))
-    assert warning.startswith('spec.schedulerPolicy: policy "packed", line 4: there is no plugin "binpak"')
+    assert warning.startswith('spec.schedulerPolicy: policy "packed", line 4: a plugin has no name')
     assert warning.endswith("; no policy counts")
 
 

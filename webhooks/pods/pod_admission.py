@@ -18,6 +18,7 @@ does not exist                              annotation, label, marker, a gate; a
 does not accept                             a denial, unless the pod is part of work that it had accepted
 does not select the namespace               a denial, unless it is part of such work; then also a gate
 selects by labels that are not known yet    annotation, label, marker, a gate; with nodeName a denial
+is of a workload that asks for a gang       the PodGroup of that workload (`queues.workload_gangs`)
 is that of a PodGroup that does not exist   an empty label, marker, a gate; a warning; the controller sets
                                             its queue later
 ==========================================  ===============================================================
@@ -27,16 +28,23 @@ The marker is that of mode `extender`; `queues.mode` says what a member gets in 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
+from cluster.cache.members import controller_reference
 from cluster.cache.store import Store
 from cluster.inflight.admissions import admission_request
 from cluster.objects import Pod
 from queues import well_known
 from queues.causes import no_podgroup
-from queues.membership import Membership, submitted_pod_membership, valid_name
-from queues.messages import truncate_warning, waiting_warning
+from queues.membership import Membership, NamingMetadata, Source, submitted_pod_membership, valid_name
+from queues.messages import truncate_warning, two_names_warning, waiting_warning
+from queues.metadata.findings import PlacedMetadata, findings
+from queues.metadata.keys import Place
+from queues.metadata.warnings import metadata_warnings
 from queues.node_groups import NodeGroups
+from queues.workload_gangs import OWNERS, WorkloadGang, parse_gang, podgroup_name
 from webhooks.acceptance import Submission, accept, deny_bad_name, deny_unknown_namespace
 from webhooks.json_patch import PatchStep, join_patches
 from webhooks.never_fits import pod_warnings
@@ -46,14 +54,23 @@ from webhooks.pods.pod_patch import (
     remove_marker,
     remove_queue,
     set_affinity,
+    set_gang,
     set_queue,
     set_scheduling_mode,
     set_waiting,
 )
 from webhooks.review import Answer, Request, decode_object, deny
+from webhooks.schedulers import names_unseen
 from webhooks.settings import AdmissionSettings
 
 _pods = msgspec.json.Decoder(Pod)
+
+
+class _PodOfGang(NamedTuple):
+    """A pod whose workload asks for a gang. `membership`: by the PodGroup, which the leader makes."""
+
+    gang: WorkloadGang
+    membership: Membership
 
 
 class _Admission(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,12 +94,58 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     membership = submitted_pod_membership(
         facts, rules=store.membership_settings, podgroup=store.podgroups.queue_of
     )
+    gang = _gang(pod, membership, facts.namespace, store=store)
+    membership = gang.membership if gang else membership
     admission = _accept(pod, membership, request, store=store, settings=settings)
     if isinstance(admission, Answer):
         return admission
     scored = admission.member and _is_scored(pod, admission.queue, request.namespace, store=store)
     patch = _patch(pod, admission, scored=scored, settings=settings)
-    return Answer(patch=patch, warnings=admission.warnings)
+    if gang is not None and admission.member:
+        patch = join_patches(patch, set_gang(pod, gang.gang, podgroup=gang.membership.podgroup))
+    warnings = (
+        *admission.warnings,
+        *_two_names_warnings(pod, request.namespace, store=store),
+        *_metadata_warnings(pod, store=store),
+    )
+    if admission.member and controller_reference(pod.metadata.owner_references) is None:
+        warnings += names_unseen([pod.spec.scheduler_name], store=store, settings=settings)
+    return Answer(patch=patch, warnings=warnings)
+
+
+def _gang(pod: Pod, membership: Membership | None, namespace: str, *, store: Store) -> _PodOfGang | None:
+    """The gang that the workload of the pod asks for; None for a pod of none, and where its queue takes
+    nothing new: then it is denied, or is of work that was accepted, and goes by itself.
+    """
+    written = parse_gang(pod.metadata.annotation(well_known.GANG))
+    owner = controller_reference(pod.metadata.owner_references)
+    if written is None or owner is None or owner.kind not in OWNERS or membership is None:
+        return None
+    name = podgroup_name(owner.uid)
+    if not name or not membership.queue or membership.podgroup:
+        return None
+    queue = store.podgroups.queue_of(namespace, name)
+    if queue is None and not store.decisions.of_queue(membership.queue, namespace=namespace).accepts:
+        return None
+    gang = WorkloadGang(written.least, membership.queue)
+    return _PodOfGang(gang, Membership(queue, Source.PODGROUP, name))
+
+
+def _two_names_warnings(pod: Pod, namespace: str, *, store: Store) -> tuple[str, ...]:
+    """For a label and an annotation that name two queues; as for a workload."""
+    if controller_reference(pod.metadata.owner_references) is not None:
+        return ()
+    given = NamingMetadata(pod.metadata.labels or {}, pod.metadata.annotations or {})
+    names = store.memberships.overruled_name(given, namespace=namespace)
+    return (two_names_warning(names),) if names is not None else ()
+
+
+def _metadata_warnings(pod: Pod, *, store: Store) -> tuple[str, ...]:
+    """For labels and annotations of Volcano and Kueue; who wrote a workload was told of its pods' then."""
+    if controller_reference(pod.metadata.owner_references) is not None:
+        return ()
+    placed = PlacedMetadata(Place.POD, pod.metadata.labels or {}, pod.metadata.annotations or {})
+    return metadata_warnings(findings([placed], kueue=store.membership_settings.kueue))
 
 
 def _is_scored(pod: Pod, queue: str, namespace: str, *, store: Store) -> bool:

@@ -33,18 +33,21 @@ from typing import Any
 from cluster.cache.members import is_marked
 from cluster.objects import Pod
 from queues import well_known
-from queues.membership import label_value
+from queues.membership import GROUP_ANNOTATION, label_value
 from queues.mode import Mode
 from queues.node_groups import REQUIRED, NodeGroups, with_node_groups
+from queues.workload_gangs import WorkloadGang
 from webhooks.json_patch import PatchStep, join_patches, json_pointer, patch_map
 from webhooks.settings import AdmissionSettings
 
+#: What only the server writes on pods; a new pod brings none of it.
+_OURS: dict[str, str | None] = dict.fromkeys((well_known.QUEUE, well_known.ADMISSION, well_known.UNTAKEN))
 _NO_MARKERS: dict[str, str | None] = {well_known.MARKER: None, well_known.SCORED: None}
 
 
 def set_queue(pod: Pod, queue: str, *, admission: str) -> tuple[PatchStep, ...]:
     """The queue, and by which request the pod came to it."""
-    wanted = {well_known.QUEUE: queue, well_known.ADMISSION: admission}
+    wanted: dict[str, str | None] = {**_OURS, well_known.QUEUE: queue, well_known.ADMISSION: admission}
     return join_patches(
         patch_map("/metadata/annotations", pod.metadata.annotations, wanted),
         patch_map("/metadata/labels", pod.metadata.labels, {well_known.QUEUE: label_value(queue)}),
@@ -53,18 +56,24 @@ def set_queue(pod: Pod, queue: str, *, admission: str) -> tuple[PatchStep, ...]:
 
 def set_waiting(pod: Pod) -> tuple[PatchStep, ...]:
     """A member of no queue yet: it waits for its PodGroup."""
-    unwanted: dict[str, str | None] = {well_known.QUEUE: None, well_known.ADMISSION: None}
     return join_patches(
-        patch_map("/metadata/annotations", pod.metadata.annotations, unwanted),
+        patch_map("/metadata/annotations", pod.metadata.annotations, _OURS),
         patch_map("/metadata/labels", pod.metadata.labels, {well_known.QUEUE: ""}),
     )
 
 
+def set_gang(pod: Pod, gang: WorkloadGang, *, podgroup: str) -> list[PatchStep]:
+    """Which gang of a workload the pod is of: its PodGroup, and what the leader makes that from. The pod has
+    annotations, from the template.
+    """
+    wanted: dict[str, str | None] = {GROUP_ANNOTATION: podgroup, well_known.GANG: str(gang)}
+    return patch_map("/metadata/annotations", pod.metadata.annotations, wanted)
+
+
 def remove_queue(pod: Pod) -> tuple[PatchStep, ...]:
     """Our own keys mean nothing on a pod of no queue."""
-    unwanted: dict[str, str | None] = {well_known.QUEUE: None, well_known.ADMISSION: None}
     return join_patches(
-        patch_map("/metadata/annotations", pod.metadata.annotations, unwanted),
+        patch_map("/metadata/annotations", pod.metadata.annotations, _OURS),
         patch_map("/metadata/labels", pod.metadata.labels, {well_known.QUEUE: None}),
     )
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cluster.cache.members import is_released
+from cluster.cache.members import holds_room
 from cluster.cache.store import Store
 from cluster.objects import Pod
 from queues import well_known
@@ -164,7 +164,7 @@ def _deny_mark(before: Pod, after: Pod) -> Answer | None:
     """With it filter and the guard would let a pod pass that no quota has room for. One that lost it would
     not count, and could be bound by what is under way.
     """
-    if before.spec.node_name or is_released(before.metadata) == is_released(after.metadata):
+    if before.spec.node_name or holds_room(before.metadata) == holds_room(after.metadata):
         return None
     place = f"metadata.labels[{well_known.RELEASED}]"
     return deny(f"{place}: sluice alone says that a quota has room for a pod")

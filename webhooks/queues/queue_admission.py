@@ -4,6 +4,7 @@
   `vcctl queue create -S Closed` creates a closed queue. A word that is no state is refused.
 - An edit that removes `spec.state` makes it Open, in words: absent, it is that of a queue which is older than
   Sluice, and which Volcano may have closed (`queues.volcano_close`).
+- What a client of another schema drops is put back, or told (`queues.admission.dropped_fields`).
 - `SchedulerPolicy` is copied to `schedulerPolicy`.
 - A change of state or stopPolicy removes the `resumeAt` and the `reason` of the stop before, unless the
   request sets them (`queues.admission.queue_edits`).
@@ -11,7 +12,8 @@
   it as it was, a replace that lacks it too (`queues.admission.window_edits`).
 - An edge of a change window, by the leader (`queues.well_known.EDGES`), has all of that already. The API
   server asks about it by an older configuration only.
-- Warnings say what an edit loses of a stop, ends or lets run (`queues.admission.stop_edits`).
+- Warnings say what an edit loses of a stop, ends or lets run (`queues.admission.stop_edits`). If the
+  validating webhook is going to refuse the edit by its own fields, there are none: nothing of it happens.
 - Each change is added to the annotation `sluice.dev/changes`, with the author of the request, whatever the
   user wrote there. The controller shows it as `status.changes`.
 
@@ -32,8 +34,14 @@ from cluster.exceptions import Unreadable
 from cluster.objects import Metadata, QueueObject
 from queues import well_known
 from queues.admission import queue_edits
+from queues.admission.dropped_fields import (
+    NOTHING_DROPPED,
+    DroppedFields,
+    SentQueue,
+    dropped_fields,
+)
 from queues.admission.stop_edits import consequences
-from queues.admission.tree_edits import released_pods
+from queues.admission.tree_edits import end_of_other_stop, released_pods
 from queues.admission.window_edits import settle_edit
 from queues.apimachinery.conversion import Converter
 from queues.queue import ROOT, Queue
@@ -48,11 +56,12 @@ from queues.text import quoted
 from webhooks.json_patch import PatchStep, patch_map
 from webhooks.queues.queue_validation import (
     SubmittedQueue,
+    own_refusal,
     pod_numbers,
     stored_queue,
     submitted_queue_decoder,
 )
-from webhooks.queues.requested_fields import requested_fields
+from webhooks.queues.requested_fields import owned_fields, requested_fields
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
@@ -83,8 +92,9 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     before = (
         None if creating else decode_object(request.old_object, submitted_queue_decoder, where="oldObject")
     )
+    dropped = NOTHING_DROPPED if own else _dropped(request, before, submitted)
     try:
-        steps, spec = _spec_steps(submitted, before)
+        steps, spec = _spec_steps(submitted, before, kept=dropped.kept)
         windows = settle_edit(
             before.spec or {} if before is not None else None,
             spec,
@@ -97,12 +107,15 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
         after = _value(submitted.metadata, spec)
     except Unreadable as exc:
         return deny(str(exc), code=422)
-    if before is None:
+    stored = stored_queue(before) if before is not None else None
+    was_spec = (before.spec or {}) if before is not None else {}
+    refused = own_refusal(stored, submitted.metadata, was_spec, spec, now=store.clock.now())
+    if before is None or stored is None:
         return Answer(
             patch=(*steps, *_history_steps(submitted, [], dict.fromkeys(CARRIED_OUT))),
-            warnings=windows.warnings,
+            warnings=() if refused else windows.warnings,
         )
-    was = queue_from_object(stored_queue(before))
+    was = queue_from_object(stored)
     steps += _policy_steps(spec, before.spec or {})
     same = _same(spec, before.spec or {})
     cleared = queue_edits.fields_to_clear(
@@ -123,18 +136,40 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
         ()
         if own
         else consequences(
-            was, after, now=now, by=author, history=history, waiting=_released(was, after, store=store)
+            was,
+            after,
+            now=now,
+            by=author,
+            history=history,
+            waiting=_released(was, after, store=store),
+            other_stop=_end_of_other_stop(was, after, store=store),
         )
     )
     return Answer(
         patch=(*steps, *_history_steps(submitted, [*history, *lines], kept)),
-        warnings=(*(one.text for one in told), *windows.warnings),
+        warnings=() if refused else (*dropped.warnings, *(one.text for one in told), *windows.warnings),
     )
+
+
+def _dropped(request: Request, before: SubmittedQueue | None, submitted: SubmittedQueue) -> DroppedFields:
+    if before is None:
+        return NOTHING_DROPPED
+    return dropped_fields(
+        submitted.metadata.name,
+        _sent(before),
+        _sent(submitted),
+        manager=request.field_manager,
+        owned=partial(owned_fields, request),
+    )
+
+
+def _sent(queue: SubmittedQueue) -> SentQueue:
+    return SentQueue(spec=queue.spec or {}, status=queue.status or {})
 
 
 def _released(was: Queue, wanted: Queue, *, store: Store) -> int:
     """The pods that wait in the queue and below it, and that a close would let run."""
-    if was.desired is not Desired.SUSPENDED or wanted.desired is not Desired.CLOSED:
+    if not _closes_suspended(was, wanted):
         return 0
     tree = store.snapshot.tree
     return released_pods(
@@ -146,12 +181,27 @@ def _released(was: Queue, wanted: Queue, *, store: Store) -> int:
     )
 
 
+def _end_of_other_stop(was: Queue, wanted: Queue, *, store: Store) -> str:
+    """When the pods run that a close of a suspended queue would let run; "" if at once."""
+    if not _closes_suspended(was, wanted):
+        return ""
+    tree = store.snapshot.tree.with_queue(wanted)
+    return end_of_other_stop(wanted.name, tree=tree, now=store.clock.now())
+
+
+def _closes_suspended(was: Queue, wanted: Queue) -> bool:
+    return was.desired is Desired.SUSPENDED and wanted.desired is Desired.CLOSED
+
+
 def _spec_steps(
-    queue: SubmittedQueue, before: SubmittedQueue | None
+    queue: SubmittedQueue, before: SubmittedQueue | None, *, kept: Mapping[str, Any]
 ) -> tuple[list[PatchStep], dict[str, Any]]:
-    """The steps for what is missing or misspelt in `spec`, and the spec then. Raises `Unreadable`."""
-    submitted = queue.spec or {}
-    wanted: dict[str, Any] = {}
+    """The steps for what is missing or misspelt in `spec`, and the spec then. `kept`: what is put back.
+
+    Raises `Unreadable`.
+    """
+    submitted = {**(queue.spec or {}), **kept}
+    wanted: dict[str, Any] = {**kept}
     if submitted.get("state") is None:
         if before is None:
             wanted["state"] = _requested_state((queue.status or {}).get("state"))
@@ -163,7 +213,7 @@ def _spec_steps(
     if other and submitted.get("schedulerPolicy") in _ABSENT:
         wanted["schedulerPolicy"] = other
     spec = {**submitted, **wanted}
-    if not submitted:
+    if not queue.spec:
         return [{"op": "add", "path": "/spec", "value": spec}], spec
     return [{"op": "add", "path": f"/spec/{key}", "value": value} for key, value in wanted.items()], spec
 

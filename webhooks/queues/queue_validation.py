@@ -1,12 +1,13 @@
 """The validating webhook for Queues, on CREATE, UPDATE and DELETE: which edits are allowed.
 
-The checks, in this order: each field by itself (`queues.admission.field_validation`); the windows
-(`queues.admission.window_edits`); the deadline of a drain, the spec, the end of the stop and the parent
-(`queues.admission.queue_edits`); the resources (`queues.admission.resource_validation`); the table of actions
-(`queues.states`). A queue that names a
+The checks, in this order: the contact (`queues.contacts`); each field by itself
+(`queues.admission.field_validation`); the windows (`queues.admission.window_edits`); the deadline of a drain,
+the spec, the end of the stop and the parent (`queues.admission.queue_edits`); the resources
+(`queues.admission.resource_validation`); the table of actions (`queues.states`). A queue that names a
 scheduling policy which is not there is admitted, with a warning that says which one counts. So is a move, a
 drain or another quota, with warnings that say what it does to pods (`queues.admission.tree_edits`,
-`queues.admission.quota_edits`).
+`queues.admission.quota_edits`), and a quota with names that nothing counts, or that nothing here has
+(`queues.quota.resource_names`).
 
 Every edit is checked among the queues as they will be: those in the store, and those that were admitted a
 moment ago (`cluster.inflight.queue_edits`).
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import msgspec
@@ -24,17 +25,21 @@ import msgspec
 from cluster.cache.queues import queue_from_object
 from cluster.cache.store import Store
 from cluster.objects import Metadata, QueueObject
+from queues import well_known
 from queues.admission.field_validation import field_refusal
-from queues.admission.ignored_words import field_warnings, hierarchy_warnings
+from queues.admission.ignored_words import field_warnings
 from queues.admission.queue_edits import (
     ROOT_HAS_NO_PARENT,
     deadline_refusal,
     deletion_refusal,
+    deletion_warning,
     edit_refusal,
     parent_pods_refusal,
     parent_refusal,
     resume_time_refusal,
+    return_refusal,
     spec_refusal,
+    termination_refusal,
 )
 from queues.admission.quota_edits import QueueUse, changes_quota, quota_consequences
 from queues.admission.resource_validation import (
@@ -46,15 +51,22 @@ from queues.admission.resource_validation import (
 from queues.admission.tree_edits import PodNumbers, tree_consequences
 from queues.admission.window_edits import window_refusal
 from queues.apimachinery.conversion import Converter
+from queues.contacts import contact_fault
 from queues.drain.model import may_keep
+from queues.metadata.findings import PlacedMetadata, findings
+from queues.metadata.keys import Place
+from queues.metadata.warnings import metadata_warnings
 from queues.node_groups import nowhere_warning
 from queues.policies.resolution import resolve_policy
-from queues.queue import ROOT, Queue
+from queues.queue import BUILT_IN, ROOT, Amounts, Queue
 from queues.quota.devices import add_claims, add_classes, shared_counts
+from queues.quota.force_deletion import ended_fault
+from queues.quota.resource_names import KnownResources, name_warnings
 from queues.states import State, StopPolicy, own_state
 from queues.status.policy_condition import admission_text
 from queues.tree import Tree
 from queues.verdict import verdict
+from webhooks.existing import is_queue_there
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
@@ -126,7 +138,9 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
     """The answer to the validating webhook."""
     with store.queue_edits.lock:
         answer, before, after = _validate(request, store=store, settings=settings)
-        if answer.allowed and not request.dry_run:
+        # A creation of what is there is refused: recorded, it would displace an edit that is under way.
+        refused = before is None and after is not None and is_queue_there(after.metadata.name, store=store)
+        if answer.allowed and not request.dry_run and not refused:
             latest = after or before
             if latest is not None:
                 store.queue_edits.record(latest.metadata.name, before=before, after=after)
@@ -142,6 +156,25 @@ def stored_queue(before: SubmittedQueue) -> QueueObject:
         return QueueObject(metadata=before.metadata)
 
 
+def own_refusal(
+    before: QueueObject | None,
+    metadata: Metadata,
+    was: Mapping[str, Any],
+    spec: Mapping[str, Any],
+    *,
+    now: datetime,
+) -> str | None:
+    """Why an edit is refused, whatever other queues say. `was`, `spec`: the spec before and after it."""
+    return (
+        _contact_refusal(before, metadata)
+        or field_refusal(was, spec)
+        or window_refusal(was, spec, now=now)
+        or deadline_refusal(
+            _deadline(was), _deadline(spec), now=now, begins=_drains(spec) and not _drains(was)
+        )
+    )
+
+
 def _validate(
     request: Request, *, store: Store, settings: AdmissionSettings
 ) -> tuple[Answer, QueueObject | None, QueueObject | None]:
@@ -152,18 +185,15 @@ def _validate(
     if request.operation != "CREATE":
         old = decode_object(request.old_object, submitted_queue_decoder, where="oldObject")
         before, was = stored_queue(old), old.spec or {}
-        shown_closed = (old.status or {}).get("state") == State.CLOSED and _observed(old, store=store)
+        # What is being deleted was Closed when it was, and has taken nothing since.
+        settled = before.metadata.deletion_timestamp is not None or _observed(old, store=store)
+        shown_closed = settled and (old.status or {}).get("state") == State.CLOSED
     if request.operation == "DELETE":
         return _deletion(before, store=store, settled=shown_closed), before, None
-    spec = decode_object(request.object, submitted_queue_decoder).spec or {}
+    submitted = decode_object(request.object, submitted_queue_decoder)
+    spec = submitted.spec or {}
     now = store.clock.now()
-    wrong = (
-        field_refusal(was, spec)
-        or window_refusal(was, spec, now=now)
-        or deadline_refusal(
-            _deadline(was), _deadline(spec), now=now, begins=_drains(spec) and not _drains(was)
-        )
-    )
+    wrong = own_refusal(before, submitted.metadata, was, spec, now=now)
     if wrong:
         return deny(wrong, code=422), before, None
     after = decode_object(request.object, _queues)
@@ -178,17 +208,51 @@ def _validate(
     refusal = _root(before, after) or _edit(edit, settings=settings)
     if refusal:
         return deny(refusal, code=422), before, after
+    if before is not None and _is_end(before.metadata, after.metadata):
+        if after.metadata.name in BUILT_IN:  # past us it came so far, and the controller makes it anew
+            return ALLOWED, before, None
+        answer = _deletion(after, store=store, settled=shown_closed)
+        return answer, before, None if answer.allowed else after
     warnings = (
         *_policy_warnings(edit),
         *_tree_warnings(edit),
         *_quota_warnings(edit),
+        *name_warnings(was, spec, _known_resources(store)),
         *_node_group_warnings(edit),
-        *hierarchy_warnings(
-            before.metadata.annotations or {} if before else {}, after.metadata.annotations or {}
-        ),
+        *key_warnings(before.metadata if before else Metadata(), after.metadata),
+        *_ended_warnings(before.metadata if before else Metadata(), after.metadata, now=now),
         *field_warnings(was, spec),
     )
     return Answer(warnings=warnings), before, after
+
+
+def _ended_warnings(before: Metadata, after: Metadata, *, now: datetime) -> tuple[str, ...]:
+    """For an annotation that is to say until when what was deleted by force has ended, and does not."""
+    was, text = (meta.annotation(well_known.FORCE_DELETED_ENDED) for meta in (before, after))
+    fault = ended_fault(text, now=now) if text != was else ""
+    return (fault,) if fault else ()
+
+
+def _contact_refusal(before: QueueObject | None, after: Metadata) -> str:
+    """Of the annotation that names a contact, where the edit sets it; "" where it may."""
+    contact = after.annotation(well_known.CONTACT)
+    is_kept = before is not None and before.metadata.annotation(well_known.CONTACT) == contact
+    return "" if is_kept else contact_fault(contact)
+
+
+def key_warnings(before: Metadata, after: Metadata) -> tuple[str, ...]:
+    """For labels and annotations of Volcano and Kueue that do nothing on a queue."""
+    was, now = (
+        PlacedMetadata(Place.QUEUE, meta.labels or {}, meta.annotations or {}) for meta in (before, after)
+    )
+    return metadata_warnings(findings([now], [was]))
+
+
+def _is_end(before: Metadata, after: Metadata) -> bool:
+    """Whether the edit takes off the last finalizer of what is being deleted: then the API server removes
+    it, and asks about no DELETE.
+    """
+    return after.deletion_timestamp is not None and bool(before.finalizers) and not after.finalizers
 
 
 def _drains(spec: Mapping[str, Any]) -> bool:
@@ -234,9 +298,16 @@ def _parent(edit: _QueueEdit, *, settings: AdmissionSettings) -> str | None:
     if wanted.name == ROOT or (was is not None and was.parent == wanted.parent):
         return None
     parent = wanted.parent or ROOT
-    return parent_refusal(
-        wanted, tree=edit.queues.tree, depth_limit=settings.depth_limit
-    ) or parent_pods_refusal(parent, pods=edit.store.live_members.pods_of(parent))
+    return (
+        parent_refusal(wanted, tree=edit.queues.tree, depth_limit=settings.depth_limit)
+        or parent_pods_refusal(parent, pods=edit.store.live_members.pods_of(parent))
+        or (return_refusal(wanted, former=_former_parent(edit)) if was is None else None)
+    )
+
+
+def _former_parent(edit: _QueueEdit) -> str | None:
+    former = edit.store.queue_cache.former_parent(edit.wanted.name)
+    return former if former in edit.queues.tree else None
 
 
 def _quota_among(edit: _QueueEdit) -> str | None:
@@ -246,7 +317,7 @@ def _quota_among(edit: _QueueEdit) -> str | None:
     if was is not None and was.parent == wanted.parent and quotas[0] == quotas[1]:
         return None
     parent = wanted.parent
-    above = queues.quota(parent) if parent else None
+    above = queues.quota(parent) if parent and parent in queues.tree else None
     shared = above is not None and (above.guarantee or above.deserved)
     around = QuotaFamily(
         name=wanted.name,
@@ -274,8 +345,9 @@ def _state(edit: _QueueEdit) -> str | None:
         was.desired,
         broken=around.chain(was.name).broken is not None,
         live=edit.store.live_members.below(was.name, tree=around) > 0,
+        terminating=was.terminating,
     )
-    return edit_refusal(was, wanted, own=own)
+    return termination_refusal(was, wanted, now=edit.store.clock.now()) or edit_refusal(was, wanted, own=own)
 
 
 def _policy_warnings(edit: _QueueEdit) -> tuple[str, ...]:
@@ -335,6 +407,19 @@ def _quota_warnings(edit: _QueueEdit) -> tuple[str, ...]:
     )
 
 
+def _known_resources(store: Store) -> KnownResources:
+    classes = store.device_claims.classes
+
+    @cache
+    def others() -> frozenset[str]:
+        requested = (name for queue in store.snapshot.tree.queues for name in store.quota_use(queue))
+        return frozenset((*classes.by_resource, *requested))
+
+    return KnownResources(
+        nodes=store.node_totals.names, classes=classes.names if classes.is_listed else None, others=others
+    )
+
+
 def _node_group_warnings(edit: _QueueEdit) -> tuple[str, ...]:
     before = edit.was.node_groups if edit.was is not None else None
     warning = nowhere_warning(before, edit.wanted.node_groups)
@@ -375,8 +460,28 @@ def _deletion(obj: QueueObject | None, *, store: Store, settled: bool) -> Answer
     tree = AdmittedQueues(store).tree.with_queue(queue)
     live = store.live_members.below(queue.name, tree=tree) > 0
     result = verdict(queue.name, tree=tree, live=live, now=store.clock.now())
-    refusal = deletion_refusal(result, children=tree.children(queue.name), settled=settled)
-    return deny(refusal) if refusal else ALLOWED
+    refusal = deletion_refusal(
+        result,
+        children=tree.children(queue.name),
+        settled=settled,
+        counts=_counts_above(queue, store=store, tree=tree),
+    )
+    if refusal:
+        return deny(refusal)
+    warning = deletion_warning(queue.name, namespaces=store.namespaces.naming(queue.name))
+    return Answer(warnings=(warning,)) if warning else ALLOWED
+
+
+def _counts_above(queue: Queue, *, store: Store, tree: Tree) -> Amounts:
+    """What the queue's own pods take of a quota above it. None of them need be live for its close: pods of
+    namespaces that it does not select are not, nor are those that were deleted by force.
+    """
+    above = queue.parent or ROOT
+    if queue.name == ROOT or above not in tree or not store.snapshot.decision(above).has_quota:
+        return ()
+    return tuple(
+        sorted((name, amount) for name, amount in queue_use(store, queue.name).used.items() if amount)
+    )
 
 
 def _quota(obj: QueueObject) -> Quota:

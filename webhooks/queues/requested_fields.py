@@ -38,6 +38,7 @@ class _Managed(msgspec.Struct, frozen=True, rename="camel"):
     manager: str = ""
     operation: str = ""
     subresource: str = ""
+    time: str = ""
     fields_v1: dict[str, Any] | None = msgspec.field(default=None, name="fieldsV1")
 
 
@@ -75,18 +76,46 @@ def requested_fields(
     return frozenset({*_server_side(request, changed), *_client_side(was_meta, meta, spec)})
 
 
+def owned_fields(request: Request) -> frozenset[str]:
+    """The fields of spec that have their values, before the request, from its field manager.
+
+    The review names that only where the client does. Else it is whose entry has a new time: the API server
+    sets that for the manager of the request alone. Where no entry has, it set nothing.
+    """
+    before = _entries(request.old_object)
+    managers = {request.field_manager} if request.field_manager else _managers_of(request, before)
+    return frozenset(name for entry in before if entry.manager in managers for name in _spec_fields(entry))
+
+
+def _managers_of(request: Request, before: list[_Managed]) -> set[str]:
+    """Whose entry is new, or has another time than before."""
+    known = {(entry.manager, entry.operation, entry.time) for entry in before}
+    return {
+        entry.manager
+        for entry in _entries(request.object)
+        if (entry.manager, entry.operation, entry.time) not in known
+    }
+
+
 def _server_side(request: Request, changed: Collection[str]) -> Iterator[str]:
-    try:
-        entries = _managed.decode(request.object).metadata.managed_fields or []
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return
-    for entry in entries:
-        owned = (entry.fields_v1 or {}).get("f:spec")
-        if entry.operation != "Apply" or entry.subresource or not isinstance(owned, dict):
-            continue
-        fields = {key.removeprefix("f:") for key in owned}
+    for entry in _entries(request.object):
+        fields = _spec_fields(entry) if entry.operation == "Apply" else frozenset()
         if fields & set(changed):
             yield from fields
+
+
+def _entries(raw: msgspec.Raw) -> list[_Managed]:
+    try:
+        return _managed.decode(raw).metadata.managed_fields or []
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+
+
+def _spec_fields(entry: _Managed) -> frozenset[str]:
+    owned = (entry.fields_v1 or {}).get("f:spec")
+    if entry.subresource or not isinstance(owned, dict):
+        return frozenset()
+    return frozenset(key.removeprefix("f:") for key in owned)
 
 
 def _client_side(was: Metadata, meta: Metadata, spec: Mapping[str, Any]) -> Iterator[str]:

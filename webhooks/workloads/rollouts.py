@@ -3,6 +3,9 @@
 A change of the pod template replaces pods: the old ones go, and the new ones wait where the queue does not
 schedule. Nothing is denied: `scale` and `rollout undo` are the way back.
 
+The queue is the one that the edit leaves the workload in. The mutating webhook says what a move to another
+queue means, so only the loss of pods is said of it here.
+
 =========================================  ===========================================================
 the edit, in a queue that schedules not    the warning
 =========================================  ===========================================================
@@ -24,6 +27,8 @@ from __future__ import annotations
 import msgspec
 
 from cluster.cache.store import Store
+from cluster.cache.workloads import recorded_queue
+from cluster.objects import WorkloadObject
 from queues.messages import waiting_warning
 from queues.namespace_binding import may_name, passing_warning
 from queues.workload_kinds import KINDS, Life, WorkloadKind, find_kind
@@ -53,6 +58,7 @@ class _Workload(msgspec.Struct, frozen=True):
 
 
 _workloads = msgspec.json.Decoder(_Workload)
+_workload_objects = msgspec.json.Decoder(WorkloadObject)
 
 
 def validate(request: Request, *, store: Store) -> Answer:
@@ -63,15 +69,32 @@ def validate(request: Request, *, store: Store) -> Answer:
     before = decode_object(request.old_object, _workloads, where="oldObject").spec
     after = decode_object(request.object, _workloads).spec
     what = _what_waits(kind, before, after)
-    workload = store.workloads.of_kind[kind.key].by_name(request.namespace, request.name)
-    if not what or workload is None or not workload.queue:
+    if not what:
         return ALLOWED
-    warnings = _passing_warnings(workload.queue, request.namespace, store=store)
-    decision = store.decisions.of_queue(workload.queue, namespace=request.namespace)
+    queue, is_moved = _queue_after(kind, request, store=store)
+    if not queue:
+        return ALLOWED
+    warnings = () if is_moved else _passing_warnings(queue, request.namespace, store=store)
+    decision = store.decisions.of_queue(queue, namespace=request.namespace)
     if decision.stop is None or decision.undecided:
         return Answer(warnings=warnings)
     recreated = (RECREATED,) if kind is not _JOBS and after.strategy.type == "Recreate" else ()
-    return Answer(warnings=(*warnings, waiting_warning(decision.stop, what=what), *recreated))
+    waiting = () if is_moved else (waiting_warning(decision.stop, what=what),)
+    return Answer(warnings=(*warnings, *waiting, *recreated))
+
+
+def _queue_after(kind: WorkloadKind, request: Request, *, store: Store) -> tuple[str, bool]:
+    """The queue after the edit, "" for none, and whether it is another one than before. The mutating webhook
+    has written it into the templates; of work that is older than the installation the cache has it alone.
+    """
+    old, new = (
+        recorded_queue(decode_object(raw, _workload_objects, where=where))
+        for raw, where in ((request.old_object, "oldObject"), (request.object, "object"))
+    )
+    if old or new:
+        return new, old != new
+    workload = store.workloads.of_kind[kind.key].by_name(request.namespace, request.name)
+    return workload.queue if workload is not None else "", False
 
 
 def _passing_warnings(queue: str, namespace: str, *, store: Store) -> tuple[str, ...]:

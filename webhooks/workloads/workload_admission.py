@@ -39,27 +39,54 @@ written is touched: a template that changes makes a Deployment replace its pods.
 that another workload made is never written to, except to put back what was there: the Deployment finds its
 ReplicaSet by the template. Only controllers create what has an owner: a user's owner reference is ignored.
 
+A workload with annotation `scheduling.volcano.sh/group-min-member` makes a gang of its pods
+(`queues.workload_gangs`): its template says so, from its creation on.
+
 Where a template does not name the queue itself, the webhook adds the name
 (`scheduling.volcano.sh/queue-name`, with `sluice.dev/queue-from`). Its pods are then in that queue, whatever
-is known of their owner by then.
+is known of their owner by then. If the workload itself names a PodGroup, the webhook adds that name instead
+(`scheduling.k8s.io/group-name`), and its pods are in that PodGroup.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import msgspec
 from msgspec.structs import replace
 
 from cluster.cache.members import controller_reference
 from cluster.cache.store import Store
-from cluster.cache.workloads import is_live, recorded_queue, wanted_replicas, workload_facts
+from cluster.cache.workloads import (
+    is_live,
+    pod_templates,
+    recorded_queue,
+    template_names,
+    wanted_replicas,
+    workload_facts,
+)
 from cluster.exceptions import Unreadable
 from cluster.inflight.admissions import admission_request
 from cluster.objects import WorkloadObject
 from queues.causes import no_podgroup
-from queues.membership import Membership, QueueConflict, valid_name, workload_membership
-from queues.messages import default_queue_warning, truncate_warning, waiting_warning
+from queues.membership import (
+    GROUP_ANNOTATION,
+    Membership,
+    QueueConflict,
+    names_a_queue,
+    valid_name,
+    without_webhook_names,
+    workload_membership,
+)
+from queues.messages import (
+    default_queue_warning,
+    truncate_warning,
+    two_names_warning,
+    waiting_warning,
+)
 from queues.queue import DEFAULT
 from queues.text import printable, quoted
+from queues.workload_gangs import asked_gang
 from queues.workload_kinds import WorkloadKind, find_kind
 from webhooks.acceptance import (
     Acceptance,
@@ -71,9 +98,12 @@ from webhooks.acceptance import (
 from webhooks.json_patch import PatchStep, join_patches
 from webhooks.never_fits import workload_warnings
 from webhooks.review import ALLOWED, FORBIDDEN, Answer, Request, decode_object, deny
+from webhooks.schedulers import scheduler_warnings
 from webhooks.settings import AdmissionSettings
+from webhooks.workloads.gangs import gang_warnings
 from webhooks.workloads.scaling import answer_growth, deny_scale_up
 from webhooks.workloads.workload_patch import (
+    named_podgroup,
     naming_source,
     protect_suspend_mark,
     remove_queue,
@@ -85,6 +115,11 @@ from webhooks.workloads.workload_patch import (
     submitted_names,
     templates_touched,
 )
+
+#: For a template that names a queue itself: the webhook leaves it as it is.
+PODGROUP_LEFT_OUT = f"{GROUP_ANNOTATION} has no effect on a pod template that names a queue: write it there"
+#: For an edit of the PodGroup of a workload whose pod template cannot be changed.
+LATE_PODGROUP = f"{GROUP_ANNOTATION} is read when this is created: its pods stay as they are"
 
 WorkloadMembership = Membership | QueueConflict | None
 
@@ -107,7 +142,31 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
         answer = _create(kind, after, request, store=store, settings=settings)
     else:
         answer = _update(kind, before, after, request, store=store, settings=settings)
-    return replace(answer, patch=join_patches(mark, answer.patch)) if mark and answer.allowed else answer
+    if not answer.allowed:
+        return answer
+    names = (
+        ()
+        if request.sub_resource or settings.is_controller(request.user_info.username)
+        else _two_names_warnings(kind, before, after, request.namespace, store=store)
+    )
+    return replace(answer, patch=join_patches(mark, answer.patch), warnings=(*answer.warnings, *names))
+
+
+def _two_names_warnings(
+    kind: WorkloadKind, before: WorkloadObject | None, after: WorkloadObject, namespace: str, *, store: Store
+) -> tuple[str, ...]:
+    """For the first label and annotation of one object, or template, that name two queues. Of an edit, where
+    it brings them.
+    """
+
+    def found(obj: WorkloadObject) -> str:
+        facts = workload_facts(kind, obj, namespace=namespace, namespace_queue="")
+        places = (facts.own_metadata, *facts.job_templates, *map(without_webhook_names, facts.templates))
+        names = (store.memberships.overruled_name(each, namespace=namespace) for each in places)
+        return next((two_names_warning(each) for each in names if each is not None), "")
+
+    warning = found(after)
+    return (warning,) if warning and (before is None or warning != found(before)) else ()
 
 
 def _create(
@@ -118,7 +177,7 @@ def _create(
     if isinstance(membership, QueueConflict):
         return _deny_conflict(membership)
     if membership is None or membership.queue is None:
-        return _create_without_queue(obj, membership, request, store=store, by_controller=by_controller)
+        return _create_without_queue(kind, obj, membership, request, store=store, by_controller=by_controller)
     if not valid_name(membership.queue):
         return deny_bad_name(membership.queue, where=membership.source)
     if by_controller and obj.spec.replicas == 0:
@@ -141,6 +200,9 @@ def _create(
         else (
             *accepted.warnings,
             *_default_warnings(kind, obj, accepted.queue),
+            *scheduler_warnings(obj, store=store, settings=settings),
+            *_left_out_warnings(kind, obj),
+            *gang_warnings(kind, obj, accepted.queue, request, store=store),
             *workload_warnings(obj, accepted.queue, request, store=store, settings=settings),
         ),
     )
@@ -163,20 +225,33 @@ def _create_patch(
     steps = join_patches(set_queue(obj.metadata, accepted.queue, admission=accepted.admission))
     if _may_write_templates(kind, obj, accepted.queue, by_controller=by_controller):
         source = naming_source(membership)
-        steps = join_patches(steps, set_queue_in_templates(obj, accepted.queue, source=source))
+        gang = asked_gang(kind.key, obj.metadata.annotations or {})
+        podgroup = named_podgroup(kind, obj)
+        steps = join_patches(
+            steps, set_queue_in_templates(obj, accepted.queue, source=source, gang=gang, podgroup=podgroup)
+        )
     return join_patches(steps, set_spec_queue(kind, obj, accepted.queue))
 
 
 def _create_without_queue(
-    obj: WorkloadObject, membership: Membership | None, request: Request, *, store: Store, by_controller: bool
+    kind: WorkloadKind,
+    obj: WorkloadObject,
+    membership: Membership | None,
+    request: Request,
+    *,
+    store: Store,
+    by_controller: bool,
 ) -> Answer:
     """A workload of no queue, or of a PodGroup that does not exist."""
     if membership is None and not store.namespaces.is_known(request.namespace):
         return deny_unknown_namespace(request)
-    templates = () if by_controller else remove_queue_from_templates(obj)
+    templates: Iterable[PatchStep] = ()
+    may_write = not by_controller or (membership is not None and not _has_owned_template(kind, obj))
+    if may_write:
+        templates = remove_queue_from_templates(obj, podgroup=named_podgroup(kind, obj))
     return Answer(
         patch=join_patches(remove_queue(obj.metadata, waits=membership is not None), templates),
-        warnings=_podgroup_warnings(membership),
+        warnings=_left_out_warnings(kind, obj) or _podgroup_warnings(membership),
     )
 
 
@@ -186,9 +261,14 @@ def _may_write_templates(kind: WorkloadKind, obj: WorkloadObject, queue: str, *,
     Not those of a ReplicaSet that has an owner: a Deployment, or another project's kind like it, finds the
     ReplicaSet by its template. They may be where a user wrote another queue there in our name.
     """
-    if kind.key != "replicasets" or controller_reference(obj.metadata.owner_references) is None:
+    if not _has_owned_template(kind, obj):
         return True
     return not by_controller and recorded_queue(obj) not in {"", queue}
+
+
+def _has_owned_template(kind: WorkloadKind, obj: WorkloadObject) -> bool:
+    """Whether it is a ReplicaSet whose owner finds it by its template."""
+    return kind.key == "replicasets" and controller_reference(obj.metadata.owner_references) is not None
 
 
 def _update(
@@ -234,7 +314,12 @@ def _update(
         if queue
         else ()
     )
-    return Answer(patch=patch, warnings=(*accepted.warnings, *never))
+    late = (
+        (LATE_PODGROUP,)
+        if kind.immutable and named_podgroup(kind, before) != named_podgroup(kind, after)
+        else ()
+    )
+    return Answer(patch=patch, warnings=(*accepted.warnings, *late, *never))
 
 
 def _accept_update(
@@ -273,19 +358,28 @@ def _update_patch(
     admission: str = "",
 ) -> tuple[PatchStep, ...]:
     """`queue`: "" for no queue, or that of a PodGroup that does not exist."""
+    submitted, podgroup = submitted_names(before, after), named_podgroup(kind, after)
+    regrouped = not kind.immutable and podgroup != named_podgroup(kind, before)
     if not queue:
-        templates = remove_queue_from_templates(after) if moved else restore_templates(before, after)
+        templates = restore_templates(before, after)
+        if moved or (regrouped and not _has_owner(kind, before)):
+            templates = remove_queue_from_templates(after, podgroup=podgroup, submitted=submitted)
         return join_patches(remove_queue(after.metadata, waits=membership is not None), templates)
     steps = join_patches(
         set_queue(after.metadata, queue, admission=admission), set_spec_queue(kind, after, queue)
     )
-    if not moved and not templates_touched(before, after):
+    if not moved and not regrouped and not templates_touched(before, after):
         return steps
     if _has_owner(kind, before):
         return join_patches(steps, restore_templates(before, after))
-    submitted = submitted_names(before, after)
     source = naming_source(membership, before=before)
-    return join_patches(steps, set_queue_in_templates(after, queue, source=source, submitted=submitted))
+    gang = asked_gang(kind.key, after.metadata.annotations or {})
+    return join_patches(
+        steps,
+        set_queue_in_templates(
+            after, queue, source=source, submitted=submitted, gang=gang, podgroup=podgroup
+        ),
+    )
 
 
 def _membership_after(
@@ -320,6 +414,16 @@ def _podgroup_warnings(membership: Membership | None) -> tuple[str, ...]:
         return ()
     cause = no_podgroup(membership.podgroup)
     return (truncate_warning(waiting_warning(cause)),)
+
+
+def _left_out_warnings(kind: WorkloadKind, obj: WorkloadObject) -> tuple[str, ...]:
+    """For a workload that names a PodGroup, while a pod template names a queue and no PodGroup."""
+    names = (without_webhook_names(template_names(template)) for _, template in pod_templates(obj))
+    if not named_podgroup(kind, obj) or all(
+        GROUP_ANNOTATION in each.annotations or not names_a_queue(each) for each in names
+    ):
+        return ()
+    return (PODGROUP_LEFT_OUT,)
 
 
 def _deny_conflict(conflict: QueueConflict) -> Answer:

@@ -3,6 +3,10 @@
 Invariants
 - The template of a member has `sluice.dev/queue`. Where the template does not name the queue itself, it also
   has `scheduling.volcano.sh/queue-name` and `sluice.dev/queue-from`.
+- If the workload itself names a PodGroup, such a template has `scheduling.k8s.io/group-name` instead of the
+  queue's name, also before the PodGroup exists. A `batch.volcano.sh` Job is an exception: Volcano makes a
+  PodGroup for it, and names that on its pods.
+- The template of a workload that asks for a gang has `sluice.dev/gang` (`queues.workload_gangs`).
 - A template that names no scheduling policy gets the one that its workload names, whenever its queue is
   written: at its creation, and when it comes to another queue. Another update would replace its pods.
 - What is right already gets no step. Whatever else a template holds stays as it is.
@@ -38,6 +42,8 @@ from cluster.cache.workloads import (
 from cluster.objects import Metadata, Template, WorkloadObject
 from queues import well_known
 from queues.membership import (
+    FROM_PODGROUP,
+    GROUP_ANNOTATION,
     VOLCANO_ANNOTATION,
     Membership,
     NamingMetadata,
@@ -45,8 +51,12 @@ from queues.membership import (
     Source,
     label_value,
     names_a_queue,
+    webhook_name,
     without_webhook_names,
 )
+from queues.metadata.keys import PREEMPTABLE
+from queues.policies.preemptable import preemptable_in
+from queues.workload_gangs import WorkloadGang, gang_for_template
 from queues.workload_kinds import Life, WorkloadKind
 from webhooks.json_patch import PatchStep, json_pointer, patch_map
 
@@ -76,23 +86,50 @@ def set_spec_queue(kind: WorkloadKind, obj: WorkloadObject, queue: str) -> list[
     return [{"op": "add", "path": "/spec/queue", "value": queue}]
 
 
+def named_podgroup(kind: WorkloadKind, obj: WorkloadObject) -> str:
+    """The PodGroup that a workload itself names for its templates; "" for none."""
+    return "" if kind.queue_in_spec else obj.metadata.annotation(GROUP_ANNOTATION)
+
+
 def set_queue_in_templates(
-    obj: WorkloadObject, queue: str, *, source: str, submitted: tuple[NamingMetadata, ...] = ()
+    obj: WorkloadObject,
+    queue: str,
+    *,
+    source: str,
+    submitted: tuple[NamingMetadata, ...] = (),
+    gang: WorkloadGang | None = None,
+    podgroup: str = "",
 ) -> Iterator[PatchStep]:
-    """The queue in each template. `source`: the value of `sluice.dev/queue-from`.
+    """The queue in each template. `source`: the value of `sluice.dev/queue-from`. `gang`: of its pods.
 
     `submitted`: the names that the user wrote in each template, where these are not simply what stands there.
+    `podgroup`: `named_podgroup` of it.
     """
     for number, (keys, template) in enumerate(pod_templates(obj)):
         user_names = without_webhook_names(submitted[number] if submitted else template_names(template))
-        wanted: Wanted = {well_known.QUEUE: queue, **_policy_for(obj, template)}
-        if names_a_queue(user_names):
-            wanted[well_known.QUEUE_FROM] = None
-            if VOLCANO_ANNOTATION not in user_names.annotations:
-                wanted[VOLCANO_ANNOTATION] = None
-        else:
-            wanted |= {well_known.QUEUE_FROM: source, VOLCANO_ANNOTATION: queue}
+        wanted: Wanted = {
+            well_known.QUEUE: queue,
+            well_known.GANG: gang_for_template(gang, user_names.annotations),
+            **_names_for(user_names, queue, source=source, podgroup=podgroup),
+            **_policy_for(obj, template),
+            **_preemptable_for(obj, template),
+        }
         yield from _annotate(keys, template, wanted)
+
+
+def _names_for(user_names: NamingMetadata, queue: str, *, source: str, podgroup: str) -> Wanted:
+    """What the webhook writes in a template in which the user wrote these names."""
+    if names_a_queue(user_names):
+        ours = {GROUP_ANNOTATION, VOLCANO_ANNOTATION}.difference(user_names.annotations)
+        return dict.fromkeys((well_known.QUEUE_FROM, *sorted(ours)))
+    if podgroup:
+        return {
+            well_known.QUEUE_FROM: FROM_PODGROUP,
+            GROUP_ANNOTATION: podgroup,
+            VOLCANO_ANNOTATION: None,
+            well_known.GANG: None,
+        }
+    return {well_known.QUEUE_FROM: source, GROUP_ANNOTATION: None, VOLCANO_ANNOTATION: queue}
 
 
 def _policy_for(obj: WorkloadObject, template: Template) -> Wanted:
@@ -102,9 +139,25 @@ def _policy_for(obj: WorkloadObject, template: Template) -> Wanted:
     return {well_known.SCHEDULER_POLICY: named} if named and not own else {}
 
 
-def remove_queue_from_templates(obj: WorkloadObject) -> Iterator[PatchStep]:
-    for keys, template in pod_templates(obj):
-        yield from _annotate(keys, template, dict.fromkeys(_own_annotations(template)))
+def _preemptable_for(obj: WorkloadObject, template: Template) -> Wanted:
+    """Whether the workload says that its pods may be evicted for others, for a template that says nothing."""
+    said = preemptable_in(obj.metadata.annotations, obj.metadata.labels)
+    own = template.metadata or Metadata()
+    if said is None or preemptable_in(own.annotations, own.labels) is not None:
+        return {}
+    return {PREEMPTABLE: "true" if said else "false"}
+
+
+def remove_queue_from_templates(
+    obj: WorkloadObject, *, podgroup: str = "", submitted: tuple[NamingMetadata, ...] = ()
+) -> Iterator[PatchStep]:
+    """`podgroup`: `named_podgroup` of it, which does not exist. `submitted`: as above."""
+    for number, (keys, template) in enumerate(pod_templates(obj)):
+        user_names = without_webhook_names(submitted[number] if submitted else template_names(template))
+        wanted: Wanted = dict.fromkeys(_own_annotations(template))
+        if podgroup and not names_a_queue(user_names):
+            wanted |= {well_known.QUEUE_FROM: FROM_PODGROUP, GROUP_ANNOTATION: podgroup}
+        yield from _annotate(keys, template, wanted)
 
 
 def restore_templates(before: WorkloadObject, after: WorkloadObject) -> Iterator[PatchStep]:
@@ -129,20 +182,28 @@ def submitted_names(before: WorkloadObject, after: WorkloadObject) -> tuple[Nami
     `sluice.dev/queue` it is all that the webhook wrote another time: a roll-back brings that.
     """
     former = {keys: template_names(template) for keys, template in pod_templates(before)}
+    podgroup = after.metadata.annotation(GROUP_ANNOTATION)
     return tuple(
-        _mark_webhook_names(former.get(keys, NO_NAMES), template_names(template))
+        _mark_webhook_names(former.get(keys, NO_NAMES), template_names(template), podgroup=podgroup)
         for keys, template in pod_templates(after)
     )
 
 
-def _mark_webhook_names(before: NamingMetadata, after: NamingMetadata) -> NamingMetadata:
-    was, now = (metadata.annotations.get(VOLCANO_ANNOTATION, "") for metadata in (before, after))
-    if was == now:
-        by_us = well_known.QUEUE_FROM in before.annotations
-    else:
-        by_us = well_known.QUEUE_FROM in after.annotations and now == after.annotations.get(well_known.QUEUE)
+def _mark_webhook_names(before: NamingMetadata, after: NamingMetadata, *, podgroup: str) -> NamingMetadata:
+    """`podgroup`: what the workload itself names after the update."""
     others = {key: value for key, value in after.annotations.items() if key != well_known.QUEUE_FROM}
-    return NamingMetadata(after.labels, {**others, well_known.QUEUE_FROM: ""} if by_us else others)
+    mark = before.annotations.get(well_known.QUEUE_FROM)
+    if mark is None or _is_changed(webhook_name(before.annotations), before, after):
+        mark = after.annotations.get(well_known.QUEUE_FROM)
+        key = webhook_name(after.annotations)
+        ours = podgroup if key == GROUP_ANNOTATION else after.annotations.get(well_known.QUEUE)
+        if not _is_changed(key, before, after) or after.annotations.get(key) != ours:
+            mark = None
+    return NamingMetadata(after.labels, others if mark is None else {**others, well_known.QUEUE_FROM: mark})
+
+
+def _is_changed(key: str, before: NamingMetadata, after: NamingMetadata) -> bool:
+    return before.annotations.get(key, "") != after.annotations.get(key, "")
 
 
 def naming_source(
@@ -181,9 +242,10 @@ def _suspend_mark(kind: WorkloadKind, before: WorkloadObject | None, after: Work
 def _own_annotations(template: Template | None) -> dict[str, str]:
     """What the webhook writes in a template, with the values there; empty where that has none."""
     meta = (template and template.metadata) or Metadata()
-    own = {key: meta.annotation(key) for key in (well_known.QUEUE, well_known.QUEUE_FROM)}
+    own = {key: meta.annotation(key) for key in (well_known.QUEUE, well_known.QUEUE_FROM, well_known.GANG)}
     if own[well_known.QUEUE_FROM]:
-        own[VOLCANO_ANNOTATION] = meta.annotation(VOLCANO_ANNOTATION)
+        key = webhook_name(own)
+        own[key] = meta.annotation(key)
     return own
 
 

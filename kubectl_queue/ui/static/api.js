@@ -36,18 +36,36 @@ export async function ask(method, path, body) {
   return answer;
 }
 
-/** The lines of the stream, each as its JSON, until it ends. Raises as `ask`. */
+/** The lines of the stream, each as its JSON, until it ends. Raises as `ask` where it does not begin.
+ *
+ * A WebSocket, since a browser opens six other connections to one host in all its windows together. */
 export async function* lines(path) {
-  const response = await request("GET", path);
-  if (!response.ok) throw new Refused(response.status, (await response.json()).error);
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  while (true) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const parts = (text + value).split("\n");
-    text = parts.pop();
-    for (const part of parts) yield JSON.parse(part);
+  const protocols = token ? ["lines", token] : ["lines"]; // an empty one is none
+  const socket = new WebSocket(`ws://${location.host}${path}`, protocols);
+  const texts = [];
+  let isOver = false;
+  let wake = () => {};
+  socket.onmessage = ({ data }) => { texts.push(data); wake(); };
+  socket.onclose = () => { isOver = true; wake(); };
+  let isBegun = false;
+  try {
+    while (true) {
+      for (; texts.length; isBegun = true) yield JSON.parse(texts.shift());
+      if (isOver) break;
+      await new Promise((done) => { wake = done; });
+    }
+  } finally {
+    socket.close();
+  }
+  if (!isBegun) await whyNot(path);
+}
+
+/** A script is not told why a WebSocket was refused: the same address says so. Raises as `ask`. */
+async function whyNot(path) {
+  try {
+    await ask("GET", path);
+  } catch (error) {
+    if (!(error instanceof Refused && error.status === 400)) throw error; // by now it would not be refused
   }
 }
 

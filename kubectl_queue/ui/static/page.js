@@ -12,13 +12,15 @@ const OLD = 15;
 const SILENT = 10;
 
 const age = document.getElementById("age");
+const noProblems = document.getElementById("no-problems");
+const NO_PROBLEMS = noProblems.textContent;
 const fault = document.getElementById("fault");
 const announcer = document.getElementById("announcer");
 const help = document.getElementById("help");
 const screens = ["tree", "queue", "windows", "lost"];
 
 /** What the last line said, and when it came. */
-let last = { age: null, fault: "", at: performance.now() };
+let last = { age: null, fault: "", outage: "", at: performance.now() };
 let answers = true;
 let isLetIn = false;
 
@@ -81,12 +83,14 @@ function showAge() {
   const silent = (performance.now() - last.at) / 1000;
   const isAlone = !answers || silent > SILENT;
   const seconds = last.age === null ? null : last.age + silent;
-  const isOld = isAlone || Boolean(last.fault) || (seconds !== null && seconds > OLD);
+  const isOld = isAlone || Boolean(last.fault) || Boolean(last.outage) || (seconds !== null && seconds > OLD);
   const known = seconds === null ? "Nothing is known yet." : `Data is ${spanText(seconds)} old.`;
-  age.textContent = isOld && seconds !== null ? `OLD. ${known}` : known;
+  const isAway = Boolean(last.outage) && !isAlone && !last.fault;
+  age.textContent = isAway ? "OLD. No server writes what is shown." : isOld && seconds !== null ? `OLD. ${known}` : known;
+  noProblems.textContent = last.outage ? "Whether a stop or a drain waits is not known while no server writes it." : NO_PROBLEMS;
   age.classList.toggle("old", isOld);
   document.body.classList.toggle("is-old", isOld);
-  const text = isAlone ? "kubectl queue ui does not answer: the command may have ended." : last.fault;
+  const text = isAlone ? "kubectl queue ui does not answer: the command may have ended." : last.fault || last.outage;
   fault.hidden = !text;
   if (fault.textContent !== text) fault.textContent = text;
 }
@@ -102,18 +106,19 @@ async function listen() {
         take(line, { isFirst });
         isFirst = false;
       }
+      answers = false;
     } catch (error) {
       if (error instanceof Refused && error.status === 401) return lose(error.message);
-      if (error instanceof Refused) last = { ...last, fault: error.message, at: performance.now() };
+      answers = error instanceof Refused;
+      if (answers) last = { ...last, fault: error.message, at: performance.now() };
     }
-    answers = false;
     showAge();
     await new Promise((done) => setTimeout(done, pause));
   }
 }
 
 function take(line, { isFirst }) {
-  last = { age: line.age, fault: line.fault, at: performance.now() };
+  last = { age: line.age, fault: line.fault, outage: line.outage, at: performance.now() };
   answers = true;
   if (line.change) {
     if (isFirst) startAnew(line.change);

@@ -29,11 +29,12 @@ export async function open(name, action, search) {
     askRights(name);
     askWaiting(name);
   }
-  await refresh();
-  if (shown.name === name && shown.action !== action + search) {
+  // Before anything is asked: a form of another address would take what is typed until the answer is there.
+  if (shown.action !== action + search) {
     shown.action = action + search;
     showAction(name, action, search);
   }
+  await refresh();
 }
 
 export function close() {

@@ -56,7 +56,8 @@ export function timeText(stamp, now) {
   const today = new Date(now);
   const day = at.toDateString() === today.toDateString() ? {} : { day: "numeric", month: "short" };
   if (at.getFullYear() !== today.getFullYear()) day.year = "numeric";
-  const form = { ...day, hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  const second = at.getUTCSeconds() ? { second: "2-digit" } : {};
+  const form = { ...day, hour: "2-digit", minute: "2-digit", ...second, hourCycle: "h23" };
   const local = at.toLocaleString("en-GB", { ...form, timeZoneName: "short" });
   const utc = `${at.toLocaleString("en-GB", { ...form, timeZone: "UTC" })} UTC`;
   return `${local === utc ? utc : `${local}, ${utc}`} (${distance(at - now)})`;

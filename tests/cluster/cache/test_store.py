@@ -20,10 +20,11 @@ from cluster.cache.queues import QueueCache, queue_from_object
 from cluster.cache.store import Store
 from cluster.coordination.replica_report import stopped_queues_with_passes
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
-from cluster.objects import Command, Namespace, PodGroup, QueueObject
+from cluster.objects import Command, Namespace, Pod, PodGroup, QueueObject
 from queues.membership import MembershipSettings
 from queues.snapshot import QueueSnapshot
 from queues.states import Desired, StopPolicy
+from queues.well_known import CONTACT
 from tests.support.cases import each_case
 from tests.support.http.asking import SetClock
 from tests.support.http.wire_objects import (
@@ -152,6 +153,62 @@ def test_a_pod_is_refused_in_the_words_of_the_status_for_the_same_specs_alone(
         sink.upsert(read_queue(queue("a", version=version, status=status, state="Suspended")))
         assert store.queue_cache.refusal_text(store.snapshot.decision("a")) == said
         assert not store.snapshot.decision("a").schedules
+
+
+def test_the_text_names_another_contact_at_once_and_the_words_of_the_status_count_again_once_they_do(
+    store: Watched, sink: QueueEventHandler
+) -> None:
+    """An annotation makes no generation: the revision stays, and so do stops that are acknowledged."""
+    before = queue("a", state="Suspended", status={})
+    sink.upsert(read_queue(before))
+    revision = store.snapshot.decision("a").revision
+    told = {"revision": revision, "refusal": "as an older version says it"}
+    contact = {CONTACT: "Ann"}
+    for version, (written, stop, said) in enumerate(
+        [
+            ({}, told, "as an older version says it"),
+            (contact, told, 'queue "a" is Suspended; Ann can resume it'),
+            (contact, {**told, "contact": "Ann"}, "as an older version says it"),
+            ({}, {**told, "contact": "Ann"}, 'queue "a" is Suspended; an admin of queues can resume it'),
+        ],
+        start=2,
+    ):
+        sink.upsert(
+            read_queue(
+                queue("a", version=version, state="Suspended", status={"stop": stop}, annotations=written)
+            )
+        )
+        decision = store.snapshot.decision("a")
+        assert store.queue_cache.refusal_text(decision) == said
+        assert decision.revision == revision
+
+
+def test_another_contact_concerns_all_queues_below_and_that_of_root_those_that_are_not_there_too(
+    store: Watched, sink: QueueEventHandler
+) -> None:
+    sink.replace(
+        [
+            read_queue(obj)
+            for obj in (queue("root"), queue("a"), queue("b", parent="a"), queue("lost", parent="x"))
+        ]
+    )
+    store.members.upsert(read(member("work", queue="missing"), Pod))
+    told: list[tuple[str, Change]] = []
+    store.add_listener(lambda name, change: told.append((name, change)))
+    sink.upsert(read_queue(queue("a", version=2, annotations={CONTACT: "Ann"})))
+    assert set(told) == {("a", QueueChange.SPEC), ("b", QueueChange.SPEC)}
+    told.clear()
+    sink.upsert(read_queue(queue("root", version=3, annotations={CONTACT: "Bob"})))
+    assert {name for name, change in told if change is QueueChange.SPEC} == {
+        "root",
+        "a",
+        "b",
+        "lost",
+        "missing",
+    }
+    told.clear()
+    sink.upsert(read_queue(queue("a", version=4, annotations={CONTACT: "Ann", "other": "x"})))
+    assert set(told) == {("a", QueueChange.STATUS)}
 
 
 def test_a_queue_that_is_gone_publishes_one(store: Watched, sink: QueueEventHandler) -> None:

@@ -12,13 +12,10 @@ import pytest
 
 from cluster.coordination.leader_election import EXPIRED_SECONDS, LeaderElector
 from cluster.coordination.leases import LEASE_SECONDS, Lease, Leases, LeaseSightings, LeaseSpec
+from cluster.coordination.own_lease import LAST_BINDS_SECONDS, RETRY_SECONDS, ReplicaLease
+from cluster.coordination.replica_lease import ENDED_ANNOTATION
 from cluster.coordination.replica_report import ReplicaReport
-from cluster.coordination.replicas import (
-    LAST_BINDS_SECONDS,
-    RETRY_SECONDS,
-    ReplicaLease,
-)
-from cluster.exceptions import NotFound, Unreachable
+from cluster.exceptions import Conflict, NotFound, Unreachable
 from cluster.objects import Metadata
 from tests.support.cluster.notes import eventually
 
@@ -206,6 +203,35 @@ def test_a_lease_of_another_is_left_alone_by_who_stops() -> None:
     assert kept.holders == ["one", "other"]
 
 
+def test_a_leader_that_sees_another_holder_leads_no_more_at_once() -> None:
+    """Somebody gave the Lease to another, or deleted it and another was faster."""
+    kept = TakenSlowly()
+    kept.go_on.set()
+    elector = LeaderElector(cast(Leases, kept), identity="one", clock=lambda: 1000.0)
+    assert elector._try_acquire()
+    assert elector.leading
+    kept.holders.append("other")
+    assert elector._try_acquire()
+    assert not elector.leading
+
+
+def test_the_lease_of_a_leader_that_is_gone_is_created_once_it_would_have_ended() -> None:
+    """Its holder leads until it notices that somebody has deleted it. One that nobody has seen is free."""
+    now = 1000.0
+    kept = TakenSlowly()
+    kept.go_on.set()
+    kept.holders.append("other")
+    elector = LeaderElector(cast(Leases, kept), identity="one", clock=lambda: now)
+    assert elector._try_acquire()
+    kept.holders.clear()
+    now += LEASE_SECONDS
+    assert elector._try_acquire()
+    assert (kept.holders, elector.leading) == ([], False)
+    now += 0.1
+    assert elector._try_acquire()
+    assert (kept.holders, elector.leading) == (["one"], True)
+
+
 def presence(kept: Kept, lists: Lists, clock: Callable[[], float]) -> ReplicaLease:
     return ReplicaLease(
         cast(Leases, kept), identity="one", clock=clock, report=ReplicaReport, relist_queues=lists
@@ -307,3 +333,64 @@ def test_a_stop_is_not_lost_on_a_replica_that_is_about_to_renew() -> None:
     changed = vars(one)["_changed"] = ClearedLate(one._stopped.set)
     one._run()
     assert (kept.written, changed.waits) == (0, [])
+
+
+class OneLease(Kept):
+    """The Lease of a replica, with a uid; `calls`: what was written, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uid = ""
+        self.calls: list[str] = []
+
+    def create(self, *_: Any, **__: Any) -> Lease:
+        self.uid = f"uid-{len(self.calls)}"
+        return self.renew()
+
+    def renew(self, *_: Any, **__: Any) -> Lease:
+        if not self.uid:
+            raise NotFound(404, "NotFound", "deleted")
+        self.calls.append("renew")
+        return self._lease()
+
+    def get(self, *_: Any) -> Lease:
+        return self._lease()
+
+    def annotate(self, lease: Lease, annotations: dict[str, str]) -> None:
+        if lease.metadata.version < len(self.calls):
+            raise Conflict(409, "Conflict", "somebody was faster")
+        self.calls.append(f"{next(iter(annotations))}={annotations[ENDED_ANNOTATION]}")
+
+    def delete(self, *_: Any, **__: Any) -> None:
+        self.calls.append("delete")
+
+    def _lease(self) -> Lease:
+        metadata = Metadata(uid=self.uid, resource_version=str(len(self.calls)))
+        return Lease(metadata=metadata, spec=LeaseSpec(renew_time="now"))
+
+
+@pytest.mark.parametrize("created_anew", [True, False], ids=["by somebody", "by itself"])
+def test_a_replica_whose_lease_was_deleted_lists_the_queues_before_it_answers(created_anew: bool) -> None:
+    kept, lists = OneLease(), Lists()
+    one = presence(kept, lists, lambda: 1000.0)
+    assert one._renew(ReplicaReport())
+    lists.done[0] = True
+    assert one._renew(ReplicaReport())
+    assert one.alive
+    kept.uid = "uid-of-another" if created_anew else ""
+    assert one._renew(ReplicaReport())
+    assert (lists.done, one.alive) == ([True, False], False)
+    lists.done[1] = True
+    assert one._renew(ReplicaReport())
+    assert one.alive
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_replica_marks_its_lease_as_ended_before_it_deletes_it(changed: bool) -> None:
+    """Also where somebody has changed it since the last renewal."""
+    kept = OneLease()
+    one = presence(kept, Lists(), lambda: 1000.0)
+    assert one._renew(ReplicaReport())
+    kept.calls += ["edit"] if changed else []
+    one._end()
+    assert kept.calls[-2:] == [f"{ENDED_ANNOTATION}=now", "delete"]

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Any, cast
+
 import pytest
 
-from cluster.coordination.leases import LEASE_SECONDS, Lease, LeaseSightings, LeaseSpec, ObservedLease
-from cluster.coordination.replicas import SEEN_ANNOTATION, LeaseEvents
+from cluster.coordination.lease_events import LeaseEvents
+from cluster.coordination.leases import (
+    LEASE_SECONDS,
+    LONGEST_SECONDS,
+    Lease,
+    Leases,
+    LeaseSightings,
+    LeaseSpec,
+    ObservedLease,
+)
+from cluster.coordination.replica_lease import SEEN_ANNOTATION
 from cluster.objects import Metadata
 
 START = 1000.0
@@ -96,3 +108,24 @@ def test_a_lease_that_is_gone_is_forgotten(clock: Clock) -> None:
     events.remove(lease(2, name="sluice-replica-other"))
     for gone in (lease(1), lease(2, name="sluice-replica-other")):
         assert events.sightings.first_seen(gone) is None
+
+
+@pytest.mark.parametrize(("written", "counted"), [(0, LEASE_SECONDS), (6, 6), (2**31 - 1, LONGEST_SECONDS)])
+def test_a_duration_that_was_written_by_hand_ends_nothing_early_and_holds_nothing_up(
+    written: int, counted: int
+) -> None:
+    assert Lease(metadata=Metadata(), spec=LeaseSpec(lease_duration_seconds=written)).seconds == counted
+
+
+def test_renewals_carry_the_time_that_is_given() -> None:
+    """The API server's: the clock of this node may be wrong."""
+    sent: list[dict[str, Any]] = []
+
+    class Client:
+        def patch(self, _path: str, body: dict[str, Any]) -> bytes:
+            sent.append(body)
+            return b'{"metadata": {}}'
+
+    at = datetime(2026, 11, 23, 9, 0, 0, 5, tzinfo=UTC)
+    Leases(cast(Any, Client()), namespace="n", now=lambda: at).renew("a", holder="a", seconds=6, extra={})
+    assert sent[0]["spec"]["renewTime"] == "2026-11-23T09:00:00.000005Z"

@@ -345,6 +345,22 @@ def test_a_namespace_awaits_a_retry_from_its_request_until_it_is_made_or_long_ov
     assert timed.passes.namespaces_awaiting_retry() == set()
 
 
+def test_a_namespace_awaits_a_retry_also_where_the_pass_is_assumed_once_more_after_its_request() -> None:
+    """A replica is lost, and a little later another one: no retry is requested twice, and none is made."""
+    timed = Timed()
+    timed.passes.assume_pass(namespace="team", name="a", queue="research")
+    timed.passes.record_retry("team", "a")
+    timed.now += 2
+    timed.passes.assume_pass(namespace="team", name="a", queue="research")
+    assert timed.passes.namespaces_awaiting_retry() == {"team"}
+    timed.now += RETRIED_SECONDS - 3
+    timed.passes.drop_expired(lambda *_: True)
+    assert timed.passes.namespaces_awaiting_retry() == {"team"}
+    timed.passes.end_attempt("team", "a")
+    assert timed.passes.namespaces_awaiting_retry() == set()
+    assert timed.open() == [("a", False)], "that attempt may have begun before the second loss"
+
+
 def test_an_attempt_that_nobody_asked_for_ends_nothing() -> None:
     timed = Timed()
     timed.filtered()

@@ -19,9 +19,10 @@ from queues.membership import MembershipSettings
 from queues.quota.devices import ClaimFault
 from tests.support.cluster.recording_reflector import RecordingReflector
 
-PLAIN = "actions: allocate"
+PLAIN = "actions: allocate\ntiers: [{}]"
 SCORES = "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"
 PROTECTS = "actions: preempt\ntiers: [{plugins: [{name: conformance}]}]"
+OVERCOMMITS = "actions: enqueue\ntiers: [{plugins: [{name: overcommit}]}]"
 
 
 class Watches:
@@ -50,6 +51,12 @@ class Watches:
         self._version += 1
         metadata = Metadata(name="lab", resource_version=str(self._version), generation=self._version)
         self._store.queue_cache.set(QueueObject(metadata=metadata, spec=spec))
+        return self
+
+    def has_no_capability(self) -> Watches:
+        self._version += 1
+        metadata = Metadata(name="lab", resource_version=str(self._version), generation=self._version)
+        self._store.queue_cache.set(QueueObject(metadata=metadata, spec=QueueSpec()))
         return self
 
     def has_podgroup(self, **spec: Any) -> Watches:
@@ -99,9 +106,22 @@ def test_claims_and_device_classes_are_watched_while_a_capability_names_a_class(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watches = Watches(monkeypatch).has_capability("cpu")
+    devices = ["resource-claims", "device-classes"]
+    assert not {*watches.started} & {*devices}
+    assert [kind for kind in watches.has_capability("deviceclass/gpu").started if kind in devices] == devices
+    assert not {*watches.has_capability("cpu").started} & {*devices}
+
+
+def test_nodes_are_watched_while_a_queue_has_a_quota_or_a_policy_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For the names of what they have, and for the amounts; one watch for both."""
+    watches = Watches(monkeypatch)
     assert watches.started == []
-    assert watches.has_capability("deviceclass/gpu").started == ["resource-claims", "device-classes"]
-    assert watches.has_capability("cpu").started == []
+    assert watches.has_capability("cpu").started == ["node-totals"]
+    assert watches.has_policy(OVERCOMMITS).started == ["node-totals"]
+    assert watches.has_no_capability().started == ["node-totals"]
+    assert watches.has_policy(PLAIN).started == []
 
 
 @pytest.mark.parametrize("kind", ["resource-claims", "device-classes"])

@@ -15,7 +15,7 @@ from queues.policies.policy_texts import read_policies
 from tests.support.cluster.recording_reflector import RecordingReflector
 
 SCORES = read_policies({"pack": "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"}, NO_POLICIES)
-PLAIN = read_policies({"plain": "actions: allocate"}, NO_POLICIES)
+PLAIN = read_policies({"plain": "actions: allocate\ntiers: [{}]"}, NO_POLICIES)
 
 
 class Watches:

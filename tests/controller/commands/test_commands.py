@@ -92,6 +92,18 @@ def test_a_command_that_exists_acts(stage: Stage) -> None:
     assert act["metadata"]["annotations"]["sluice.dev/commands"] == "before,uid-stop-it"
 
 
+def test_a_command_opens_no_queue_that_is_being_deleted(stage: Stage) -> None:
+    """The webhook refuses it; this one came before it, or while it was not asked."""
+    stage.has()
+    leaving = queue("a", version=2, state="Closed")
+    leaving["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    stage.receive_events(leaving)
+    stage.client.readable[f"{QUEUES}/a"] = leaving
+    stage.hears_of(stamped("open-it", action="OpenQueue"))
+    stage.sync(rounds=1)
+    assert (stage.acts, stage.deleted()) == ([], {"open-it"})
+
+
 def test_a_recorded_command_is_deleted_before_others_act_whatever_its_version(stage: Stage) -> None:
     """It was annotated since, so its version is later than theirs."""
     stage.has("uid-done")

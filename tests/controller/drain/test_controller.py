@@ -3,6 +3,7 @@ answers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
@@ -48,8 +49,13 @@ class Corner:
             context, client=cast(Client, self.api), drain_rate=100.0, drain_in_flight=10
         )
         self.acknowledged = True
-        self.drains = DrainController(self.context)
+        #: What `acknowledged` says, unless a test has another answer.
+        self.answer: Callable[[int], bool] = lambda _version: self.acknowledged
+        self.drains = DrainController(self.context, demand_version_of_all=self.demand_version_of_all)
         self.receive_events(namespace("team"), queue("root"), queue("research", stopPolicy="HoldAndDrain"))
+
+    def demand_version_of_all(self, version: int) -> bool:
+        return self.answer(version)
 
     def receive_events(self, *objects: Wire, event: str = "ADDED") -> None:
         self.harness.receive_events(*objects, event=event)
@@ -60,7 +66,8 @@ class Corner:
         changed: set[str] = set()
         for _ in range(times):
             self.receive()
-            changed |= self.drains.step(demand_version_of_all=lambda _version: self.acknowledged)
+            self.drains.step()
+            changed |= self.drains.take_progressed()
             self.writers.work()
             self.harness.clock.seconds += 0.8
         return changed
@@ -106,10 +113,11 @@ def test_specs_that_change_all_the_time_do_not_keep_a_drain_from_beginning(corne
         asked.append(version)
         return version == asked[-2]
 
+    corner.answer = demand_version_of_all
     for number in range(2, 10):
         corner.receive_events(queue("other", version=10 * number))
         corner.receive()
-        corner.drains.step(demand_version_of_all=demand_version_of_all)
+        corner.drains.step()
         corner.writers.work()
         corner.harness.clock.seconds += 0.8
     assert corner.evicted() == ["a"]
@@ -120,6 +128,18 @@ def test_each_pod_is_evicted_once_and_counted(corner: Corner) -> None:
     assert corner.step(8) == {"research"}
     assert sorted(corner.evicted()) == ["a", "b"]
     assert corner.progress() == {"evicted": 2, "left": 2, "leaving": 2}
+
+
+def test_a_term_begins_with_no_drain_of_the_one_before(corner: Corner) -> None:
+    """Another leader may have changed anything meanwhile: what was asked for is read anew from the pods."""
+    corner.receive_events(running("a"))
+    corner.step()
+    assert corner.drains.progress("research") is not None
+    corner.drains.begin_term()
+    assert corner.drains.progress("research") is None
+    assert corner.drains.take_progressed() == set()
+    assert corner.drains.due == float("inf")
+    assert corner.step() == {"research"}
 
 
 def test_a_drain_with_no_pods_left_is_due_only_when_something_changes(corner: Corner) -> None:
@@ -139,7 +159,8 @@ def test_a_queue_is_drained_only_once_its_evictions_are_counted(corner: Corner) 
         corner.step(1)
     corner.receive_events(running("a", version=2), event="DELETED")
     corner.drains.queue_changed("research")
-    assert corner.drains.step(demand_version_of_all=lambda _version: True) == set()
+    corner.drains.step()
+    assert corner.drains.take_progressed() == set()
     assert corner.progress() == {"evicted": 0, "left": 1, "leaving": 0}
     assert corner.step(1) == {"research"}
     assert corner.progress() == {"evicted": 1, "left": 0, "leaving": 0}
@@ -148,11 +169,11 @@ def test_a_queue_is_drained_only_once_its_evictions_are_counted(corner: Corner) 
 def test_a_policy_that_ends_the_drain_drops_what_was_not_sent_yet(corner: Corner) -> None:
     """At the moment that it would be sent."""
     corner.receive_events(running("a"))
-    corner.drains.step(demand_version_of_all=lambda _version: True)
+    corner.drains.step()
     corner.writers.work()
     corner.harness.clock.seconds += 0.8
     corner.receive()
-    corner.drains.step(demand_version_of_all=lambda _version: True)
+    corner.drains.step()
     corner.receive_events(queue("research", version=5, generation=2, stopPolicy="Hold"), event="MODIFIED")
     corner.writers.work()
     corner.step()

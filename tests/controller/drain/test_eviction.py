@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
-from controller.drain.eviction import (
-    LANES_PER_NAMESPACE,
-    answer_of,
-    lane_of,
-)
-from controller.drain.request_states import Outcome
+from controller.evictions.answers import Outcome, answer_of
+from controller.evictions.pods import LANES_PER_NAMESPACE, lane_of
 from tests.support.cases import each_case
 
 BUDGET = frozenset({"DisruptionBudget"})

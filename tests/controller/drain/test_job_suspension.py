@@ -21,8 +21,9 @@ from controller.drain.job_suspension import (
     _budgets_of_pods,
     _check_budget,
 )
-from controller.drain.request_states import SUSPEND_SECONDS, Outcome, RequestResult
+from controller.drain.request_states import SUSPEND_SECONDS, RequestResult
 from controller.drain.state import Drains
+from controller.evictions.answers import Outcome
 from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.disruption_budgets import Budget
 from queues.drain.model import DrainAction, RunningPod, SuspendableWorkload, Unit

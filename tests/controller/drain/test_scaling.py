@@ -17,9 +17,10 @@ from cluster.recorder import EventRecorder
 from controller.drain.eviction import DrainRequests, NotScalable
 from controller.drain.job_commands import ResumeStep
 from controller.drain.job_suspension import JobSuspension
-from controller.drain.request_states import Outcome, RequestResult
+from controller.drain.request_states import RequestResult
 from controller.drain.scaling import TRIES, put_back, scale_to_zero
 from controller.drain.state import Drains
+from controller.evictions.answers import Outcome
 from queues.drain.model import DrainAction, RunningPod, SuspendableWorkload, Unit
 from queues.scale_record import MANAGER
 from tests.support.cases import each_case

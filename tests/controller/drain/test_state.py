@@ -15,7 +15,6 @@ from controller.drain.request_states import (
     GRANTED_SECONDS,
     RETRY,
     SUSPEND_SECONDS,
-    Outcome,
     RequestResult,
 )
 from controller.drain.snapshot import DrainSnapshot, ReadMemory, ReadRequest, ReadResult
@@ -27,6 +26,7 @@ from controller.drain.state import (
     DrainState,
     rest_after,
 )
+from controller.evictions.answers import Outcome
 from queues.drain.disruption_budgets import BudgetIndex
 from queues.drain.model import (
     DrainAction,

@@ -64,6 +64,29 @@ def test_what_is_cut_off_counts_as_told(stage: Stage) -> None:
     assert body["more"] == 3
 
 
+def test_the_many_edits_of_one_queue_keep_no_other_from_being_told(stage: Stage) -> None:
+    """Of 26 while the receiver is away, when one queue is stopped; and of as many queues as do not fit."""
+    sender = started(stage)
+    stage.receiver.problem = NotTaken("HTTP 503")
+    stage.later(100)
+    stage.put("busy", [line(seconds=number, to=f"{number}") for number in range(26)])
+    sender.round()
+    stage.put("stopped", [line(seconds=50)])
+    sender.round()
+    stage.receiver.problem = None
+    sender.round()
+    [body] = stage.receiver.bodies
+    assert "stopped" in {notice["queue"] for notice in body["notices"]}
+    stage.later(100)
+    names = [f"q{number:02}" for number in range(2 * MOST + 3)]
+    for name in names:
+        stage.put(name, [line(seconds=150)])
+    for _ in range(4):
+        sender.round()
+    told = [notice["queue"] for body in stage.receiver.bodies[1:] for notice in body["notices"]]
+    assert sorted(told) == names
+
+
 def test_a_drain_that_a_queue_inherits_is_told_of_the_one_that_has_it(stage: Stage) -> None:
     for name in ("a", "a-below"):
         stage.put(name, drained="Blocked", since="2026-11-28T14:00:00Z")

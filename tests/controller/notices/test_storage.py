@@ -47,3 +47,16 @@ def test_a_cursor_that_cannot_be_read_is_begun_anew(data: dict[str, str]) -> Non
     server.stored["data"] = data
     assert storage(server).read(otherwise=FIRST) == FIRST
     assert decode(server.stored["data"][KEY]) == FIRST
+
+
+@pytest.mark.parametrize("data", [{}, {"other": "x"}])
+def test_what_else_somebody_has_put_there_is_removed_with_the_next_write(data: dict[str, str]) -> None:
+    """A key may be in one of `data` and `binaryData`: each write was refused for ever."""
+    server = ConfigMapServer()
+    storage(server).read(otherwise=TOLD)
+    server.stored |= {"data": data, "binaryData": {KEY: "/////w==", "more": "AA=="}}
+    again = storage(server)
+    again.read(otherwise=FIRST)
+    again.write(TOLD)
+    assert (list(server.stored["data"]), server.stored["binaryData"]) == ([KEY], {})
+    assert storage(server).read(otherwise=FIRST) == TOLD

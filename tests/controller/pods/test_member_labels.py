@@ -12,6 +12,7 @@ import pytest
 
 from cluster.api.client import Client
 from cluster.exceptions import ClusterError, Conflict, NotFound, Refused, Unreachable
+from cluster.write_ranks import WriteRank
 from controller.pods import member_labels
 from controller.pods.label_writes import MAX_WRITES
 from controller.pods.member_labels import (
@@ -84,11 +85,12 @@ class Writes:
         write: Callable[[], object],
         *,
         done: Callable[[bool], object],
-        rank: tuple[int, ...] = (),
+        rank: WriteRank,
+        order: tuple[int, ...] = (),
         **_: object,
     ) -> bool:
         self.held.append((write, done))
-        self.submitted.append((key[1], rank))
+        self.submitted.append((key[1], (rank, *order)))
         return True
 
     def send(self) -> None:
@@ -403,11 +405,13 @@ def test_members_that_stops_wait_for_get_their_label_first_and_in_turns(leader: 
     leader.context.work_queue.get([0.0], at_once=True)
     ranks = dict(leader.writes.submitted)
     assert len(ranks) == 2 * MAX_WRITES
-    assert ranks["uid-research-0"] == (0, 0)
+    assert ranks["uid-research-0"] == (WriteRank.EVIDENCE, 0)
     assert not any(uid.startswith("uid-other") for uid in ranks)
     leader.sync()
     assert len(leader.labels()) == 2 * many + 1
-    assert {rank for uid, rank in leader.writes.submitted if uid.startswith("uid-other")} == {(6,)}
+    assert {rank for uid, rank in leader.writes.submitted if uid.startswith("uid-other")} == {
+        (WriteRank.LABEL,)
+    }
 
 
 @pytest.mark.parametrize("refused", [False, True])
@@ -472,7 +476,7 @@ def test_all_pods_are_listed_when_a_term_begins_and_every_ten_minutes(leader: Le
     assert lists() == 2
     leader.wait(2.0).sync(1).wait(1.0).sync(1).wait(1.0).sync(1)
     assert lists() == 4
-    leader.member_labels.forget()
+    leader.member_labels.begin_term()
     assert leader.member_labels.look_for_all(RESEARCH) != ""
 
 
@@ -885,13 +889,13 @@ def test_the_watches_must_have_the_labels_that_a_former_leader_wrote(leader: Lea
     leader.obstacle(since=120)
     leader.deliver()
     assert leader.member_labels.version_since(RESEARCH, 90) == 100, "the first list of the term counts"
-    leader.member_labels.forget()
+    leader.member_labels.begin_term()
     assert leader.member_labels.version_since(RESEARCH, 90) == 90
 
 
 def test_what_was_not_mended_by_a_former_leader_is_mended_by_us(leader: Leader) -> None:
     leader.server.has(unbound(labels={QUEUE: "research"}))
-    leader.member_labels.forget()
+    leader.member_labels.begin_term()
     leader.settle()
     assert leader.labels() == {}
     leader.member_labels.mend_all()

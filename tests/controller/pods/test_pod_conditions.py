@@ -7,12 +7,15 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from cluster.api.client import Client
+from cluster.cache.changes import NO_QUEUE
 from cluster.metrics import Metrics
 from cluster.recorder import EventRecorder
-from cluster.write_queue import Key, WriteQueue
+from cluster.waiting_writes import WriteKey
+from cluster.write_queue import WriteQueue
 from controller.pods.pod_conditions import LATER, PodConditions
 from queues.quota.lack import Lack, LackKind
 from tests.support.controller.contexts import context_with
@@ -22,6 +25,7 @@ from tests.support.http.wire_objects import (
     job,
     member,
     owner,
+    pod,
     queue,
 )
 from tests.support.rules.cases import NOW
@@ -34,9 +38,9 @@ class PendingWrites:
     """A write queue of which no write has been sent yet."""
 
     def __init__(self) -> None:
-        self.writes: dict[Key, Callable[[], object]] = {}
+        self.writes: dict[WriteKey, Callable[[], object]] = {}
 
-    def submit(self, key: Key, write: Callable[[], object], **_: Any) -> bool:
+    def submit(self, key: WriteKey, write: Callable[[], object], **_: Any) -> bool:
         return key not in self.writes and self.writes.setdefault(key, write) is write
 
     def __len__(self) -> int:
@@ -78,6 +82,11 @@ class Conditions:
         stored = (self.server.store.members.get("team", name) for name in names)
         deferred = self._pod_conditions.write_conditions(QUEUE, [pod for pod in stored if pod is not None])
         return deferred, {uid for what, uid in self.writers.writes if what == "pod_condition"}
+
+    def write_without_queue(self, *names: str) -> None:
+        """Of pods that wait for their PodGroups."""
+        stored = (self.server.store.members.get("team", name) for name in names)
+        self._pod_conditions.write_conditions(NO_QUEUE, [pod for pod in stored if pod is not None])
 
     def lacks_room(self, name: str, lack: Lack) -> None:
         """The pod has no room."""
@@ -126,6 +135,23 @@ def test_of_replacements_in_a_drain_their_workload_alone_gets_an_event(condition
     conditions.gated("train-3", age=timedelta(), owner=owner(TRAIN))
     conditions.write("train-3")
     assert conditions.events() == ["bare", "train", "train", "train-3"]
+
+
+def test_a_pod_whose_podgroup_the_leader_creates_says_so_without_an_event(conditions: Conditions) -> None:
+    """Its user has nothing to create, and the PodGroup comes at once."""
+    gated: dict[str, Any] = {"gates": ["sluice.dev/queue"], "labels": {"sluice.dev/queue": ""}}
+    group, gang = "scheduling.k8s.io/group-name", {"sluice.dev/gang": "research/2"}
+    conditions.server.has(
+        pod("mine", annotations={group: "pair"}, **gated),
+        pod("made", annotations={group: "podgroup-uid-train", **gang}, owner=owner(TRAIN), **gated),
+    )
+    conditions.write_without_queue("mine", "made")
+    conditions.send()
+    assert {body["status"]["conditions"][0]["message"] for body in conditions.bodies} == {
+        'PodGroup "pair" does not exist; create it with: kubectl create -f PODGROUP',
+        'PodGroup "podgroup-uid-train" does not exist; Sluice creates it for the owner of this pod',
+    }
+    assert conditions.events() == ["mine"]
 
 
 @pytest.mark.usefixtures("_evictions_wait")
@@ -242,3 +268,66 @@ def test_a_workload_is_told_once_for_each_reason_that_pods_of_it_have_no_room(co
     conditions.send()
     conditions.lacks_room("train-1", Lack(QUEUE, "cpu", 1, never=True))
     assert conditions.events() == ["train", "train", "train-1", "train-1", "train-2"]
+
+
+class OneWriter:
+    """A write queue with one write under way for a key, and no other for that key meanwhile."""
+
+    def __init__(self) -> None:
+        self.under_way: dict[WriteKey, tuple[Callable[[], object], Callable[[bool], object]]] = {}
+
+    def submit(
+        self,
+        key: WriteKey,
+        write: Callable[[], object],
+        *,
+        done: Callable[[bool], object] = lambda _ok: None,
+        **_: Any,
+    ) -> bool:
+        return key not in self.under_way and self.under_way.setdefault(key, (write, done)) == (write, done)
+
+    def end(self, key: WriteKey) -> None:
+        """The API server has stored it, and its answer has come."""
+        write, done = self.under_way.pop(key)
+        write()
+        done(True)
+
+    def __len__(self) -> int:
+        return len(self.under_way)
+
+
+def test_a_text_that_comes_while_another_is_written_is_written_after_it() -> None:
+    """The watch may show the first one before its answer has come: nothing on the pod changes any more."""
+    writers, told, delivered = OneWriter(), list[str](), list[Callable[[], object]]()
+    server = Server().has(queue("root"), queue(QUEUE, capability={"cpu": "1"}))
+    client = cast(
+        Client,
+        SimpleNamespace(
+            patch=lambda _path, body, **_: told.append(body["status"]["conditions"][0]["message"])
+        ),
+    )
+    parts = context_with(
+        store=server.store,
+        client=client,
+        writers=cast(WriteQueue, writers),
+        work_queue=SimpleNamespace(deliver=delivered.append),
+        recorder=EventRecorder(client=client, writers=cast(WriteQueue, writers), metrics=Metrics()),
+    )
+    conditions, waits = PodConditions(parts), member("work", QUEUE, gates=["sluice.dev/quota"])
+    server.has(waits)
+    found = server.store.members.get("team", "work")
+    assert found is not None
+    key = "pod_condition", found.uid
+    lack = Lack(QUEUE, resource="cpu", kind=LackKind.CAPABILITY)
+    for kept in ("", "1 pod could go", "2 pods could go"):
+        conditions.write_lack(found, msgspec.structs.replace(lack, kept=kept))
+    writers.end(key)
+    assert len(told) == 1
+    assert "could go" not in told[0]
+    while delivered:
+        delivered.pop()()
+    writers.end(key)
+    assert len(told) == 2
+    assert "2 pods could go" in told[1], "the latest"
+    assert not delivered
+    assert key not in writers.under_way

@@ -15,7 +15,8 @@ from cluster.cache.workloads import Workload
 from cluster.exceptions import Conflict
 from cluster.metrics import Metrics
 from cluster.recorder import EventRecorder
-from cluster.write_queue import Key, WriteQueue
+from cluster.waiting_writes import WriteKey
+from cluster.write_queue import WriteQueue
 from controller.pods.missing_pods import LIMIT, OWNER_LIMIT, RECENT_SECONDS
 from controller.pods.recreation import (
     IDLE_SECONDS,
@@ -86,7 +87,12 @@ class Writes(ImmediateWrites):
         self.gives_up = False
 
     def submit(
-        self, key: Key, write: Callable[[], object], *, done: Callable[[bool], object] | None = None, **_: Any
+        self,
+        key: WriteKey,
+        write: Callable[[], object],
+        *,
+        done: Callable[[bool], object] | None = None,
+        **_: Any,
     ) -> bool:
         if not self.gives_up:
             return super().submit(key, write, done=done)

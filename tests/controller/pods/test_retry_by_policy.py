@@ -9,7 +9,8 @@ import pytest
 
 from cluster.api.client import Client
 from cluster.cache.changes import Change, PodChange, QueueChange
-from cluster.write_queue import Key, WriteQueue
+from cluster.waiting_writes import WriteKey
+from cluster.write_queue import WriteQueue
 from controller.pods.retry import LATE_TIMES, LONGEST_PAUSE, PreemptionRetry
 from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import RETRY, TIMES, Ungating
@@ -19,7 +20,7 @@ from tests.support.http.asking import Server
 from tests.support.http.wire_objects import GROUP, Wire, member, podgroup, policies, queue
 
 CORE: Wire = {"requests": {"cpu": "1"}}
-FORBIDS, ALLOWS = "actions: backfill", "actions: allocate"
+FORBIDS, ALLOWS = "actions: backfill\ntiers: [{}]", "actions: allocate\ntiers: [{}]"
 OWN_POLICY = "volcano.sh/scheduler-policy"
 
 
@@ -30,7 +31,7 @@ class BusyWrites(ImmediateWrites):
         super().__init__()
         self.under_way: list[Any] = []
 
-    def submit(self, key: Key, write: Any, *, done: Any = None, **_: Any) -> bool:
+    def submit(self, key: WriteKey, write: Any, *, done: Any = None, **_: Any) -> bool:
         if self.under_way:
             return False
         self.keys.append(key)
@@ -224,7 +225,9 @@ def test_pods_that_lack_room_are_retried_after_each_change_of_the_policies(setup
         setup.preemptions()
         setup.preemptions()
         seen.append(len(setup.writers.keys))
-        setup.server.has(policies(small=text, number=f"actions: allocate # {number if number < 2 else 1}"))
+        setup.server.has(
+            policies(small=text, number=f"actions: allocate # {number if number < 2 else 1}\ntiers: [{{}}]")
+        )
     assert seen == [1, 2, 3]
     setup.preemptions()
     assert len(setup.writers.keys) == 3, "the texts are the same as before"

@@ -10,7 +10,8 @@ import pytest
 
 from cluster.api.client import Client
 from cluster.cache.changes import QueueChange
-from cluster.write_queue import Key, WriteQueue
+from cluster.waiting_writes import WriteKey
+from cluster.write_queue import WriteQueue
 from controller.pods.refused_pods import FEW, LONGEST_SECONDS, STALL_SECONDS
 from controller.pods.retry_event import NO_NODE, RetryEvents
 from controller.pods.ungating import Ungating
@@ -31,17 +32,17 @@ class Writes:
     """A write queue that sends a write when the test says so, and none whose key backs off."""
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[Key, Any, Any]] = []
-        self.sent: list[Key] = []
+        self.waiting: list[tuple[WriteKey, Any, Any]] = []
+        self.sent: list[WriteKey] = []
         self.backs_off = False
 
-    def submit(self, key: Key, write: Any, *, done: Any = None, **_: Any) -> bool:
+    def submit(self, key: WriteKey, write: Any, *, done: Any = None, **_: Any) -> bool:
         if self.backs_off or any(key == each for each, _, _ in self.waiting):
             return False
         self.waiting.append((key, write, done))
         return True
 
-    def wait(self, _: Key) -> float:
+    def wait(self, _: WriteKey) -> float:
         return 0.0
 
     def send_all(self, *, fail: bool = False) -> None:

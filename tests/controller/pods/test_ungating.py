@@ -11,7 +11,8 @@ from typing import cast
 import pytest
 
 from cluster.api.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
-from cluster.write_queue import Key, WriteQueue
+from cluster.waiting_writes import WriteKey
+from cluster.write_queue import WriteQueue
 from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import (
     FIRST_GATES,
@@ -204,9 +205,9 @@ class HeldWrites:
     width = 1
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[Key, Callable[[], object]]] = []
+        self.waiting: list[tuple[WriteKey, Callable[[], object]]] = []
 
-    def submit(self, key: Key, write: Callable[[], object], **_: object) -> bool:
+    def submit(self, key: WriteKey, write: Callable[[], object], **_: object) -> bool:
         self.waiting.append((key, write))
         return True
 

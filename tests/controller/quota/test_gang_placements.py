@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,13 +13,16 @@ import msgspec
 import pytest
 
 from cluster.api.client import Client
-from cluster.exceptions import Conflict, NotFound
+from cluster.cache.podgroups import PodGroupKey
+from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.metrics import Metrics
 from cluster.objects import PodGroup
+from controller.quota.gang_placements import RESERVED_SECONDS
 from controller.quota.releases import QuotaReleases
+from queues.quota.gang_life import GangPhase
 from queues.status.podgroup_conditions import Lacking, Standing
 from tests.controller.quota.test_gangs import Stage
-from tests.support.http.wire_objects import NAMED, Wire, namespace, owner, workload
+from tests.support.http.wire_objects import NAMED, Wire, namespace, owner, queue, workload
 from tests.support.quota.histories import ApiServer, Replica
 
 JOB = "/apis/batch/v1/namespaces/team/jobs/train"
@@ -32,6 +36,8 @@ class Api(ApiServer):
         super().__init__(random.Random(0))
         self.is_rough = False
         self.gone: list[tuple[str, str]] = []
+        #: Pods that a budget keeps.
+        self.kept: set[str] = set()
         self.job = workload("jobs.batch", annotations={"sluice.dev/queue": "team"})
 
     def client(self) -> Client:
@@ -61,6 +67,8 @@ class Api(ApiServer):
     def _end(self, name: str, how: str, options: Wire) -> None:
         if name not in self.pods:
             raise NotFound(404, "NotFound", name)
+        if name in self.kept:
+            raise Refused(429, "TooManyRequests", "Cannot evict pod")
         meta = self.pods[name]["metadata"]
         for key, value in options["preconditions"].items():
             if meta[key] != value:
@@ -97,17 +105,53 @@ class Placing(Stage):
     def _record(self, subject: Any, *, reason: str, message: str, **_: object) -> None:
         self.events.append((subject.name, reason))
 
-    def gang(self, name: str, least: int, *, bare: bool = False, within: str = "", **spec: Any) -> list[str]:
-        """The PodGroup, and so many pods."""
-        self.api.set_group(name, "team", least, **spec)
+    def until_sent(self, holds: Callable[[], bool]) -> None:
+        """Step by step, each write answered at once."""
+        for _ in range(600):
+            self.settle(1)
+            if holds():
+                return
+        raise AssertionError("it never holds")
+
+    def set_tree(self, **queues: int | None) -> None:
+        """Queues of "lab", of 20 cpu, each with so many; None: it has no capability of its own."""
+        for name, cpu in {"lab": 20, **queues}.items():
+            self._version += 1
+            made = queue(
+                name,
+                parent="root" if name == "lab" else "lab",
+                capability=None if cpu is None else {"cpu": str(cpu)},
+                version=self._version,
+                generation=self._version,
+            )
+            self.leader.server.has(made)
+
+    def gang(
+        self,
+        name: str,
+        least: int,
+        *,
+        of: str = "team",
+        bare: bool = False,
+        within: str = "",
+        priority: int = 0,
+        **spec: Any,
+    ) -> list[str]:
+        """The PodGroup, and so many pods, of this priority."""
+        self.api.set_group(name, of, least, **spec)
         if within:
             self.annotate(name, within)
-        names = self.pods(name, [f"{name}-{number}" for number in range(least)])
-        for each in names if not bare else ():
-            self.own(each)
+        names = [f"{name}-{number}" for number in range(least)]
+        for each in names:
+            self.api.create(each, of, 1, group=name, priority=priority)
+        self.own(*() if bare else names)
         return names
 
-    def own(self, pod: str) -> None:
+    def own(self, *pods: str) -> None:
+        for pod in pods:
+            self._own(pod)
+
+    def _own(self, pod: str) -> None:
         owner = {
             "apiVersion": "apps/v1",
             "kind": "ReplicaSet",
@@ -135,6 +179,10 @@ class Placing(Stage):
     def lacks(self, name: str) -> Lacking | None:
         stands = self.stands(name)
         return stands.lacking if stands is not None else None
+
+    def phase(self, name: str) -> GangPhase:
+        uid: str = self.api.groups[name]["metadata"]["uid"]
+        return self.leader.releases._placements.rules.phase(uid)
 
     def has_room(self, name: str) -> bool:
         stands = self.stands(name)
@@ -187,7 +235,7 @@ def test_what_can_never_have_room_says_so_at_once(spec: dict[str, object], text:
     stage.api.set_group("gang", "team", 2, **spec)
     stage.pods("", ["b"])
     assert stage.settle() == {"b"}
-    assert stage.stands("gang") == Standing(has_room=False, lacking=Lacking.NEVER, never=text)
+    assert stage.stands("gang") == Standing(has_room=False, lacking=Lacking.NEVER, detail=text)
 
 
 def test_a_stop_cancels_what_is_kept_and_a_resume_asks_again() -> None:
@@ -214,6 +262,63 @@ def test_time_cancels_it_and_it_waits_behind_others() -> None:
     assert stage.lacks("gang") is Lacking.NODES
     stage.settle(15)
     assert stage.stands("gang") == Standing(has_room=False, lacking=Lacking.ROOM)
+
+
+def pass_time(stage: Placing, seconds: float) -> None:
+    stage.leader.server.clock.seconds += seconds
+    stage.leader.server.clock.at += timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("made", [0, 1])
+def test_room_without_pods_is_kept_for_five_minutes_whatever_an_annotation_says(made: int) -> None:
+    """Then it asks again in its turn, behind its equals. A part of its pods is not enough."""
+    stage = Placing(4)
+    stage.api.set_group("gang", "team", 2, minResources={"cpu": "3"})
+    stage.annotate("gang", "24h")
+    stage.pods("gang", [f"g-{number}" for number in range(made)])
+    stage.settle()
+    assert stage.is_kept("gang")
+    assert stage.leader.releases.kept_below("team") == {PodGroupKey("team", "gang"): (("cpu", 3),)}
+    stage.pods("", ["b", "c", "d", "e"])
+    assert stage.settle() == {"b"}
+    pass_time(stage, RESERVED_SECONDS - 40)
+    assert stage.settle() == {"b"}
+    pass_time(stage, 40)
+    assert stage.settle() == {"b", "c", "d", "e"}, "they have waited longer than it"
+    assert not stage.is_kept("gang")
+    for name in ("b", "c", "d"):
+        stage.api.delete(name)
+    pass_time(stage, 15)
+    stage.settle()
+    assert stage.is_kept("gang"), "it has asked again"
+
+
+def test_the_time_of_its_pods_on_nodes_is_what_the_annotation_says() -> None:
+    stage = Placing(4)
+    stage.api.set_group("gang", "team", 2, minResources={"cpu": "3"})
+    stage.annotate("gang", "1h")
+    stage.settle()
+    names = stage.pods("gang", ["g-0", "g-1"])
+    assert stage.settle() == set(names)
+    pass_time(stage, 2 * RESERVED_SECONDS)
+    stage.settle()
+    assert stage.calls.gone == []
+    assert stage.is_kept("gang")
+
+
+def test_no_gang_on_nodes_gives_back_for_room_without_pods() -> None:
+    """It came first, and its time is over. It needs no node."""
+    stage = Placing(6)
+    stage.api.set_group("gang", "team", 2, minResources={"cpu": "3"})
+    stage.settle()
+    names = stage.gang("runs", 2, within="1h")
+    stage.settle()
+    stage.place(names[0])
+    stage.settle()
+    pass_time(stage, RESERVED_SECONDS)
+    stage.settle()
+    assert stage.calls.gone == []
+    assert not stage.is_kept("gang"), "and it does not wait for that one"
 
 
 def test_a_group_that_is_over_asks_for_nothing() -> None:
@@ -252,7 +357,7 @@ def test_it_has_a_pause_and_is_asked_for_again_behind_its_equals() -> None:
         stage.own(name)
     assert stage.settle(4) == set()
     assert stage.lacks("gang") is Lacking.NODES
-    assert "has a pause" in stage.said("again-0")
+    assert "has a pause until 2030-01-01T12:00:" in stage.said("again-0")
     later = stage.pods("", ["later"])
     assert stage.settle(20) == set(later), "it came while the gang had its pause"
     stage.place("later")

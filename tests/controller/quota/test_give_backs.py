@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from cluster.exceptions import Overloaded, Refused
-from controller.quota.give_backs import REFUSED_SECONDS
+from controller.quota.give_backs import KEPT_SECONDS, LOOK_SECONDS, REFUSED_SECONDS, GiveBacks
 from queues.apimachinery.timestamps import rfc3339
+from queues.drain.terminating_pods import GRACE_LIMIT, SPARE_SECONDS
+from queues.metadata.keys import PREEMPTABLE
+from queues.quota.giving_back import Borrowed, GivingBack
+from queues.quota.kept_victims import KeptVictims, kept_victims
 from queues.quota.lack import LackKind
 from queues.quota.let_in_again import LATE_SECONDS, SAFE_SECONDS
-from queues.well_known import QUEUE
+from queues.quota.pod_classes import WaitingPod
+from queues.well_known import CONTACT, QUEUE
 from tests.support.cases import each_case
-from tests.support.http.wire_objects import Wire, queue
+from tests.support.http.wire_objects import GROUP, Wire, podgroup, policies, queue
 from tests.support.http.wire_objects import workload as wire_workload
-from tests.support.quota.lending_api import LAB, REFUSED, TEAM, LendingApi, LendingReplica
+from tests.support.quota.lending_api import LAB, REFUSED, TAKES, TEAM, LendingApi, LendingReplica
 from tests.support.rules.cases import NOW
 
 OWNER: Wire = {
@@ -54,6 +61,47 @@ def test_a_victim_says_why_and_who_asked_gets_its_room() -> None:
     leader.go_on()
     assert (api.is_released("wanted"), api.is_released("later")) == (True, False)
     assert api.asked == ["a-3"]
+
+
+def test_pods_without_room_are_told_again_once_another_contact_is_named_of_a_queue_of_their_chain() -> None:
+    """Once: nothing else of their reason has changed."""
+    api = LendingApi()
+    for name in ("a-1", "a-2", "a-3"):
+        api.run(name, "team")
+    leader = LendingReplica(api)
+    for name in ("wanted", "second"):
+        api.create(name, "team", 1)
+    leader.go_on()
+    told = dict(leader.said)
+    assert set(told) == {"wanted", "second"}
+    for number, (name, more) in enumerate((("lab", LAB), ("team", TEAM)), start=3):
+        leader.said.clear()
+        leader.server.has(
+            queue(name, version=number, generation=2, annotations={CONTACT: f"Ann {number}"}, **more)
+        )
+        leader.go_on(steps=3)
+        assert leader.said == told
+        leader.said.clear()
+        leader.server.has(queue("speech", version=number, weight=number))
+        leader.go_on(steps=3)
+        assert leader.said == {}
+
+
+def test_the_workload_that_the_user_created_says_that_pods_of_it_gave_back() -> None:
+    """Once for what says the same: its pods are gone when somebody asks."""
+    api = LendingApi()
+    for name in ("a-1", "a-2", "a-3"):
+        api.run(name, "other", owner=OWNER)
+    leader = LendingReplica(api)
+    top = {**OWNER, "kind": "Deployment", "name": "web", "uid": "uid-web"}
+    leader.server.has(
+        wire_workload("deployments.apps", "web", labels={QUEUE: "other"}),
+        wire_workload("replicasets.apps", "work", labels={QUEUE: "other"}, owner=top),
+    )
+    api.create("wanted", "team", 1)
+    leader.go_on()
+    assert leader.events == [("a-3", "Reclaimed"), ("web", "Reclaimed")]
+    assert leader.messages["web"] == f"a pod of it was {leader.messages['a-3']}"
 
 
 def test_a_budget_that_was_read_as_allowing_and_refuses_has_others_go() -> None:
@@ -111,8 +159,8 @@ def test_a_victim_that_ends_late_has_nobody_else_go_and_keeps_the_room_for_who_a
     api, leader = lab("a-1", "a-2", "a-3")
     leader.go_on()
     api.create("later", "other", 1, priority=9)
-    for _ in range(10):
-        leader.pass_time(60)
+    for _ in range(5):
+        leader.pass_time(2)
         leader.go_on(steps=2)
     assert api.asked == ["a-3"]
     api.end("a-3")
@@ -187,6 +235,67 @@ def test_what_was_deleted_by_force_counts_as_leaving() -> None:
     leader.pass_time(30)
     leader.go_on(steps=4)
     assert (api.asked, api.is_released("wanted")) == ([], True)
+
+
+# Leaving is no promise
+
+YEARS = 10 * 365 * 24 * 3600
+DRAIN_WAITS = GRACE_LIMIT + SPARE_SECONDS
+
+
+def delete_with_years(api: LendingApi, name: str, at: datetime) -> None:
+    """It is deleted, and has that long to end."""
+    left = {
+        "deletionTimestamp": rfc3339(at + timedelta(seconds=YEARS)),
+        "deletionGracePeriodSeconds": YEARS,
+    }
+    api.change(name, lambda one: one["metadata"].update(left))
+
+
+def test_who_has_years_to_end_counts_as_going_as_long_as_a_drain_waits_then_others_are_asked() -> None:
+    api, leader = lab("a-1", "a-2", "a-3")
+    delete_with_years(api, "a-3", leader.server.clock.at)
+    leader.go_on()
+    assert api.asked == [], "it may end"
+    leader.pass_time(DRAIN_WAITS)
+    leader.go_on()
+    assert api.asked == ["a-2"]
+    api.end("a-2")
+    leader.go_on()
+    assert api.is_released("wanted")
+
+
+def test_so_it_is_with_who_was_evicted_and_has_years() -> None:
+    api, leader = lab("a-1", "a-2", "a-3")
+    leader.go_on(until=lambda: api.asked)
+    leader.send_all()
+    assert api.is_leaving("a-3")
+    delete_with_years(api, "a-3", leader.server.clock.at)
+    leader.go_on()
+    assert api.asked == ["a-3"]
+    leader.pass_time(DRAIN_WAITS)
+    leader.go_on()
+    assert api.asked == ["a-3", "a-2"]
+
+
+def test_a_new_leader_sets_nothing_aside_of_what_stays() -> None:
+    api, former = lab("a-1", "a-2", "a-3")
+    delete_with_years(api, "a-3", former.server.clock.at - timedelta(seconds=2 * DRAIN_WAITS))
+    leader = LendingReplica(api)
+    leader.go_on()
+    assert api.asked == ["a-2"]
+
+
+def test_what_was_deleted_by_force_with_an_hour_to_end_counts_as_going_no_longer_than_that() -> None:
+    api, leader = lab("a-1", "a-2", "a-3")
+    api.change("a-3", lambda one: one["spec"].update(terminationGracePeriodSeconds=YEARS))
+    leader.hear(99)
+    api.end("a-3")
+    leader.go_on()
+    assert (api.asked, api.is_released("wanted")) == ([], False)
+    leader.pass_time(DRAIN_WAITS)
+    leader.go_on()
+    assert api.asked == ["a-2"]
 
 
 # A change of leaders
@@ -312,3 +421,380 @@ def test_a_new_leader_leaves_alone_what_may_have_been_let_in_again(
     leader.pass_time(SAFE_SECONDS)
     leader.go_on()
     assert api.asked
+
+
+# Gangs
+
+
+def ring(*names: str, least: int) -> tuple[LendingApi, LendingReplica]:
+    """The same, and these are one gang."""
+    api = LendingApi()
+    for name in names:
+        api.run(name, "other")
+        api.change(name, lambda one: one["metadata"].setdefault("annotations", {}).update({GROUP: "ring"}))
+    leader = LendingReplica(api)
+    leader.server.has(podgroup("ring", queue="other", minMember=least))
+    api.create("wanted", "team", 1)
+    return api, leader
+
+
+def test_a_gang_goes_whole_for_one_pod() -> None:
+    api, leader = ring("a-1", "a-2", "a-3", least=3)
+    leader.go_on()
+    assert sorted(api.asked) == ["a-1", "a-2", "a-3"]
+    assert all("(cpu 1), with all of its gang; action reclaim" in leader.messages[name] for name in api.asked)
+    for name in api.asked:
+        api.end(name)
+    leader.go_on()
+    assert api.is_released("wanted")
+
+
+def test_pods_beyond_the_minimum_go_alone_and_what_is_asked_to_go_counts_no_more() -> None:
+    api, leader = ring("a-1", "a-2", "a-3", least=2)
+    leader.go_on()
+    assert api.asked == ["a-3"]
+    api.create("more", "team", 1)
+    leader.go_on()
+    assert sorted(api.asked) == ["a-1", "a-2", "a-3"]
+
+
+def test_a_budget_that_allows_fewer_than_the_gang_keeps_all_of_it() -> None:
+    api, leader = ring("b-1", "b-2", "b-3", least=3)
+    api.budgets["b"] = 2
+    leader.go_on()
+    assert api.asked == []
+
+
+def test_what_is_refused_of_a_gang_that_goes_is_asked_again_until_it_goes() -> None:
+    api, leader = ring("a-1", "a-2", "a-3", least=3)
+    api.answers["a-2"] = REFUSED
+    leader.go_on()
+    assert sorted(api.asked) == ["a-1", "a-2", "a-3"]
+    api.delete("wanted")
+    leader.pass_time(REFUSED_SECONDS)
+    leader.go_on(steps=2)
+    assert sorted(api.asked) == ["a-1", "a-2", "a-2", "a-3"]
+    api.answers.clear()
+    leader.pass_time(2 * REFUSED_SECONDS)
+    leader.go_on(steps=2)
+    assert api.is_leaving("a-2")
+    leader.pass_time(REFUSED_SECONDS)
+    leader.go_on(steps=2)
+    assert len(api.asked) == 5
+
+
+def test_a_gang_of_which_nothing_went_is_asked_for_no_more_once_nobody_waits() -> None:
+    """What refused stays refused; later it would have gone for nobody."""
+    api, leader = ring("a-1", "a-2", "a-3", least=3)
+    api.answers |= dict.fromkeys(("a-1", "a-2", "a-3"), REFUSED)
+    leader.go_on()
+    assert sorted(api.asked) == ["a-1", "a-2", "a-3"]
+    api.delete("wanted")
+    api.answers.clear()
+    leader.pass_time(2 * REFUSED_SECONDS)
+    leader.go_on(steps=3)
+    assert len(api.asked) == 3
+    assert not any(map(api.is_leaving, ("a-1", "a-2", "a-3")))
+
+
+def test_a_gang_that_runs_again_is_left_alone_once_nobody_waits() -> None:
+    """One pod of the gang refused, and the others were made again. It would go alone now."""
+    api, leader = ring("a-1", "a-2", "a-3", least=3)
+    api.answers["a-2"] = REFUSED
+    leader.go_on()
+    assert sorted(api.asked) == ["a-1", "a-2", "a-3"]
+    api.delete("wanted")
+    for gone, made in (("a-1", "a-4"), ("a-3", "a-5")):
+        api.end(gone)
+        api.run(made, "other")
+        api.change(made, lambda one: one["metadata"].setdefault("annotations", {}).update({GROUP: "ring"}))
+    api.answers.clear()
+    leader.go_on(steps=2)
+    leader.pass_time(2 * REFUSED_SECONDS)
+    leader.go_on(steps=3)
+    assert len(api.asked) == 3
+    assert not any(map(api.is_leaving, ("a-2", "a-4", "a-5")))
+
+
+def test_a_gang_of_which_one_went_goes_on_though_nobody_waits_any_more() -> None:
+    """Before the first one is sent, none goes."""
+    api = LendingApi()
+    create, left = api._create, ["wanted"]
+
+    def create_and_delete_who_asked(path: str, body: Wire) -> bytes:
+        answer = create(path, body)
+        if path.endswith("/eviction") and left:
+            api.delete(left.pop())
+            leader.hear(99)
+        return answer
+
+    api._create = create_and_delete_who_asked  # type: ignore[method-assign]
+    for name in ("a-1", "a-2", "a-3"):
+        api.run(name, "other")
+        api.change(name, lambda one: one["metadata"].setdefault("annotations", {}).update({GROUP: "ring"}))
+    leader = LendingReplica(api)
+    leader.server.has(podgroup("ring", queue="other", minMember=3))
+    api.create("wanted", "team", 1)
+    leader.go_on()
+    assert sorted(api.asked) == ["a-1", "a-2", "a-3"]
+    other, keeps = ring("a-1", "a-2", "a-3", least=3)
+    keeps.go_on(until=lambda: keeps.is_about_to_evict)
+    other.delete("wanted")
+    keeps.go_on()
+    assert other.asked == []
+
+
+def test_what_is_left_of_a_gang_goes_whole_where_another_pod_takes_the_surplus_in_the_same_look() -> None:
+    """It is asked once for all of the rest whether the pod that asks still waits."""
+    api, leader = ring("a-1", "a-2", "a-3", least=2)
+    api.create("more", "team", 1)
+    leader.go_on()
+    assert sorted(api.asked) == ["a-1", "a-2", "a-3"]
+    is_whole = {name: "with all of its gang" in leader.messages[name] for name in api.asked}
+    assert is_whole == {"a-1": True, "a-2": True, "a-3": False}
+
+
+def test_the_rest_of_a_gang_stays_where_its_surplus_goes_with_a_later_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a part of its minimum would stay."""
+    api, leader = ring("a-1", "a-2", "a-3", least=2)
+    api.create("more", "team", 1)
+    may_evict, later = GiveBacks._may_evict, list[str]()
+
+    def may_evict_later(self: GiveBacks, found: Sequence[Borrowed], victims: Any) -> bool:
+        if not may_evict(self, found, victims):
+            return False
+        later.extend(pod.uid for pod in found if len(later) == 0)
+        return later != [pod.uid for pod in found]
+
+    monkeypatch.setattr(GiveBacks, "_may_evict", may_evict_later)
+    leader.go_on(until=lambda: later)
+    leader.send_all()
+    assert (len(later), api.asked) == (1, [])
+    later.append("nothing more is put off")
+    leader.go_on()
+    assert sorted(api.asked) == ["a-1", "a-2", "a-3"]
+
+
+@each_case("where", ["annotations", "labels"])
+def test_what_says_that_it_is_not_preemptable_stays(where: str) -> None:
+    api, leader = lab("a-1", "a-2", "a-3")
+    for name in ("a-2", "a-3"):
+        api.change(name, lambda one: one["metadata"].setdefault(where, {}).update({PREEMPTABLE: "false"}))
+    leader.go_on()
+    assert api.asked == ["a-1"]
+    api, leader = ring("a-1", "a-2", "a-3", least=3)
+    api.change("a-1", lambda one: one["metadata"].setdefault(where, {}).update({PREEMPTABLE: "false"}))
+    leader.go_on()
+    assert api.asked == [], "nor does the rest of its gang"
+
+
+# Which rule keeps those who could go
+
+
+def mark(api: LendingApi, value: str, *names: str) -> None:
+    for name in names:
+        api.change(
+            name, lambda one: one["metadata"].setdefault("annotations", {}).update({PREEMPTABLE: value})
+        )
+
+
+KEPT_3 = f'3 pods of queue "other" could go: 3 say {PREEMPTABLE}: false'
+
+
+def test_who_asks_in_vain_says_who_could_go_and_what_keeps_them() -> None:
+    api, leader = lab("a-1", "a-2", "a-3")
+    mark(api, "false", "a-1", "a-2", "a-3")
+    api.create("second", "team", 1)
+    leader.go_on()
+    texts = {name: leader.said[name].kept for name in ("wanted", "second")}
+    assert sorted(texts.values()) == ["", KEPT_3], "the first of those that request the same says it"
+    mark(api, "true", "a-2", "a-3")
+    leader.pass_time(KEPT_SECONDS)
+    leader.go_on()
+    assert sorted(api.asked) == ["a-2", "a-3"]
+    assert [leader.said[name].kind for name in texts] == [LackKind.GIVEN_BACK] * 2
+    assert [leader.said[name].kept for name in texts] == ["", ""]
+
+
+def test_it_says_so_again_where_the_numbers_change_and_where_another_pod_is_first() -> None:
+    api, leader = lab("a-1", "a-2", "a-3")
+    mark(api, "false", "a-1", "a-2", "a-3")
+    leader.go_on()
+    api.end("a-3")
+    api.run("d-4", "other", owner={**OWNER, "kind": "Node"})
+    leader.pass_time(2 * KEPT_SECONDS)
+    leader.go_on()
+    now = f'3 pods of queue "other" could go: 2 say {PREEMPTABLE}: false, 1 is of a DaemonSet'
+    assert leader.said["wanted"].kept == now
+    api.create("urgent", "team", 1, priority=1)
+    leader.go_on()
+    assert (leader.said["urgent"].kept, leader.said["wanted"].kept) == (now, "")
+
+
+@each_case(
+    "after", [{}, {"takes": "actions: allocate\ntiers: [{plugins: []}]\n"}], ids=["gone", "without it"]
+)
+def test_it_says_so_no_more_once_the_action_has_left_the_policy(after: dict[str, str]) -> None:
+    """What rules keep is of no concern then: nobody goes for it whatever they say."""
+    api, leader = lab("a-1", "a-2", "a-3")
+    mark(api, "false", "a-1", "a-2", "a-3")
+    leader.go_on()
+    assert leader.said["wanted"].kept == KEPT_3
+    leader.said.clear()
+    leader.server.has(policies(**after))
+    leader.go_on(steps=3)
+    assert leader.said["wanted"].kind is LackKind.CAPABILITY
+    assert leader.said["wanted"].kept == ""
+    assert leader.releases._give_backs.kept_text("uid-wanted") == ""
+    assert api.asked == []
+    leader.said.clear()
+    leader.pass_time(2 * KEPT_SECONDS)
+    leader.go_on(steps=3)
+    assert leader.said == {}, "once"
+    leader.server.has(policies(takes=TAKES))
+    leader.pass_time(KEPT_SECONDS)
+    leader.go_on(steps=3)
+    assert leader.said["wanted"].kept == KEPT_3
+
+
+# Looks that take too long
+
+
+def slow(monkeypatch: pytest.MonkeyPatch, leader: LendingReplica, *cpus: int) -> list[str]:
+    """Each search for pods that request these takes more than a slice. Returns who asks, in that order."""
+    ask, asked = GivingBack.ask, list[str]()
+
+    def ask_slowly(look: GivingBack, claimant: WaitingPod, *more: Any) -> Any:
+        asked.append(claimant.uid.removeprefix("uid-").rpartition("-")[0])
+        if dict(claimant.requests)["cpu"] in cpus:
+            leader.server.clock.seconds += 2 * LOOK_SECONDS
+        return ask(look, claimant, *more)
+
+    monkeypatch.setattr(GivingBack, "ask", ask_slowly)
+    return asked
+
+
+def test_a_search_that_takes_a_whole_slice_each_time_starves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first asks for more than its queue deserves, and is denied."""
+    api, leader = lab("a-1", "a-2", "a-3")
+    api.create("greedy", "team", 3, priority=9)
+    slow(monkeypatch, leader, 3)
+    leader.go_on()
+    assert api.asked == ["a-3"]
+    assert leader.said["wanted"].kind is LackKind.GIVEN_BACK
+    assert leader.said["greedy"].kind is not LackKind.GIVEN_BACK
+
+
+def test_who_was_given_room_in_a_look_keeps_it_while_others_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them are slow, so that each look asks one: nobody goes for two, and no room is taken twice."""
+    api = LendingApi()
+    for name in ("a-1", "a-2", "a-3"):
+        api.run(name, "other")
+    leader = LendingReplica(api)
+    for name, priority in (("first", 3), ("second", 2), ("third", 1)):
+        api.create(name, "team", 1, priority=priority)
+    asked = slow(monkeypatch, leader, 1)
+    leader.go_on(steps=20)
+    assert sorted(api.asked) == ["a-2", "a-3"], "what the queue deserves"
+    assert {"first", "second", "third"} <= set(asked)
+    assert [leader.said[name].kind is LackKind.GIVEN_BACK for name in ("first", "second")] == [True] * 2
+    for name in api.asked:
+        api.end(name)
+    leader.go_on(steps=20)
+    assert [api.is_released(name) for name in ("first", "second", "third")] == [True, True, False]
+
+
+def test_what_is_told_of_those_that_stay_is_told_though_each_look_is_cut_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And told again where it changes, also where telling one class takes more than a slice."""
+    api, leader = lab("a-1", "a-2", "a-3")
+    mark(api, "false", "a-1", "a-2", "a-3")
+    api.create("double", "team", 2)
+    slow(monkeypatch, leader, 1, 2)
+
+    def tell_slowly(*args: Any) -> KeptVictims:
+        leader.server.clock.seconds += 2 * LOOK_SECONDS
+        return kept_victims(*args)
+
+    monkeypatch.setattr("controller.quota.give_backs.kept_victims", tell_slowly)
+    leader.go_on(steps=20)
+    assert [leader.said[name].kept for name in ("wanted", "double")] == [KEPT_3] * 2
+    api.end("a-3")
+    api.run("a-4", "other", owner={**OWNER, "kind": "Node"})
+    leader.pass_time(KEPT_SECONDS)
+    leader.go_on(steps=20)
+    now = f'3 pods of queue "other" could go: 2 say {PREEMPTABLE}: false, 1 is of a DaemonSet'
+    assert [leader.said[name].kept for name in ("wanted", "double")] == [now] * 2
+    mark(api, "true", "a-1", "a-2")
+    leader.pass_time(KEPT_SECONDS)
+    leader.go_on(steps=20)
+    assert [leader.said[name].kept for name in ("wanted", "double")] == [""] * 2
+
+
+def test_a_new_leader_takes_over_all_room_though_each_search_takes_a_slice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api, former = lab("a-1", "a-2", "a-3")
+    api.create("greedy", "team", 3, priority=9)
+    former.go_on()
+    assert api.asked == ["a-3"]
+    leader = LendingReplica(api)
+    slow(monkeypatch, leader, 3)
+    leader.go_on(steps=20)
+    assert api.asked == ["a-3"]
+    assert leader.said["wanted"].kind is LackKind.GIVEN_BACK
+
+
+def test_where_each_look_is_late_from_the_start_all_ask_and_those_again_whose_budgets_were_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("controller.quota.give_backs.LOOK_SECONDS", -1.0)
+    api, leader = lab("a-1", "a-2", "a-3")
+    for name in ("second", "third"):
+        api.create(name, "team", 1)
+    leader.go_on(steps=20)
+    assert sorted(api.asked) == ["a-2", "a-3"]
+    for name in api.asked:
+        api.end(name)
+    leader.go_on(steps=20)
+    assert sum(map(api.is_released, ("wanted", "second", "third"))) == 2
+
+
+def test_a_queue_that_is_deleted_in_the_midst_of_a_round_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is told of its classes any more."""
+    monkeypatch.setattr("controller.quota.give_backs.LOOK_SECONDS", -1.0)
+    api, leader = lab("a-1", "a-2", "a-3")
+    spec: dict[str, Any] = {"parent": "lab", "deserved": {"cpu": "0"}, "priority": 9}
+    leader.server.has(queue("gone", version=3, generation=1, **spec))
+    api.create("first", "gone", 1)
+    turn = leader.releases._give_backs
+    leader.go_on(until=lambda: any(of == "gone" for of, _ in turn._round.denied))
+    assert turn._round.denied
+    leader.server.lacks(queue("gone", version=4, generation=1, **spec))
+    leader.pass_time(2 * KEPT_SECONDS)
+    leader.go_on(steps=20)
+    assert leader.said["wanted"].kind is LackKind.GIVEN_BACK
+
+
+def test_after_a_fault_all_ask_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    api, leader = lab("a-1", "a-2", "a-3")
+    turn = leader.releases._give_backs
+    leader.go_on(until=lambda: turn._budgets)
+    before = turn._round
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("a fault")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(GivingBack, "ask", fails)
+        with pytest.raises(RuntimeError, match="a fault"):
+            leader.go_on()
+    assert turn._round is not before
+    assert not turn._round.has_asked
+    leader.go_on()
+    assert api.asked == ["a-3"]

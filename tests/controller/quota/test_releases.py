@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 import pytest
 
 from cluster.api.client import Client
+from cluster.exceptions import Conflict, NotFound, Refused
+from cluster.informers.event_handlers import QueueEventHandler
 from controller.context import ControllerContext
 from controller.quota import book_writes
 from controller.quota.book_writes import StoredBook
 from controller.quota.releases import QuotaReleases
 from controller.quota.waiting_pods import WaitingPods
+from controller.status.quota_status import QuotaUse
+from queues.apimachinery.timestamps import rfc3339
 from queues.quota.book import Book, encode, parse
+from queues.well_known import FORCE_DELETED_ENDED
 from tests.support.examples import scaled
 from tests.support.http.wire_objects import queue
 from tests.support.quota import histories
@@ -84,6 +91,19 @@ def smooth_api() -> ApiServer:
     api = ApiServer(random.Random(0))
     api.is_rough = False
     return api
+
+
+def test_nothing_is_released_while_pods_may_run_that_are_not_known() -> None:
+    """And nothing hurries meanwhile: what waits is due once they are known."""
+    api, is_unknown = smooth_api(), [True]
+    leader = Replica(api, partial(QuotaReleases, is_use_unknown=lambda: is_unknown[0]))
+    api.create("early", "team", 1)
+    goes_on(leader)
+    assert not histories.is_released(api.pods["early"])
+    assert leader.releases.due == math.inf
+    is_unknown[0] = False
+    goes_on(leader)
+    assert histories.is_released(api.pods["early"])
 
 
 def test_a_book_is_new_until_all_was_touched_whoever_opens_it() -> None:
@@ -160,6 +180,32 @@ def test_a_pod_that_changes_at_each_try_does_not_hold_up_the_others() -> None:
     assert "schedulingGates" not in api.pods["other"]["spec"]
 
 
+def test_what_an_admin_says_has_ended_of_it_lets_the_next_one_go_at_once() -> None:
+    api = ApiServer(random.Random(0))
+    api.is_rough = False
+    leader = Replica(api, QuotaReleases)
+    api.create("forced", "team", 2)
+    api.create("next", "team", 2)
+
+    def go_on() -> None:
+        for _ in range(9):
+            leader.hear(9)
+            leader.step()
+            leader.send_all()
+
+    go_on()
+    api.change("forced", lambda one: one["spec"].update(nodeName="n", terminationGracePeriodSeconds=3600))
+    for _ in range(2):
+        api.delete("forced")
+    go_on()
+    assert "schedulingGates" in api.pods["next"]["spec"]
+    team = queue("team", parent="lab", capability={"cpu": "2"}, version=500)
+    team["metadata"]["annotations"] = {FORCE_DELETED_ENDED: rfc3339(leader.server.clock.at)}
+    leader.server.has(team)
+    go_on()
+    assert "schedulingGates" not in api.pods["next"]["spec"]
+
+
 def test_what_was_deleted_by_force_counts_on_and_its_end_lets_the_next_one_go() -> None:
     """Nothing changes when it ends; a replica that comes to lead meanwhile counts it, too."""
     api = ApiServer(random.Random(0))
@@ -229,6 +275,32 @@ class Corner:
         return "quota-release", self.api.pods[name]["metadata"]["uid"]
 
 
+@pytest.mark.parametrize("by", ["event", "list"])
+def test_what_runs_of_a_queue_that_is_gone_counts_above_until_it_ends(by: str) -> None:
+    """Also once a queue of its name is there again, and however the server heard that it went."""
+    corner = Corner()
+    server, team = corner.leader.server, queue("team", parent="lab", capability={"cpu": "2"})
+    corner.api.create("runs", "team", 1)
+    assert corner.settle() == ["runs"]
+    if by == "event":
+        server.lacks(team)
+    else:
+        kept = [obj for name, obj in server.store.queues.items() if name != "team"]
+        QueueEventHandler(server.store).replace(kept)
+    corner.api.create("waits", "lab", 1)
+    assert corner.settle() == ["runs"]
+    again = queue("team", parent="lab", version=9)
+    again["metadata"]["uid"] = "another"
+    server.has(again)
+    assert corner.settle() == ["runs"]
+    server.lacks(again)
+    assert corner.settle() == ["runs"]
+    assert QuotaUse(server.store).below("lab").used == {"cpu": 1, "pods": 1}
+    corner.api.delete("runs")
+    assert corner.settle() == ["waits"]
+    assert server.store.queue_cache.former_parent("team") is None
+
+
 def test_a_pod_that_a_policy_lets_nobody_release_keeps_no_place_in_the_book_and_no_room() -> None:
     corner = Corner()
     corner.api.create("denied", "team", 1, priority=9)
@@ -256,6 +328,22 @@ def test_one_that_is_refused_while_an_earlier_try_may_still_happen_keeps_its_roo
     corner.api.forbidden.clear()
     late()
     assert corner.settle() == ["denied"]
+
+
+@pytest.mark.parametrize("answer", [Conflict(409, "Conflict", "no"), NotFound(404, "NotFound", "no")])
+def test_a_release_that_a_webhook_refuses_as_if_the_pod_had_changed_is_sent_again(answer: Refused) -> None:
+    """Nothing is heard of such a change. It was waited for without end, and without a word."""
+    corner = Corner()
+    corner.api.create("denied", "team", 1)
+    corner.api.conflicting["denied"] = answer
+    assert corner.settle(20) == []
+    failures = corner.leader.server.store.backoff.take_failures()
+    assert {(failure.step, failure.key) for failure in failures} == {
+        ("release", corner.api.pods["denied"]["metadata"]["uid"])
+    }
+    assert corner.leader.releases.due < corner.leader.server.clock.monotonic() + 60
+    corner.api.conflicting.clear()
+    assert corner.settle(40) == ["denied"]
 
 
 def corner_with_a_new_book_and_a_pod_that_nobody_may_change() -> Corner:

@@ -106,7 +106,7 @@ class Checks:
     def ask(self, *closes: Close) -> None:
         for close in closes:
             self.checks.request(close)
-        self.checks.send()
+        self.checks.step()
 
     def answer(self, *closes: Close, occupied: set[str] | None) -> None:
         """The answer to a question about these closes: the queues with a live member; None if it failed."""
@@ -156,7 +156,7 @@ def test_a_member_below_keeps_a_queue_from_closed(checks: Checks) -> None:
 
 def test_all_closes_are_one_question(checks: Checks) -> None:
     checks.ask(close("a"), close("b"), close("c"))
-    checks.checks.send()
+    checks.checks.step()
     assert checks.questions == 1, "and without a request there is none"
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from cluster.metrics import Metrics
+from cluster.object_reference import ObjectReference
 from controller.status.policy_changes import ROUND_SECONDS, WRITES_LIMIT, PolicyChanges
 from controller.status.queue_records import QueueRecords
 from controller.workqueue import WorkQueue
@@ -13,7 +15,7 @@ from tests.support.controller.controller_harness import ControllerHarness
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, policies, queue
 
-GOOD = "actions: allocate"
+GOOD = "actions: allocate\ntiers: [{}]"
 BAD = "actions: x"
 
 
@@ -25,11 +27,16 @@ class Stage:
         self.clock, self.store = self.server.clock, self.server.store
         self.work_queue = WorkQueue(self.clock.monotonic)
         self.records = QueueRecords(self.work_queue)
-        context = context_with(store=self.store, metrics=Metrics(), work_queue=self.work_queue)
+        self.events: list[tuple[str, str, str]] = []
+        context = context_with(store=self.store, metrics=Metrics(), work_queue=self.work_queue, recorder=self)
         self.changes = PolicyChanges(context, records=self.records)
 
+    def record(self, subject: ObjectReference, *, reason: str, message: str, **_: Any) -> None:
+        """An event."""
+        self.events.append((subject.name, reason, message))
+
     def take(self) -> list[str]:
-        return sorted(self.changes.take())
+        return sorted(self.changes.step())
 
     def being_written(self, *names: str, under_way: bool = True) -> None:
         for name in names:
@@ -135,3 +142,27 @@ def test_the_condition_is_written_once_and_says_what_is_wrong() -> None:
     [condition] = [each for each in written["status"]["conditions"] if each["type"] == "PolicyResolved"]
     assert (condition["status"], condition["reason"]) == ("False", "Invalid")
     assert 'policy "packed", line 1: there is no action "x"' in condition["message"]
+
+
+def test_what_is_wrong_with_policies_and_what_does_nothing_is_an_event_of_the_config_map_once() -> None:
+    stage = Stage(queue("a"))
+    idle = "actions: allocate\ntiers: [{plugins: [{name: sla}, {name: acme}]}]"
+    for texts in ({"common": BAD, "packed": idle}, {"common": GOOD, "packed": idle + " "}, {"packed": idle}):
+        stage.server.has(policies(**texts))
+        stage.take()
+        stage.clock.seconds += ROUND_SECONDS
+    name = "volcano-scheduler-configmap"
+    assert stage.events == [
+        (name, "PolicyProblem", stage.events[0][2]),
+        (name, "PolicyPartsIgnored", 'policy "packed": plugin acme is not known here and passed over'),
+        (name, "PolicyPartsIgnored", 'policy "packed": plugin sla does nothing here'),
+    ]
+
+    assert stage.events[0][2].startswith('policy "volcano-scheduler.conf" cannot be read (line 1: there is')
+    stage.server.has(policies(**{"default-scheduler.conf": GOOD}))
+    stage.take()
+    assert stage.events[-1][1:] == (
+        "PolicyProblem",
+        'no policy counts for queues that name none: that is the one under key "volcano-scheduler.conf", and '
+        'there is none; the one under "default-scheduler.conf" counts only for queues that name it',
+    )

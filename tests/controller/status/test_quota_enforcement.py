@@ -8,7 +8,7 @@ import pytest
 
 from cluster.coordination.replica_report import ReplicaReport
 from controller.controller import RESYNC_SECONDS
-from controller.status.status_writer import COUNT_SECONDS
+from controller.status.count_slots import COUNT_SECONDS
 from tests.controller.status.test_quota_status import Server, running
 from tests.support.controller.controller_harness import VERSION
 from tests.support.http.wire_objects import Wire, member, namespace, queue
@@ -68,6 +68,29 @@ def test_a_capability_of_devices_holds_once_claims_are_known() -> None:
     devices.claims.replace([])
     look_again(server)
     assert enforced(server) == "Enforced"
+
+
+def message(server: Server) -> str:
+    conditions = server.boundary.queues["lab"]["status"]["conditions"]
+    return str(next(each["message"] for each in conditions if each["type"] == "QuotaEnforced"))
+
+
+def test_what_a_capability_of_a_stopped_queue_waits_for_reads_as_no_danger() -> None:
+    """Nothing starts meanwhile. Once it is resumed that counts again."""
+    server = Server(edited(cpu="4"))
+    waits = (
+        'the capability of queue "lab" does not hold yet: what was let through before it came may still start'
+    )
+    assert (enforced(server), message(server)) == ("RequestsUnderWay", waits)
+    change(server, "lab", version=1_000, state="Suspended")
+    server.harness.clock.seconds += COUNT_SECONDS
+    server.settle()
+    assert enforced(server) == "RequestsUnderWay"
+    assert message(server) == f"nothing starts while it is stopped, so its capability may come later: {waits}"
+    change(server, "lab", version=2_000, state="Open")
+    server.harness.clock.seconds += COUNT_SECONDS
+    server.settle()
+    assert (enforced(server), message(server)) == ("RequestsUnderWay", waits)
 
 
 def test_a_capability_that_is_set_later_holds_once_what_was_asked_for_before_is_over() -> None:

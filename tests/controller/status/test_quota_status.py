@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from controller.status.count_slots import COUNT_SECONDS
 from controller.status.queue_reconciler import QueueReconciler
 from controller.status.quota_status import QuotaUse
-from controller.status.status_writer import COUNT_SECONDS
 from queues.quota.claims import CLAIM_SECONDS_AFTER
 from queues.well_known import GATE, QUOTA_GATE
 from tests.support.controller.controller_harness import VERSION, Boundary, ControllerHarness, Sent

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from controller.status.count_slots import COUNT_SECONDS
 from controller.status.queue_status import SHARED_BYTES
-from controller.status.status_writer import COUNT_SECONDS, COUNTS, STATUS, Part, Wait, Write, part_to_write
+from controller.status.status_writer import COUNTS, STATUS, Part, Wait, Write, part_to_write
 from tests.support.cases import each_case
 
 ESSENTIAL: dict[str, Any] = {"state": "Suspended"}

@@ -11,6 +11,7 @@ from controller.status.queue_reconciler import YOUNG_SECONDS, QueueReconciler
 from controller.status.queue_records import Stop
 from controller.stops.acknowledgement import StopAcknowledgement
 from queues.status.acknowledgement import Obstacle, ObstacleReason
+from queues.well_known import CONTACT
 from tests.support.controller.controller_harness import ControllerHarness
 from tests.support.http.wire_objects import Wire, member, namespace, queue
 
@@ -128,6 +129,31 @@ def test_a_queue_that_comes_below_while_the_status_is_made_is_not_acknowledged_w
     assert moved
     written = [body["status"].get("stop", {}).get("scope") for body in server.bodies(ABOVE)]
     assert server.store.snapshot.scope("above") not in written
+
+
+def test_another_contact_is_told_to_the_pods_that_wait_and_ends_no_acknowledgement() -> None:
+    """One write for each pod, and one for the status."""
+    server = ControllerHarness()
+    stopped = queue("above", state="Suspended", version=3)
+    waiting = [
+        member(f"work-{number}", "above", gates=["sluice.dev/queue"], version=4) for number in range(5)
+    ]
+    server.receive_events(namespace("team"), queue("root", parent=""), stopped, *waiting)
+    server.sync(rounds=8, seconds=0.3)
+    status = server.bodies(ABOVE)[-1]["status"]
+    assert status["stop"]["scope"]
+    server.receive_events({**stopped, "status": status}, event="MODIFIED")
+    server.sync(rounds=8, seconds=0.3)
+    server.client.sent.clear()
+    named = queue("above", state="Suspended", version=9, status=status, annotations={CONTACT: "Ann"})
+    server.receive_events(named, event="MODIFIED")
+    server.sync(rounds=8, seconds=0.3)
+    text = 'queue "above" is Suspended; Ann can resume it'
+    for written in server.bodies(ABOVE):  # again and again, since the cache hears of none
+        assert written["status"] == {"stop": {**status["stop"], "refusal": text, "contact": "Ann"}}
+    for pod in waiting:
+        [body] = server.bodies(f"/api/v1/namespaces/team/pods/{pod['metadata']['name']}/status")
+        assert body["status"]["conditions"] == [{"type": "PodScheduled", "message": text}]
 
 
 def test_what_a_new_leader_waits_for_is_not_written_while_the_former_ones_acknowledgement_stands(

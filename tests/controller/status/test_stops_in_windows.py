@@ -4,7 +4,6 @@ after the edges of other queues.
 
 from __future__ import annotations
 
-import heapq
 import json
 from datetime import timedelta
 from typing import Any
@@ -100,8 +99,7 @@ class OneByOne(Inline):
     """Sends one write in a round."""
 
     def work(self) -> None:
-        if self._heap:
-            self._carry_out(heapq.heappop(self._heap))
+        self.send_one()
 
 
 def test_the_statuses_of_queues_with_an_edge_follow_the_edges_and_one_by_hand_waits_for_none() -> None:

@@ -153,7 +153,7 @@ class Leader(Surroundings):
             self.readers.answer()
         self.changes()
         self.pods = max(self.pods, self.version)
-        self.acknowledgement.start_sync()
+        self.acknowledgement.record({})
         return self.waits_for()
 
 
@@ -215,6 +215,31 @@ def namespace_changed_later(leader: Leader) -> None:
     relists.fire(leader.version + 1)
 
 
+def test_pods_that_the_watch_shows_while_members_are_looked_at_count_with_the_next_look(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to which version the pods are known is read before the members are: one that comes in between might
+    be bindable, and was not looked at.
+    """
+    assert leader.waits_for() is not None
+    while len(leader.readers):
+        leader.readers.answer()
+    leader.changes()
+    leader.acknowledgement.record({})
+    known, members = leader.version, leader.server.store.members
+    looked_at = members.bindable_namespaces
+
+    def late(queue: str) -> list[str]:
+        found = looked_at(queue)
+        leader.pods = known + 1_000
+        return found
+
+    leader.pods = 0
+    monkeypatch.setattr(members, "bindable_namespaces", late)
+    assert leader.waits_for() is ObstacleReason.PODS_BEHIND
+    assert leader.waits_for() is None
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -250,14 +275,14 @@ def test_the_leases_are_read_again_while_a_replica_has_something_to_report(
     for _ in range(3):  # the guard is not on
         assert leader.sync() is not None
     leader.clock.seconds += AGAIN_SECONDS
-    leader.acknowledgement.start_sync()
+    leader.acknowledgement.record({})
     assert leader.waits_for() is not None
     assert len(leader.readers) == expected
 
 
 def test_a_reading_that_began_before_the_stop_was_known_does_not_count(leader: Leader) -> None:
     """A replica may have joined since, and have listed the queues before the stop was written."""
-    leader.acknowledgement.observe()
+    leader.acknowledgement.stand_by({})
     leader.readers.answer()
     leader.changes()
     leader.clock.seconds += 0.1
@@ -299,7 +324,7 @@ def test_where_no_other_replica_is_the_pods_are_new_enough_by_a_marker_that_was_
     leader.pods = pods
     leader.readers.answer()
     leader.changes()
-    leader.acknowledgement.start_sync()
+    leader.acknowledgement.record({})
     assert leader.waits_for() is (None if expected is None else ObstacleReason.PODS_BEHIND)
 
 
@@ -312,11 +337,11 @@ def test_the_passes_of_a_lost_replica_are_assumed_once_its_pods_are_known(leader
     leader.pods = 104
     leader.readers.answer()
     leader.changes()
-    leader.acknowledgement.start_sync()
+    leader.acknowledgement.record({})
     assert leader.waits_for() is not None
     assert leader.retried == []
     leader.pods = 105
-    leader.acknowledgement.start_sync()
+    leader.acknowledgement.record({})
     assert leader.waits_for() is ObstacleReason.PASS_OPEN
     assert leader.retried == [("team", "work")]
 
@@ -335,7 +360,7 @@ def test_a_bind_is_assumed_that_the_guard_of_a_killed_replica_may_have_allowed(
     assert leader.sync() is ObstacleReason.REPLICA_BEHIND
     leader.clock.seconds += LEASE_SECONDS + 1.0
     if ends_in_order:
-        leader.reports.clear()
+        leader.ends("other")
     leader.sync()
     leader.sync()
     assert leader.waits_for() is (None if ends_in_order else ObstacleReason.PASS_OPEN)
@@ -387,7 +412,7 @@ def test_a_stop_that_waits_for_the_pass_of_an_unknown_pod_makes_the_pods_catch_u
     assert leader.sync() is ObstacleReason.PASS_OPEN
     assert max(demanded) == ("pods", written)
     leader.pods = written
-    leader.acknowledgement.start_sync()
+    leader.acknowledgement.record({})
     assert leader.waits_for() is None
 
 
@@ -488,10 +513,10 @@ def test_all_have_seen_a_version_once_a_reading_that_began_after_it_says_so(lead
     assert not leader.acknowledgement.demand_version_of_all(STOP, queue=QUEUE, change=QueueChange.SPEC)
     leader.readers.answer()
     assert leader.changes() == {QUEUE: {QueueChange.SPEC}}
-    leader.acknowledgement.start_sync()
+    leader.acknowledgement.record({})
     assert not leader.acknowledgement.demand_version_of_all(STOP)
     leader.reports["other"] = SEEN
-    leader.acknowledgement.start_sync()
+    leader.acknowledgement.record({})
     leader.clock.seconds += 1.0
     assert not leader.acknowledgement.demand_version_of_all(STOP)
     leader.readers.answer()
@@ -523,3 +548,50 @@ def test_nothing_is_pending_once_every_replica_says_so(
     leader.readers.answer()
     leader.changes()
     assert leader.acknowledgement.demand_nothing_pending(QUEUE) is expected
+
+
+def test_what_former_replicas_let_through_is_assumed_before_the_first_stop_is_acknowledged(
+    leader: Leader,
+) -> None:
+    """Once none of them answers any more. The Leases are read then, whoever waits for that."""
+    events = leader.context.other_replicas.events
+    events.certain_at, events.gaps = leader.clock.seconds + 6.0, 2
+    leader.server.has(member("work", queue=QUEUE, resources=MARKED))
+    leader.guarded["team"] = leader.clock.seconds
+    assert leader.sync() is ObstacleReason.REPLICAS_UNKNOWN
+    assert not leader.acknowledgement.demand_all_known(STOP)
+    leader.clock.seconds += 6.0
+    assert leader.waits_for() is ObstacleReason.REPLICA_LOST
+    assert not leader.acknowledgement.demand_all_known(STOP)
+    for _ in range(2):
+        leader.sync()
+    assert leader.acknowledgement.demand_all_known(STOP)
+    assert leader.waits_for() is ObstacleReason.PASS_OPEN
+    assert set(leader.retried) == {("team", "work")}
+
+
+def test_the_end_of_a_gap_is_asked_for_now_and_then_while_the_leases_cannot_be_read(leader: Leader) -> None:
+    leader.context.other_replicas.events.gaps = 2
+    leader.reachable = False
+    asked = 0
+    for _ in range(100):
+        leader.acknowledgement.record({})
+        while len(leader.readers):
+            asked += 1
+            leader.readers.answer()
+        leader.changes()
+        leader.clock.seconds += 0.01
+    assert 1 < asked < 10
+
+
+def test_what_the_watch_has_shown_counts_for_what_all_are_known_to_have_seen(leader: Leader) -> None:
+    """`demand_version_of_all` had its answer before that."""
+    assert leader.sync() is None
+    assert leader.acknowledgement.demand_version_of_all(STOP)
+    behind = lease("other", ReplicaReport(seen=STOP - 1), version=STOP - 1, uid="of-another")
+    leader.context.other_replicas.events.upsert(behind)
+    assert not leader.acknowledgement.demand_all_known(STOP)
+    leader.context.other_replicas.events.upsert(
+        lease("other", ReplicaReport(seen=STOP), version=STOP + 1, uid="of-another")
+    )
+    assert leader.acknowledgement.demand_all_known(STOP)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from cluster.exceptions import NotFound, Overloaded, Refused, Unreachable
+from cluster.write_ranks import WriteRank
 from controller.stops.bind_guard import (
     LONGEST_PROBE_SECONDS,
     PROBES_SECONDS,
-    REMOVAL_RANK,
     RETRY,
     SEEN_SECONDS,
     TERMINATING,
@@ -26,9 +26,11 @@ from controller.stops.bind_guard import (
     outdated_guards,
     proves_guard,
 )
+from controller.workqueue import WorkQueue
 from queues.well_known import GUARD, PROBE_SEEN
 from tests.support.cases import each_case
 from tests.support.controller.contexts import context_with
+from tests.support.controller.leases import ByHand
 from tests.support.http.asking import Server, SetClock
 from tests.support.http.wire_objects import GROUP, Wire, member, namespace, pod, queue
 
@@ -137,7 +139,7 @@ def changes(wanted: set[str], **given: Any) -> list[GuardChange]:
     return guard_changes(wanted, **{**state, **given})
 
 
-TURN_ON, TURN_OFF = GuardChange("team", True, rank=0), GuardChange("team", False, rank=REMOVAL_RANK)
+TURN_ON, TURN_OFF = GuardChange("team", True), GuardChange("team", False)
 
 
 @each_case(
@@ -151,7 +153,7 @@ TURN_ON, TURN_OFF = GuardChange("team", True, rank=0), GuardChange("team", False
         (set(), {"labelled": {"team"}}, [TURN_OFF]),
         (set(), {"labelled": {"team"}, "on": {"team": NOW}}, [TURN_OFF]),
         (set(), {"labelled": {"team"}, "under_way": {"team"}}, []),
-        ({"team"}, {"failures": {"team": ProbeFailures(3, NOW)}}, [GuardChange("team", True, rank=3)]),
+        ({"team"}, {"failures": {"team": ProbeFailures(3, NOW)}}, [GuardChange("team", True, 3)]),
         ({"team"}, {"failures": {"team": ProbeFailures(3, NOW + 0.1)}}, []),
     ],
     ids=[
@@ -179,7 +181,7 @@ def test_a_namespace_that_failed_comes_after_one_that_did_not_and_a_removal_last
         labelled={"old"},
         failures={"failed": ProbeFailures(2, NOW)},
     )
-    in_order = sorted(found, key=lambda change: change.rank)
+    in_order = sorted(found, key=lambda change: (change.rank, change.failed))
     assert [(change.namespace, change.turn_on) for change in in_order] == [
         ("new", True),
         ("failed", True),
@@ -231,6 +233,54 @@ def test_the_pause_after_a_failed_probe_doubles_up_to_a_limit() -> None:
 )
 def test_only_the_guard_and_a_deletion_prove_that_no_bind_passes(answer: Refused, expected: bool) -> None:
     assert proves_guard(answer) is expected
+
+
+def test_a_guard_that_is_wanted_again_is_turned_on_before_others_are_turned_off() -> None:
+    """Its own removal, which waits, is taken back."""
+    writers, on = ByHand(), {GUARD: "token"}
+    server = Server().has(namespace("team", labels=on), namespace("other", labels=on), OPEN, member())
+    context = context_with(
+        store=server.store, guard_writers=writers, term=lambda: 1, leading=lambda: True, client=None
+    )
+    guards = BindGuards(context, changed=lambda: None)
+    guards.reconcile(server.store.snapshot)
+    assert len(writers) == 2
+    server.has(STOPPED)
+    guards.reconcile(server.store.snapshot)
+    assert [(write.rank, write.key[1]) for write in writers.in_order()] == [
+        (WriteRank.STOP, "team"),
+        (WriteRank.GUARD_OFF, "other"),
+    ]
+
+
+@pytest.mark.parametrize("is_early", [True, False], ids=["an older guard may be called", "forgotten"])
+def test_a_probe_from_before_all_was_forgotten_shows_nothing(is_early: bool) -> None:
+    """The guard may be another one since, or an API server may still call the former one."""
+    writers, work_queue = ByHand(), WorkQueue(lambda: 0.0)
+    server = Server().has(namespace("team", labels={GUARD: "token"}), STOPPED, member())
+    context = context_with(
+        store=server.store,
+        guard_writers=writers,
+        work_queue=work_queue,
+        api_servers=SimpleNamespace(all=lambda: [SlowApiServer(server.clock)]),
+        term=lambda: 1,
+        leading=lambda: True,
+        client=SimpleNamespace(patch=lambda *_: b"{}"),
+    )
+    guards = BindGuards(context, changed=lambda: None)
+    if is_early:
+        guards.forget(counts_from=2000.0)
+    guards.reconcile(server.store.snapshot)
+    if not is_early:
+        guards.begin_term()
+    writers.answer()
+    work_queue.get([0.0], at_once=True)
+    assert guards.on == {}
+    server.clock.seconds = 2001.0
+    guards.reconcile(server.store.snapshot)
+    writers.answer()
+    work_queue.get([0.0], at_once=True)
+    assert guards.on == {"team": 2001.0}
 
 
 class SlowApiServer:

@@ -47,7 +47,7 @@ class Queues:
         tree = Tree({name: queue_value(name, "a" if name == "x" else ROOT) for name in self.queues})
         self.statuses: list[str] = []
         store = SimpleNamespace(clock=self.clock, queues=self.queues, snapshot=SimpleNamespace(tree=tree))
-        self.hold = EdgeHold(cast(Store, store), status_writers=self.statuses)
+        self.hold = EdgeHold(cast(Store, store), statuses_wait=lambda: len(self.statuses))
 
     def submit(self, *names: str) -> None:
         for name in names:
@@ -80,10 +80,10 @@ def test_who_has_an_edge_is_held_while_edges_of_others_were_never_sent_and_relea
     queues.send("a")
     queues.send("b")
     assert queues.held() == {"a", "b"}
-    assert queues.hold.take() == []
+    assert queues.hold.step() == []
     queues.send("c")
     assert queues.held() == {"a", "b"}, "the last edge waits for nobody"
-    assert queues.hold.take() == ["a", "b"]
+    assert queues.hold.step() == ["a", "b"]
     assert queues.held() == set()
 
 
@@ -99,12 +99,12 @@ def test_an_edge_that_hangs_or_is_refused_holds_up_nobody() -> None:
     queues.submit("a", "b")
     queues.send("a")
     queues.hold.sent("b")
-    assert queues.hold.take() == ["a"]
+    assert queues.hold.step() == ["a"]
     queues = Queues()
     queues.submit("a", "b")
     queues.send("a")
     queues.hold.refused("b")
-    assert queues.hold.take() == ["a"]
+    assert queues.hold.step() == ["a"]
 
 
 def test_where_no_edge_is_sent_any_more_nobody_is_held() -> None:
@@ -114,7 +114,7 @@ def test_where_no_edge_is_sent_any_more_nobody_is_held() -> None:
     queues.send("a")
     assert queues.hold.due == queues.clock.seconds + STALLED_SECONDS
     queues.wait(STALLED_SECONDS)
-    assert queues.hold.take() == ["a"]
+    assert queues.hold.step() == ["a"]
 
 
 def test_nobody_is_held_for_longer_however_many_edges_come() -> None:
@@ -123,13 +123,13 @@ def test_nobody_is_held_for_longer_however_many_edges_come() -> None:
     queues.send("a")
     steps = round(LONGEST_SECONDS)
     for step in range(steps):
-        assert queues.hold.take() == []
+        assert queues.hold.step() == []
         assert queues.hold.due <= queues.clock.seconds + LONGEST_SECONDS - step
         queues.wait(1.0)
         queues.hold.sent("c")
         queues.submit("c")
         queues.hold._sent_at = queues.clock.seconds
-    assert queues.hold.take() == ["a"]
+    assert queues.hold.step() == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -181,23 +181,23 @@ def test_statuses_follow_a_few_at_a_time_as_they_are_written() -> None:
     queues.submit(*names)
     for name in names:
         queues.send(name)
-    first = queues.hold.take()
+    first = queues.hold.step()
     assert first == names[:AT_ONCE]
     queues.statuses += first
-    assert queues.hold.take() == []
+    assert queues.hold.step() == []
     assert queues.hold.due > queues.clock.seconds, "a status that was written calls the next sync"
     del queues.statuses[:2]
-    assert queues.hold.take() == names[AT_ONCE : AT_ONCE + 2]
+    assert queues.hold.step() == names[AT_ONCE : AT_ONCE + 2]
     queues.wait(LONGEST_SECONDS)
-    assert queues.hold.take() == names[AT_ONCE + 2 : -1], "though others keep the writers busy"
+    assert queues.hold.step() == names[AT_ONCE + 2 : -1], "though others keep the writers busy"
 
 
 def test_a_new_term_holds_nobody() -> None:
     queues = Queues()
     queues.submit("a", "b")
     queues.send("a")
-    queues.hold.forget()
-    assert (queues.held(), queues.hold.take(), queues.hold.edges_wait()) == (set(), [], False)
+    queues.hold.begin_term()
+    assert (queues.held(), queues.hold.step(), queues.hold.edges_wait()) == (set(), [], False)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_whatever_happens_nobody_is_held_for_long_or_after_an_edit_by_hand(seed:
                 queues.statuses[:] = ["s"] * draw.choice([0, 5, AT_ONCE, 100])
             case "take":
                 was, edges_wait = queues.held(), queues.hold.edges_wait()
-                taken = queues.hold.take()
+                taken = queues.hold.step()
                 assert len(taken) <= AT_ONCE
                 assert was - queues.held() == set(taken)
                 if not edges_wait and not queues.statuses:

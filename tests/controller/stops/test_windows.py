@@ -74,7 +74,7 @@ class Cluster:
             window_soon=soon,
             recorder=SimpleNamespace(record=self._record),
         )
-        hold = EdgeHold(cast(Store, store), status_writers=())
+        hold = EdgeHold(cast(Store, store), statuses_wait=lambda: 0)
         self.windows = ChangeWindows(cast(ControllerContext, context), hold=hold)
         self.generation = 0
         self.store(windows=list(windows), inWindow=on, windowOverrides=overrides)
@@ -106,7 +106,10 @@ class Cluster:
         self.clock.at += after
         self.clock.seconds += after.total_seconds()
         self.bodies.clear()
-        self.windows.step(leads=leads)
+        if leads:
+            self.windows.step()
+        else:
+            self.windows.stand_by({})
         return [body["spec"]["inWindow"] for body in self.bodies]
 
     def stored(self, *, written: bool = True) -> None:
@@ -188,7 +191,7 @@ def test_a_leader_that_comes_late_begins_late_and_one_that_comes_too_late_says_s
     missed = Cluster(ON)
     for _ in range(2):
         assert missed.step(after=HOUR - MINUTE + timedelta(seconds=1)) == []
-        missed.windows.follow_leadership()
+        missed.windows.begin_term()
         missed.clock.at = NOW + HOUR - timedelta(seconds=30)
     assert missed.reasons == ["WindowMissed"]
     assert "stops nothing any more" in missed.events[0][1]
@@ -200,7 +203,7 @@ def test_a_replica_that_does_not_lead_writes_nothing_and_counts_what_is_overdue(
     assert cluster.windows.overdue() == 0
     assert cluster.step(after=HOUR, leads=False) == []
     assert cluster.windows.overdue() == 2  # one should have ended, and one have begun
-    cluster.windows.follow_leadership()
+    cluster.windows.begin_term()
     assert cluster.step() == [[entry(NEXT)]]
     assert cluster.events == []
 
@@ -272,7 +275,7 @@ def test_a_clock_that_jumps_ends_nothing(minutes: int) -> None:
     cluster.stored()
     cluster.step()
     assert cluster.step(after=minutes * MINUTE) == []
-    cluster.windows.follow_leadership()
+    cluster.windows.begin_term()
     assert cluster.step() == []
 
 

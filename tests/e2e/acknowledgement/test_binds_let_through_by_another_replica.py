@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from cluster.coordination.replica_lease import EXPIRED_ANNOTATION, PREFIX
 from localcluster.cluster import LocalCluster
-from localcluster.components import REQUEST_SECONDS
+from localcluster.components import NAMESPACE, REQUEST_SECONDS
 from tests.support.e2e.api_requests import Api, Object
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.modes import wait_for_room
@@ -122,22 +124,39 @@ def bind_by_hand(sandbox: Sandbox, name: str) -> None:
         api.create(f"{sandbox.pods_path}/{name}/binding", binding_body(name, sandbox.namespace))
 
 
-def test_one_stop_waits_for_a_pod_that_fits_no_node_after_a_replica_is_lost(
-    own_sandbox: Sandbox, fleet: Fleet
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_stop_waits_for_a_pod_that_fits_no_node_after_replicas_are_lost(
+    own_sandbox: Sandbox, fleet: Fleet, count: int
 ) -> None:
-    """That replica may have let the pod through. kube-scheduler retries a pod that only its node affinity
+    """Each of them may have let the pod through. kube-scheduler retries a pod that only its node affinity
     keeps back after five minutes. So the stop waits until each bind of it must meet the guard. The guard is
-    not turned off by the resume, and the next stop does not wait."""
+    not turned off by the resume, and the next stop does not wait. Of two, one is known to be lost when the
+    stop is asked for, and the other only once the retry was requested."""
+    lost = [f"server-{count}-{number}" for number in range(count)]
+    for replica in lost:
+        fleet.join(replica, prefix=("/usr/bin/env", f"POD_NAME={replica}"))
     queue = own_sandbox.queue()
     wait_for_room(own_sandbox, "unfit", 1, queue)
-    fleet.kill("server-3")
-    own_sandbox.patch_queue(queue, state="Suspended").must()
+    for replica in lost:
+        fleet.kill(replica)
+        if replica != lost[-1]:
+            until(partial(is_marked_lost, own_sandbox, replica), "the replica to be known as lost")
+    # The API server may write once more on a connection to it.
+    until(lambda: own_sandbox.patch_queue(queue, state="Suspended").status == 200, "the stop to be asked for")
     first = own_sandbox.queue_that(queue, "be acknowledged, or wait for the pod", waits_for_a_pass)
     assert not is_stopped(first), "the pod was not assumed to have passed"
     own_sandbox.answered(queue)
     own_sandbox.edit(queue, state="Open")
     own_sandbox.patch_queue(queue, state="Suspended").must()
     assert is_stopped(own_sandbox.queue_that(queue, "be acknowledged, or wait for the pod", waits_for_a_pass))
+
+
+def is_marked_lost(sandbox: Sandbox, replica: str) -> bool:
+    """Whether a replica that goes on has noted that this one is gone."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+    leases = [each["metadata"] for each in sandbox.api.get(path).must().body["items"]]
+    [found] = [lease for lease in leases if lease["name"].startswith(f"{PREFIX}{replica}-")]
+    return EXPIRED_ANNOTATION in found["annotations"]
 
 
 def stop_waits_for_a_kept_bind(sandbox: Sandbox, fleet: Fleet, folder: Path, *, lost: str) -> None:

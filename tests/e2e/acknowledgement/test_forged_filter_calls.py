@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.apiserver import Https, caller_context
 from tests.support.e2e.api_requests import Object
+from tests.support.e2e.filter_calls import FilterCaller
 from tests.support.e2e.objects import (
     is_stopped,
     on_a_node,
@@ -30,41 +30,14 @@ WRITTEN = "sluice.dev/queue"
 NODES = ["node-0", "node-1", "node-2"]
 
 
-class Stranger:
-    """Calls filter over the wire. For one thread."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        cluster = sandbox.cluster
-        self._namespace = sandbox.namespace
-        self._https = Https(port=cluster.ports.server, context=caller_context(cluster.layout))
-
-    def __enter__(self) -> Stranger:
-        self._https.__enter__()
-        return self
-
-    def __exit__(self, *of: object) -> None:
-        self._https.__exit__(*of)
-
-    def filter(self, name: str, queue: str, *, uid: str) -> Object:
-        """The answer to a call about a pod that is described like this."""
-        meta = {"namespace": self._namespace, "name": name, "annotations": {WRITTEN: queue}}
-        if uid:
-            meta["uid"] = uid
-        pod = {"metadata": meta, "spec": {"schedulerName": "default-scheduler"}}
-        body = {"Pod": pod, "NodeNames": NODES, "Nodes": None}
-        answer = self._https.request("POST", "/extender/filter", body)
-        assert answer.status == 200, answer.body
-        return dict(answer.json())
-
-
 @pytest.fixture
 def queue(sandbox: Sandbox) -> str:
     return sandbox.queue()
 
 
 @pytest.fixture
-def stranger(sandbox: Sandbox) -> Iterator[Stranger]:
-    with Stranger(sandbox) as caller:
+def stranger(sandbox: Sandbox) -> Iterator[FilterCaller]:
+    with FilterCaller(sandbox) as caller:
         yield caller
 
 
@@ -73,7 +46,7 @@ def some_uid() -> str:
 
 
 def test_calls_for_hundreds_of_pods_that_do_not_exist_delay_no_stop(
-    sandbox: Sandbox, queue: str, stranger: Stranger
+    sandbox: Sandbox, queue: str, stranger: FilterCaller
 ) -> None:
     """They were let through, for what is not known may come."""
     for number in range(HUNDREDS):
@@ -83,7 +56,7 @@ def test_calls_for_hundreds_of_pods_that_do_not_exist_delay_no_stop(
 
 @pytest.mark.parametrize("uid", ["another's", "none"])
 def test_a_call_for_a_pod_by_its_name_alone_delays_no_stop(
-    sandbox: Sandbox, queue: str, stranger: Stranger, uid: str
+    sandbox: Sandbox, queue: str, stranger: FilterCaller, uid: str
 ) -> None:
     """The pod is bound, or fits nowhere. A caller that names it does not make it one that was let through."""
     sandbox.pod("bound", queue).must(201)
@@ -110,7 +83,7 @@ def counts_both(queue: Object) -> bool:
 @pytest.mark.parametrize("uid", ["another's", "none"])
 @pytest.mark.parametrize("named", ["own", "another", "stopped"])
 def test_a_call_does_not_make_the_pass_of_a_pod_forgotten(
-    sandbox: Sandbox, queue: str, stranger: Stranger, tmp_path: Path, uid: str, named: str
+    sandbox: Sandbox, queue: str, stranger: FilterCaller, tmp_path: Path, uid: str, named: str
 ) -> None:
     """The pod's bind is kept in a webhook. Whatever queue the call names, the stop waits for the bind."""
     queues = {"own": queue, "another": sandbox.queue("another"), "stopped": sandbox.queue("stopped")}

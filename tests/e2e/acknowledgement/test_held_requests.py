@@ -14,15 +14,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cluster.api.client import READ_SECONDS
-from cluster.coordination.replicas import LABEL
+from controller.status.status_writer import COUNTS_LANES
 from localcluster.cluster import LocalCluster
 from localcluster.components import NAMESPACE
 from queues.apimachinery.timestamps import rfc3339
-from server.runtime import LEASE_READ_SECONDS
+from server.runtime import LEASE_READ_SECONDS, STATUS_THREADS
 from server.settings import Settings, SettingsError
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
+from tests.support.faults.faults import Silence
 from tests.support.faults.intercepting import Asked, Interceptor, When
 
 pytestmark = pytest.mark.long
@@ -111,6 +112,35 @@ def test_an_edit_that_hangs_delays_no_other_stop(
     until(lambda: not own_sandbox.commands(), "the Command to go")
 
 
+def test_counts_that_hang_delay_no_stop(way: Interceptor, own_sandbox: Sandbox) -> None:
+    """Neither of another queue, nor of one whose own counts wait behind those."""
+    queues = [own_sandbox.queue(f"busy-{number}") for number in range(3 * STATUS_THREADS)]
+    hung = list[Asked]()
+
+    def writes_counts(asked: Asked) -> bool:
+        return any(writes_status(queue)(asked) for queue in queues) and b"conditions" not in asked.body
+
+    def hangs(asked: Asked) -> bool:
+        found = writes_counts(asked)
+        hung.extend([asked] if found else [])
+        return found
+
+    way.order(Silence(), when=hangs, times=len(queues))
+    try:
+        for queue in queues:
+            own_sandbox.pod(f"pod-{queue}", queue, gated=True).must(201)
+        until(lambda: len(hung) >= COUNTS_LANES, "counts to be written")
+        own_sandbox.suspend(own_sandbox.queue("other"))
+        behind = next(queue for queue in queues if not any(writes_status(queue)(each) for each in hung))
+        own_sandbox.suspend(behind)
+        assert time.monotonic() < hung[0].at + READ_SECONDS, "acknowledged once they were given up"
+    finally:
+        way.relent()
+        way.cut(when=writes_counts)
+    for queue in queues:
+        own_sandbox.queue_that(queue, "count its pod", lambda found: found["status"]["pods"]["pending"] == 1)
+
+
 def test_fewer_writers_are_not_allowed() -> None:
     Settings(writers=FEWEST)
     with pytest.raises(SettingsError, match="writers"):
@@ -126,7 +156,8 @@ def test_a_list_of_leases_that_hangs_delays_no_stop(
     """
 
     def lists_leases(asked: Asked) -> bool:
-        return asked.path == LEASES and asked.lists and asked.query.get("labelSelector") == f"{LABEL}=true"
+        """The leader's; a watch begins with a list in pages."""
+        return asked.path == LEASES and asked.lists and "limit" not in asked.query
 
     def seconds_of_a_stop(number: int) -> float:
         """From the request that hangs until another queue's stop is acknowledged."""

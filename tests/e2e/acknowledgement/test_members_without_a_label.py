@@ -89,18 +89,19 @@ def stop_holds_for_own_scheduler(sandbox: Sandbox, queue: str) -> None:
 
 
 def test_a_stop_while_no_webhook_is_registered(sandbox: Sandbox) -> None:
-    """Pods that come during the stop are looked for as well; at first none of the namespace is a member."""
+    """It is not acknowledged. Pods that come during the stop are looked for all the same."""
     queue = sandbox.queue()
     with without_pod_webhooks(sandbox, queue):
         unlabelled_pod(sandbox, NAME, queue)
-        stop_holds(sandbox, queue, NAME)
-        sandbox.suspend(queue)
+        sandbox.patch_queue(queue, state="Suspended").must()
         unlabelled_pod(sandbox, "member-late", queue)
         until(lambda: label_of(sandbox, "member-late") == queue, "the late pod to get its label")
         until(lambda: sandbox.bind(NAME, dry=True).status == 403, "the guard to be on")
         sandbox.ungate(["member-late"])
         sandbox.bind("member-late").must_refuse(queue)
-        assert sandbox.bound(["member-late"]) == set()
+        assert waits_for(sandbox.read_queue(queue)).startswith("NotAsked")
+    sandbox.queue_that(queue, "be acknowledged", is_stopped)
+    assert sandbox.bound(["member-late"]) == set()
 
 
 def test_a_pod_created_while_the_server_was_away(sandbox: Sandbox) -> None:
@@ -143,8 +144,8 @@ def test_a_label_that_is_removed_or_changed_through_the_status(sandbox: Sandbox,
     sandbox.pod(NAME, queue, gated=True).must(201)
     with without_pod_webhooks(sandbox, queue):
         sandbox.api.patch(f"{sandbox.pods_path}/{NAME}/status", {"metadata": metadata}).must()
-        stop_holds(sandbox, queue, NAME)
-        sandbox.event(NAME, "QueueLabelRestored", queue)
+    stop_holds(sandbox, queue, NAME)
+    sandbox.event(NAME, "QueueLabelRestored", queue)
 
 
 def test_a_label_that_is_removed_while_the_queue_is_stopped(sandbox: Sandbox) -> None:
@@ -251,15 +252,15 @@ def test_a_pod_that_cannot_be_labelled_holds_up_the_stops_of_its_own_queue_alone
     refuse_updates(sandbox)
     with without_pod_webhooks(sandbox, queue):
         unlabelled_pod(sandbox, NAME, queue)
-        sandbox.suspend(other)
-        sandbox.patch_queue(queue, state="Suspended").must()
-        waits = sandbox.queue_that(queue, "say what its stop waits for", lambda found: bool(waits_for(found)))
-        assert not is_stopped(waits)
-        assert waits_for(waits).startswith(
-            f"Unlabelled: pod {sandbox.namespace}/{NAME} cannot be given its label"
-        )
-        sandbox.api.delete(f"{sandbox.pods_path}/{NAME}?gracePeriodSeconds=0").must()
-        sandbox.queue_that(queue, "be acknowledged", is_stopped)
+    sandbox.suspend(other)
+    sandbox.patch_queue(queue, state="Suspended").must()
+    unlabelled = f"Unlabelled: pod {sandbox.namespace}/{NAME} cannot be given its label"
+    waits = sandbox.queue_that(
+        queue, "say what its stop waits for", lambda found: waits_for(found).startswith(unlabelled)
+    )
+    assert not is_stopped(waits)
+    sandbox.api.delete(f"{sandbox.pods_path}/{NAME}?gracePeriodSeconds=0").must()
+    sandbox.queue_that(queue, "be acknowledged", is_stopped)
 
 
 def refuse_updates(sandbox: Sandbox) -> None:

@@ -46,11 +46,7 @@ def test_a_stop_waits_until_the_late_one_has_the_guard(
     own_sandbox: Sandbox, second: SecondApiServer, server: Fleet
 ) -> None:
     """The second one has not heard of the namespace's label: a bind through it would not meet the guard."""
-    queue = own_sandbox.queue()
-    own_sandbox.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
-    until(
-        lambda: 'pods "none" not found' in _bind(second, own_sandbox, "none")[1], "the namespace to be known"
-    )
+    queue = _queue_with_a_pod(own_sandbox, second)
     second.hold_namespaces_back()
     own_sandbox.patch_queue(queue, state="Suspended").must()
     early = own_sandbox.queue_that(queue, "be stopped, or wait for the guard", _is_decided)
@@ -67,11 +63,7 @@ def test_a_stop_waits_until_the_late_one_has_heard_of_a_deletion(
     own_sandbox: Sandbox, second: SecondApiServer, server: Fleet
 ) -> None:
     """An API server refuses binds in a namespace that is being deleted once it knows; a pod still waits."""
-    queue = own_sandbox.queue()
-    own_sandbox.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
-    until(
-        lambda: 'pods "none" not found' in _bind(second, own_sandbox, "none")[1], "the namespace to be known"
-    )
+    queue = _queue_with_a_pod(own_sandbox, second)
     own_sandbox.cluster.signal_component("kube-controller-manager", signal.SIGSTOP)
     try:
         second.hold_namespaces_back()
@@ -101,6 +93,18 @@ def test_a_stop_waits_for_one_that_is_away(
     assert not is_stopped(early)
     second.start()
     own_sandbox.answered(queue)
+
+
+def _queue_with_a_pod(own_sandbox: Sandbox, second: SecondApiServer) -> str:
+    """A queue with a pod to be bound by hand; the second API server knows their namespace."""
+    queue = own_sandbox.queue()
+    own_sandbox.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
+
+    def is_known() -> bool:
+        return 'pods "none" not found' in _bind(second, own_sandbox, "none")[1]
+
+    until(is_known, "the namespace to be known")
+    return queue
 
 
 def _is_decided(queue: Object) -> bool:

@@ -15,6 +15,7 @@ from cluster.background_thread import BackgroundThread
 from cluster.cache.members import Member
 from cluster.cache.store import Clock, Store
 from cluster.informers.informers import ALL_KINDS, SHORT_WATCH_KINDS, Informers
+from cluster.informers.registrations import registration_kinds
 from cluster.metrics import Metrics
 from cluster.readiness import ClusterReadiness
 from localcluster.apiserver import Https
@@ -38,7 +39,10 @@ NAMESPACES = "/api/v1/namespaces"
 def watched(client: Client, *, patience: float = 30.0) -> Iterator[tuple[Store, Informers]]:
     store = Store(membership_settings=MembershipSettings(), clock=Clock())
     readiness = ClusterReadiness(ALL_KINDS, clock=time.monotonic)
-    watching = Informers(client=client, store=store, readiness=readiness, metrics=Metrics())
+    registrations = list(registration_kinds(store.registrations))
+    watching = Informers(
+        client=client, store=store, readiness=readiness, metrics=Metrics(), auxiliary=registrations
+    )
     try:
         watching.start(patience=patience)
         yield store, watching

@@ -77,5 +77,5 @@ def test_a_command_that_is_no_longer_recorded_acts_once(fleet: Fleet, sandbox: S
 
     until(lambda: any(map(asked_for, late.asked)), "the late server to come to the Command")
     sandbox.edit(queue, weight=7)
-    assert history(sandbox.answered(queue)) == before
+    assert [line for line in history(sandbox.answered(queue)) if line[1] != "weight"] == before
     assert sandbox.read_queue(queue)["spec"]["state"] == "Open"

@@ -28,6 +28,7 @@ from tests.support.drain.draining import (
 )
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import IGNORES_SIGTERM, pod_body
+from tests.support.e2e.policies import Policies, policy
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 from tests.support.e2e.workloads import JOB, work_body
@@ -121,6 +122,23 @@ def test_pods_that_ask_for_years_give_their_places_to_others_of_their_drain(
     sandbox.event(queue, "DrainBlocked", "stubborn-0", "has until", namespace="default")
     sandbox.event("stubborn-1", "EvictionDelayed", "has until")
     assert "stubborn-0 and 1 more of its namespace" in plugin(sandbox, "why", "pod/stubborn-1")
+
+
+def test_pods_that_ask_for_years_keep_no_queue_from_what_it_deserves(
+    sandbox: Sandbox, policies: Policies
+) -> None:
+    """Their owner deletes them: they count as going as long as a drain waits, then others give back."""
+    policies.write(takes=policy("allocate, reclaim"))
+    lab = sandbox.queue("lab", capability={"cpu": "2"}, schedulerPolicy="takes")
+    own = sandbox.queue("own", parent=lab, deserved={"cpu": "1"})
+    borrows = sandbox.queue("borrows", parent=lab)
+    [stays] = stubborn(sandbox, "stays", 1, borrows, cpu="1")
+    sandbox.pods("honest", 1, borrows, cpu="1")
+    wait_for_running(sandbox, 2)
+    sandbox.api.delete(f"{sandbox.pods_path}/{stays}").must()
+    sandbox.pods("wanted", 1, own, cpu="1")
+    wait_for_running(sandbox, 1, "wanted")
+    assert not running(sandbox, "honest")
 
 
 def test_a_drain_does_not_wait_for_the_stubborn_pods_of_another(sandbox: Sandbox, queue: str) -> None:

@@ -16,7 +16,7 @@ from localcluster.apiserver import Https
 from localcluster.cluster import LocalCluster
 from localcluster.layout import ROOT
 from tests.e2e.localcluster.test_refused_starts import read_leases, start
-from tests.support.e2e.api_requests import JSON, Object
+from tests.support.e2e.api_requests import JSON, Object, metric
 from tests.support.e2e.objects import (
     gates,
     is_answered,
@@ -120,6 +120,29 @@ def test_the_missing_fields_are_named_with_the_way_out(sandbox: Sandbox) -> None
     assert "kubectl apply --server-side --force-conflicts -k manifests/crds" in said
     mend(sandbox)
     until_mended(sandbox)
+
+
+def test_the_queues_are_listed_less_and_less_meanwhile(sandbox: Sandbox) -> None:
+    """They were listed hundreds of times a second: each answer, of no use, woke all that waited. At last
+    the list rests for two seconds, and once the definition is mended it is done.
+    """
+    apply_foreign(sandbox)
+    until_noticed(sandbox)
+    settled(lambda: failed_lists(sandbox), "the lists of queues", seconds=2.0)
+    assert failed_lists(sandbox) < 50
+    mend(sandbox)
+    until_mended(sandbox)
+    retrying = r'sluice_retrying_since_timestamp_seconds\{loop="reflector-queues"\}'
+    until(lambda: not read_metric(sandbox, retrying), "the reflector to succeed")
+
+
+def failed_lists(sandbox: Sandbox) -> float:
+    return read_metric(sandbox, r'sluice_reflector_errors_total\{kind="queues"\}')
+
+
+def read_metric(sandbox: Sandbox, pattern: str) -> float:
+    cluster = sandbox.cluster
+    return metric(cluster.ports.server, apiserver.caller_context(cluster.layout), pattern)
 
 
 def test_a_stop_outlives_a_foreign_definition(sandbox: Sandbox) -> None:

@@ -32,6 +32,12 @@ OWNER = {
     "resourceNames": ["hers"],
     "verbs": ["update"],
 }
+TENANT = {
+    "apiGroups": ["scheduling.volcano.sh"],
+    "resources": ["queues"],
+    "resourceNames": ["team", "moved"],
+    "verbs": ["create", "update", "patch", "delete"],
+}
 LANDLORD = {
     "apiGroups": [""],
     "resources": ["namespaces", "namespaces/status"],
@@ -57,6 +63,9 @@ def users(api: Api) -> None:
     grant(api, "writer", COMMANDER)
     grant(api, "owner", COMMANDER, OWNER)
     grant(api, "landlord", LANDLORD)
+    grant(api, "tenant", TENANT)
+    grant(api, "parents", TENANT, {**TENANT, "resourceNames": ["labs"]})
+    grant(api, "creator", {**TENANT, "resourceNames": [], "verbs": ["create"]})
     eventually(lambda: api.may("landlord", "patch", "/namespaces"))
     eventually(lambda: policies_work(api))
 
@@ -259,3 +268,213 @@ def test_nobody_but_the_server_begins_or_ends_a_window(
     reply = api.patch(f"{QUEUES}/timed", {"spec": spec}, user=user, dry=True)
     assert (reply.status == 200) is allowed, reply.message
     assert allowed or "spec.inWindow: the server writes it" in reply.message
+
+
+# A right over one queue
+
+APIVERSION = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
+#: What the queue has beside its siblings. Volcano's definition writes weight and reclaimable.
+HELD = {
+    "guarantee": {"resource": {"cpu": "1", "memory": "1Gi"}},
+    "deserved": {"cpu": "2", "nvidia.com/gpu": 1},
+    "capability": {"cpu": 4},
+    "priority": 5,
+}
+
+
+@pytest.fixture(scope="module")
+def team(api: Api) -> str:
+    """The path of queue `team`, below `labs`."""
+    assert api.create(QUEUES, queue("labs")).status == 201
+    assert api.create(QUEUES, queue("team", parent="labs", **HELD)).status == 201
+    eventually(lambda: api.may("creator", "create", "scheduling.volcano.sh/queues"))
+    eventually(lambda: api.may("parents", "update", "scheduling.volcano.sh/queues", name="labs"))
+    return f"{QUEUES}/team"
+
+
+@pytest.mark.parametrize(
+    ("field", "more"),
+    [
+        ("guarantee", {"guarantee": {"resource": {"cpu": "1100m"}}}),
+        ("guarantee", {"guarantee": {"resource": {"memory": "1025Mi"}}}),
+        ("guarantee", {"guarantee": {"resource": {"nvidia.com/gpu": 1}}}),
+        ("deserved", {"deserved": {"cpu": 3}}),
+        ("deserved", {"deserved": {"memory": "1Gi"}}),
+        ("deserved", {"deserved": {"nvidia.com/gpu": None}}),
+        ("deserved", {"deserved": {"cpu": None}}),
+        ("deserved", {"deserved": None}),
+        ("capability", {"capability": {"cpu": "4001m"}}),
+        ("capability", {"capability": {"cpu": None}}),
+        ("capability", {"capability": None}),
+        ("priority", {"priority": 6}),
+        ("affinity", {"affinity": {}}),
+        (
+            "affinity",
+            {"affinity": {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["a"]}}},
+        ),
+        ("guarantee", {"state": "Suspended", "guarantee": {"resource": {"cpu": 2}}}),
+    ],
+    ids=str,
+)
+def test_what_a_queue_has_beside_its_siblings_is_its_parents_to_raise(
+    api: Api, team: str, field: str, more: dict[str, Any]
+) -> None:
+    reply = api.patch(team, {"spec": more}, user="tenant", dry=True)
+    assert reply.status == 403, reply.message
+    assert f"spec.{field}: to raise what this queue has beside its siblings" in reply.message
+    assert "update its parent, queue labs" in reply.message
+    assert api.patch(team, {"spec": more}, user="parents", dry=True).status == 200
+    assert api.patch(team, {"spec": more}, dry=True).status == 200
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"guarantee": None},
+        {"guarantee": {"resource": {"cpu": "1000m", "memory": "1024Mi"}}},
+        {"guarantee": {"resource": {"cpu": 0}}},
+        {"deserved": {"cpu": 1}},
+        {"capability": {"cpu": "3", "memory": "1Gi"}},
+        {"priority": None},
+        {"reclaimable": True},
+        {"weight": 9},
+        {"state": "Suspended", "reason": "disks", "windows": [FREEZE]},
+        {"stopPolicy": "HoldAndDrain", "drain": {"rate": 5}},
+        {"namespaceSelector": {"matchLabels": {"team": "a"}}, "dequeueStrategy": "fifo"},
+        {"guaranteeWhileStopped": "Lend", "schedulerPolicy": "other", "parked": "Recreate", "type": "x"},
+    ],
+    ids=str,
+)
+def test_what_concerns_the_queue_alone_is_its_owners(api: Api, team: str, edit: dict[str, Any]) -> None:
+    """So is what it gives back; weight too, while it has no quota."""
+    reply = api.patch(team, {"spec": edit}, user="tenant", dry=True)
+    assert reply.status == 200, reply.message
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "allowed"),
+    [
+        ({}, {"deserved": None}, True),
+        ({}, {"deserved": {"cpu": None, "memory": None}}, True),
+        ({}, {"deserved": {"cpu": None}}, False),
+        ({"guarantee": {"resource": {"memory": 1}}}, {"deserved": None}, False),
+    ],
+    ids=str,
+)
+def test_what_deserved_names_no_more_is_kept_beside_what_it_names(
+    api: Api, team: str, before: dict[str, Any], change: dict[str, Any], allowed: bool
+) -> None:
+    """Without any of it the queue lends all that it uses."""
+    path, spec = f"{QUEUES}/moved", {"deserved": {"cpu": 2, "memory": 2}, **before}
+    assert api.create(QUEUES, queue("moved", parent="labs", **spec)).status == 201
+    reply = api.patch(path, {"spec": change}, user="tenant", dry=True)
+    assert api.delete(path).status == 200
+    assert (reply.status == 200) is allowed, reply.message
+
+
+@pytest.mark.parametrize("user", ["tenant", "parents"])
+def test_what_lends_nothing_whatever_it_is_below_is_for_who_may_update_root(
+    api: Api, team: str, user: str
+) -> None:
+    """By an edit, by a move and by creation: a child of a queue would keep what that queue borrows."""
+    said = "spec.reclaimable: a queue that is not reclaimable keeps"
+    keeps = {"spec": {"reclaimable": False}}
+    child = {"parent": "labs" if user == "parents" else "team", "reclaimable": False}
+    reply = api.patch(team, keeps, user=user, dry=True)
+    assert (reply.status, said in reply.message) == (403, True), reply.message
+    reply = api.apply(f"{QUEUES}/moved", queue("moved", **child), user=user, dry=True)
+    assert (reply.status, said in reply.message) == (403, True), reply.message
+    assert api.patch(team, keeps, dry=True).status == 200
+    assert api.create(QUEUES, queue("moved", parent="team", reclaimable=False)).status == 201
+    move = {"spec": {"parent": "labs"}}
+    statuses = [
+        api.patch(f"{QUEUES}/moved", spec, user="parents", dry=True).status
+        for spec in ({"spec": {"weight": 2}}, move, {"spec": {**move["spec"], "reclaimable": True}})
+    ]
+    assert api.delete(f"{QUEUES}/moved").status == 200
+    assert statuses == [200, 403, 200]
+
+
+def test_the_weight_is_the_parents_to_raise_once_there_is_a_quota(api: Api, team: str) -> None:
+    status = {"status": {"quota": {"waiting": 0}}}
+    assert api.patch(f"{team}/status", status).status == 200
+    reply = api.patch(team, {"spec": {"weight": 9}}, user="tenant", dry=True)
+    assert (reply.status, "spec.weight: to raise" in reply.message) == (403, True)
+    assert api.patch(f"{team}/status", {"status": {"quota": None}}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("user", "spec", "allowed"),
+    [
+        ("tenant", {}, False),
+        ("tenant", {"parent": ""}, False),
+        ("tenant", {"parent": "root"}, False),
+        ("tenant", {"parent": "labs"}, False),
+        ("tenant", {"parent": "team"}, True),
+        ("parents", {"parent": "labs", "guarantee": {"resource": {"cpu": 1}}}, True),
+        ("parents", {"parent": "root"}, False),
+    ],
+    ids=str,
+)
+def test_who_puts_a_queue_below_another_may_update_that(
+    api: Api, team: str, user: str, spec: dict[str, Any], allowed: bool
+) -> None:
+    """By a server-side apply: for that a right over one name is enough."""
+    reply = api.apply(f"{QUEUES}/moved", {**queue("moved", **spec)}, user=user, dry=True)
+    assert (reply.status == 201) is allowed, reply.message
+    above = spec.get("parent") or "root"
+    assert allowed or f"to create a queue below queue {above} you need the right to update" in reply.message
+
+
+@pytest.mark.parametrize("metadata", [{"name": "any"}, {"generateName": "any-"}], ids=str)
+def test_a_right_to_create_queues_is_none_over_those_above(
+    api: Api, team: str, metadata: dict[str, str]
+) -> None:
+    body = {**APIVERSION, "metadata": metadata, "spec": {"parent": "labs"}}
+    reply = api.create(QUEUES, body, user="creator", dry=True)
+    assert (reply.status, "below queue labs" in reply.message) == (403, True)
+    assert api.create(QUEUES, body, dry=True).status == 201
+
+
+def test_the_server_creates_what_is_always_there(api: Api) -> None:
+    assert api.create(QUEUES, queue("default", parent="root"), user=SERVER, dry=True).status == 201
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "status"),
+    [
+        ({"parent": "root"}, "default", 409),
+        ({}, "default", 409),
+        ({}, "root", 409),
+        ({"parent": "labs"}, "default", 403),
+        ({"parent": "root"}, "any", 403),
+    ],
+    ids=str,
+)
+def test_who_makes_sure_of_what_is_always_there_is_told_that_it_is(
+    api: Api, team: str, spec: dict[str, Any], name: str, status: int
+) -> None:
+    """As Volcano's scheduler does at its start, which takes no other answer."""
+    for built_in in ("root", "default"):
+        assert api.create(QUEUES, queue(built_in), user=SERVER).status in {201, 409}
+    reply = api.create(QUEUES, {**APIVERSION, "metadata": {"name": name}, "spec": spec}, user="creator")
+    assert reply.status == status, reply.message
+
+
+@pytest.mark.parametrize("parent", ["", "root", None])
+def test_an_empty_parent_is_root(api: Api, team: str, parent: str | None) -> None:
+    """The webhook, which would write it, is not asked here."""
+    reply = api.patch(team, {"spec": {"parent": parent}}, user="parents", dry=True)
+    assert (reply.status, "queue labs and queue root" in reply.message) == (403, True)
+
+
+def test_what_is_being_deleted_is_not_opened(api: Api, team: str) -> None:
+    path, kept = f"{QUEUES}/leaving", {"metadata": {"finalizers": ["example.com/wait"]}}
+    assert api.create(QUEUES, queue("leaving", state="Closed")).status == 201
+    assert api.patch(path, kept).status == 200
+    assert api.delete(path).status == 200
+    for state in ("Open", None):
+        reply = api.patch(path, {"spec": {"state": state}}, dry=True)
+        assert (reply.status, 'queue "leaving" is being deleted' in reply.message) == (403, True)
+    assert api.patch(path, {"spec": {"state": "Suspended"}}, dry=True).status == 200
+    assert api.patch(path, {"metadata": {"finalizers": None}}).status == 200

@@ -33,6 +33,11 @@ BIND = ["binds.sluice.dev/validate/binds"]
 MIRROR = {"kubernetes.io/config.mirror": "x"}
 
 
+def made_by_a_controller(body: dict[str, Any]) -> dict[str, Any]:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "x", "controller": True}
+    return {**body, "metadata": {**body["metadata"], "ownerReferences": [owner]}}
+
+
 def test_a_queue_is_shown_to_both_when_written_and_to_one_when_deleted(api: Api, recorder: Recorder) -> None:
     both = ["queues.sluice.dev/mutate/queues", "queues.sluice.dev/validate/queues"]
     with recorder.asked() as created:
@@ -173,7 +178,8 @@ def test_a_pod_that_bears_our_markers_is_shown(api: Api, recorder: Recorder, mad
     [
         pod(),
         pod(annotations={"queue-name": "research"}, labels={"app": "x"}),
-        pod(labels={"kueue.x-k8s.io/queue-name": "research"}),
+        made_by_a_controller(pod(labels={"kueue.x-k8s.io/queue-name": "research"})),
+        made_by_a_controller(pod(labels={"scheduling.volcano.sh/queue-name": "research"})),
         pod(schedulerName="another"),
         pod(gates=["example.com/gate"]),
         pod(requests={"cpu": "1", "example.com/member": "1"}),
@@ -185,6 +191,18 @@ def test_any_other_pod_costs_nothing(api: Api, recorder: Recorder, made: dict[st
     with recorder.asked() as heard:
         reply = api.create(pods("plain"), made, dry=True)
     assert (reply.status, heard) == (201, [])
+
+
+@pytest.mark.parametrize(
+    ("key", "entry"), [("kueue.x-k8s.io/queue-name", "kueue"), ("scheduling.volcano.sh/queue-name", "labels")]
+)
+def test_a_pod_that_nothing_made_and_that_names_its_queue_in_vain_is_shown(
+    api: Api, recorder: Recorder, key: str, entry: str
+) -> None:
+    """To the entry that warns; no other pod pays for it."""
+    with recorder.asked() as heard:
+        reply = api.create(pods("plain"), pod(labels={key: "research"}), dry=True)
+    assert (reply.status, heard) == (201, [f"{entry}.pods.sluice.dev/validate/metadata"])
 
 
 def test_every_pod_of_a_namespace_that_names_a_queue_is_shown(api: Api, recorder: Recorder) -> None:

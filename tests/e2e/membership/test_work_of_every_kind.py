@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.e2e.objects import (
     GATE,
+    GROUPED_BY,
     NAMED_BY,
     condition,
     gates,
@@ -57,6 +58,18 @@ def test_its_pods_are_members(sandbox: Sandbox, queue: str, made: WorkloadKind, 
     assert all(gates(pod) == [GATE] for pod in pods.values())
     sandbox.edit(queue, state="Open")
     until(lambda: all(map(on_a_node, sandbox.read_pods().values())), "its pods to be bound")
+
+
+def test_a_podgroup_that_a_job_alone_names_is_that_of_its_pods(sandbox: Sandbox, queue: str) -> None:
+    """Its template gets the name. The pods wait for the PodGroup, and are in its queue."""
+    body = work_body(JOB, "work", parallelism=2, completions=2)
+    body["metadata"]["annotations"] = {GROUPED_BY: "pair"}
+    assert sandbox.make(JOB, body).must().warnings, "a warning that it has to wait"
+    pods = until(sandbox.read_pods, "its pods")
+    sandbox.reason_on(next(iter(pods)), 'PodGroup "pair" does not exist')
+    sandbox.podgroup("pair", queue)
+    until(lambda: all(map(on_a_node, sandbox.read_pods().values())), "its pods to be bound")
+    assert {pod["metadata"]["annotations"][GATE] for pod in sandbox.read_pods().values()} == {queue}
 
 
 @MAKERS

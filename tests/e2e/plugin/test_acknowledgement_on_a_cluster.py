@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from cluster.coordination.replicas import (
+from cluster.coordination.replica_lease import (
     LABEL,
     PREFIX,
     SEEN_ANNOTATION,
@@ -29,7 +29,9 @@ NEWEST = 1 << 53
 
 
 def set_lease(cluster: LocalCluster, **view: Any) -> None:
-    """A replica that answers and has seen what `view` says; no process is behind it."""
+    """A replica that answers and has seen what `view` says; no process is behind it. It counts until 15 s
+    after its Lease was changed last.
+    """
     lease = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -55,7 +57,7 @@ def test_what_an_acknowledgement_waits_for_is_shown_until_it_has_come(
         return done.stdout
 
     run("create", "research", "--wait")
-    set_lease(cluster, seen=0, pods=0, open=[], admitting=[], passes=[])
+    set_lease(cluster, seen=1, pods=0, open=[], admitting=[], passes=[])
     waiting = subprocess.Popen(
         [PLUGIN, "suspend", "research", "--wait", "--timeout=0"],
         env={
@@ -69,12 +71,14 @@ def test_what_an_acknowledgement_waits_for_is_shown_until_it_has_come(
     )
     assert waiting.stderr is not None
     assert any(f"not acknowledged yet ({WAITS})" in line for line in waiting.stderr)
+    set_lease(cluster, seen=2, pods=0, open=[], admitting=[], passes=[])
     assert f"may still be bound; it waits for {WAITS}" in run("why", "research")
+    set_lease(cluster, seen=2, pods=1, open=[], admitting=[], passes=[])  # it answers still
     assert f"suspended; not acknowledged yet ({WAITS})" in run("tree", "research")
     assert waiting.poll() is None
     set_lease(cluster, seen=NEWEST, pods=NEWEST, open=[], admitting=[], passes=[])
     told, _ = waiting.communicate(timeout=300)
     assert waiting.returncode == 0
     assert "queue.scheduling.volcano.sh/research acknowledged: Suspended" in told
-    assert "acknowledged" not in run("why", "research")
-    assert "acknowledged" not in run("tree", "research")
+    assert "Acknowledged: yes, since " in run("why", "research")
+    assert "acknowledged since " in run("tree", "research")

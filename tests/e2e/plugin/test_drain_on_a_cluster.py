@@ -19,7 +19,8 @@ from tests.support.drain.drain_objects import (
     spec,
 )
 from tests.support.drain.draining import wait_for_drain
-from tests.support.plugin.sandbox import PluginSandbox
+from tests.support.e2e.wait import until
+from tests.support.plugin.sandbox import Object, PluginSandbox
 
 DRAIN = "HoldAndDrain"
 
@@ -55,6 +56,23 @@ def blocked_for_good(sandbox: PluginSandbox, queue: str) -> str:
     return f"PodDisruptionBudget {sandbox.namespace}/db"
 
 
+def owned_by_a_job_that_has_ended(sandbox: PluginSandbox, queue: str) -> Object:
+    """The metadata of a pod of the queue that names such a Job as its controller."""
+    sandbox.make(job("ended", queue, pods=0))
+    path = sandbox.path("batch/v1", "jobs", "ended")
+
+    def ended() -> Object:
+        found: Object = sandbox.direct.api.get(path).must().body
+        return found if found["status"].get("conditions") else {}
+
+    uid = until(ended, "the Job to have ended")["metadata"]["uid"]
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "ended", "uid": uid, "controller": True}
+    annotations = {"scheduling.volcano.sh/queue-name": queue}
+    return {
+        "metadata": {"name": "left-over", "annotations": annotations, "ownerReferences": [reference]},
+    }
+
+
 @pytest.mark.parametrize(("verb", "policy"), [("hold", "Hold"), ("stop", DRAIN)])
 def test_each_stop_sets_its_policy_and_resume_undoes_it(
     sandbox: PluginSandbox, queue: str, verb: str, policy: str
@@ -83,14 +101,17 @@ def test_a_dry_run_changes_nothing_and_asks_nobody(sandbox: PluginSandbox, queue
 
 
 def test_a_dry_run_lists_what_goes_what_stays_and_what_blocks(sandbox: PluginSandbox, queue: str) -> None:
-    """As the server then does it: read with the user's own rights."""
+    """As the server then does it: read with the user's own rights. A Job that has ended is not suspended."""
     blocker = blocked_for_good(sandbox, queue)
     with_bare_pods(sandbox, queue, "shell", "kept")
+    sandbox.make({**bare("left-over", queue), **owned_by_a_job_that_has_ended(sandbox, queue)})
+    runs(sandbox, "pod/left-over")
     sandbox.make(job("train", queue, pods=2))
     runs(sandbox, "job/train", 2)
     told = sandbox.done("drain", queue, "--keep=app=kept", "--dry-run=server")
-    assert f'queue "{queue}": 5 pods to go, 1 to stay' in told
+    assert f'queue "{queue}": 6 pods to go, 1 to stay' in told
     going, _, rest = told.partition("Is blocked, for good:")
+    assert f"evict     pod {sandbox.namespace}/left-over" in going
     assert f"suspend   job {sandbox.namespace}/train" in going
     assert f"evict     pod {sandbox.namespace}/shell" in going
     blocked, _, stays = rest.partition("Stays:")

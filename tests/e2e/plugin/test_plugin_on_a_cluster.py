@@ -22,6 +22,7 @@ from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import state_of, version
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import PATIENCE, until
+from tests.support.e2e.workloads import JOB, work_body
 from tests.support.plugin.harness import PLUGIN, plugin, plugin_in_process
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -129,21 +130,35 @@ def test_wait_ends_once_the_status_names_the_specs_that_there_are_on_the_whole_c
     assert run("suspend", below, "--wait").returncode == 0
     assert run("suspend", above, "--reason=quota").returncode == 0
     done = run("suspend", below, "--wait")
-    assert f"{QUEUE}/{below} acknowledged: Suspended" in done.stdout
+    assert f"{QUEUE}/{below} acknowledged since " in done.stdout
     read = {name: sandbox.read_queue(name) for name in (below, above, "root")}
     stop = read[below]["status"]["stop"]
     assert stop["scope"]
     assert [(link["name"], link["generation"]) for link in stop["chain"]] == [
         (name, item["metadata"]["generation"]) for name, item in read.items()
     ]
-    assert "acknowledged" not in run("why", below).stdout
-    assert "acknowledged" not in run("tree", below).stdout
+    assert "Acknowledged: yes, since " in run("why", below).stdout
+    assert "acknowledged since " in run("tree", below).stdout
 
 
 def test_an_action_without_effect_says_so_and_exits_0(run: Run, queue: Callable[..., str]) -> None:
     name = queue("--state=suspended")
     done = run("suspend", name)
     assert (done.returncode, done.stdout) == (0, f"{QUEUE}/{name} unchanged (it is Suspended already)\n")
+
+
+def test_close_says_closing_of_a_queue_whose_only_job_is_suspended_and_names_it(
+    run: Run, sandbox: Sandbox, queue: Callable[..., str]
+) -> None:
+    """It has no pods, and may be resumed."""
+    name = queue()
+    sandbox.make(JOB, work_body(JOB, "idle", name, suspend=True)).must(201)
+    done = run("close", name, "--wait=acknowledged")
+    assert done.stdout.startswith(f"{QUEUE}/{name} closing\n")
+    sandbox.queue_that(name, "name the job", lambda read: "idle" in str(read["status"].get("closing")))
+    assert state(sandbox, name) == "Closing"
+    done = run("close", name, "--wait", "--timeout=1s")
+    assert f"kept from Closed by job {sandbox.namespace}/idle of queue {name}" in done.stdout + done.stderr
 
 
 def test_resume_does_not_undo_closed_and_open_does(
@@ -392,3 +407,67 @@ def test_a_move_says_what_it_does_to_pods(sandbox: Sandbox, run: Run) -> None:
             f'stopPolicy HoldAndDrain of queue "{lab}" drains queue "{name}": up to 2 pods that run' in told
         )
         assert f'queue "{lab}" stops queue "{name}" there' in told
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            ("list",),
+            ("tree",),
+            ("usage",),
+            ("get", "root"),
+            ("history", "root"),
+            ("windows",),
+            ("why", "root"),
+        ),
+        *(("suspend", "root", "--yes"), ("create", "mine"), ("delete", "mine"), ("status",)),
+        *(("hold", "default"), ("drain", "default", "--yes"), ("stop", "default", "--yes")),
+        *(
+            ("resume", "default"),
+            ("open", "default"),
+            ("close", "default"),
+            ("move", "default", "--parent=root"),
+        ),
+        *(("reclaim", "default", "--dry-run"), ("windows", "skip", "default", "nightly")),
+        ("suspend", "--all"),
+    ],
+    ids=" ".join,
+)
+def test_who_has_no_right_at_all_is_told_which_one_it_takes(run: Run, words: tuple[str, ...]) -> None:
+    """In the API server's words, with the way out, and as an error: no list looks empty."""
+    done = run(*words, "--as=nobody")
+    assert done.returncode == 1
+    assert re.search(r'User "nobody" cannot \w+ resource "queues"', done.stderr), done.stderr
+    assert "ask an administrator for the right, or see yours with: kubectl auth can-i --list" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "resource"),
+    [
+        (("why", "pod/x"), "pods"),
+        (("why", "deployment/x"), "deployments"),
+        (("why", "ns/default"), "namespaces"),
+        (("why", "raycluster/x"), "pods"),
+        (("convert",), "clusterqueues"),
+        (("uninstall", "--yes"), "mutatingwebhookconfigurations"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, tuple) else None,
+)
+def test_who_has_no_right_to_anything_else_is_told_so_too(
+    run: Run, words: tuple[str, ...], resource: str
+) -> None:
+    done = run(*words, "--as=nobody")
+    assert done.returncode == 1
+    assert re.search(rf'User "nobody" cannot \w+ resource "{resource}"', done.stderr), done.stderr
+    assert "Traceback" not in done.stderr
+    assert "mistake in kubectl queue" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("list",), ("explain", "default"), ("show", "default")], ids=" ".join)
+def test_who_may_not_read_policies_is_told_who_gives_that_right(run: Run, words: tuple[str, ...]) -> None:
+    done = run("policy", *words, "--as=nobody")
+    assert done.returncode == 1
+    assert 'your user has no right to "get" configmaps of that name' in done.stderr
+    assert "manifests/queue-readers" in done.stderr

@@ -15,7 +15,7 @@ from tests.support.paths import ROOT
 from tests.support.plugin.sandbox import PluginSandbox, pod
 
 EXAMPLE = str(ROOT / "manifests" / "examples" / "policies")
-BROKEN = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: binpak\n'
+BROKEN = 'actions: "allocate"\ntiers:\n- plugins:\n  - nme: binpack\n'
 
 
 @pytest.fixture(scope="module")
@@ -100,15 +100,14 @@ def test_a_config_map_elsewhere_is_read_and_what_is_wrong_in_it_named(sandbox: P
     place = ("--policies-namespace", sandbox.namespace, "--policies-name", "mine")
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}}
     sandbox.make({**config_map, "data": {"bad": BROKEN}})
-    assert 'line 4: there is no plugin "binpak"; did you mean "binpack"?' in sandbox.done(
-        "policy", "list", *place
-    )
+    wrong = 'line 4: a plugin has no name; write "- name: binpack"'
+    assert wrong in sandbox.done("policy", "list", *place)
     shown = sandbox.run("policy", "show", "bad", *place)
     assert (shown.returncode, "cannot be used: 1 fault" in shown.stdout) == (1, True)
     queue = sandbox.queue("bad", "--scheduler-policy=bad")
     found = explained(sandbox, queue, *place)
     assert found["source"] == "None"
-    assert found["tried"][0].startswith(f'queue "{queue}": policy "bad", line 4: there is no plugin "binpak"')
+    assert found["tried"][0].startswith(f'queue "{queue}": policy "bad", {wrong}')
     missing = sandbox.run("policy", "list", "--policies-name", "nowhere")
     assert missing.returncode == 0
     assert "there is no ConfigMap volcano-system/nowhere: no policy counts" in missing.stderr

@@ -146,11 +146,17 @@ def queue_of_a_new_pod(sandbox: PluginSandbox) -> str:
     return str(meta.get("annotations", {}).get("sluice.dev/queue", ""))
 
 
+def name_for_the_namespace(sandbox: PluginSandbox, queue: str) -> None:
+    """Have the namespace name the queue; returns once the API server asks us about what is created there."""
+    named = f"{NAMED_BY}={queue}"
+    sandbox.cluster.kubectl("annotate", "--overwrite", "namespace", sandbox.namespace, named)
+    until(lambda: queue_of_a_new_pod(sandbox) == queue, "the annotation to be known")
+
+
 def test_a_namespace_that_names_the_queue_is_said_to(sandbox: PluginSandbox) -> None:
     """The pod itself names none."""
     queue = sandbox.queue("lab", "--state=suspended")
-    sandbox.cluster.kubectl("annotate", "namespace", sandbox.namespace, f"{NAMED_BY}={queue}")
-    until(lambda: queue_of_a_new_pod(sandbox) == queue, "the annotation to be known")
+    name_for_the_namespace(sandbox, queue)
     sandbox.make(pod("theirs"))
     belonging = sandbox.told("pod/theirs")["belonging"]
     assert (belonging["queue"], belonging["origin"]) == (queue, "namespace")
@@ -161,12 +167,11 @@ def test_after_a_typo_of_its_namespace_was_corrected_the_command_of_the_note_mov
 ) -> None:
     """The correction alone moves nothing: the pod waits for a queue that does not exist."""
     queue = sandbox.queue("lab")
-    annotate = ("annotate", "--overwrite", "namespace", sandbox.namespace)
-    sandbox.cluster.kubectl(*annotate, f"{NAMED_BY}={queue}-typo")
+    name_for_the_namespace(sandbox, f"{queue}-typo")
     deployment = workload("Deployment", "apps/v1", "web", "", selector={"matchLabels": {"app": "web"}})
     sandbox.make(deployment)
     waiting = pod_of(sandbox, "web")
-    sandbox.cluster.kubectl(*annotate, f"{NAMED_BY}={queue}")
+    name_for_the_namespace(sandbox, queue)
     told = sandbox.told(waiting)
     assert told["stops"][0]["wayOut"] == f"kubectl queue create {queue}-typo"
     assert f'its namespace names queue "{queue}" now' in told["notes"][0]
@@ -177,6 +182,24 @@ def test_after_a_typo_of_its_namespace_was_corrected_the_command_of_the_note_mov
     (moved, *_) = until(lambda: sandbox.direct.api.get(path).must().body["items"], f"a pod in {queue}")
     assert sandbox.told(f"pod/{moved['metadata']['name']}")["stops"] == []
     assert sandbox.told("deployment/web")["belonging"]["queue"] == queue
+
+
+def test_a_pod_of_a_workload_older_than_the_typo_is_told_the_same(sandbox: PluginSandbox) -> None:
+    """Its workload bears no word of the namespace. Nor does what was created before the API server had heard
+    of the annotation.
+    """
+    queue = sandbox.queue("lab")
+    sandbox.make(workload("Deployment", "apps/v1", "web", "", selector={"matchLabels": {"app": "web"}}))
+    first = pod_of(sandbox, "web")
+    name_for_the_namespace(sandbox, f"{queue}-typo")
+    sandbox.cluster.kubectl("delete", first, "-n", sandbox.namespace, "--wait")
+    told = sandbox.told(pod_of(sandbox, "web"))
+    assert (told["belonging"]["queue"], told["belonging"]["origin"]) == (f"{queue}-typo", "namespace")
+    name_for_the_namespace(sandbox, queue)
+    told = sandbox.told(pod_of(sandbox, "web"))
+    assert told["belonging"]["origin"] == ""
+    assert f'its namespace names queue "{queue}" now' in told["notes"][0]
+    assert told["notes"][1].endswith(f"deployment web -n {sandbox.namespace} {NAMED_BY}={queue}")
 
 
 def test_a_workload_that_names_the_queue_itself_is_said_to(sandbox: PluginSandbox) -> None:
@@ -223,6 +246,27 @@ def test_a_user_who_may_only_read_pods_sees_the_pod_s_condition(sandbox: PluginS
     assert (refused.returncode, "Error from server (Forbidden)" in refused.stderr) == (1, True)
 
 
+def test_who_may_read_a_queue_and_not_its_parent_goes_by_its_status(sandbox: PluginSandbox) -> None:
+    """Nothing is said of the parent, and the stop of the parent all the same."""
+    parent = sandbox.queue("lab")
+    child = sandbox.queue("team", f"--parent={parent}")
+    cluster, named = sandbox.cluster, f"lead-of-{child}"
+    rights = ("--verb=get", "--resource=queues.scheduling.volcano.sh", f"--resource-name={child}")
+    cluster.kubectl("create", "clusterrole", named, *rights)
+    cluster.kubectl("create", "clusterrolebinding", named, f"--clusterrole={named}", f"--user={named}")
+    try:
+        sandbox.direct.may(named, "get", "queues", "scheduling.volcano.sh", name=child)
+        free = sandbox.told(child, f"--as={named}")
+        assert (free["fate"], free["chain"][1]["unread"]) == ("Free", True)
+        assert free["summary"] == f'by its status queue "{child}" schedules its pods and takes new work'
+        sandbox.done("hold", parent, "--wait")
+        held = sandbox.told(child, f"--as={named}")
+        assert (held["fate"], held["chain"][1]["state"], held["acknowledged"]) == ("Stopped", None, True)
+        assert f'queue "{child}" is stopped by stopPolicy Hold of its ancestor "{parent}"' in held["summary"]
+    finally:
+        cluster.kubectl("delete", f"clusterrolebinding/{named}", f"clusterrole/{named}")
+
+
 def test_a_user_of_one_namespace_is_told_of_a_workload_what_its_pods_say(sandbox: PluginSandbox) -> None:
     """`view` in a namespace shows no queues; the optional binding does."""
     queue = sandbox.queue("theirs", "--state=suspended", "--reason=audit")
@@ -252,6 +296,44 @@ def test_a_namespace_is_asked_about(sandbox: PluginSandbox) -> None:
     sandbox.cluster.kubectl("annotate", "namespace", sandbox.namespace, f"{NAMED_BY}={queue}")
     answer = sandbox.told(f"namespace/{sandbox.namespace}")
     assert (answer["fate"], answer["stops"][0]["queue"]) == ("Stopped", queue)
+
+
+def test_a_kind_that_is_not_known_is_asked_about_by_its_pods(sandbox: PluginSandbox) -> None:
+    """As a RayCluster's; the owner here is a kind that is there without an operator."""
+    queue = sandbox.queue("rays", "--state=suspended")
+    sandbox.make({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ray"}})
+    owner = sandbox.direct.api.get(f"{sandbox.direct.home}/configmaps/ray").must().body["metadata"]["uid"]
+    for name in ("head", "worker"):
+        made = pod(name, queue)
+        made["metadata"]["ownerReferences"] = [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": "ray", "uid": owner, "controller": True}
+        ]
+        sandbox.make(made)
+    told = sandbox.told("configmap/ray")
+    assert (told["fate"], told["object"]["name"]) == ("Stopped", "ray")
+    assert "has 2 pods, 2 of them wait" in told["summary"]
+    assert "head, worker" in told["notes"][0]
+    refused = sandbox.run("why", "configmap/sun", "-n", sandbox.namespace)
+    assert (refused.returncode, "is owned by configmap/sun" in refused.stderr) == (1, True)
+
+
+def test_a_podgroup_of_a_queue_without_a_capability_is_not_said_to_start_whole(
+    sandbox: PluginSandbox,
+) -> None:
+    """One of three runs, and so no three start together."""
+    queue = sandbox.queue("free")
+    sandbox.direct.podgroup("gang", queue, minMember=3)
+    sandbox.make(pod("first", "", **{"scheduling.k8s.io/group-name": "gang"}))
+    sandbox.make(pod("runs", "", **{"scheduling.k8s.io/group-name": "gang"}))
+    summary = sandbox.told("podgroup/gang")["summary"]
+    assert "its pods start one by one, since no queue of its chain has a capability" in summary
+
+
+def test_a_namespace_that_names_its_queue_in_a_wrong_way_is_told_so(sandbox: PluginSandbox) -> None:
+    held = {"metadata": {"labels": {NAMED_BY: "lab"}}}
+    sandbox.direct.api.patch(sandbox.direct.home, held).must()
+    told = sandbox.told(f"ns/{sandbox.namespace}")
+    assert told["notes"] == [f"label {NAMED_BY} names no queue: write annotation {NAMED_BY}"]
 
 
 def test_an_object_that_does_not_exist_is_an_error_with_near_names(sandbox: PluginSandbox) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 
@@ -12,13 +13,14 @@ from tests.support.e2e.api_requests import Answer, Object
 from tests.support.e2e.objects import condition, queue_body
 from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
+from tests.support.plugin.harness import plugin_in_process
 
 NAMESPACE, NAME = "volcano-system", "volcano-scheduler-configmap"
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/sluice"
-GOOD = "actions: allocate, backfill\n"
+GOOD = "actions: allocate, backfill\ntiers: [{}]\n"
 PACKING = "actions: allocate, backfill\ntiers:\n- plugins:\n  - name: binpack\n"
-BAD = "actions: allocate, backfill\ntiers:\n- plugins:\n  - name: binpak\n"
-WRONG = 'line 4: there is no plugin "binpak"; did you mean "binpack"?'
+BAD = "actions: allocate, backfill\ntiers:\n- plugins:\n  - nme: binpack\n"
+WRONG = 'line 4: a plugin has no name; write "- name: binpack"'
 SCORED = "sluice.dev/scored"
 #: Of statuses of queues.
 WRITES = r'sluice_writes_total{outcome="done",what="(?:status|counts)"}'
@@ -94,7 +96,12 @@ def unchecked(config_map: PolicyConfigMap) -> Iterator[Callable[[], None]]:
 
     yield remove
     api.patch(HOOKS, {"webhooks": hooks}).must()
-    until(lambda: config_map.set(broken=BAD).status in (404, 422), "policies to be checked again")
+    tries = itertools.count()  # a text that is stored already is not refused
+
+    def is_checked() -> bool:
+        return config_map.set(broken=f"{BAD}# {next(tries)}\n").status in (404, 422)
+
+    until(is_checked, "policies to be checked again")
 
 
 def _text(answer: Answer) -> str:
@@ -104,11 +111,12 @@ def _text(answer: Answer) -> str:
 def test_a_text_that_is_no_policy_is_refused_and_other_configmaps_are_nobodys_business(
     config_map: PolicyConfigMap,
 ) -> None:
-    config_map.create(common=GOOD, packed=BAD, other="x: [").must_refuse(
-        f'key "packed", {WRONG}', 'key "other"'
+    config_map.create(common=BAD, packed=BAD, other="x: [").must_refuse(
+        f'key "packed", {WRONG}', 'key "volcano-scheduler.conf"'
     )
     assert "nothing" in _text(config_map.create(common=GOOD, packed=PACKING + "nothing: 1\n").must())
     config_map.set(packed=BAD).must_refuse(WRONG)
+    assert config_map.set(other="x: [").must().warnings == ()
     assert config_map.set(packed=PACKING).must().warnings == ()
     assert config_map.create("another", packed=BAD).must().warnings == ()
     assert config_map.create(namespace=config_map.sandbox.namespace, packed=BAD).must().warnings == ()
@@ -171,6 +179,65 @@ def test_a_broken_policy_leaves_the_last_good_one_and_says_so(
     config_map.resolved(queue, "True", "Own")
     sandbox.event(queue, "Normal PolicyResolvedTrue", namespace="default")
     assert _counts(sandbox) == (1, 0)
+
+
+FOREIGN = (
+    "actions: enqueue, elect, allocate, backfill\n"
+    "tiers: [{plugins: [{name: acme-npu}, {name: oversubscription}, {name: sla}, {name: numa-aware}]}]\n"
+)
+UNKNOWN = "action elect and plugins acme-npu, oversubscription are not known here and passed over"
+IDLE = "plugins sla, numa-aware do nothing here"
+
+
+def test_names_that_are_not_known_void_no_policy_and_are_said_where_it_is_written_and_read(
+    config_map: PolicyConfigMap,
+) -> None:
+    sandbox = config_map.sandbox
+    queue = sandbox.queue("research", schedulerPolicy="foreign")
+    written = config_map.create(foreign=FOREIGN, notes="a=b").must()
+    assert written.warnings == (f'key "foreign", {UNKNOWN}', f'key "foreign", {IDLE}')
+    config_map.resolved(queue, "True", "Own")
+    assert _counts(sandbox) == (1, 0)
+    for text in (UNKNOWN, IDLE):
+        sandbox.event(NAME, "Normal PolicyPartsIgnored", f'policy "foreign": {text}', namespace=NAMESPACE)
+    status = _status(sandbox, f'policy "foreign": {IDLE}')
+    assert f'policy "foreign": {UNKNOWN}' in status.partition("Notes:")[2]
+    assert "Problems:    none" in status
+
+
+def test_a_policy_that_is_void_and_one_that_is_misplaced_are_problems_that_everybody_sees(
+    config_map: PolicyConfigMap, unchecked: Callable[[], None]
+) -> None:
+    """Stored while nobody checked it, so that there is no last good text: for each queue that it is for."""
+    unchecked()
+    sandbox = config_map.sandbox
+    queue = sandbox.queue("research")
+    config_map.create(common="actions: allocate, backfill\n").must()
+    why = "line 1: tiers is missing or empty"
+    for name in (queue, "default"):
+        assert why in config_map.resolved(name, "False", "Invalid")["message"]
+    assert _counts(sandbox) == (0, 1)
+    sandbox.event(NAME, "Warning PolicyProblem", why, namespace=NAMESPACE)
+    status = _status(sandbox, why)
+    assert "no policy counts for queues that name none" in status.partition("Problems:")[2]
+
+    config_map.set(common=None, **{"default-scheduler.conf": GOOD}).must()
+    config_map.absent(queue)
+    misplaced = 'the one under "default-scheduler.conf" counts only for queues that name it'
+    assert misplaced in _status(sandbox, misplaced).partition("Problems:")[2]
+    sandbox.event(NAME, "Warning PolicyProblem", misplaced, namespace=NAMESPACE)
+
+
+def _status(sandbox: Sandbox, awaited: str) -> str:
+    """What `kubectl queue status` prints, once it says so: replicas report with their next renewal."""
+    shown: list[str] = []
+
+    def says() -> bool:
+        shown.append(plugin_in_process("status", kubeconfig=sandbox.cluster.client_kubeconfig).stdout)
+        return awaited in shown[-1]
+
+    until(says, f"status to say {awaited}")
+    return shown[-1]
 
 
 def _is_scored(sandbox: Sandbox, queue: str) -> bool:

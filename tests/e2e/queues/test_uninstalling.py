@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from cluster.coordination.leases import COORDINATION
-from cluster.coordination.replicas import LABEL
+from cluster.coordination.replica_lease import LABEL
 from kubectl_queue.removal.inventory import FROM_TEMPLATES, own_keys
 from localcluster.cluster import LocalCluster
 from localcluster.scheduler_config import Configuration, without_extenders

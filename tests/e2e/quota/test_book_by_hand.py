@@ -5,7 +5,8 @@ capability.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,14 +14,18 @@ import pytest
 
 from controller.quota.book_writes import KEY, NAME
 from queues.quota.book import MAX_INTENTS, Book, encode, parse
+from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import GATE, on_a_node
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 from tests.support.faults.slow_webhook import SlowWebhook
+from tests.support.plugin.harness import plugin_in_process
 
 PATH = f"/api/v1/namespaces/sluice-system/configmaps/{NAME}"
 #: As much as a ConfigMap takes.
 MOST = 1024 * 1024
+#: Under the very key of the book: a write of it alone is refused.
+IN_BINARY_DATA = {"data": None, "binaryData": {KEY: "/////w=="}}
 TOO_MANY = "\n".join((encode(Book(term=7)), *(f"={uuid4()} 1" for _ in range(MAX_INTENTS + 1))))
 
 
@@ -37,6 +42,11 @@ def filled(sandbox: Sandbox) -> None:
     ).must()
 
 
+def left_behind(sandbox: Sandbox) -> None:
+    sandbox.api.patch(PATH, {"immutable": True, "metadata": {"finalizers": ["example.com/kept"]}}).must()
+    sandbox.api.delete(PATH).must()
+
+
 EDITS: dict[str, Callable[[Sandbox], object]] = {
     "deleted": lambda sandbox: sandbox.api.delete(PATH).must(),
     "emptied": lambda sandbox: edited(sandbox, **{KEY: None}),
@@ -48,6 +58,8 @@ EDITS: dict[str, Callable[[Sandbox], object]] = {
     "of the greatest term": lambda sandbox: edited(sandbox, **{KEY: encode(Book(term=10**19 - 1))}),
     "as large as it can be": lambda sandbox: edited(sandbox, **{KEY: "x" * MOST}),
     "without room": filled,
+    "in binaryData": lambda sandbox: sandbox.api.patch(PATH, IN_BINARY_DATA).must(),
+    "immutable, with a finalizer, and deleted": left_behind,
     "immutable": lambda sandbox: sandbox.api.patch(PATH, {"immutable": True}).must(),
 }
 
@@ -68,6 +80,64 @@ def test_what_waits_goes_on_being_released(sandbox: Sandbox, edit: str) -> None:
     book = sandbox.api.get(PATH).must().body
     assert (list(book["data"]), "binaryData" in book) == ([KEY], False)
     assert parse(book["data"][KEY]).term > 0
+
+
+@contextmanager
+def refused_by_a_policy(sandbox: Sandbox) -> Iterator[None]:
+    """Writes of the book, by whomever."""
+    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+    name, rule = sandbox.named("no-book"), {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"]}
+    matched = {"resourceRules": [{**rule, "resources": ["configmaps"], "resourceNames": [NAME]}]}
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": matched,
+        "validations": [{"expression": "false", "message": "no books here"}],
+    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    sandbox.api.create(f"{policies}ies", {"metadata": {"name": name}, "spec": spec}).must(201)
+    sandbox.api.create(f"{policies}ybindings", {"metadata": {"name": name}, "spec": binding}).must(201)
+    try:
+        probe = {"metadata": {"annotations": {"a": "b"}}}
+        until(lambda: sandbox.api.patch(f"{PATH}?dryRun=All", probe).status == 422, "the policy to be known")
+        yield
+    finally:
+        sandbox.api.delete(f"{policies}ybindings/{name}").must()
+        sandbox.api.delete(f"{policies}ies/{name}").must()
+
+
+def test_a_book_that_a_policy_refuses_is_said_everywhere_until_it_is_mended(sandbox: Sandbox) -> None:
+    """By the condition of each queue with a quota, by an event, by `why`, by the pods and by `status`."""
+    above = sandbox.queue("above", capability={"pods": "1"})
+    queue = sandbox.queue("below", parent=above)
+    sandbox.pods("work", 2, queue)
+    [first] = until(lambda: running(sandbox), "a pod to run")
+    [other] = {"work-0", "work-1"} - {first}
+    with refused_by_a_policy(sandbox):
+        sandbox.api.delete(f"{sandbox.pods_path}/{first}").must()
+        for name in (above, queue):
+            found = sandbox.queue_that(
+                name, "say so", lambda one: enforced(one)["reason"] == "BookNotWritten"
+            )
+            assert "no books here" in enforced(found)["message"]
+        sandbox.event(above, "BookNotWritten", "no books here", namespace="default")
+        text = "nothing is released, since the server cannot write its book of releases"
+        sandbox.reason_on(other, text)
+        assert "cannot write its book of releases" in by_plugin(sandbox, "why", f"pod/{other}")
+        until(lambda: "quota-book of" in by_plugin(sandbox, "status"), "status to say so")
+        assert running(sandbox) == set()
+    until(lambda: running(sandbox) == {other}, "the other one to run")
+    sandbox.queue_that(above, "hold again", lambda one: enforced(one)["reason"] == "Enforced")
+    sandbox.queue_that(queue, "have no such condition", lambda one: not enforced(one)["reason"])
+
+
+def by_plugin(sandbox: Sandbox, verb: str, *words: str) -> str:
+    words = (*words, "-n", sandbox.namespace) if words else ()
+    return plugin_in_process(verb, *words, kubeconfig=sandbox.cluster.client_kubeconfig).stdout
+
+
+def enforced(queue: Object) -> Object:
+    found = [one for one in queue["status"].get("conditions", []) if one["type"] == "QuotaEnforced"]
+    return found[0] if found else {"reason": "", "message": ""}
 
 
 @pytest.mark.parametrize("changed_to", ["", "other"], ids=["emptied", "changed"])

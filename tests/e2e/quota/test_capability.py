@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 
+from queues.apimachinery.timestamps import rfc3339
+from queues.well_known import FORCE_DELETED_ENDED
 from tests.support.e2e.api_requests import Answer, Object
 from tests.support.e2e.modes import make_room, wait_for_room
 from tests.support.e2e.objects import condition, gates, on_a_node, suspended_text
-from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import settled, until
 from tests.support.quota.capability_watch import CapabilityWatch
 
 QUOTA_GATE = "sluice.dev/quota"
-MET = "GuaranteesMet"
-
-
-def guarantees_are_scaled(read: Object) -> bool:
-    found = condition(read, MET)
-    return (found.get("status"), found.get("reason")) == ("False", "CapabilityExceeded")
 
 
 def running(sandbox: Sandbox, names: list[str]) -> list[str]:
@@ -57,6 +54,28 @@ def test_a_pod_that_is_deleted_by_force_counts_on_for_its_grace_period(sandbox: 
     )
     until(lambda: running(sandbox, ["next"]), "the next pod to run")
     assert time.monotonic() - began >= 4
+    until(
+        lambda: "forceDeleted" not in sandbox.read_queue(queue)["status"]["quota"],
+        "the status to say that it counts no longer",
+    )
+
+
+def test_an_admin_says_that_what_was_deleted_by_force_has_ended(sandbox: Sandbox) -> None:
+    queue = sandbox.queue(capability={"pods": "1"})
+    sandbox.pod("first", queue, terminationGracePeriodSeconds=3600).must(201)
+    until(lambda: running(sandbox, ["first"]), "the first pod to run")
+    sandbox.pod("next", queue).must(201)
+    sandbox.api.delete(f"{sandbox.pods_path}/first?gracePeriodSeconds=0").must(200)
+    until(
+        lambda: sandbox.read_queue(queue)["status"]["quota"].get("forceDeleted") == {"pods": "1"},
+        "the status to say that it counts",
+    )
+    annotate = {"metadata": {"annotations": {FORCE_DELETED_ENDED: "soon"}}}
+    [warning] = sandbox.api.patch(f"{QUEUES}/{queue}", annotate).must().warnings
+    assert "is no time" in warning
+    annotate = {"metadata": {"annotations": {FORCE_DELETED_ENDED: rfc3339(datetime.now(UTC))}}}
+    assert not sandbox.api.patch(f"{QUEUES}/{queue}", annotate).must().warnings
+    until(lambda: running(sandbox, ["next"]), "the next pod to run")
     until(
         lambda: "forceDeleted" not in sandbox.read_queue(queue)["status"]["quota"],
         "the status to say that it counts no longer",
@@ -112,6 +131,16 @@ def test_a_pod_that_never_fits_says_so(sandbox: Sandbox) -> None:
     answer = sandbox.pod("large", queue, cpu="3").must(201)
     assert answer.warnings == (f'this waits: it requests cpu 3, more than capability 2 of queue "{queue}"',)
     sandbox.reason_on("large", f'queue "{queue}" never has room for this pod')
+
+
+def test_what_never_fits_closes_no_fifo_queue(sandbox: Sandbox) -> None:
+    queue = sandbox.queue(capability={"cpu": "2"}, dequeueStrategy="fifo")
+    sandbox.pod("huge", queue, cpu="3").must(201)
+    sandbox.reason_on("huge", f'queue "{queue}" never has room for this pod')
+    names = sandbox.pods("work", 3, queue, cpu="1")
+    until(lambda: len(running(sandbox, names)) == 2, "those behind it to run")
+    left = next(name for name in names if name not in running(sandbox, names))
+    sandbox.reason_on(left, f'queue "{queue}" has no room for this pod now: its capability is used')
 
 
 def test_a_pod_that_was_released_is_not_made_larger_in_place(sandbox: Sandbox) -> None:
@@ -171,15 +200,10 @@ def test_pods_that_pend_since_before_the_capability_go_as_it_has_room(sandbox: S
 
 
 def test_what_a_queue_is_guaranteed_stays_free_until_it_lends_it(sandbox: Sandbox) -> None:
-    top = sandbox.queue("lab", capability={"cpu": "3"})
-    kept = sandbox.queue("kept", parent=top, guarantee={"resource": {"cpu": "2"}})
+    two = {"resource": {"cpu": "2"}}
+    top = sandbox.queue("lab", capability={"cpu": "3"}, guarantee=two)
+    kept = sandbox.queue("kept", parent=top, guarantee=two)
     other = sandbox.queue("other", parent=top)
-    middle = sandbox.queue("middle", parent=top)
-    deep = sandbox.queue("deep", parent=middle, guarantee={"resource": {"cpu": "2"}})
-    scaled = condition(sandbox.queue_that(top, "say that guarantees are scaled", guarantees_are_scaled), MET)
-    assert scaled["message"].startswith(f'the queues below queue "{top}" are guaranteed more in all')
-    sandbox.edit(deep, guarantee=None)
-    sandbox.queue_that(top, "say so no longer", lambda read: not guarantees_are_scaled(read))
     names = sandbox.pods("other", 3, other, cpu="1")
     until(lambda: len(running(sandbox, names)) == 1, "a pod to run")
     waiting = [name for name in names if not on_a_node(sandbox.read_pod(name))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.drain.draining import CLASSES, priorities
-from tests.support.e2e.objects import GROUPED_BY, OWN_GATE, gates, on_a_node
+from tests.support.e2e.objects import GROUPED_BY, gates, on_a_node
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 from tests.support.plugin.harness import plugin_in_process
@@ -150,11 +150,15 @@ def test_a_stop_between_the_release_and_the_last_bind_waits_for_no_gang_and_a_re
     queue = sandbox.queue(capability={"cpu": "5"})
     sandbox.podgroup("gang", queue, minMember=3)
     names = gang(sandbox, "gang", 2)
-    sandbox.pod("gang-2", annotations={GROUPED_BY: "gang"}, cpu="1", gated=True).must(201)
-    until(lambda: gates(sandbox.read_pod("gang-2")) == [OWN_GATE], "all of it to be released")
+    wanted = f"tests.sluice.dev/{sandbox.namespace}"
+    sandbox.pod("gang-2", annotations={GROUPED_BY: "gang"}, cpu="1", nodeSelector={wanted: "here"}).must(201)
+    until(lambda: not gates(sandbox.read_pod("gang-2")), "all of it to be released")
     until(lambda: running(sandbox, names) == names, "two of three to run")
     sandbox.suspend(queue)
-    sandbox.ungate(["gang-2"])
+    [node, *_] = sandbox.api.get("/api/v1/nodes").must().body["items"]
+    path = f"/api/v1/nodes/{node['metadata']['name']}"
+    sandbox.api.patch(path, {"metadata": {"labels": {wanted: "here"}}}).must()
     assert settled(lambda: running(sandbox, [*names, "gang-2"]), "the pods") == names
     sandbox.edit(queue, state="Open")
     until(lambda: running(sandbox, ["gang-2"]), "the last one to run")
+    sandbox.api.patch(path, {"metadata": {"labels": {wanted: None}}}).must()

@@ -158,7 +158,9 @@ def test_a_tenant_is_told_as_much_as_it_may_read(sandbox: PluginSandbox) -> None
     sandbox.direct.event("work", "InsufficientQuota", "room for this pod")
     bound(sandbox, "reader", "view")
     told = sandbox.why("pod/work", "--as=reader")
-    assert told.startswith(f'Pod {sandbox.namespace}/work waits for room: queue "{queue}" has a quota')
+    never = f'queue "{queue}" never has room: it requests more than its capability'
+    assert told.startswith(f"Pod {sandbox.namespace}/work waits for room: {never}\n")
+    assert f'how much is missing, and who holds it: you may not read queue "{queue}"\n' in told
     assert f'you may not read queue "{queue}": this is what it says itself' in told
     rules = {"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"], "verbs": ["get", "list"]}
     sandbox.direct.user("viewer", sandbox.direct.role("queue-viewer", rules))
@@ -166,7 +168,9 @@ def test_a_tenant_is_told_as_much_as_it_may_read(sandbox: PluginSandbox) -> None
     sandbox.direct.may("viewer", "list", "queues", "scheduling.volcano.sh")
     told = sandbox.why("pod/work", "--as=viewer")
     assert f'waits for room: queue "{queue}" never has pods 1, its capability is 0\n' in told
-    assert f'In line:     not known: you may not list the pods of queue "{queue}" in all namespaces\n' in told
+    place = f'it is 1 of 1 of namespace "{sandbox.namespace}"; 1 pod waits in that queue'
+    unlisted = f'not known: you may not list the pods of queue "{queue}" in all namespaces'
+    assert f"In line:     {unlisted}; {place}\n" in told
 
 
 def bound(sandbox: PluginSandbox, user: str, role: str) -> None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.e2e.membership.test_namespace_selectors import label, team
-from tests.e2e.stops.test_recreating_parked_pods import all_gated, pending_before
+from tests.e2e.stops.test_recreating_parked_pods import REPLICAS, all_gated, let_a_second_pass
 from tests.support.drain.draining import drain, drained_reason
 from tests.support.e2e.api_requests import Object
 from tests.support.e2e.objects import GATE, NAMED_BY, cpu_used, gates, on_a_node, state_of
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
-from tests.support.e2e.workloads import DEPLOYMENT
+from tests.support.e2e.workloads import DEPLOYMENT, work_body
 
 QUOTA_GATE = "sluice.dev/quota"
 
@@ -127,15 +127,24 @@ def test_pods_that_are_created_again_in_a_stop_go_as_there_is_room(sandbox: Sand
     """What they were released for is free meanwhile."""
     top = sandbox.queue("top", capability={"pods": "3"})
     queue, other = sandbox.queue(parent=top, parked="Recreate"), sandbox.queue("other", parent=top)
-    before = pending_before(sandbox, DEPLOYMENT, queue)
+    wanted = f"tests.sluice.dev/{sandbox.namespace}"
+    body = work_body(DEPLOYMENT, "work", queue, replicas=REPLICAS)
+    body["spec"]["template"]["spec"]["nodeSelector"] = {wanted: "here"}
+    sandbox.make(DEPLOYMENT, body).must(201)
+    until(lambda: [gates(pod) for pod in sandbox.read_pods().values()] == [[]] * REPLICAS, "their release")
+    let_a_second_pass()
+    sandbox.suspend(queue)
+    [node, *_] = sandbox.api.get("/api/v1/nodes").must().body["items"]
+    path = f"/api/v1/nodes/{node['metadata']['name']}"
+    sandbox.api.patch(path, {"metadata": {"labels": {wanted: "here"}}}).must()
     after = all_gated(sandbox)
-    assert all({GATE, QUOTA_GATE} <= set(gates(pod)) for pod in after.values()), before
+    assert all({GATE, QUOTA_GATE} <= set(gates(pod)) for pod in after.values())
     sandbox.pods("other", 2, other)
     runs(sandbox, 2, "other")
     sandbox.edit(queue, state="Open")
-    sandbox.ungate(after)
     runs(sandbox, 1, "work")
     stay(sandbox, 1, "work")
+    sandbox.api.patch(path, {"metadata": {"labels": {wanted: None}}}).must()
 
 
 def test_a_queue_that_moves_counts_where_it_comes_and_waits_for_room_there(sandbox: Sandbox) -> None:

@@ -129,6 +129,25 @@ def test_install_upgrade_rollback_and_uninstall(
     assert get(configured_cluster, "queue", "kept")["metadata"]["name"] == "kept"
 
 
+def test_what_is_left_once_the_namespace_was_deleted_is_installed_over(
+    connected: Helm, configured_cluster: LocalCluster, chart: Path
+) -> None:
+    """docs/operating/namespace-gone.md: Helm's record of the release went with the namespace."""
+    install = ("install", "sluice", str(chart), NAMESPACE, "--create-namespace", *WAIT)
+    configured_cluster.kubectl("delete", "namespace", "sluice-system", "--ignore-not-found")
+    connected(*install, "--take-ownership")
+    configured_cluster.kubectl("delete", "namespace", "sluice-system")
+    left = remaining(configured_cluster)
+    assert {"MutatingWebhookConfiguration", "CustomResourceDefinition", "ClusterRole"} <= set(left)
+    assert connected("list", "--all-namespaces", "--short") == ""
+    connected(*install)
+    assert replicas(configured_cluster) == 1
+    assert remaining(configured_cluster) == left
+    connected("upgrade", "sluice", str(chart), NAMESPACE, "--reset-then-reuse-values", *WAIT)
+    connected("rollback", "sluice", "1", NAMESPACE, *WAIT)
+    connected("uninstall", "sluice", NAMESPACE, *WAIT)
+
+
 @pytest.mark.parametrize(
     ("address", "error"),
     [

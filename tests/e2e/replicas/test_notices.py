@@ -73,7 +73,7 @@ def test_a_stop_is_told_until_the_receiver_takes_it_with_the_same_id_whoever_lea
             text = receiver.posts[-1][0]["text"]
             assert f'queue "{queue}": window upgrade begins at' in text
             assert f'queue "{queue}"' in text
-            assert "(storage &lt;!channel&gt;): Suspended, it was Open" in text
+            assert "(storage \u2039!channel\u203a): Suspended, it was Open" in text
             sandbox.edit(queue, state="Open", reason=None)
             until(lambda: len(receiver.ids(OK)) == 3, "the resume to be told, and nothing again")
             assert len(set(receiver.ids(OK))) == 3

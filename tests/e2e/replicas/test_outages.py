@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from cluster.coordination.replicas import EXPIRED_ANNOTATION, LABEL
+from cluster.coordination.replica_lease import EXPIRED_ANNOTATION, LABEL
 from localcluster.cluster import LocalCluster
 from tests.support.drain.draining import wait_for_running
 from tests.support.e2e.api_requests import Object
@@ -64,17 +64,18 @@ def test_marked_members_wait_for_the_server_and_are_bound_when_it_is_back(
     none = "waits: no replica of Sluice answers"
     until(lambda: f"{none} kube-scheduler, " in asks(f"pod/{names[0]}"), "why to name the outage")
     until(lambda: f"{none} the API server, " in asks("deployment/web"), "why to name it of a Deployment")
-    until(lambda: "no replica answers" in problems(restored_cluster), "status to name it")
+    until(lambda: "no replica of Sluice answers" in problems(restored_cluster), "status to name it")
     restored_cluster.start_components("server")
     sandbox.all_bound(names)
     until(lambda: problems(restored_cluster) == "none", "status to say that the server is well")
 
 
 def problems(cluster: LocalCluster) -> str:
-    """What `kubectl queue status` says is wrong."""
+    """What `kubectl queue status` says is wrong. Its exit code says whether something is."""
     said = plugin_in_process("status", kubeconfig=cluster.client_kubeconfig)
-    assert (said.returncode, said.stderr) == (0, "")
-    return said.stdout.partition("Problems:")[2].strip()
+    found = said.stdout.partition("Problems:")[2].strip()
+    assert (said.returncode, said.stderr) == (0 if found == "none" else 1, "")
+    return found
 
 
 def asked(sandbox: Sandbox, cluster: LocalCluster, thing: str) -> str:

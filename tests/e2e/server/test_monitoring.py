@@ -11,6 +11,7 @@ from prometheus_client import Histogram, generate_latest
 from cluster.metrics import Metrics
 from localcluster import apiserver
 from localcluster.apiserver import Https
+from tests.support.docs.volcano_metrics import expressions, recording_groups, recording_rules
 from tests.support.e2e.prometheus_server import PrometheusServer
 from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
@@ -71,6 +72,30 @@ def test_each_query_of_the_board_gives_series_where_each_metric_has_some(
     metrics.requests.labels("/mutate/pods", 500).inc()
     series = growing(generate_latest(metrics.registry).decode())
     assert run_queries(promtool, tmp_path, series, [query.expr for query in board_queries()]) == ""
+
+
+def test_what_stands_for_volcano_s_metrics_gives_series(promtool: Path, tmp_path: Path) -> None:
+    """Of docs/operating/move-from-volcano.md each expression, and each series under its old name."""
+    metrics = Metrics()
+    for resource in ("cpu", "memory", "nvidia.com/gpu"):
+        metrics.quota_used.labels("root", resource).set(1)
+        metrics.quota_capability.labels("root", resource).set(2)
+    metrics.quota_waiting.labels("root").set(1)
+    metrics.pod_evictions.labels("Reclaimed", "Evict").inc()
+    series = growing(generate_latest(metrics.registry).decode())
+    histograms = ("scheduling_attempt_duration_seconds", "plugin_execution_duration_seconds")
+    for name in (*histograms, "pod_scheduling_sli_duration_seconds"):
+        labels = '{le="+Inf",plugin="x",result="scheduled"}'
+        series.append({"series": f"scheduler_{name}_bucket{labels}", "values": "0+1x70"})
+    for name in ("schedule_attempts_total", "preemption_attempts_total", "preemption_victims_sum"):
+        series.append({"series": f'scheduler_{name}{{result="scheduled"}}', "values": "0+1x70"})
+    series.append({"series": 'scheduler_pending_pods{queue="unschedulable"}', "values": "1x70"})
+    queries = [*expressions(), *(rule["expr"] for rule in recording_rules())]
+    assert len(queries) > 20
+    assert run_queries(promtool, tmp_path, series, queries) == ""
+    (tmp_path / "volcano.yaml").write_text(recording_groups())
+    checked = prometheus.run(promtool, "check", "rules", "--lint-fatal", str(tmp_path / "volcano.yaml"))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_the_board_reads_what_a_server_serves(promtool: Path, tmp_path: Path, sandbox: Sandbox) -> None:

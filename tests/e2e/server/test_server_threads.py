@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.backoff import Backoff
 from localcluster.cluster import LocalCluster
 from server.runtime import Runtime
 from server.settings import Settings
@@ -72,7 +73,7 @@ def test_certificates_that_cannot_be_had_do_not_end_their_thread(
         asked.append(len(certificate))
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("certs.renewal.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("certs.renewal.BACKOFF", Backoff(0.01, 0.01))
     monkeypatch.setattr("certs.renewal.register", fail)
     running.start()
     eventually(lambda: len(asked) > 2, within=PATIENCE)

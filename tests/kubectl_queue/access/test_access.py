@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+from datetime import datetime
 from email.message import Message
 from types import SimpleNamespace
 from typing import cast
@@ -15,15 +16,23 @@ import pytest
 
 from kubectl_queue.access import kubectl, responses
 from kubectl_queue.access.client import WEBHOOK_TRIES, ApiClient
-from kubectl_queue.access.replicas import NEVER, lease_end
+from kubectl_queue.access.replicas import is_foreign, lease_end
 from kubectl_queue.access.responses import Request, Response
 from kubectl_queue.access.transport import Transport, unreachable
 from kubectl_queue.cli.flags import parse
 from kubectl_queue.cli.options import ACCESS, COMMON
-from kubectl_queue.errors import ConfigError, CredentialsError, KindMissingError, QueueError
+from kubectl_queue.errors import (
+    ConfigError,
+    CredentialsError,
+    KindMissingError,
+    QueueError,
+    ServerError,
+    WebhookError,
+)
 from kubectl_queue.output.console import Console
 from kubectl_queue.session import Session
 from tests.support.cases import each_case
+from tests.support.plugin.harness import NOW
 
 
 def session(*words: str) -> Session:
@@ -218,10 +227,79 @@ def test_a_request_is_sent_again_where_a_webhook_did_not_answer(failures: int, s
     assert len(notes) == len(sent) - 1
 
 
+@each_case(
+    ("cause", "said"),
+    [
+        (
+            "dial tcp 10.0.0.1:443: connect: connection refused",
+            'no replica of Sluice answers since noon (webhook "queues.sluice.dev": dial tcp 10.0.0.1:443: '
+            "connect: connection refused); what to do: docs/operating/outages.md",
+        ),
+        ("EOF", "no replica of Sluice answers since noon"),
+        ("x509: certificate has expired", "the API server does not trust the certificate of Sluice (webhook"),
+        ("remote error: tls: bad certificate", "the API server does not trust the certificate of Sluice"),
+        ('an error on the server ("no\\nt ready") has prevented', "Sluice is not ready (webhook"),
+        ("the server could not find the requested resource", "another server answers for Sluice (webhook"),
+    ],
+)
+def test_a_webhook_that_fails_is_a_sentence(cause: str, said: str) -> None:
+    """A replica that answers, and says that it is not ready, is no outage."""
+    with pytest.raises(WebhookError) as caught:
+        responses.read(failure(cause))
+    text = str(caught.value.during("no replica of Sluice answers since noon"))
+    assert text.startswith(f"error: nothing was changed: {said}")
+    assert "what to do: docs/operating/" in text
+    assert "\n" not in text
+
+
+def test_a_webhook_of_others_that_fails_keeps_the_words_of_the_api_server() -> None:
+    with pytest.raises(ServerError, match=r'failed calling webhook "queues\.example\.com"'):
+        responses.read(failure(name="queues.example.com"))
+
+
 # What the replicas say on their Leases
 
 
-def test_a_lease_with_more_seconds_than_there_are_never_ends() -> None:
-    """Leases of all namespaces are read: whoever may write one could else end the plugin."""
-    spec = {"renewTime": "9999-12-31T23:59:59.000000Z", "leaseDurationSeconds": 2**31 - 1}
-    assert lease_end({"spec": spec}) == NEVER
+@each_case(
+    ("renewed", "seconds", "end"),
+    [
+        ("2026-11-23T09:00:00.000000Z", 6, "2026-11-23T09:00:06Z"),
+        ("2026-11-23T09:00:00.000000Z", 2**31 - 1, "2026-11-23T09:00:15Z"),
+        ("9999-12-31T23:59:59.000000Z", 2**31 - 1, "9999-12-31T23:59:59Z"),
+    ],
+)
+def test_a_lease_ends_soon_after_its_last_renewal_whatever_its_duration(
+    renewed: str, seconds: int, end: str
+) -> None:
+    """Who may write a Lease cannot end the plugin, nor have a replica answer for years."""
+    spec = {"renewTime": renewed, "leaseDurationSeconds": seconds}
+    assert lease_end({"spec": spec}) == datetime.fromisoformat(end)
+
+
+@each_case(
+    ("change", "is_foreign_one"),
+    [
+        ({}, False),
+        ({"name": "sluice-replica-b"}, True),
+        ({"report": "{}"}, False),
+        ({"report": ""}, True),
+        ({"report": "[]"}, True),
+        ({"renewed": "2999-01-01T00:00:00.000000Z"}, True),
+        ({"holder": "somebody"}, True),
+    ],
+)
+def test_a_lease_that_no_replica_has_written_is_told_apart(
+    change: dict[str, str], is_foreign_one: bool
+) -> None:
+    facts = {
+        "name": "sluice-replica-a",
+        "holder": "a",
+        "report": '{"seen":7}',
+        "renewed": NOW.isoformat(),
+        **change,
+    }
+    lease = {
+        "metadata": {"name": facts["name"], "annotations": {"sluice.dev/seen": facts["report"]}},
+        "spec": {"holderIdentity": facts["holder"], "renewTime": facts["renewed"], "leaseDurationSeconds": 6},
+    }
+    assert is_foreign(lease, now=NOW) is is_foreign_one

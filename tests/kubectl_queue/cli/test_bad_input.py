@@ -11,7 +11,7 @@ from kubectl_queue.commands import verbs
 from kubectl_queue.main import main
 from tests.support.plugin.harness import plugin
 
-NAMELESS = {"list", "ui", "status", "version", "policy", "uninstall"}
+NAMELESS = {"convert", "list", "ui", "status", "version", "policy", "uninstall"}
 NAMING = [name for name in verbs.TABLE if name not in NAMELESS]
 #: Nobody answers there; what gets that far says so.
 NOBODY = "--server=http://127.0.0.1:1"
@@ -131,7 +131,7 @@ def test_an_unknown_verb_is_answered_with_what_it_means(
     assert f"Did you mean this?\n\t{verb}\n" in said(capsys, word, "research")
 
 
-@pytest.mark.parametrize("word", ["foo", "set", "x" * 100_000, "\x1b[2J", "é"])
+@pytest.mark.parametrize("word", ["foo", "sett", "x" * 100_000, "\x1b[2J", "é"])
 def test_a_verb_that_is_near_none_is_answered_with_none(
     capsys: pytest.CaptureFixture[str], word: str
 ) -> None:

@@ -38,7 +38,9 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "wrong"), [("5m5", "5"), ("1h30x", "30x")])
 def test_the_part_of_a_duration_that_is_none_is_shown(text: str, wrong: str) -> None:
-    with pytest.raises(ValueError, match=rf'^"{wrong}" is none; it must be a number with a unit'):
+    with pytest.raises(
+        ValueError, match=rf'^"{wrong}" is not a number with a unit; it must be a number with a unit'
+    ):
         parse_duration(text)
 
 
@@ -57,8 +59,9 @@ def test_booleans_are_go_s(text: str) -> None:
         ("cpu=", '"cpu=" is not'),
         ("=4", '"=4" is not'),
         ("cpu=4,", '"" is not'),
-        ("memory=8Gi,cpu=four", '"cpu=four" is not'),
+        ("memory=8Gi,cpu=four", '"four" of "cpu=four" is no quantity'),
         ("cpu=4,cpu=5", 'resource "cpu" is named twice'),
+        ("cpu=4,Memory=8Gi", '"Memory": nothing counts that, since no pod can request it; did you mean "mem'),
     ],
 )
 def test_the_part_of_a_resource_list_that_is_wrong_is_shown(text: str, wrong: str) -> None:

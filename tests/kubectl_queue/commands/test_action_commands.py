@@ -34,10 +34,11 @@ def test_suspend_of_all_passes_closed_queues_over() -> None:
     assert "done unchanged (it is Closed and cannot be suspended" in result.out
 
 
-def test_close_says_closing_while_pods_are_left() -> None:
+def test_close_says_closing_though_no_pod_is_left() -> None:
+    """A suspended Job has none, and keeps its queue from Closed."""
     api = StoredQueues(item("b", status={"pods": {"running": 2}}), item("idle", status={"pods": {}}))
     result = run_command(api, "close", "b", "idle")
-    assert result.out == ("queue.scheduling.volcano.sh/b closing\nqueue.scheduling.volcano.sh/idle closed\n")
+    assert result.out == ("queue.scheduling.volcano.sh/b closing\nqueue.scheduling.volcano.sh/idle closing\n")
 
 
 def test_a_time_and_a_reason_are_taken_back() -> None:
@@ -66,7 +67,9 @@ def test_what_volcanos_webhook_would_refuse_to_end_is_warned_of(verb: str, warne
 
 
 def test_without_volcanos_webhook_or_the_right_to_look_a_suspend_says_nothing_of_it() -> None:
-    other = {path: {"items": [{"metadata": {"name": "x"}, "webhooks": [{"name": "y"}]}]} for path in VOLCANO}
+    other = {
+        path: {"items": [{"metadata": {"name": "sluice"}, "webhooks": [{"name": "y"}]}]} for path in VOLCANO
+    }
     for client in (StoredObjects(other), StoredObjects(VOLCANO, forbidden=VOLCANO)):
         assert run_command(StoredQueues(item("b")), "suspend", "b", client=client).err == ""
 
@@ -120,3 +123,10 @@ def test_close_waits_for_closed_and_for_the_acknowledgement_where_that_is_asked_
         result = run_command(api, "close", "b", *words, "--timeout=10ms")
         assert result.code == code, words
         assert ("not Closed yet" in result.err) is bool(code), words
+
+
+def test_a_name_that_nothing_counts_is_said_without_a_server_too() -> None:
+    words = ("create", "lab", "--capability=cpu=2,memeory=1Gi,gpu=4", "--dry-run=client")
+    result = run_command(StoredQueues(), *words)
+    assert result.code == 0
+    assert "memeory (did you mean memory?), gpu (did you mean nvidia.com/gpu?)" in result.err

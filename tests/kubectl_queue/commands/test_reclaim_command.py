@@ -9,10 +9,12 @@ import pytest
 
 from kubectl_queue.errors import QueueError
 from kubectl_queue.objects.fields import Object
+from queues.membership import GROUP_ANNOTATION
 from tests.support.plugin.harness import CommandResult, StoredObjects, StoredQueues, item, run_command
 
 PODS, BUDGETS = "/api/v1/pods", "/apis/policy/v1/poddisruptionbudgets"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+NODES = "/api/v1/nodes"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 POLICIES = "/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler-configmap"
 QUEUES = (
@@ -53,13 +55,16 @@ def reclaim(
     budgets: tuple[Object, ...] = (),
     forbidden: tuple[str, ...] = (),
     groups: tuple[Object, ...] = (),
+    plugins: str = "",
+    nodes: list[Object] | None = None,
 ) -> CommandResult:
     stored: dict[str, Object] = {
         PODS: {"items": pods},
         GROUPS: {"items": list(groups)},
         CLASSES: {"items": [{"metadata": {"name": "high"}, "value": 9}]},
         BUDGETS: {"items": list(budgets)},
-        POLICIES: {"data": {"takes": f"actions: {actions}\ntiers: [{{plugins: []}}]"}},
+        POLICIES: {"data": {"takes": f"actions: {actions}\ntiers: [{{plugins: [{plugins}]}}]"}},
+        NODES: {"items": nodes or []},
     }
     client = StoredObjects(stored, forbidden=forbidden)
     return run_command(StoredQueues(*queues), "reclaim", queue, *words, client=client)
@@ -111,8 +116,13 @@ def test_what_is_protected_stays() -> None:
 
 
 def test_what_is_being_deleted_is_waited_for() -> None:
-    leaving = pod("s0", "speech", deletionTimestamp="2030-01-01T11:00:00Z")
+    leaving = pod("s0", "speech", deletionTimestamp="2030-01-01T12:00:30Z", deletionGracePeriodSeconds=30)
     assert evicted([leaving, *RUN[1:], *WAIT]) == ["s3"]
+
+
+def test_what_is_being_deleted_for_longer_than_a_drain_waits_counts_as_staying() -> None:
+    stays = pod("s0", "speech", deletionTimestamp="2039-01-01T12:00:00Z", deletionGracePeriodSeconds=10**9)
+    assert evicted([stays, *RUN[1:], *WAIT]) == ["s3", "s2"]
 
 
 def gang(name: str, queue: str, least: int) -> Object:
@@ -151,9 +161,102 @@ def test_who_runs_in_a_gang_has_the_value_of_its_class_and_goes_last() -> None:
     runs = [*RUN[:3], in_gang("s3", "speech", created=3)]
     groups = (gang("gang", "speech", 2),)
     assert evicted([*runs, *WAIT], groups=groups) == ["s2", "s1"]
-    for forbidden, kind in ((GROUPS, "PodGroups"), (CLASSES, "PriorityClasses")):
+    for forbidden, warning in (
+        (GROUPS, "PodGroups in all namespaces: pods of gangs go by themselves here"),
+        (CLASSES, "PriorityClasses in all namespaces: pods of gangs go by their own priorities"),
+    ):
         done = reclaim([*runs, *WAIT], "--dry-run", groups=groups, forbidden=(forbidden,))
         assert [line.split()[1] for line in done.out.splitlines()[1:]] == ["s3", "s2"]
-        assert (
-            f"you may not list {kind} in all namespaces: pods of gangs go by their own priorities" in done.err
-        )
+        assert f"you may not list {warning}" in done.err
+
+
+# Which rule keeps those who could go
+
+PREEMPTABLE = "volcano.sh/preemptable"
+
+
+def marked(name: str, **where: Any) -> Object:
+    made = pod(name, "speech", created=int(name[1:]), labels=where.get("labels", {}))
+    made["metadata"]["annotations"] = where.get("annotations", {})
+    return made
+
+
+def told(done: CommandResult) -> list[str]:
+    return [line.strip() for line in done.err.splitlines() if line.startswith("  ")]
+
+
+def test_it_says_how_many_could_go_and_which_rule_keeps_them() -> None:
+    kept = [
+        marked("s0", annotations={PREEMPTABLE: "false"}),
+        marked("s1", labels={PREEMPTABLE: "no"}),
+        pod(
+            "s2",
+            "speech",
+            created=2,
+            ownerReferences=[{"kind": "DaemonSet", "name": "d", "controller": True}],
+        ),
+        marked("s3", annotations={PREEMPTABLE: "false"}),
+    ]
+    done = reclaim([*kept, *WAIT], "--dry-run")
+    assert done.out == ""
+    assert told(done) == [
+        f'4 pods of queue "speech" could go: 3 say {PREEMPTABLE}: false, 1 is of a DaemonSet'
+    ]
+    document = json.loads(reclaim([*kept, *WAIT], "--dry-run", "-ojson").out)
+    assert document["kept"] == [
+        {"queue": "speech", "couldGo": 4, "keptBy": {"not-preemptable": 3, "daemon": 1}, "denial": ""}
+    ]
+
+
+def test_it_says_why_a_queue_asks_and_lends_nothing() -> None:
+    done = reclaim([*RUN, *WAIT], "--dry-run")
+    assert told(done) == ['queue "vision" would use more cpu than it deserves']
+    own = (*QUEUES[:3], item("speech", parent="lab", reclaimable=False))
+    assert told(reclaim([*RUN, *WAIT], "--dry-run", queues=own)) == ['queue "speech" is not reclaimable']
+    assert told(reclaim([*RUN, *WAIT], "--dry-run", actions="allocate")) == []
+
+
+def grouped(names: list[str], **spec: Any) -> tuple[list[Object], Object]:
+    """These run in `speech`, and are one gang."""
+    pods = []
+    for name in names:
+        made = marked(name, annotations={GROUP_ANNOTATION: "ring"})
+        pods.append(made)
+    meta = {"name": "ring", "namespace": "team", "uid": "ring", "creationTimestamp": "2030-01-01T11:00:00Z"}
+    return pods, {"metadata": meta, "spec": {"queue": "speech", **spec}}
+
+
+def test_a_gang_goes_whole_or_down_to_its_minimum() -> None:
+    names = ["s0", "s1", "s2", "s3"]
+    pods, ring = grouped(names, minMember=4)
+    one = WAIT[:1]
+    assert sorted(evicted([*pods, *one], groups=(ring,))) == names
+    pods, ring = grouped(names, minMember=3)
+    assert evicted([*pods, *one], groups=(ring,)) == ["s3"]
+    pods[0]["metadata"]["annotations"][PREEMPTABLE] = "false"
+    ring["spec"]["minMember"] = 4
+    done = reclaim([*pods, *one], "--dry-run", groups=(ring,))
+    assert told(done) == [
+        f'4 pods of queue "speech" could go: 1 says {PREEMPTABLE}: false, '
+        "3 are of gangs that go whole or not at all"
+    ]
+    ring["metadata"]["labels"] = {PREEMPTABLE: "0"}
+    assert told(reclaim([*pods, *one], "--dry-run", groups=(ring,))) == [
+        f'4 pods of queue "speech" could go: 4 say {PREEMPTABLE}: false'
+    ]
+    without = reclaim([*pods, *one], "--dry-run", groups=(ring,), forbidden=(GROUPS,))
+    assert "you may not list PodGroups in all namespaces: pods of gangs go by themselves here" in without.err
+
+
+def test_by_weight_it_goes_by_what_queues_deserve_then() -> None:
+    weighed = (
+        *QUEUES[:2],
+        item("vision", parent="lab", weight=3),
+        item("speech", parent="lab", weight=1),
+    )
+    nodes: list[Object] = [{"status": {"allocatable": {"cpu": "4"}}}]
+    plugins: dict[str, Any] = {"plugins": "{name: proportion}", "nodes": nodes}
+    assert evicted([*RUN, *WAIT], queues=weighed, **plugins) == ["s3", "s2", "s1"]
+    assert evicted([*RUN, *WAIT], queues=weighed) == []
+    blind = reclaim([*RUN, *WAIT], "--dry-run", queues=weighed, forbidden=(NODES,), **plugins)
+    assert "you may not list nodes: queues share by weight what is used and asked for" in blind.err

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from kubectl_queue.access.client import Event
+from kubectl_queue.access.replicas import LEADER
+from kubectl_queue.cli.flags import parse
+from kubectl_queue.cli.options import COMMON
+from kubectl_queue.commands.verbs import load
 from kubectl_queue.objects.fields import Object
-from tests.support.plugin.harness import StoredQueues, item, run_command
+from kubectl_queue.output.console import Console
+from kubectl_queue.session import Session
+from tests.support.plugin.harness import StoredObjects, StoredQueues, item, run_command
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/sluice-system/leases"
 
 
 class WatchedQueues(StoredQueues):
     """Queues that change: the events of one watch, after which the connection is lost."""
 
-    def __init__(self, *items: Object, events: list[Event]) -> None:
+    def __init__(self, *items: Object, events: Iterable[Event]) -> None:
         super().__init__(*items)
         self._events = events
 
@@ -54,3 +63,40 @@ def test_a_top_that_goes_away_ends_it_with_the_error() -> None:
     queues = WatchedQueues(item("root"), item("a"), events=[Event("DELETED", item("a"))])
     with pytest.raises(Exception, match='"a" not found'):
         run_command(queues, "tree", "a", "-w")
+
+
+def test_a_watch_says_where_the_server_is_lost_and_where_it_is_back() -> None:
+    """With the next sign of life of the watch, which comes once a minute at least."""
+    renewed = {
+        "began": "2030-01-01T11:59:59Z",
+        "lost": "2030-01-01T11:59:00Z",
+        "back": "2030-01-01T12:00:00Z",
+    }
+    leases: dict[str, Object] = {}
+
+    def lead(word: str) -> None:
+        spec = {"holderIdentity": "a", "renewTime": renewed[word], "leaseDurationSeconds": 6}
+        leases[LEASES] = {"items": [{"metadata": {"name": LEADER}, "spec": spec}]}
+
+    def events() -> Iterator[Event]:
+        for word in ("lost", "lost", "back"):
+            lead(word)
+            yield Event("BOOKMARK", item("root"))
+
+    lead("began")
+    err = io.StringIO()
+    verb = load("tree")
+    session = Session(
+        parse(["-w"], (*verb.flags, *COMMON), command=verb.command),
+        console=Console(io.StringIO(), err),
+        environ={},
+    )
+    queues = WatchedQueues(item("root", status={"state": "Open"}), events=events())
+    session.__dict__.update(api=queues, client=StoredObjects(leases))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("kubectl_queue.session._FOLLOWED_SECONDS", 0.0)
+        with pytest.raises(ConnectionError):
+            verb.execute(session, session.flags)
+    first, second = err.getvalue().splitlines()
+    assert first.startswith("Warning: no replica of Sluice answers since 2030-01-01T11:59:00Z")
+    assert second == "a replica of Sluice leads again"

@@ -59,21 +59,27 @@ def test_suspend_of_a_closed_queue_is_refused_and_names_the_way_out() -> None:
     assert decide(ActionOperation(action=Action.SUSPEND), SHOWN[State.CLOSING]).refusal == ""
 
 
+@each_case("state", ["Open", "Suspended", "Closed"])
+@each_case("action", Action)
+def test_no_action_opens_what_is_being_deleted(action: Action, state: str) -> None:
+    leaving = item("b", state=state)
+    leaving["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    decision = decide(ActionOperation(action=action), leaving)
+    assert decision.patch.get("state") != "Open"
+    opens = action is Action.OPEN or (action is Action.RESUME and state == "Suspended")
+    said = 'queue "b" is being deleted and cannot be opened; once it is gone, create it with: '
+    assert decision.refusal == (f"{said}kubectl queue create b" if opens else "")
+
+
 @each_case(
-    ("status", "outcome"),
-    [
-        ({}, "closed"),
-        ({"pods": {"running": 0, "pending": 0}}, "closed"),
-        ({"pods": {"running": 1}}, "closing"),
-        ({"pods": {"pending": 1}}, "closing"),
-        ({"pods": {}, "inqueue": 1}, "closing"),
-    ],
+    "status",
+    [{}, {"pods": {"running": 0, "pending": 0}}, {"pods": {"running": 1}}, {"pods": {}, "inqueue": 1}],
 )
-def test_close_says_closing_where_members_are_left(status: dict[str, Any], outcome: str) -> None:
+def test_what_was_open_is_closing_whatever_its_status_counts(status: dict[str, Any]) -> None:
     close = ActionOperation(action=Action.CLOSE)
-    assert decide(close, item("b", status=status)).outcome == outcome
+    assert decide(close, item("b", status=status)).outcome == "closing"
     below = item("c", parent="b", status=status)
-    assert decide(close, item("b"), below).outcome == outcome
+    assert decide(close, item("b"), below).outcome == "closing"
 
 
 def test_a_queue_without_a_status_is_closing() -> None:

@@ -60,6 +60,16 @@ def test_a_dry_run_says_how_many_pods_a_close_lets_run() -> None:
     assert "Closed schedules: the 3 pods that wait in it will run" in text
 
 
+def test_a_close_below_a_stopped_queue_says_what_still_stops_it() -> None:
+    """What waits runs only after that."""
+    queues = snapshot(
+        item("a", stopPolicy="Hold"),
+        item("b", parent="a", state="Suspended", status={"pods": {"pending": 2}}),
+    )
+    [text] = all_texts("b", before=queues, after=preview_edit(CLOSE, "b", queues).after)
+    assert 'Closed schedules: what waits in it will run once queue "a" no longer stops it;' in text
+
+
 def test_a_dry_run_of_a_drain_that_keeps_pods_says_up_to_how_many() -> None:
     queues = snapshot(item("b", status={"pods": {"running": 6}}))
     keep = {"matchLabels": {"app": "notebook"}}
@@ -73,6 +83,28 @@ def test_a_dry_run_says_how_many_pods_a_drain_evicts() -> None:
     operation = StopPolicyOperation(policy=StopPolicy.HOLD_AND_DRAIN)
     [text] = all_texts("b", before=queues, after=preview_edit(operation, "b", queues).after)
     assert "the 5 pods that run will be evicted" in text
+
+
+@each_case(
+    ("running", "drain", "told"),
+    [
+        (5, {}, "at least 5 pods that run will be evicted, as spec.drain says"),
+        (1, {}, "at least 1 pod that runs will be evicted, as spec.drain says"),
+        (0, {}, "at least 0 pods that run will be evicted, as spec.drain says"),
+        (
+            6,
+            {"keep": {"matchLabels": {"app": "x"}}},
+            "up to 6 pods that run will be evicted, as spec.drain says",
+        ),
+    ],
+)
+def test_a_dry_run_of_who_may_not_list_queues_says_that_those_below_count_too(
+    running: int, drain: dict[str, object], told: str
+) -> None:
+    queues = QueueObjects([item("b", status={"pods": {"running": running}})], now=NOW, complete=False)
+    operation = StopPolicyOperation(policy=StopPolicy.HOLD_AND_DRAIN, drain=drain)
+    [text] = all_texts("b", before=queues, after=preview_edit(operation, "b", queues).after)
+    assert text.endswith(f"{told}; queues below it could not be read")
 
 
 def quota(waiting: int = 0, **used: str) -> dict[str, object]:

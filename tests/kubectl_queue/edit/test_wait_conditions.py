@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from kubectl_queue.cli.flags import parse
+from kubectl_queue.commands.verbs import load
 from kubectl_queue.edit.wait import PollTimer, wait
+from kubectl_queue.edit.window_lines import window_operation_of
 from kubectl_queue.errors import SilentError, WaitTimeout
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.views.acknowledgement import AcknowledgementWait, acknowledgement_wait, live_members
@@ -112,3 +115,31 @@ def test_members_of_the_queues_below_are_counted_too() -> None:
     ]
     items = [item("b", status=status) for status in statuses]
     assert live_members(items, closing=True) == "4 live pods left (3 running, 1 pending), 1 PodGroup left"
+
+
+def test_what_keeps_a_queue_from_closed_is_named_though_it_has_no_pods() -> None:
+    """A suspended Job."""
+    kept = {"kind": "Job", "namespace": "team", "name": "train", "queue": "b"}
+    items = [item("b", status={"pods": {"running": 0, "pending": 0}, "closing": kept})]
+    pods = "0 live pods left (0 running, 0 pending)"
+    said = f"{pods}; kept from Closed by job team/train of queue b"
+    assert live_members(items, closing=True) == said
+    assert live_members(items, closing=False) == pods.replace(" left", "")
+
+
+def test_the_beginning_of_a_window_is_waited_for_though_the_queue_is_not_stopped_yet() -> None:
+    """Else a server whose clock is a little behind would end the wait with "acknowledged: Open"."""
+    verdict = snapshot(item("a")).decisions.verdict("a", live=True)
+    assert verdict.schedules
+    for word, stops in (("start", True), ("skip", False)):
+        operation = window_operation_of(
+            word,
+            "nightly",
+            parse(["start", "a", "nightly"], load("windows").flags, command="kubectl queue windows"),
+            queue="a",
+            queues=snapshot(item("a")),
+            simulates=False,
+        )
+        condition = operation.wait_condition(verdict)
+        assert isinstance(condition, AcknowledgementWait)
+        assert condition.stopping is stops

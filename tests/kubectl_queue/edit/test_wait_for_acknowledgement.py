@@ -192,6 +192,42 @@ def test_the_time_out_names_what_the_acknowledgement_waits_for() -> None:
     assert "running?" not in str(error.value)
 
 
+def test_what_was_acknowledged_before_is_waited_for_while_the_server_is_away() -> None:
+    """A replica that comes back ends the wait; a time-out says since when there is none."""
+    queue = stopped(scope="s", parent=7)
+    chain = partial(chain_of, ReadQueues(PARENT, ROOT))
+    lost, said = ["nobody since noon", ""], list[str]()
+    wait(
+        STOPPED,
+        items=[queue],
+        read=lambda: [queue],
+        say=said.append,
+        timer=PollTimer(timedelta(seconds=60)),
+        chain=chain,
+        lost=lambda: lost.pop(0),
+    )
+    before = "it was acknowledged before the server was lost: nobody since noon"
+    assert [text.partition("; ")[0] for text in said] == [f'queue "b": {before}']
+    with pytest.raises(WaitTimeout, match=before):
+        wait(
+            STOPPED,
+            items=[queue],
+            read=lambda: [queue],
+            say=said.append,
+            timer=PollTimer(timedelta(microseconds=1)),
+            chain=chain,
+            lost=lambda: "nobody since noon",
+        )
+
+
+def test_an_acknowledgement_of_before_says_since_when() -> None:
+    queue = stopped(scope="s")
+    queue["status"]["conditions"][0]["lastTransitionTime"] = "2030-01-01T11:00:00Z"
+    old = AcknowledgementWait(condition="Active", wanted=False, is_old=True)
+    assert old.done([queue]).startswith("acknowledged since 2030-01-01T11:00:00Z: Suspended, ")
+    assert STOPPED.done([queue]).startswith("acknowledged: Suspended, ")
+
+
 def why(queue: Object, *others: Object) -> tuple[str, ...]:
     queues_read = ReadQueues(queue, *others)
     chain = read_chain(cast("Queues", queues_read), "b")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -38,7 +39,11 @@ tiers:
   - name: binpack
     arguments: {binpack.weight: 10, binpack.gpu: 1}
 """
-GOOD = {GLOBAL_KEY: "actions: allocate", "packed": PACKED, "broken": 'actions: "allocate, prempt, x"\n'}
+GOOD = {
+    GLOBAL_KEY: "actions: allocate\ntiers: [{}]",
+    "packed": PACKED,
+    "broken": 'actions: "prempt, x"\ntiers: 7\n',
+}
 
 
 def cluster(data: dict[str, str] | None = None, **objects: Object) -> StoredObjects:
@@ -118,8 +123,8 @@ class TestList:
         assert "you may not list queues" in result.err
 
     def test_keys_beyond_the_limit_are_warned_of(self) -> None:
-        many = {f"k{number:05}": "actions: allocate" for number in range(KEYS_LIMIT + 2)}
-        assert "has 2 keys more than the 1,000" in run("list", client=cluster(many)).err
+        many = {f"k{number:05}": "actions: allocate\ntiers: [{}]" for number in range(KEYS_LIMIT + 2)}
+        assert "has 2 policies more than the 1,000" in run("list", client=cluster(many)).err
 
     def test_who_may_not_read_the_config_map_is_told_the_right_and_how_to_get_it(self) -> None:
         client = StoredObjects({}, forbidden=[CONFIG_MAP])
@@ -209,7 +214,7 @@ class TestExplain:
         assert missing["tried"] == [
             'annotation volcano.sh/scheduler-policy of the pod: there is no policy "volcano-scheduler"'
         ]
-        other = {**GOOD, "job": "actions: backfill"}
+        other = {**GOOD, "job": "actions: backfill\ntiers: [{}]"}
         named = explained(
             "pod/x", client=cluster(other, x=pod(annotations={well_known.SCHEDULER_POLICY: "job"}))
         )
@@ -281,16 +286,34 @@ def test_a_wrong_command_line_is_refused(words: tuple[str, ...]) -> None:
         run(*words)
 
 
-def test_the_plugin_never_imports_numpy_and_only_two_commands_import_the_policies() -> None:
-    """Imports are most of the time that a command takes. `reclaim` asks which actions a policy has."""
+def test_the_plugin_never_imports_numpy_and_only_three_commands_import_the_policies() -> None:
+    """Imports are most of the time that a command takes. `reclaim` asks which actions a policy has, `convert`
+    reads manifests.
+    """
     code = (
         "import sys\nfrom kubectl_queue.commands import verbs\n"
         "for name in verbs.TABLE:\n"
-        "    if name not in {'policy', 'reclaim'}: verbs.load(name)\n"
+        "    if name not in {'policy', 'reclaim', 'convert'}: verbs.load(name)\n"
         "early = {'yaml', 'queues.policies.scheduler_conf'} & set(sys.modules)\n"
         "verbs.load('policy')\n"
         "verbs.load('reclaim')\n"
+        "verbs.load('convert')\n"
         "print(early, 'numpy' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set() False\n"
+
+
+def test_policies_in_binary_data_are_read_and_a_misplaced_one_is_named() -> None:
+    """`list`, `show` and `explain` have them as any; what is below no policy key is somebody else's."""
+    encoded = base64.b64encode(PACKED.encode()).decode()
+    config_map = {"data": {"ours.properties": "a=b"}, "binaryData": {"default-scheduler.conf": encoded}}
+    client = StoredObjects({CONFIG_MAP: config_map})
+    listed = run("list", client=client)
+    assert "default-scheduler.conf" in listed.out
+    assert "ours.properties" not in listed.out
+    note = 'the one under "default-scheduler.conf" counts only for queues that name it'
+    assert note in listed.err
+    assert run("show", "default-scheduler.conf", client=client).code == 0
+    assert any(note in each for each in explained("plain", client=client)["notes"])
+    assert explained("own", client=client)["tried"] == ['queue "own": there is no policy "packed"']

@@ -41,7 +41,7 @@ def act(page: PageOnValues, name: str, verb: str, shown: Mapping[str, Any], **mo
         ("suspend", {"for": "2h"}, "suspended until 2030-01-01T14:00:00Z"),
         ("hold", {}, "held"),
         ("drain", {"rate": "5"}, "draining"),
-        ("close", {}, "closed"),
+        ("close", {}, "closing"),
         ("open", {}, "unchanged (it is Open already)"),
         ("resume", {}, "unchanged (it is not stopped itself)"),
         ("move", {"parent": "b"}, 'moved under "b"'),

@@ -11,7 +11,9 @@ from kubectl_queue.access.responses import Request
 from kubectl_queue.errors import ForbiddenError
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.views.drain_status import lines as drain_lines
+from queues.contacts import CONTACT_LIMIT
 from queues.membership import label_value
+from queues.well_known import CONTACT
 from tests.support.plugin.harness import NOW, StoredObjects, item, run_command
 from tests.support.ui.pages import PageOnValues
 
@@ -58,6 +60,15 @@ def test_it_says_what_why_says_and_what_history_says() -> None:
     assert {"heading": "Let go by", "lines": ["kubectl queue resume a"], "chain": []} in shown["sections"]
     assert [line["by"] for line in shown["history"]] == ["ann"]
     assert api.asked == [], "the board has it all"
+
+
+def test_whom_to_ask_is_shown_as_text() -> None:
+    held = item("a", state="Suspended", status={"observedGeneration": 1})
+    held["metadata"]["annotations"] = {CONTACT: "<b>us</b>\n[x](https://example.com)" + "x" * 10_000}
+    made, _ = page(item("root"), held)
+    [section] = [each for each in opened(made, "a")["sections"] if each["heading"] == "Contact"]
+    assert section["lines"][0].startswith("<b>us</b> [x](https://example.com)xxx")
+    assert len(section["lines"][0]) == CONTACT_LIMIT
 
 
 def test_a_drain_is_shown_with_its_blockers() -> None:

@@ -29,12 +29,15 @@ class Watching:
         self.api = WatchedQueues(*items)
         self.clock = Clock()
         self.board = Board(clock=self.clock)
+        #: Read by the probe.
+        self.outage = ""
         self.watch = QueueWatch(
             lambda: cast(Queues, self.api),
             self.board,
             clock=self.clock,
             utc=lambda: NOW,
             probe_seconds=0.02,
+            outage=lambda: self.outage,
         )
 
     def until(self, holds: Callable[[Shown], Any]) -> Shown:
@@ -157,6 +160,17 @@ def test_the_age_grows_while_the_probe_fails_and_while_the_watch_is_silent(start
     watching.until(lambda shown: shown.age == 0)
 
 
+def test_a_server_that_is_away_is_said_until_it_is_back(started: Start) -> None:
+    """Each window is told: the API server answers, and what it has is of before."""
+    watching = started(item("root"))
+    watching.outage = "no replica of Sluice answers"
+    assert watching.until(lambda shown: shown.outage).outage == "no replica of Sluice answers"
+    line = json.loads(next(iter(lines(watching.board))))
+    assert (line["outage"], line["fault"]) == ("no replica of Sluice answers", "")
+    watching.outage = ""
+    watching.until(lambda shown: not shown.outage)
+
+
 def test_its_threads_end(started: Start) -> None:
     watching = started(item("root"))
     watching.until(lambda shown: shown.frame)
@@ -168,7 +182,10 @@ def test_its_threads_end(started: Start) -> None:
 def test_a_stream_begins_with_all_rows_goes_on_with_what_differs_and_ends_with_the_page() -> None:
     watching = Watching(item("root"), item("a"))
     stream = lines(watching.board, heartbeat=0.01)
-    assert json.loads(next(stream)) == {"age": None, "fault": "", "frame": 0, "change": None}
+    assert json.loads(next(stream)) == {
+        **{"age": None, "fault": "", "outage": "", "frame": 0},
+        "change": None,
+    }
     watching.watch.start()
     watching.until(lambda shown: shown.age is not None)
     first = next(line for line in map(json.loads, stream) if line["change"])

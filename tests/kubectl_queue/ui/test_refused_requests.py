@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kubectl_queue.ui import app, backend, guard
+from kubectl_queue.ui import app, guard
+from tests.support.cases import each_case
 from tests.support.plugin.harness import item
 from tests.support.ui.pages import ORIGIN, PORT, PageOnValues
 
@@ -76,11 +77,34 @@ def test_a_thousand_requests_without_a_token_reach_nobody(page: PageOnValues) ->
     assert (statuses, page.connected) == ({401}, 0)
 
 
-def test_more_windows_than_there_are_places_are_refused_until_one_is_closed(page: PageOnValues) -> None:
-    streams = [page.ask("GET", "/api/stream") for _ in range(backend.STREAMS)]
-    assert page.ask("GET", "/api/stream").status_code == 503
-    streams[0].close()
-    assert page.ask("GET", "/api/stream").status_code == 200
+def test_the_stream_is_a_websocket_and_says_so(page: PageOnValues) -> None:
+    """A script is not told why its WebSocket was refused, so it asks once more: 401 and 503 come first."""
+    assert page.ask("GET", "/api/stream").status_code == 400
+    assert page.ask("GET", "/api/stream", token="of-another-command").status_code == 401
+
+
+@each_case(
+    ("protocol", "origin", "status"),
+    [
+        ("lines, {token}", "https://evil.example", 403),
+        ("lines, {token}", "", 403),
+        ("lines, wrong", ORIGIN, 401),
+        ("{token}", ORIGIN, 401),
+        ("", ORIGIN, 401),
+    ],
+)
+def test_no_other_page_opens_the_stream(protocol: str, origin: str, status: int) -> None:
+    """Browsers let pages of other sites open WebSockets unasked, and always say whose page it is."""
+    page = PageOnValues()
+    headers = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec_WebSocket_Version": "13",
+        "Sec_WebSocket_Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec_WebSocket_Protocol": protocol.format(token=page.token),
+        "Origin": origin,
+    }
+    assert page.ask("GET", "/api/stream", token="", **headers).status_code == status
 
 
 @pytest.mark.parametrize("size", [guard.LARGEST_BODY + 1, 10_000_000])
@@ -144,6 +168,6 @@ def test_what_goes_wrong_is_said_without_a_trace(page: PageOnValues, monkeypatch
 
 
 def test_the_rules_are_those_of_the_port(page: PageOnValues) -> None:
-    asked = {"method": "POST", "host": f"127.0.0.1:{PORT}", "origin": ORIGIN}
-    assert guard.refusal(**asked, port=PORT) is None
-    assert guard.refusal(**asked, port=PORT + 1) is not None
+    host = f"127.0.0.1:{PORT}"
+    assert guard.refusal(method="POST", host=host, origin=ORIGIN, port=PORT) is None
+    assert guard.refusal(method="POST", host=host, origin=ORIGIN, port=PORT + 1) is not None

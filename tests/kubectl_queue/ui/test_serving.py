@@ -7,13 +7,16 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from kubectl_queue.access.transport import Transport
+from kubectl_queue.ui.backend import STREAMS
 from kubectl_queue.ui.serving import CONNECTIONS, PageServer, open_browser
+from tests.support.e2e.wait import until
 from tests.support.plugin.harness import item
 from tests.support.ui.pages import PLACE, WatchedQueues
 
@@ -72,6 +75,48 @@ def test_connections_beyond_the_places_are_closed_at_once(running: Running) -> N
     finally:
         for each in idle:
             each.close()
+
+
+class Stream:
+    """One window's, as a browser opens it. `status`: of the answer."""
+
+    def __init__(self, port: int, token: str) -> None:
+        headers = (
+            *("GET /api/stream HTTP/1.1", f"Host: 127.0.0.1:{port}", f"Origin: http://127.0.0.1:{port}"),
+            *("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"),
+            *("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", f"Sec-WebSocket-Protocol: lines, {token}"),
+        )
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self._socket.sendall("\r\n".join((*headers, "", "")).encode())
+        self._file = self._socket.makefile("rb")
+        self.status = int(self._file.readline().split()[1])
+
+    def first_line(self) -> bytes:
+        while self._file.readline().strip():
+            pass
+        assert self._file.read(1) == b"\x81"
+        [size] = self._file.read(1)
+        return self._file.read(int.from_bytes(self._file.read(2), "big") if size == 126 else size)
+
+    def close(self) -> None:
+        self._file.close()
+        self._socket.close()
+
+
+def test_sixteen_windows_have_a_stream_each_and_one_more_has_once_one_is_closed(running: Running) -> None:
+    page = running.page
+    token = page._keys.exchange(page._keys.code) or ""
+    with ExitStack() as opened:
+
+        def stream() -> Stream:
+            return opened.enter_context(closing(Stream(page.port, token)))
+
+        streams = [stream() for _ in range(STREAMS)]
+        assert {each.status for each in streams} == {101}
+        assert all(b'"age"' in each.first_line() for each in streams)
+        assert stream().status == 503
+        streams[0].close()
+        until(lambda: stream().status == 101, "the place of the one that was closed")
 
 
 def test_an_address_that_was_used_is_followed_by_another_one_in_the_terminal(running: Running) -> None:

@@ -210,9 +210,22 @@ def test_on_a_terminal_one_line_is_overwritten() -> None:
 BLOCKED_FOR_GOOD = draining(reason="Blocked", left=3, blocked=3, blockers=[DB])
 
 
+def with_deadline(after: str) -> Object:
+    """The counts are of before the deadline was set."""
+    drain = {"deadline": "2030-01-01T12:00:04Z", "afterDeadline": after}
+    return {**BLOCKED_FOR_GOOD, "spec": {**BLOCKED_FOR_GOOD["spec"], "drain": drain}}
+
+
+def test_a_deadline_that_keeps_what_is_left_does_not_end_the_drain() -> None:
+    assert DrainWait().never([with_deadline("Keep")])
+
+
 @each_case(
     "queue",
     [
+        with_deadline("Delete"),
+        with_deadline("Scale"),
+        draining(left=3, blocked=3, blockers=[DB], generation=2, observed=2),
         draining(left=4, blocked=3, blockers=[DB]),
         draining(left=3, leaving=1, blocked=3, blockers=[DB]),
         draining(left=5, blocked=5, blockers=[DB, WEB]),

@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from kubectl_queue.views.server_status import (
     ReplicaStatus,
+    RetryStatus,
     Seen,
     ServerStatus,
     WebhookStatus,
@@ -50,11 +53,28 @@ def test_what_could_not_be_read_is_no_problem() -> None:
 @each_case(
     ("parts", "said"),
     [
-        ({"replicas": ()}, "no replica answers: new work of queues is refused"),
-        ({"replicas": (replica(answers=False, queues=Seen.BEHIND),)}, "no replica answers"),
-        ({"replicas": (replica("b"),)}, "no replica leads: "),
+        ({"replicas": ()}, "no replica of Sluice answers: statuses are of before, no stop is acknowledged"),
+        (
+            {"replicas": (), "led_until": NOW},
+            "no replica of Sluice answers since 2030-01-01T12:00:00Z (0s ago",
+        ),
+        (
+            {"replicas": (replica(answers=False, queues=Seen.BEHIND),)},
+            f"no replica of Sluice answers since {NOW:%Y-%m-%dT%H:%M:%SZ}",
+        ),
+        ({"replicas": (replica("b"),)}, "no replica of Sluice leads: statuses are of before"),
+        ({"replicas": (replica("b"),), "led_until": NOW}, "no replica of Sluice leads since 2"),
         ({"replicas": (replica(), replica("b", queues=Seen.BEHIND))}, '"b" has not seen the latest change'),
         ({"replicas": (replica(), replica("b", version="1.1"))}, 'replicas of versions "1.0", "1.1" run'),
+        (
+            {"replicas": (replica(build="1f", started=SOON), replica("b", build="2a", started=LATE))},
+            'replicas of two builds run together, as in a roll-out: "a" of another build than "b", which',
+        ),
+        (
+            {"replicas": (replica(), replica("b"), replica("sluice-replica-x", answers=False, foreign=True))},
+            'no replica has written Lease "sluice-replica-x", and a stop may wait for it: '
+            "kubectl delete lease sluice-replica-x -n sluice-system",
+        ),
         ({"replicas": (replica(version="1.1"),)}, "the plugin is of version 1.0, the server of 1.1"),
         ({"replicas": (replica(certificate_until=SOON),)}, "the certificate of a expires soon"),
         ({"replicas": (replica(certificate_until=NOW),)}, "the certificate of a has expired"),
@@ -74,11 +94,34 @@ def test_what_could_not_be_read_is_no_problem() -> None:
             "what the webhooks trust expires soon",
         ),
         ({"authority_until": (SOON,)}, "the authority expires soon"),
+        (
+            {"replicas": (replica(retrying=(RetryStatus("quota-book", NOW, "403 no"),)),)},
+            f"quota-book of a fails since {NOW:%Y-%m-%d %H:%M:%S} UTC, so that no pod of a queue with a quota"
+            " is released: 403 no",
+        ),
+        (
+            {"replicas": (replica(retrying=(RetryStatus("reflector-pods", None, "410 gone"),)),)},
+            "reflector-pods of a fails, so that what is known of the cluster grows old: 410 gone",
+        ),
+        ({"replicas": (replica(retrying=(RetryStatus("else", None, "no"),)),)}, "else of a fails: no"),
     ],
 )
 def test_what_is_wrong_is_said_once_with_what_comes_of_it(parts: dict[str, Any], said: str) -> None:
     (problem,) = problems(**parts)
     assert problem.startswith(said)
+
+
+def test_another_namespace_has_no_sluice() -> None:
+    """What is true of the server in its own namespace is not said."""
+    status = ServerStatus(namespace="foo", plugin_version="1.0", replicas=(), webhooks=None)
+    told = with_problems(status, now=NOW, registered="sluice-system").problems
+    assert told == ('no Sluice in namespace "foo"; try -n sluice-system',)
+
+
+@pytest.mark.parametrize("replicas", [(), (replica(answers=False),)], ids=["none", "gone"])
+def test_without_webhooks_no_work_is_refused(replicas: tuple[ReplicaStatus, ...]) -> None:
+    told = problems(replicas=replicas, webhooks=())
+    assert told == ("no webhook of Sluice is registered, and no replica answers: nothing acts on queues",)
 
 
 def test_an_authority_that_is_replaced_is_no_problem() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from kubectl_queue.errors import ForbiddenError
 from kubectl_queue.objects.fields import Object
+from tests.support.cases import each_case
 from tests.support.plugin.harness import StoredObjects, StoredQueues, item, run_command
 
 PODS, OURS = "/api/v1/pods", "/api/v1/namespaces/team/pods"
@@ -181,19 +182,32 @@ def test_who_has_a_claim_is_named_as_far_as_queues_may_be_read() -> None:
     assert 'Claimed by:  it: those behind it leave it room in queue "lab"\n' in done.out
 
 
-def test_what_was_deleted_by_force_is_told_of_the_queue_and_of_a_pod_that_waits_for_it() -> None:
-    status: Object = {
-        "quota": {"used": {"cpu": "8"}, "waiting": 3, "forceDeleted": {"cpu": "3"}},
-        "observedGeneration": 1,
-    }
+@each_case(
+    ("fields", "of_pod", "of_queue"),
+    [
+        (
+            {"forceDeleted": {"cpu": "3"}},
+            "3 of the cpu that is used is of pods that were deleted by force and may still run; once their "
+            "nodes have ended them, an admin of queues says so: kubectl annotate queue lab "
+            "sluice.dev/force-deleted-ended=$(date -u +%FT%TZ) --overwrite",
+            "3 of that by pods that were deleted by force and may still run",
+        ),
+        (
+            {"keptForGangs": {"cpu": "3"}, "keptFor": ["team/a", "team/b"]},
+            "3 of the cpu that is used is kept for gangs: podgroup team/a, team/b",
+            "3 of that kept for gangs",
+        ),
+    ],
+)
+def test_what_no_list_of_pods_shows_is_told_of_the_queue_and_of_a_pod_that_waits_for_it(
+    fields: Object, of_pod: str, of_queue: str
+) -> None:
+    status: Object = {"quota": {"used": {"cpu": "8"}, "waiting": 3, **fields}, "observedGeneration": 1}
     queues = (QUEUES[0], item("lab", status=status, capability={"cpu": "8"}), *QUEUES[2:])
     done = run_command(StoredQueues(*queues), "why", "pod/work-3", "--namespace=team", client=objects())
-    assert (
-        "and 1 of that is missing\n"
-        "             3 of the cpu that is used is of pods that were deleted by force and may still run\n"
-    ) in done.out
+    assert (f"and 1 of that is missing\n             {of_pod}\n") in done.out
     done = run_command(StoredQueues(*queues), "why", "lab", client=objects())
-    assert "cpu 8 of 8 used, 3 of that by pods that were deleted by force and may still run\n" in done.out
+    assert f"cpu 8 of 8 used, {of_queue}\n" in done.out
 
 
 def test_pods_are_listed_only_for_one_that_waits_for_room() -> None:
@@ -487,3 +501,13 @@ def test_who_may_not_list_pods_is_told_of_the_podgroup_what_the_queues_say() -> 
     assert "is held back by no queue" in why(
         "podgroup/gang", client=StoredObjects({GROUPS: GROUP}, forbidden=(OURS,))
     )
+
+
+def test_holders_are_named_once_each() -> None:
+    queues = (
+        item("root", status={"observedGeneration": 1}),
+        item("vision", status=quota(1, cpu="4"), capability={"cpu": "4"}),
+        item("child", parent="vision", status=quota(0, cpu="3")),
+    )
+    done = run_command(StoredQueues(*queues), "why", "pod/work-3", "--namespace=team", client=objects())
+    assert 'Held by:     queue "child" cpu 3, queue "vision" (itself, its own) cpu 1\n' in done.out

@@ -18,14 +18,14 @@ from queues.admission.policy_edits import (
 from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT
 
 GOOD = "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"
-BAD = "actions: allocate\ntiers:\n- plugins:\n  - name: binpak\n"
-UNKNOWN_FIELD = "actions: allocate\nqueues: 1\n"
+BAD = "actions: allocate\ntiers:\n- plugins:\n  - nme: binpack\n"
+UNKNOWN_FIELD = "actions: allocate\nqueues: 1\ntiers: [{}]\n"
 #: What each of these is refused for, at which line.
 FAULTY = {
-    "": (1, "the policy is empty"),
     "actions: [": (2, "not YAML"),
-    "a: &a [x, x]\nb: &b [*a, *a]\n" + "".join(f"c{i}: &c{i} [{'*b, ' * 9}*b]\n" for i in range(200)): (
-        1,
+    "actions: allocate\na: &a [x, x]\nb: &b [*a, *a]\n"
+    + "".join(f"c{i}: &c{i} [{'*b, ' * 9}*b]\n" for i in range(200)): (
+        2,
         "more than 5,000 values",
     ),
     "actions: allocate\ntiers:\n" + "- plugins: []\n" * 4000: (1668, "more than 5,000 values"),
@@ -38,9 +38,10 @@ FAULTY = {
         6,
         "from 0",
     ),
-    "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: gang": (5, "listed twice"),
+    "actions: allocate": (1, "tiers is missing or empty"),
+    "actions: allocate\ntiers:\n- plugins:\n\t- name: gang": (4, "not YAML"),
     "actions: alocate": (1, 'did you mean "allocate"?'),
-    BAD: (4, 'did you mean "binpack"?'),
+    BAD: (4, "a plugin has no name"),
 }
 
 
@@ -92,7 +93,7 @@ def test_keys_that_do_not_change_are_not_read_again() -> None:
 
 def test_keys_beyond_those_that_are_read_are_refused_unless_they_get_fewer() -> None:
     many = {f"k{number}": GOOD for number in range(KEYS_LIMIT + 2)}
-    assert "1,002 keys; at most 1,000 are read" in check_policies({}, many).refusal
+    assert "1,002 policies; at most 1,000 are read" in check_policies({}, many).refusal
     fewer = dict(list(many.items())[:-1])
     assert check_policies(many, fewer).refusal == ""
     assert check_policies(many, many).refusal == ""

@@ -19,9 +19,10 @@ from queues.admission.queue_edits import (
     parent_pods_refusal,
     parent_refusal,
     spec_refusal,
+    termination_refusal,
 )
 from queues.queue import Queue
-from queues.states import Action, Desired, State
+from queues.states import Action, Desired, State, own_state
 from queues.tree import Tree
 from tests.support.cases import each_case
 from tests.support.rules.cases import (
@@ -280,7 +281,8 @@ def test_what_is_placed_reaches_root_and_is_not_too_deep(
     placed = {**queues, name: queue(name, parent)}
     above = {one: truth.above for one, truth in truths(placed, now=NOW).items()}
     deepest = max(len(chain) - 1 for chain in above.values() if name in chain)
-    fine = "root" in above[name] and deepest <= limit
+    leaving = any(placed[one].terminating for one in above[name] if one in placed)
+    fine = "root" in above[name] and deepest <= limit and not leaving
     assert (parent_refusal(placed[name], tree=Tree(queues), depth_limit=limit) is None) is fine
 
 
@@ -352,6 +354,49 @@ def test_a_closed_queue_that_shows_suspended_is_not_advised_to_close() -> None:
     assert "queue close lab" not in str(refusal)
 
 
+def test_what_still_counts_above_keeps_a_closed_queue() -> None:
+    """Pods that keep no queue from Closed would count nowhere; the refusal says how much, and the way out."""
+    closed = asked(tree(queue("lab", desired=CLOSED)), "lab")
+    refusal = deletion_refusal(closed, children=(), counts=(("cpu", 2), ("pods", 2)))
+    says(refusal, '"lab" cannot be deleted yet', "cpu 2, pods 2")
+    assert str(refusal).endswith("kubectl queue drain lab")
+
+
+# What is being deleted
+
+LEAVING = queue("q", terminating=True)
+
+
+@each_case("before", list(Desired))
+@each_case("after", list(Desired))
+@each_case("resume_at", [None, NOW - SECOND, NOW + SECOND])
+def test_no_edit_opens_what_is_being_deleted(before: Desired, after: Desired, resume_at: Any) -> None:
+    """But for the write of a resume whose time has come: it is Open already."""
+    was = queue("q", terminating=True, desired=before, resume_at=resume_at)
+    refusal = termination_refusal(was, queue("q", terminating=True, desired=after), now=NOW)
+    is_over = before is SUSPENDED and resume_at == NOW - SECOND
+    assert (refusal is not None) is (after is OPEN and before is not OPEN and not is_over)
+    if refusal:
+        says(refusal, 'spec.state: queue "q" is being deleted and cannot be opened', "kubectl queue create q")
+    kept = queue("q", desired=before)
+    assert termination_refusal(kept, queue("q", desired=after), now=NOW) is None
+
+
+@each_case("own", list(Desired))
+@each_case("live", [False, True])
+def test_what_is_being_deleted_is_in_the_state_of_a_close(own: Desired, live: bool) -> None:
+    expected = State.SUSPENDED if own is SUSPENDED else State.CLOSING if live else State.CLOSED
+    assert own_state(own, broken=False, live=live, terminating=True) is expected
+
+
+def test_what_is_being_deleted_gets_no_queues_below_it() -> None:
+    """Neither does a queue under it. It may be moved itself."""
+    wood = tree(LEAVING, queue("below", "q"), queue("other"))
+    for parent in ("q", "below"):
+        says(parent_refusal(queue("new", parent), tree=wood), 'queue "q" is being deleted', "another parent")
+    assert parent_refusal(queue("q", "other", terminating=True), tree=wood) is None
+
+
 @each_case("name", ["root", "default"])
 @each_case("desired", list(Desired))
 @each_case("live", [False, True])
@@ -398,7 +443,7 @@ def test_what_is_deleted_is_closed_and_alone(queues: dict[str, Queue], now: date
             assert not live
             assert not children
             assert name not in ("root", "default")
-            assert any(one.desired is CLOSED for one in wood.chain(name).queues)
+            assert any(one.desired is CLOSED or one.terminating for one in wood.chain(name).queues)
 
 
 # The whole sentences

@@ -204,14 +204,40 @@ def test_a_guarantee_needs_no_deserved(deserved: dict[str, int]) -> None:
     assert refusal(Quota(), own) is None
 
 
-@pytest.mark.parametrize("field", ["guarantee", "deserved"])
-@pytest.mark.parametrize("parent", [Quota(), Quota(guarantee={"memory": 1}, deserved={"memory": 1})])
-def test_what_the_parent_does_not_name_has_no_bound_and_zero_has(field: str, parent: Quota) -> None:
-    """From either side: as its child, and as the parent of others."""
+NONE, MEMORY = Quota(), Quota(guarantee={"memory": 1}, deserved={"memory": 1})
+
+
+@pytest.mark.parametrize(
+    ("field", "parent"), [("guarantee", NONE), ("guarantee", MEMORY), ("deserved", MEMORY)]
+)
+def test_what_the_parent_does_not_name_it_has_none_of(field: str, parent: Quota) -> None:
+    """From either side: a right over the parent alone gives its children nothing that siblings wait for."""
     child = quota(**{field: 4})
-    assert refusal(Quota(), child, parent_quota=parent) is None
-    assert refusal(Quota(), parent, child_quotas={"a": child}) is None
-    says(refusal(Quota(), child, parent_quota=quota(**{field: 0})), f"spec.{field}")
+    says(refusal(Quota(), child, parent_quota=parent), f"spec.{field}", '"4" makes "4"', 'which has "0"')
+    both = replace(
+        child, **{each: {**getattr(child, each), "memory": 1} for each in ("guarantee", "deserved")}
+    )
+    had = replace(parent, **{field: {**getattr(parent, field), "cpu": 4}})
+    says(refusal(had, parent, child_quotas={"a": both}), f"spec.{field}", '"0" is less', '("a" "4")')
+    assert refusal(child, child, parent_quota=parent) is None
+    assert refusal(child, quota(**{field: 3}), parent_quota=parent) is None
+
+
+def test_deserved_below_a_parent_without_any_has_no_bound_and_counts_there_alone() -> None:
+    child = quota(deserved=4)
+    assert refusal(Quota(), child, parent_quota=quota(capability=9)) is None
+    assert refusal(quota(deserved=4), Quota(), child_quotas={"a": child}) is None
+    says(refusal(Quota(), child, parent_quota=quota(deserved=0)), "spec.deserved")
+
+
+@pytest.mark.parametrize("field", ["guarantee", "deserved"])
+@pytest.mark.parametrize("root", [NONE, MEMORY])
+def test_what_root_does_not_name_has_no_bound(field: str, root: Quota) -> None:
+    child = quota(**{field: 4})
+    below = replace(family(child, parent_quota=root), parent="root")
+    assert quota_refusal(replace(below, own=Quota()), below) is None
+    above = QuotaFamily(name="root", child_quotas={"a": child})
+    assert quota_refusal(above, replace(above, own=root)) is None
 
 
 def test_a_capability_is_compared_one_level_up_and_down() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queues.admission.window_edits import window_refusal
+from queues.admission.window_edits import settle_edit, window_refusal
 from tests.queues.windows.cases import utc
 from tests.support.cases import each_case
 from tests.support.rules.cases import plain
@@ -70,6 +70,13 @@ def test_what_is_stored_already_stands_in_no_edits_way(stored: dict[str, Any]) -
     other = {**NIGHTLY, "name": "second"}
     assert refusal({**stored, "windows": [*stored["windows"], other]}, stored) == ""
     assert refusal({**stored, "reason": "disks"}, stored) == ""
+
+
+def test_a_window_that_is_refused_is_not_said_to_be_on() -> None:
+    daily = {"name": "long", "schedule": "0 0 * * *", "duration": "30h", "stopPolicy": "Hold"}
+    after = spec({**daily, "timeZone": "Europe/Berlin"})
+    assert refusal(after)
+    assert settle_edit({}, after, queue="q", now=NOW).warnings == ()
 
 
 def test_a_stored_window_that_changes_is_looked_at_anew() -> None:

@@ -95,7 +95,8 @@ def test_a_field_is_read_as_its_row_says(row: Any) -> None:
 def test_each_field_of_a_queue_has_a_row() -> None:
     """But for what is of its metadata, and of its history."""
     read = {row.reading.attribute for row in FIELDS if row.reading}
-    assert set(Queue.__struct_fields__) - read == {"name", "uid", "generation", "placed"}
+    metadata = {"name", "uid", "generation", "terminating", "contact"}
+    assert set(Queue.__struct_fields__) - read == {*metadata, "placed"}
     assert queue_from_object(QueueObject(metadata=Metadata(name="q"))) == Queue(name="q")
 
 

@@ -22,5 +22,7 @@ def drain(reason: str = DrainedReason.BLOCKED, *, since: str = "2026-11-28T13:00
     return Drain(reason=reason, message="a budget", since=since)
 
 
-def notice(id_: str, *, seconds: float = 0.0, stands: bool = False, text: str = "changed") -> Notice:
-    return Notice(id=id_, at=NOW + timedelta(seconds=seconds), queue="q", text=text, stands=stands)
+def notice(
+    id_: str, *, queue: str = "q", seconds: float = 0.0, stands: bool = False, text: str = "changed"
+) -> Notice:
+    return Notice(id=id_, at=NOW + timedelta(seconds=seconds), queue=queue, text=text, stands=stands)

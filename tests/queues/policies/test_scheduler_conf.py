@@ -21,25 +21,7 @@ from queues.policies.scheduler_conf import (
     parse_policy,
 )
 from tests.support.cases import each_case
-
-#: As Volcano's documentation gives it.
-EXAMPLE = """\
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-    enablePreemptable: false
-  - name: conformance
-- plugins:
-  - name: overcommit
-  - name: drf
-    enablePreemptable: false
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-  - name: binpack
-"""
+from tests.support.volcanos_policy import VOLCANOS_POLICY
 
 
 def with_plugin(*lines: str) -> str:
@@ -53,7 +35,7 @@ def refusal(text: str) -> tuple[int, str]:
 
 
 def test_the_example_of_volcano_is_read_whole() -> None:
-    policy = parse_policy(EXAMPLE)
+    policy = parse_policy(VOLCANOS_POLICY)
     assert policy.actions == ("enqueue", "allocate", "backfill")
     assert [(plugin.name, plugin.tier, plugin.line) for plugin in policy.plugins] == [
         ("priority", 1, 4),
@@ -67,12 +49,13 @@ def test_the_example_of_volcano_is_read_whole() -> None:
         ("binpack", 2, 15),
     ]
     assert policy.warnings == ()
+    assert [part.name for part in policy.idle] == ["enablePreemptable of gang", "drf"]
     assert not policy.enables("gang", "enablePreemptable")
     assert policy.enables("gang", "enableReclaimable")
 
 
 def test_defaults_are_those_of_volcano() -> None:
-    policy = parse_policy(EXAMPLE)
+    policy = parse_policy(VOLCANOS_POLICY)
     assert policy.binpack == Binpack(weight=1, resources={"cpu": 1, "memory": 1})
     assert policy.node_order == NodeOrder(
         least_requested=1,
@@ -140,25 +123,21 @@ def test_what_weighs_nothing_scores_nothing(arguments: list[str]) -> None:
         ("actions: [\n", 2, "not YAML"),
         ("actions: allocate\ntiers: {\n", 3, "not YAML"),
         ("actions: allocate\n---\nactions: allocate", 2, "second document"),
-        ("tiers: []", 1, "actions is missing"),
+        ("tiers: [{}]", 1, "actions is missing"),
+        ("actions: allocate", 1, "tiers is missing or empty"),
+        ("actions: allocate\n\ntiers: []", 3, "tiers is missing or empty"),
+        ("actions: allocate\ntiers:", 2, "tiers is missing or empty"),
         ('actions: ""', 1, "actions is empty"),
         ("actions: allocate,", 1, "between two commas"),
         ("actions: [allocate]", 1, "actions is a list"),
         ("actions: 7", 1, "actions is 7"),
-        ("actions: allocate, balance", 1, 'there is no action "balance"; there are allocate'),
+        ("actions: balance, x", 1, 'there is no action "balance"; there are enqueue, allocate'),
         ("actions: alocate", 1, 'did you mean "allocate"?'),
         ("actions: allocate\ntiers: x", 2, 'the text "x", not a list'),
         ("actions: allocate\ntiers:\n- plugins: {}", 3, "an object, not a list"),
         ("actions: allocate\ntiers:\n- plugins:\n  - binpack", 4, "not fields with values"),
         (with_plugin("- enableNodeOrder: true"), 4, "a plugin has no name"),
         (with_plugin("- name: 7"), 4, "a plugin has no name"),
-        (with_plugin("- name: binpak"), 4, 'did you mean "binpack"?'),
-        (with_plugin("- name: gang", "- name: gang"), 5, "is listed twice, in line 4 too"),
-        (
-            with_plugin("- name: gang", "- plugins:", "  - name: gang").replace("  - plugins", "- plugins"),
-            6,
-            "twice",
-        ),
         (with_plugin("- name: gang", '  enableJobOrder: "yes"'), 5, "write true or false"),
         (with_plugin("- name: binpack", "  arguments: [1]"), 5, "arguments is a list"),
         (with_plugin("- name: binpack", "  arguments:", "    binpack.weight: -1"), 6, "from 0 to 1,000,000"),
@@ -171,7 +150,9 @@ def test_what_weighs_nothing_scores_nothing(arguments: list[str]) -> None:
             "exclude each other",
         ),
         ("actions: allocate\n? [a]\n: b", 2, "a key is not a text"),
-        ("actions: allocate\n<<: {tiers: []}", 2, "merge key"),
+        ("actions: allocate\n<<: 7", 2, "merge key"),
+        ("actions: allocate\n<<: [{tiers: [{}]}, 7]", 2, "merge key"),
+        ("actions: allocate\ntiers:\n\t- plugins: []", 3, "not YAML"),
         ("actions: !!python/object:os.system {}", 1, "actions is an object"),
         ("actions: \x07", 1, "not YAML"),
         (with_plugin("- name: binpack", "  enableNodeOrder: !!bool x"), 5, '"x" cannot be read as bool'),
@@ -217,13 +198,13 @@ def test_what_volcano_ignores_is_ignored_with_a_warning(line: str, default: int,
     ("text", "line", "warning"),
     [
         (
-            "actions: allocate\nteirs: []",
+            "actions: allocate\nteirs: []\ntiers: [{}]",
             2,
             'a policy has no field "teirs"; it is ignored; did you mean "tiers"?',
         ),
         ("actions: allocate\ntiers:\n- plugin: []", 3, "tier 1 has no field"),
         (
-            "actions: backfill\nactions: allocate",
+            "actions: backfill\nactions: allocate\ntiers: [{}]",
             2,
             '"actions" is there twice, in line 1 too; this one counts',
         ),
@@ -241,8 +222,77 @@ def test_unknown_fields_are_ignored_with_a_warning(text: str, line: int, warning
     assert warning in place.reason
 
 
+def test_a_name_that_is_not_known_is_passed_over_and_said_once() -> None:
+    """Another version of Volcano may have it, or somebody's own build."""
+    text = with_plugin(
+        "- name: acme-npu", "  any: [thing]", "- name: gang", "- name: binpak", "- name: acme-npu"
+    )
+    policy = parse_policy(text.replace('"allocate"', '"elect, allocate"'))
+    assert (policy.actions, [plugin.name for plugin in policy.plugins]) == (("allocate",), ["gang"])
+    assert [str(part.place) for part in policy.unknown] == [
+        'line 1: action "elect" is not known here, and is passed over',
+        'line 4: plugin "acme-npu" is not known here, and is passed over',
+        'line 7: plugin "binpak" is not known here, and is passed over; did you mean "binpack"?',
+    ]
+    assert policy.warnings == ()
+
+
+def test_what_is_known_and_does_nothing_is_named_with_its_line() -> None:
+    text = (
+        VOLCANOS_POLICY.replace("backfill", "backfill, shuffle")
+        .replace("predicates", "predicates\n    arguments: {predicate.GPUSharingEnable: true}")
+        .replace("binpack", "sla\n    enableJobOrder: false\n    arguments: {sla-waiting-time: 1h}")
+    )
+    policy = parse_policy(text + "configurations: [{name: enqueue}]\nmetrics: {}\n")
+    assert [(part.line, part.kind, part.name) for part in policy.idle] == [
+        (19, "field", "configurations"),
+        (1, "action", "shuffle"),
+        (5, "switch", "enablePreemptable of gang"),
+        (10, "plugin", "drf"),
+        (12, "arguments", "predicates"),
+        (16, "plugin", "sla"),
+    ]
+    assert policy.idle[3].text == 'plugin "drf" does nothing yet: shares do not order queues or jobs'
+
+
+def test_a_plugin_that_is_listed_twice_counts_as_volcano_counts_it() -> None:
+    """It starts the plugin with the arguments of each, and asks it in each tier where the switch is on."""
+    policy = parse_policy(
+        with_plugin(
+            "- name: binpack",
+            "  enableNodeOrder: false",
+            "  arguments: {binpack.weight: 2, binpack.cpu: 7}",
+            "- name: binpack",
+            "  arguments: {binpack.weight: 3}",
+        )
+    )
+    assert policy.binpack == Binpack(weight=3, resources={"cpu": 1, "memory": 1})
+    [warning] = policy.warnings
+    assert str(warning).startswith(
+        'line 7: plugin "binpack" is listed twice, in line 4 too; the arguments here'
+    )
+    off = parse_policy(with_plugin(*2 * ("- name: binpack", "  enableNodeOrder: false")))
+    assert off.binpack is None
+
+
+def test_merge_keys_set_what_they_have_where_they_stand() -> None:
+    """As Volcano's reader does: later keys override; of a list of mappings the first has precedence."""
+    policy = parse_policy(
+        with_plugin(
+            "- &pack {name: binpack, arguments: &weights {binpack.weight: 5, binpack.cpu: 2}}",
+            "- name: nodeorder",
+            "  arguments: {<<: [{podaffinity.weight: 7}, {podaffinity.weight: 8, nodeaffinity.weight: 9}]}",
+            "- <<: *pack",
+            "  arguments: {binpack.cpu: 3, <<: *weights, binpack.weight: 6}",
+        )
+    )
+    assert policy.binpack == Binpack(weight=6, resources={"cpu": 2, "memory": 1})
+    assert policy.node_order is not None
+    assert (policy.node_order.pod_affinity, policy.node_order.node_affinity) == (7, 9)
+
+
 def test_warnings_are_bounded() -> None:
-    policy = parse_policy("actions: allocate\n" + "".join(f"x{n}: 1\n" for n in range(1000)))
+    policy = parse_policy("actions: allocate\ntiers: [{}]\n" + "".join(f"x{n}: 1\n" for n in range(1000)))
     assert len(policy.warnings) == WARNINGS_LIMIT
 
 
@@ -261,7 +311,7 @@ def test_aliases_count_as_often_as_they_are_used() -> None:
         for before, name in zip("abcdefg", "bcdefgh", strict=True)
     )
     assert "more than 5,000 values" in refusal(f"actions: allocate\n{bomb}")[1]
-    used_once = "actions: &actions allocate\nmetrics: {actions: *actions}"
+    used_once = "actions: &actions allocate\nmetrics: {actions: *actions}\ntiers: [{}]"
     assert parse_policy(used_once).actions == ("allocate",)
 
 
@@ -332,11 +382,18 @@ tiers:
     enabled: maybe
 - plugins:
   - name: gang
+  - {}
 """
     examination = examine_policy(text)
     assert examination.policy is None
-    assert sorted(place.line for place in examination.faults) == [1, 1, 7, 8, 10, 14]
-    assert [place.line for place in examination.warnings] == [2, 9, 12]
+    assert sorted(place.line for place in examination.faults) == [7, 8, 15]
+    assert [place.line for place in examination.warnings] == [2, 9, 12, 14]
+    assert [(part.line, part.name) for part in examination.unknown] == [
+        (1, "alocate"),
+        (1, "prempt"),
+        (10, "binpak"),
+    ]
+    assert [place.line for place in examination.notices] == [1, 1, 2, 9, 10, 12, 14]
     assert refusal(text) == (examination.faults[0].line, examination.faults[0].reason)
 
 
@@ -349,7 +406,7 @@ def test_an_examination_of_a_good_text_gives_the_policy_and_its_warnings() -> No
 
 
 def test_an_examination_ends_after_so_many_faults() -> None:
-    text = with_plugin(*("- name: no-such-plugin" for _ in range(3 * FAULTS_LIMIT)))
+    text = with_plugin(*("- nme: binpack" for _ in range(3 * FAULTS_LIMIT)))
     assert len(examine_policy(text).faults) == FAULTS_LIMIT
     assert len(examine_policy("[").faults) == 1
 
@@ -386,6 +443,25 @@ def test_only_enqueue_asks_overcommit_and_it_may_be_switched_off() -> None:
     assert parse_policy(with_plugin("- name: overcommit")).overcommit is None
     off = with_plugin("- name: overcommit", "  enableJobEnqueued: false").replace("allocate", "enqueue")
     assert parse_policy(off).overcommit is None
-    assert parse_policy(EXAMPLE).overcommit == Fraction(6, 5)
-    assert parse_policy(EXAMPLE).shares_by_weight
+    assert parse_policy(VOLCANOS_POLICY).overcommit == Fraction(6, 5)
+    assert parse_policy(VOLCANOS_POLICY).shares_by_weight
     assert not parse_policy(with_plugin("- name: capacity")).shares_by_weight
+
+
+@each_case(
+    ("actions", "switches", "warned"),
+    [
+        ("allocate, reclaim", "", True),
+        ("allocate, reclaim", ", enablePreemptable: false", True),
+        ("allocate, reclaim", ", enableReclaimable: true", False),
+        ("allocate, reclaim", ", enableReclaimable: false", False),
+        ("allocate, preempt", "", False),
+    ],
+)
+def test_who_writes_priority_beside_reclaim_is_told_that_it_does_not_gate_that(
+    actions: str, switches: str, *, warned: bool
+) -> None:
+    text = f"actions: {actions}\ntiers: [{{plugins: [{{name: priority{switches}}}]}}]"
+    found = [place.reason for place in parse_policy(text).warnings]
+    assert [reason for reason in found if "does not gate action reclaim" in reason] == found
+    assert bool(found) is warned

@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 
 from queues.policies.model import Policy
 from queues.policies.scheduler_conf import parse_policy
-from queues.policies.victims import CRITICAL_PRIORITY, Preemptor, QueueShare, Victim, victim_denial
+from queues.policies.victims import (
+    CRITICAL_PRIORITY,
+    Preemptor,
+    QueueShare,
+    Victim,
+    VictimRules,
+    victim_denial,
+)
+from queues.quota.started_gangs import StartedGang
 from tests.support.cases import each_case
+from tests.support.quota.counted_pods import ONCE, CountedPods
 
 GI = 2**30
 POD = Preemptor(queue="research", priority=100, requests={"cpu": 1})
@@ -173,13 +182,18 @@ def test_conformance_protects_system_pods_of_any_queue(
     ("switch", "queue", "denied"),
     [
         ("", "research", "lower priority"),
-        ("", "team", "lower priority"),
+        ("", "team", None),
         (", enablePreemptable: false", "research", None),
-        (", enablePreemptable: false", "team", "lower priority"),
+        (", enablePreemptable: true", "team", None),
+        (", enableReclaimable: true", "team", "lower priority"),
+        (", enableReclaimable: true", "research", "lower priority"),
+        (", enablePreemptable: false, enableReclaimable: true", "team", "lower priority"),
         (", enableReclaimable: false", "team", None),
     ],
 )
-def test_priority_lets_only_lower_ones_go(switch: str, queue: str, denied: str | None) -> None:
+def test_priority_gates_preempt_and_reclaim_only_where_that_is_written(
+    switch: str, queue: str, denied: str | None
+) -> None:
     rules = policy("preempt, reclaim", "name: priority" + switch)
     check(victim_denial(rules, POD, [victim(queue, priority=100)], shares(BUSY)), denied)
     assert victim_denial(rules, POD, [victim(queue, priority=99)], shares(BUSY)) is None
@@ -201,6 +215,30 @@ def test_no_set_of_victims_takes_a_guarantee(
     if any(cpu) and victim_denial(RECLAIM, POD, victims, shares(lender)) is None:
         assert allocated - sum(cpu) >= guarantee
         assert allocated > deserved
+
+
+def test_gangs_and_grants_are_read_once_for_all_nodes_of_a_request() -> None:
+    running = CountedPods({f"pod-{number}": "" for number in range(100)})
+    ring = StartedGang(uid="ring", least=50, running=running)
+    reads: list[str] = []
+
+    def given() -> frozenset[str]:
+        reads.append("given")
+        return frozenset({"pod-99"})
+
+    rules = VictimRules(policy("preempt"), POD, {}, gangs=lambda _uid: ring, given=given)
+
+    def of_ring(*numbers: int) -> list[Victim]:
+        return [victim("research", uid=f"pod-{number}", gang="ring") for number in numbers]
+
+    assert rules.denial([victim("research", uid="alone")]) is None
+    assert rules.denial(of_ring(*range(100))) is None
+    assert not reads, "nothing stays of it, whatever others were given"
+    for _ in range(20):
+        assert rules.denial(of_ring(*range(49))) is None
+        check(rules.denial(of_ring(*range(50))), "fewer pods than its minimum")
+        assert rules.denial(of_ring(*range(48), 99)) is None
+    assert (running.times, reads) == (ONCE, ["given"])
 
 
 def check(denial: str | None, expected: str | None) -> None:

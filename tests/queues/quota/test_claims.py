@@ -11,7 +11,7 @@ import pytest
 from queues.apimachinery.pod_requests import CLAIMS
 from queues.queue import Queue
 from queues.quota.claims import CLAIM_AFTER_OTHERS, CLAIM_SECONDS, CLAIM_SECONDS_AFTER, Claims
-from queues.quota.devices import COUNTED, ClaimCount
+from queues.quota.devices import COUNTED, ClaimCount, ClaimFault
 from queues.quota.lack import Lack, LackKind
 from queues.quota.usage import Usage
 from tests.support.quota.kept_index import Kept, a_pod, a_queue
@@ -130,7 +130,7 @@ def test_without_the_rule_it_never_runs(faulty: type[Claims], monkeypatch: pytes
     streams = Streams(*queues, into=["team"])
     streams.until("", most=30)
     streams.kept.index.put(a_pod("large", queue, cpu=3, gpu=3, disk=3))
-    assert streams.until("large", most=1500) is None
+    assert streams.until("large", most=600) is None
 
 
 def test_a_claim_ends_in_vain_after_its_time_and_others_go_on() -> None:
@@ -320,3 +320,114 @@ def test_an_edit_of_a_queue_does_not_prolong_a_claim() -> None:
         kept.change(*queues)
         now += 50.0
     assert kept.released(now=now) == ["small"]
+
+
+# Claims in vain take a bounded part of the time, whatever a tenant asks for
+
+
+class InVain:
+    """A queue with 10 of its 4000 used for ever, and small pods that come all the time. A step is a second.
+
+    Pods that are larger than what is left come as `sizes` says, by the time.
+    """
+
+    def __init__(self, *queues: Queue, queue: str = "team") -> None:
+        self.kept = Kept(*queues)
+        self._queue = queue
+        self.now = 0.0
+        self.kept.index.put(a_pod("for-hours", queue, age=99, cpu=10))
+        self.kept.released()
+        self._ends: dict[str, float] = {}
+        self._chance = random.Random(0)
+        self.released: set[str] = set()
+        #: In how many seconds no small pod was released though one waited; and who had the claims.
+        self.without = 0
+        self.claims: list[str] = []
+
+    def ask(self, size: int, *, queue: str = "") -> str:
+        uid = f"{queue or self._queue}-{size}"
+        self.kept.index.put(a_pod(uid, queue or self._queue, cpu=size))
+        return uid
+
+    def step(self) -> None:
+        self.now += 1.0
+        for uid in [uid for uid, at in self._ends.items() if at <= self.now]:
+            del self._ends[uid]
+            self.kept.end(uid)
+        self.kept.index.put(a_pod(f"s{self.now:06.0f}", self._queue, age=int(-self.now) - 1, cpu=500))
+        found = self.kept.released(now=self.now)
+        self._ends |= {uid: self.now + self._chance.randint(3, 9) for uid in found}
+        self.released.update(found)
+        has_claim = self.kept.index.claims.claimants
+        self.without += bool(has_claim) and not found
+        self.claims += [pod.uid for pod in has_claim.values()]
+
+    def run(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.step()
+
+
+TEAM_OF_4000 = a_queue("team", cpu=4000)
+
+
+@pytest.mark.parametrize("sizes", [1, 3, 40])
+def test_claims_in_vain_take_the_same_part_of_the_time_however_many_sizes_wait(sizes: int) -> None:
+    stream = InVain(TEAM_OF_4000)
+    for less in range(sizes):
+        stream.ask(4000 - less)
+    stream.run(3 * 3600)
+    assert CLAIM_SECONDS < stream.without < 3 * 3600 / 4
+    before = stream.without
+    stream.run(3 * 3600)
+    assert stream.without - before <= 3 * 3600 / 6, "the waits grow"
+
+
+def test_a_claimant_that_is_deleted_before_its_claim_ends_is_in_vain_too() -> None:
+    stream = InVain(TEAM_OF_4000)
+    for turn in range(4 * 60):
+        stream.ask(4000 - turn % 2)
+        stream.ask(3998 - turn % 2)
+        stream.run(45)
+        for uid in {*stream.claims[-1:]} & {f"team-{4000 - less}" for less in range(4)}:
+            stream.kept.index.remove(uid)
+    assert 0 < stream.without < 4 * 60 * 45 / 4
+
+
+def test_of_many_queues_with_claims_in_vain_others_have_half_of_the_time() -> None:
+    others = [Queue(name=f"q{number:02}", parent="lab") for number in range(20)]
+    stream = InVain(a_queue("lab", cpu=4000), Queue(name="team", parent="lab"), *others)
+    for each in others:
+        stream.ask(4000, queue=each.name)
+    stream.run(4 * 3600)
+    assert stream.without <= 4 * 3600 / 2 + CLAIM_SECONDS
+    assert len({*stream.claims}) == len(others), "each had its turn"
+
+
+def test_who_claims_in_vain_keeps_no_other_queue_from_its_claim() -> None:
+    lab = a_queue("lab", cpu=4000)
+    stream = InVain(lab, Queue(name="team", parent="lab"), Queue(name="large", parent="lab"))
+    for less in range(10):
+        stream.ask(4000 - less)
+    stream.run(3600)
+    wanted = stream.ask(3900, queue="large")
+    stream.run(int(2 * CLAIM_SECONDS + 2 * CLAIM_SECONDS_AFTER))
+    assert wanted in stream.released
+
+
+def test_a_claim_ends_as_soon_as_its_pod_waits_for_something_else_than_room() -> None:
+    kept = Kept(Queue(name="team", capability=(("cpu", 4), ("deviceclass/gpu", 4))))
+    counts = {"resourceclaim/ns/a": ClaimCount((("deviceclass/gpu", 4),))}
+    absent = ClaimCount(fault=ClaimFault.ABSENT)
+    kept.usage = Usage(kept.tree, claims=lambda claim: counts.get(claim, absent))
+    device: dict[str, int] = {"deviceclass/gpu": 1}
+    shared: dict[str, int] = {CLAIMS: 1, COUNTED: 1, "resourceclaim/ns/a": 1}
+    kept.index.put(a_pod("runs", "team", age=9, **device))
+    kept.index.put(a_pod("large", "team", age=8, **shared))
+    assert kept.released() == ["runs"]
+    kept.index.put(a_pod("small", "team", **device))
+    assert kept.released(now=CLAIM_SECONDS_AFTER) == []
+    counts.clear()
+    kept.index.reopen("large")
+    kept.released(now=CLAIM_SECONDS_AFTER)
+    assert kept.index.claims.claimants == {}
+    assert kept.released(now=CLAIM_SECONDS_AFTER) == ["small"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -147,3 +148,23 @@ def test_who_borrows_stands_by_what_it_uses_beyond_what_it_deserves() -> None:
         (True, 3 / 20),
         (True, 3 / 20 / 2),
     ]
+
+
+@pytest.mark.parametrize(
+    ("lab", "expected"),
+    [
+        ({"cap": 8}, {"a": 2, "b": 6}),
+        ({"cap": 8, "deserved": 4}, {"a": 1, "b": 3}),
+        ({}, {"a": 4, "b": 12}),
+    ],
+    ids=["what it may use", "what it deserves", "all that is above it"],
+)
+def test_by_weight_the_queues_below_one_share_what_it_deserves_or_else_what_it_may_use(
+    lab: dict[str, Any], expected: dict[str, int]
+) -> None:
+    queues = tree(queue("lab", **lab), queue("a", "lab", weight=1), queue("b", "lab", weight=3))
+    usage = Usage(queues, rules=Rules(proportional=frozenset({"lab"}), nodes={"cpu": 16}))
+    usage.add("a", [("cpu", 8)])
+    asked = {"a": {"cpu": 8}, "b": {"cpu": 16}}
+    found = Shares(queues, usage, whole={"cpu": 16}, waiting=lambda: asked)
+    assert {name: found.deserved(name)["cpu"] for name in ("a", "b")} == expected

@@ -18,7 +18,7 @@ from tests.support.cases import each_case
 
 SEEN_AT, REQUEST_SECONDS = 100.0, 60.0
 ENDED = SEEN_AT + REQUEST_SECONDS
-UNAWARE, BEHIND, UNDER_WAY, UNKNOWN, OVER, ENFORCED = EnforcementReason
+NOT_ASKED, UNAWARE, BEHIND, UNWRITTEN, UNDER_WAY, UNKNOWN, OVER, UNCOUNTED, ENFORCED = EnforcementReason
 #: All that a capability waits for has come.
 ALL: dict[str, Any] = {
     "unaware": (),
@@ -30,18 +30,35 @@ ALL: dict[str, Any] = {
 }
 CASES: dict[str, tuple[dict[str, Any], EnforcementReason]] = {
     "all has come": ({}, ENFORCED),
+    "the API server does not ask": ({"not_asked": "why", "unaware": ("old",)}, NOT_ASKED),
     "an older replica": ({"unaware": ("old",)}, UNAWARE),
     "the Leases were not read": ({"unaware": None}, BEHIND),
     "a replica has not seen it": ({"seen_at": None}, BEHIND),
     "a request takes so long": ({"now": ENDED - 0.1}, UNDER_WAY),
     "a pod may be unknown": ({"are_pods_known": False}, UNDER_WAY),
     "a release outside the book": ({"is_book_ready": False}, UNDER_WAY),
+    "the book cannot be written": ({"is_book_ready": False, "book_fault": "403 no"}, UNWRITTEN),
+    "the book cannot be written, and a replica is behind": (
+        {"seen_at": None, "book_fault": "403 no"},
+        BEHIND,
+    ),
+    "it held before, and the book cannot be written": (
+        {"was_settled": True, "book_fault": "403 no"},
+        UNWRITTEN,
+    ),
+    "too much is used, and the book cannot be written": (
+        {"over": {"cpu": 1}, "book_fault": "403 no"},
+        UNWRITTEN,
+    ),
     "a bind may pass the guard": ({"unguarded": True}, UNDER_WAY),
     "no claims here": ({"devices": ClaimFault.NO_API}, UNKNOWN),
     "claims not read, and too much is used": ({"devices": ClaimFault.UNREAD, "over": {"cpu": 1}}, UNKNOWN),
     "claims not read, and a request": ({"devices": ClaimFault.UNREAD, "now": SEEN_AT}, UNDER_WAY),
     "too much is used": ({"over": {"cpu": 1}}, OVER),
     "too much, and a request": ({"over": {"cpu": 1}, "now": SEEN_AT}, UNDER_WAY),
+    "a name that nothing counts": ({"uncounted": ("memeory",)}, UNCOUNTED),
+    "a name that nothing counts, and too much": ({"uncounted": ("gpu",), "over": {"cpu": 1}}, OVER),
+    "a name that nothing counts, and a request": ({"uncounted": ("gpu",), "now": SEEN_AT}, UNDER_WAY),
     "it held before": ({"was_settled": True, "seen_at": None, "are_pods_known": False}, ENFORCED),
     "it held before, and the book is opened anew": ({"was_settled": True, "is_book_ready": False}, ENFORCED),
     "it held before, and too much is used": ({"was_settled": True, "over": {"pods": 1}}, OVER),
@@ -57,7 +74,7 @@ def test_a_capability_holds_once_nothing_may_pass_it_by(
 ) -> None:
     found = enforced_condition("team", QuotaEvidence(**{**ALL, **change}))
     assert (found.reason, found.status) == (reason, reason is ENFORCED)
-    assert 'the capability of queue "team"' in found.message
+    assert ("403 no" if reason is UNWRITTEN else 'queue "team"') in found.message
 
 
 def test_each_reason_has_its_case() -> None:
@@ -69,9 +86,15 @@ def test_the_text_names_who_and_what() -> None:
         return enforced_condition("team", QuotaEvidence(**{**ALL, **change})).message
 
     assert text(unaware=("old-2", "old-1")).endswith('knows no quotas is "old-1", "old-2"')
-    assert "is used, of cpu, pods: nothing is released" in text(over={"pods": 1, "cpu": 3})
+    assert text(over={"pods": 1, "cpu": 3}) == (
+        'queue "team" uses more cpu and pods than its capability: no pod of it starts until it uses less; '
+        "nothing is evicted"
+    )
     assert text(devices=ClaimFault.NO_API).endswith("this cluster does not serve resource.k8s.io/v1")
     assert "have not been read yet" in text(devices=ClaimFault.UNREAD)
+    assert text(uncounted=["a", "b", "c", "d"]).endswith(
+        "does not hold for what nothing counts, a, b, c and 1 more; for all else it does"
+    )
     assert text(over={"cpu": 3}) == text(over={"cpu": 4}), "amounts would be a write for each pod"
 
 

@@ -11,20 +11,26 @@ from typing import Any
 import msgspec
 import pytest
 
+from queues.quota.gang_life import GangEvent, GangPhase, next_phase
 from queues.quota.gang_placement import (
-    GIVE_BACK_SECONDS,
     MAX_PAUSE_SECONDS,
     MAX_SECONDS,
-    PLACEMENT_SECONDS,
-    SETTLE_SECONDS,
-    TURN_PART,
+    MIN_SECONDS,
+    NO_NODE_SECONDS,
     TURN_SECONDS,
     GangPlacements,
-    Placing,
     pause_seconds,
     placement_seconds,
+)
+from queues.quota.gang_rivals import (
+    PLACEMENT_SECONDS,
+    SETTLE_SECONDS,
+    Pace,
+    Placing,
     who_gives_back,
 )
+from queues.quota.gang_turns import CLUSTER
+from queues.quota.usage import NODES_TURN, TURN
 from tests.support.examples import scaled
 from tests.support.quota.gang_model import GangModel, ModelGang, Nodes
 
@@ -85,11 +91,30 @@ def of_bare_pods(name: str) -> ModelGang:
     return ModelGang(name=name, size=CPU // 2, count=NODES, seconds=60.0, priority=-1, is_able=False)
 
 
+def of_queues(gangs: list[ModelGang], count: int, *, within: float = PLACEMENT_SECONDS) -> list[ModelGang]:
+    """In so many queues, each with a quota of its own. `within`: the time of every seventh gang."""
+    return [
+        msgspec.structs.replace(
+            gang,
+            queue=f"q{number % count}",
+            within=PLACEMENT_SECONDS if number % 7 else within,
+        )
+        for number, gang in enumerate(gangs)
+    ]
+
+
 SCENARIOS: dict[str, Callable[[int], list[ModelGang]]] = {
     "random sizes": random_gangs,
     "one that can never be placed, before all others": lambda seed: [never_placed("x"), *random_gangs(seed)],
     "one that can never be placed, before forty large ones": lambda _: [never_placed("x"), *large_gangs(40)],
     "one of bare pods, behind all others": lambda seed: [*random_gangs(seed), of_bare_pods("y")],
+    "of five queues": lambda seed: of_queues(random_gangs(seed), 5),
+    "of five queues, and one that can never be placed in each": lambda seed: of_queues(
+        [*random_gangs(seed), *(never_placed(f"x{number}") for number in range(5))], 5
+    ),
+    "of five queues, some of which ask for an hour": lambda seed: of_queues(
+        random_gangs(seed), 5, within=3600.0
+    ),
     "ten that can never be placed": lambda seed: [
         *(never_placed(f"x{number}") for number in range(10)),
         *random_gangs(seed, 20),
@@ -108,24 +133,23 @@ def nobody_gives_back(*_: Any, **__: Any) -> list[Placing]:
     return []
 
 
-def all_at_once(placing: Any, *, now: float, settled: float) -> list[Placing]:
+def all_at_once(placing: Any, *, now: float, pace: Pace) -> list[Placing]:
     """Who has waited for long gives back, whoever it is."""
     return [gang for gang in placing if now >= gang.due and gang.began is None and gang.is_able]
 
 
-def the_lowest_of_all(placing: Any, *, now: float, settled: float) -> list[Placing]:
+def the_lowest_of_all(placing: Any, *, now: float, pace: Pace) -> list[Placing]:
     """Asks the lowest ticket to give back, also where it cannot."""
     copies = [msgspec.structs.replace(gang, is_able=True) for gang in placing]
-    named = {gang.uid for gang in who_gives_back(copies, now=now, settled=settled)}
+    named = {gang.uid for gang in who_gives_back(copies, now=now, pace=pace)}
     return [gang for gang in placing if gang.uid in named and gang.is_able]
 
 
-def never_stuck(_self: Any, _now: float) -> bool:
-    return False
+NEVER_STUCK = {"gang_rivals.Placing.stuck_at": property(lambda _: math.inf)}
 
 
-def no_turn(_self: Any, _now: float) -> bool:
-    return False
+def no_turn(_self: Any, _now: float) -> set[str]:
+    return set()
 
 
 def same_pause(_failures: int, _chance: float) -> float:
@@ -133,18 +157,22 @@ def same_pause(_failures: int, _chance: float) -> float:
 
 
 RULES_LEFT_OUT: dict[str, tuple[str, dict[str, Any]]] = {
-    "nobody gives back": ("random sizes", {"who_gives_back": nobody_gives_back}),
+    "nobody gives back": ("random sizes", {"gang_placement.who_gives_back": nobody_gives_back}),
     "no tickets": (
         "random sizes",
-        {"who_gives_back": all_at_once, "pause_seconds": same_pause, "GangPlacements.turn_is_taken": no_turn},
+        {
+            "gang_placement.who_gives_back": all_at_once,
+            "gang_placement.pause_seconds": same_pause,
+            "gang_placement.GangPlacements.turns": no_turn,
+        },
     ),
     "the lowest ticket alone, always": (
         "one that can never be placed, before forty large ones",
-        {"Placing.is_stuck": never_stuck},
+        NEVER_STUCK,
     ),
     "the lowest ticket, though it cannot": (
         "one of bare pods, behind all others",
-        {"who_gives_back": the_lowest_of_all, "Placing.is_stuck": never_stuck},
+        {"gang_placement.who_gives_back": the_lowest_of_all, **NEVER_STUCK},
     ),
 }
 
@@ -153,91 +181,11 @@ RULES_LEFT_OUT: dict[str, tuple[str, dict[str, Any]]] = {
 def test_the_model_finds_a_rule_that_is_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, others = RULES_LEFT_OUT[name]
     for where, what in others.items():
-        monkeypatch.setattr(f"queues.quota.gang_placement.{where}", what)
+        monkeypatch.setattr(f"queues.quota.{where}", what)
     assert any(left(SCENARIOS[scenario](seed), seed=seed) for seed in range(6))
 
 
-# Who gives back, gang by gang
-
-
-def placing(
-    name: str,
-    *,
-    since: float = 0.0,
-    placed: int = 1,
-    progressed: float | None = None,
-    able: bool = True,
-    of: str = "cpu",
-    began: float | None = None,
-    seconds: float = 300.0,
-    held: bool = False,
-) -> Placing:
-    """The tickets are in the order of the names."""
-    return Placing(
-        name,
-        (0, NOW, name),
-        frozenset({of}),
-        since=since,
-        progressed=since if progressed is None else progressed,
-        seconds=seconds,
-        placed=placed,
-        is_able=able,
-        began=began,
-        is_held=held,
-    )
-
-
-@pytest.mark.parametrize(
-    ("gangs", "now", "expected"),
-    [
-        # Within its time.
-        ([placing("a"), placing("b")], 299, ""),
-        # Alone.
-        ([placing("a")], 300, "a"),
-        ([placing("a", placed=0)], 300, "a"),
-        ([placing("a", able=False)], 10_000, ""),
-        ([placing("a", seconds=60.0)], 60, "a"),
-        # The lowest ticket that has nodes and requests what is short.
-        ([placing("a"), placing("b"), placing("c")], 300, "c"),
-        ([placing("a"), placing("b"), placing("c", of="gpu", since=200)], 300, "b"),
-        ([placing("a"), placing("b"), placing("c", placed=0, since=200)], 300, "b"),
-        ([placing("a"), placing("b"), placing("c", able=False)], 300, "b"),
-        ([placing("a"), placing("b", since=200)], 300, "b"),
-        ([placing("a", since=200), placing("b")], 300, "b"),
-        # It still gets nodes: the other one waits.
-        ([placing("a"), placing("b", since=200, progressed=280)], 300, ""),
-        ([placing("a"), placing("b", since=200, progressed=280)], 310, "b"),
-        # Those without a node are in nobody's way. They wait for rivals of theirs.
-        ([placing("a", placed=0), placing("b", placed=0), placing("c", placed=0, since=9)], 300, "a b"),
-        ([placing("a", placed=0), placing("b")], 300, "b"),
-        ([placing("a"), placing("b", placed=0)], 300, "b a"),
-        # One at a time: another one gives back.
-        ([placing("a"), placing("b", began=290)], 300, ""),
-        ([placing("a", placed=0), placing("b", began=290)], 300, "a"),
-        ([placing("a"), placing("b", began=290, placed=0)], 300, "a"),
-        ([placing("a", since=400), placing("b", began=290)], 290 + GIVE_BACK_SECONDS, ""),
-        ([placing("a"), placing("b", began=290)], 290 + GIVE_BACK_SECONDS, "a"),
-        # What others gave back did not help it.
-        ([placing("a"), placing("b", since=580)], 599, ""),
-        ([placing("a"), placing("b", since=580)], 600, "a"),
-        ([placing("a", progressed=10), placing("b", since=580)], 605, ""),
-        ([placing("a"), placing("b")], 600, "a"),
-        # Its queue is stopped: it keeps what it has, and nobody gives back for it.
-        ([placing("a", held=True)], 10_000, ""),
-        ([placing("a", held=True), placing("b", since=200)], 300, ""),
-        ([placing("a"), placing("b", held=True)], 300, "a"),
-        ([placing("a"), placing("b", began=290, held=True)], 300, ""),
-    ],
-)
-def test_who_gives_back(gangs: list[Placing], now: float, expected: str) -> None:
-    for each in (gangs, gangs[::-1]):
-        found = [gang.uid for gang in who_gives_back(each, now=now, settled=0)]
-        assert sorted(found) == sorted(expected.split())
-
-
-def test_the_next_one_with_nodes_gives_back_once_others_had_time_to_use_what_is_free() -> None:
-    assert who_gives_back([placing("a")], now=300, settled=301) == []
-    assert [gang.uid for gang in who_gives_back([placing("a", placed=0)], now=300, settled=301)] == ["a"]
+# After it
 
 
 def test_pauses_grow_and_have_some_chance() -> None:
@@ -270,12 +218,22 @@ def test_what_an_annotation_says_of_the_time(text: str, expected: tuple[float, b
     assert placement_seconds(text) == expected
 
 
-def release(placements: GangPlacements, uid: str, *, now: float) -> None:
-    placements.released(uid, (0, NOW, uid), resources=["cpu"], now=now)
+def release(
+    placements: GangPlacements, uid: str, *, now: float, queue: str = "", seconds: float = PLACEMENT_SECONDS
+) -> bool:
+    """In a queue of its own, unless told otherwise."""
+    queue = queue or f"of-{uid}"
+    ticket, resources = (0, NOW, uid), frozenset(["cpu"])
+    gang = Placing(
+        uid, ticket, resources, since=now, progressed=now, queue=queue, scope=queue, seconds=seconds
+    )
+    return placements.released(gang)
 
 
 def fail(placements: GangPlacements, uid: str, *, now: float) -> None:
-    release(placements, uid, now=now)
+    """Without a node; so that its pause begins then."""
+    release(placements, uid, now=now - MIN_SECONDS, seconds=MIN_SECONDS)
+    assert uid in placements.take_giving_back(now)
     placements.gave_back(uid, now=now, chance=0.0)
 
 
@@ -287,31 +245,61 @@ def test_a_gang_that_failed_asks_for_the_turn_until_all_of_it_is_on_nodes() -> N
     assert placements.paused_until("a") == 15.0
     assert placements.failures("a") == 1
     assert placements.turn("a") != placements.turn("b"), "each is a class by itself"
+    assert placements.take_resumed(15.0) == ["a"]
     release(placements, "a", now=15.0)
-    assert placements.turn_is_taken(15.0)
+    assert placements.turns(15.0) == {("of-a", ())}
     placements.completed("a")
-    assert not placements.turn_is_taken(15.0)
+    assert placements.turns(15.0) == set()
     assert (placements.failures("a"), placements.turn("a")) == (0, ())
 
 
-@pytest.mark.parametrize(
-    ("placed", "until"), [(0, PLACEMENT_SECONDS / TURN_PART), (1, TURN_SECONDS)], ids=["no node", "a node"]
-)
-def test_who_gets_no_nodes_leaves_the_turn_to_others(placed: int, until: float) -> None:
+@pytest.mark.parametrize("seconds", [30.0, PLACEMENT_SECONDS, MAX_SECONDS])
+@pytest.mark.parametrize("placed", [0, 1], ids=["no node", "a node"])
+def test_a_turn_is_no_longer_where_a_gang_asks_for_more_time(placed: int, seconds: float) -> None:
     placements = GangPlacements()
     release(placements, "fresh", now=0.0)
-    assert not placements.turn_is_taken(0.0)
+    assert placements.turns(0.0) == set()
     fail(placements, "a", now=0.0)
-    release(placements, "a", now=100.0)
+    placements.take_resumed(100.0)
+    release(placements, "a", now=100.0, seconds=seconds)
     placements.observe("a", placed=placed, resources=["cpu"], now=101.0)
-    assert placements.turn_is_taken(100.0 + until - 1)
-    assert not placements.turn_is_taken(100.0 + until)
+    until = 100.0 + (TURN_SECONDS if placed else min(NO_NODE_SECONDS, seconds / 5))
+    assert placements.turns(until - 1) == {("of-a", (CLUSTER,) if placed else ())}
+    assert placements.turns(until) == set()
+
+
+def test_a_gang_that_had_nodes_asks_for_the_turn_of_all_that_had_some() -> None:
+    """Until it fails without any: then no other queue waits for it."""
+    placements = GangPlacements()
+    now = 0.0
+    for placed in (1, 0):
+        release(placements, "a", now=now)
+        placements.observe("a", placed=placed, resources=["cpu"], now=now)
+        now += PLACEMENT_SECONDS
+        assert placements.take_giving_back(now) == ["a"]
+        placements.gave_back("a", now=now, chance=0.0)
+        asked = [resource for resource, _ in placements.turn("a")]
+        assert asked == ([TURN, NODES_TURN] if placed else [TURN])
+        now += MAX_PAUSE_SECONDS
+        assert placements.take_resumed(now) == ["a"]
+
+
+def test_a_turn_does_not_begin_anew_with_the_pods_that_room_was_kept_for_nor_with_a_resume() -> None:
+    placements = GangPlacements()
+    fail(placements, "a", now=0.0)
+    placements.take_resumed(100.0)
+    release(placements, "a", now=100.0)
+    release(placements, "a", now=130.0)
+    placements.hold("a", is_held=True, now=140.0)
+    placements.hold("a", is_held=False, now=150.0)
+    assert placements.turns(100.0 + NO_NODE_SECONDS - 1) == {("of-a", ())}
+    assert placements.turns(100.0 + NO_NODE_SECONDS) == set()
 
 
 def test_a_gang_begins_to_give_back_once_and_then_the_others_have_time() -> None:
     placements = GangPlacements()
     for uid in "ab":
-        release(placements, uid, now=0.0)
+        release(placements, uid, now=0.0, queue="team")
         placements.observe(uid, placed=1, resources=["cpu"], now=0.0)
     assert placements.take_giving_back(300.0) == ["b"]
     assert placements.take_giving_back(301.0) == []
@@ -324,9 +312,10 @@ def test_a_gang_begins_to_give_back_once_and_then_the_others_have_time() -> None
 def test_the_time_of_a_gang_begins_anew_once_its_queue_schedules_again() -> None:
     placements = GangPlacements()
     fail(placements, "a", now=0.0)
+    placements.take_resumed(20.0)
     release(placements, "a", now=20.0)
     placements.hold("a", is_held=True, now=30.0)
-    assert not placements.turn_is_taken(31.0), "others that failed go meanwhile"
+    assert placements.turns(31.0) == set(), "others that failed go meanwhile"
     assert placements.take_giving_back(9000.0) == []
     placements.hold("a", is_held=False, now=9000.0)
     assert placements.take_giving_back(9000.0 + PLACEMENT_SECONDS - 1) == []
@@ -335,15 +324,97 @@ def test_the_time_of_a_gang_begins_anew_once_its_queue_schedules_again() -> None
 
 def test_what_is_gone_is_forgotten() -> None:
     placements = GangPlacements()
-    for uid in ("failed", "placing", "completed"):
+    fail(placements, "failed", now=1.0)
+    for uid in ("placing", "completed"):
         release(placements, uid, now=0.0)
-    placements.gave_back("failed", now=1.0, chance=0.0)
     placements.completed("completed")
     placements.forget("failed")
     placements.forget("placing")
     for uid in ("failed", "placing", "completed", "unknown"):
         placements.observe(uid, placed=1, resources=[], now=2.0)
         placements.gave_back(uid, now=2.0, chance=0.0)
+        placements.cancel(uid)
+        assert not placements.completed(uid)
     assert placements.due(2.0) == math.inf
-    assert not placements._placing
-    assert not placements._failed
+    assert not any((placements._gangs, placements._placing, placements._paused, placements._retries))
+
+
+# Their phases, whatever happens in which order
+
+
+class Life:
+    """A gang as the table of `gang_life` has it, beside the same one in `GangPlacements`."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._placements = GangPlacements()
+        self._now = 0.0
+        self._phase = GangPhase.ASKED
+        self._failures = 0
+
+    def step(self) -> GangEvent | None:
+        """Returns what was tried."""
+        self._now += self._chance.choice([0.0, 1.0, 30.0, 700.0])
+        if self._chance.random() < 0.05:
+            self._placements.forget("gang")
+            self._phase, self._failures = GangPhase.ASKED, 0
+            return None
+        event = self._chance.choice(list(GangEvent))
+        before = self._phase
+        if self._try(event):
+            following = next_phase(before, event)
+            assert following is not None, f"{event} happened in {before}"
+            self._phase = following
+        if event is GangEvent.EMPTY and self._phase is not before:
+            self._failures += 1
+        elif self._phase is GangPhase.PLACED:
+            self._failures = 0
+        return event
+
+    def _try(self, event: GangEvent) -> bool:
+        """Whether it happened: that may hang on the time, too."""
+        gangs, now = self._placements, self._now
+        match event:
+            case GangEvent.RELEASE:
+                is_done = release(gangs, "gang", now=now)
+                gangs.observe("gang", placed=self._chance.choice([0, 1]), resources=["cpu"], now=now)
+                return is_done
+            case GangEvent.COMPLETE:
+                return gangs.completed("gang")
+            case GangEvent.EXPIRE:
+                return gangs.take_giving_back(now) == ["gang"]
+            case GangEvent.RESUME:
+                return gangs.take_resumed(now) == ["gang"]
+            case GangEvent.EMPTY:
+                gangs.gave_back("gang", now=now, chance=self._chance.random())
+                return next_phase(self._phase, event) is not None
+            case GangEvent.CANCEL:
+                gangs.cancel("gang")
+                return next_phase(self._phase, event) is not None
+
+    def check(self) -> None:
+        """What is PLACED is not remembered: it is as if it had never been released."""
+        shown = GangPhase.ASKED if self._phase is GangPhase.PLACED else self._phase
+        gangs = self._placements
+        assert gangs.phase("gang") is shown
+        assert gangs.failures("gang") == self._failures
+        assert bool(gangs.turn("gang")) == (self._failures > 0)
+        assert gangs.knows("gang") == (shown is not GangPhase.ASKED or self._failures > 0)
+        assert gangs.has_pauses == (shown is GangPhase.PAUSED)
+        in_placement = shown in {GangPhase.RELEASED, GangPhase.GIVING_BACK}
+        assert set(gangs._placing) == ({"gang"} if in_placement else set())
+        assert set(gangs._retries) == ({"gang"} if in_placement and self._failures else set())
+        if shown is GangPhase.PAUSED:
+            assert gangs.due(self._now) < math.inf or gangs.paused_until("gang") <= self._now
+
+
+def test_a_gang_goes_from_phase_to_phase_by_the_table_alone() -> None:
+    tried = set()
+    for seed in range(scaled(200)):
+        life = Life(random.Random(seed))
+        for _ in range(60):
+            before = life._phase
+            if (event := life.step()) is not None:
+                tried.add((before, event))
+            life.check()
+    assert len(tried) == len(GangPhase) * len(GangEvent), "each event was tried in each phase"

@@ -12,11 +12,12 @@ import pytest
 
 from queues.apimachinery.quantities import Amount
 from queues.queue import ROOT, Amounts, DequeueStrategy, Queue
+from queues.quota.gang_turns import CLUSTER
 from queues.quota.gangs import Asked, Gang, GangPod, NotAsked, PodState, ask, gang_of, unused_resources
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
-from queues.quota.usage import TURN, Requests, Usage, quota_requests
+from queues.quota.usage import NODES_TURN, TURN, Requests, Usage, quota_requests
 from queues.quota.waiting_index import WaitingIndex
 from queues.tree import Tree
 from tests.support.examples import scaled
@@ -375,40 +376,90 @@ def test_all_pods_of_a_gang_count_as_without_a_node() -> None:
 # Turns
 
 
-def failed(gang: WaitingPod) -> WaitingPod:
-    return msgspec.structs.replace(gang, requests=tuple(sorted((*gang.requests, (TURN, 1)))))
+def failed(gang: WaitingPod, number: int = 1) -> WaitingPod:
+    return msgspec.structs.replace(gang, requests=tuple(sorted((*gang.requests, (TURN, number)))))
+
+
+def end_turn(kept: Kept, scope: str) -> None:
+    kept.usage.turns.taken -= {scope}
+    kept.index.fell(scope, TURN)
 
 
 def test_gangs_that_were_released_in_vain_go_one_at_a_time() -> None:
-    kept = Kept(a_queue("team", cpu=100), a_queue("other", cpu=100))
+    kept = Kept(a_queue("team", cpu=100))
     kept.index.put(failed(a_gang("one", "team", 2, age=9, cpu=1)))
-    kept.index.put(failed(a_gang("two", "other", 2, age=8, cpu=1)))
+    kept.index.put(failed(a_gang("two", "team", 2, age=8, cpu=1), number=2))
     kept.index.put(a_gang("fresh", "team", 2, age=7, cpu=1))
     assert kept.released() == ["fresh", "one"], "those that were not do not wait for them"
-    assert kept.index.lack_of("two") == Lack(ROOT, TURN, 1, kind=LackKind.TURN)
-    assert kept.usage.turn_is_taken
+    assert kept.index.lack_of("two") == Lack("team", TURN, 1, kind=LackKind.TURN)
+    assert kept.usage.turns.taken == {"team"}
     assert TURN not in {**kept.usage.used("team"), **kept.usage.used(ROOT), **kept.index.requested}
     assert kept.released() == []
-    kept.usage.turn_is_taken = False
-    kept.index.fell(ROOT, TURN)
+    end_turn(kept, "team")
     assert kept.released() == ["two"]
     assert not kept.index.is_due
 
 
 def test_the_turn_goes_to_the_one_with_room_that_has_waited_longest() -> None:
     """Whatever its priority, and whatever its queue uses."""
-    high = Queue(name="high", priority=9, capability=(("cpu", 8),))
-    kept = Kept(high, a_queue("low", cpu=8), a_queue("full", cpu=2))
-    kept.index.put(a_pod("runs", "full", age=99, cpu=1))
-    kept.index.put(failed(a_gang("large", "full", 2, age=30, cpu=1)))
+    high = Queue(name="high", parent="lab", priority=9)
+    low, full = (Queue(name=name, parent="lab") for name in ("low", "full"))
+    kept = Kept(a_queue("lab", cpu=8), high, low, full)
+    kept.index.put(a_pod("runs", "full", age=99, cpu=4))
+    kept.index.put(failed(a_gang("large", "full", 6, age=30, cpu=1)))
     kept.index.put(failed(a_gang("urgent", "high", 2, priority=9, age=10, cpu=1)))
     kept.index.put(failed(a_gang("longest", "low", 2, age=20, cpu=1)))
     assert kept.released() == ["runs", "longest"]
     kept.end("runs")
     assert kept.released() == [], "it has room now, and waits for its turn"
-    kept.usage.turn_is_taken = False
-    kept.index.fell(ROOT, TURN)
+    end_turn(kept, "lab")
     assert kept.released() == ["large"]
+
+
+def test_turns_are_of_the_queue_whose_capability_gangs_share() -> None:
+    below = [Queue(name=name, parent="lab") for name in ("a", "b")]
+    kept = Kept(a_queue("lab", cpu=100), *below, a_queue("other", cpu=100), Queue(name="free", parent="root"))
+    for number, of in enumerate(["a", "b", "other", "free", "free"]):
+        kept.index.put(failed(a_gang(f"{number}", of, 2, age=9 - number, cpu=1), number=number))
+    assert kept.released() == ["0", "2", "3"]
+    assert kept.usage.turns.taken == {"lab", "other", "free"}
+    assert [kept.index.lack_of(each) for each in "14"] == [
+        Lack("lab", TURN, 1, kind=LackKind.TURN),
+        Lack("free", TURN, 1, kind=LackKind.TURN),
+    ]
+    end_turn(kept, "lab")
+    assert kept.released() == ["1"]
+
+
+def test_gangs_that_had_nodes_are_tried_one_at_a_time_in_the_cluster_too() -> None:
+    """Each is looked at again when the turn ends that it waits for. One that no node takes has no part."""
+    kept = Kept(*(a_queue(name, cpu=100) for name in "abc"))
+    nodes = (NODES_TURN, 1)
+    for age, of in ((9, "a"), (8, "b"), (7, "c")):
+        gang = failed(a_gang(f"of-{of}", of, 2, age=age, cpu=1), number=age)
+        if of != "c":
+            gang = msgspec.structs.replace(gang, requests=tuple(sorted((*gang.requests, nodes))))
+        kept.index.put(gang)
+    assert kept.released() == ["of-a", "of-c"]
+    assert kept.index.lack_of("of-b") == Lack(CLUSTER, TURN, 1, kind=LackKind.TURN)
+    assert kept.usage.turns.taken == {"a", "c", CLUSTER}
+    end_turn(kept, "a")
+    assert kept.released() == []
+    end_turn(kept, CLUSTER)
+    assert kept.released() == ["of-b"]
+    assert kept.usage.used("b") == {"cpu": 2, "pods": 2}, "a turn is no amount"
+
+
+def test_a_queue_with_many_gangs_has_no_more_turns_than_another_one_of_its_scope() -> None:
+    kept = Kept(a_queue("lab", cpu=100), *(Queue(name=name, parent="lab") for name in ("many", "one")))
+    for number in range(3):
+        kept.index.put(failed(a_gang(f"many{number}", "many", 2, age=90 - number, cpu=1), number=number))
+    kept.index.put(failed(a_gang("late", "one", 2, cpu=1), number=9))
+    found = []
+    while released := kept.released():
+        found += released
+        end_turn(kept, "lab")
+    assert found == ["many0", "late", "many1", "many2"]
 
 
 @pytest.mark.parametrize("ends", ["at most one pod", "no time", "by its reader"])
@@ -432,7 +483,7 @@ def test_who_asks_for_the_turn_is_looked_at_again_where_a_pass_ends_before(ends:
 
 def test_who_waits_for_its_turn_closes_no_queue_and_claims_nothing() -> None:
     kept = Kept(a_queue("line", is_fifo=True, cpu=4))
-    kept.usage.turn_is_taken = True
+    kept.usage.turns.take(["line"], "line")
     kept.index.put(failed(a_gang("first", "line", 2, age=9, cpu=1)))
     kept.index.put(a_pod("second", "line", cpu=1))
     assert kept.released() == ["second"]
@@ -440,9 +491,24 @@ def test_who_waits_for_its_turn_closes_no_queue_and_claims_nothing() -> None:
     assert kept.released(now=1000.0) == ["third"]
 
 
+def test_in_a_fifo_queue_a_gang_and_the_pods_behind_it_are_each_told_what_they_wait_for() -> None:
+    kept = Kept(a_queue("line", is_fifo=True, cpu=4))
+    kept.usage.turns.take(["line"], "line")
+    kept.index.put(a_pod("runs", "line", age=99, cpu=1))
+    kept.index.put(failed(a_gang("first", "line", 2, age=9, cpu=1)))
+    kept.index.put(a_pod("second", "line", age=8, cpu=4))
+    kept.index.put(a_pod("third", "line", cpu=1))
+    assert kept.released() == ["runs"]
+    told = {uid: lack.kind for uid, lack in kept.index.take_untold().items()}
+    room = LackKind.CAPABILITY
+    assert told == {"first": LackKind.TURN, "second": room, "third": room}
+    end_turn(kept, "line")
+    assert kept.released() == ["first"]
+
+
 def test_a_gang_with_room_for_its_turn_only_waits_for_room() -> None:
     kept = Kept(a_queue("team", cpu=1))
-    kept.usage.turn_is_taken = True
+    kept.usage.turns.take(["team"], "team")
     kept.index.put(failed(a_gang("large", "team", 2, cpu=1)))
     kept.released()
     assert kept.index.lack_of("large") == Lack("team", "cpu", 1, never=True)

@@ -169,6 +169,22 @@ def test_what_is_asked_for(least: int, tasks: Any, members: str, expected: str) 
     assert outcome(ask(gang(least, tasks), pods(members))) == expected
 
 
+@each_case(
+    ("least", "tasks", "members", "expected"),
+    [
+        (3, None, "p p w", "each: 02"),
+        (3, None, "p w w w", "each: 01 02 03"),
+        (4, None, "p w", "each: 01"),
+        (3, FEW, "p:worker w:worker w:worker", "each: 01 02"),
+    ],
+)
+def test_one_that_has_started_asks_for_what_waits(
+    least: int, tasks: Any, members: str, expected: str
+) -> None:
+    """However many it has lost."""
+    assert outcome(ask(gang(least, tasks), pods(members), started=True)) == expected
+
+
 def test_of_tasks_that_do_not_exist_none_exist() -> None:
     assert outcome(ask(gang(2, {"missing": 2}), pods("w w w"))) == "0 of 2 pods of task missing exist"
 

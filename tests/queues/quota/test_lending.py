@@ -159,6 +159,24 @@ def test_without_deserved_nothing_is_asked_back_and_a_queue_above_may_have_it() 
     assert len(cluster.ask("leaf", 2)) == 2
 
 
+@each_case(
+    ("team", "asks", "lends"),
+    [({}, False, True), ({"deserved": 5}, True, False), ({"deserved": (None, 5)}, False, True)],
+)
+def test_what_a_queue_below_deserves_counts_as_far_as_those_above_list_it(
+    team: Mapping[str, Any], asks: bool, lends: bool
+) -> None:
+    """Else who may update `team` alone would have its share by a child of it."""
+    for child in (queue("leaf", "team", deserved=10), queue("leaf", "team", deserved=5)):
+        cluster = Cluster(queue("prod", deserved=5), queue("team", **team), child)
+        cluster.runs("prod", *[1] * 10)
+        assert bool(cluster.ask("leaf", 1)) is asks
+        cluster = Cluster(queue("prod", deserved=5), queue("team", **team), child, whole=(6, 6))
+        cluster.runs("leaf", *[1] * 5, memory=0)
+        cluster.runs("prod", 1, memory=0)
+        assert bool(cluster.ask("prod", 1)) is lends
+
+
 def test_actions_say_whose_pods_may_go() -> None:
     cluster = two()
     cluster.runs("b", *[1] * 9)

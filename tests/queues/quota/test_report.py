@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from queues.queue import Amounts, Queue
-from queues.quota.report import MORE_RESOURCES, RESOURCES, QuotaReport, amounts_text, quota_report, use_text
+from queues.quota.report import (
+    KEPT_FOR,
+    MORE_RESOURCES,
+    RESOURCES,
+    QuotaReport,
+    amounts_text,
+    quota_report,
+    use_text,
+)
 
 
 def chain_of(*quotas: Amounts | None, deserved: Amounts | None = None) -> list[Queue]:
@@ -26,7 +34,13 @@ def test_what_a_quota_of_the_chain_names_is_reported_used_or_not() -> None:
 def test_what_was_deleted_by_force_is_shown_beside_what_is_used_only_while_it_counts() -> None:
     chain = chain_of((("cpu", 4),))
     forced = {"cpu": 2, "pods": 1, "memory": 9}
+    names = [f"team/g{at}" for at in range(7)]
+    kept = quota_report(
+        chain, used={"cpu": 3}, waiting=0, kept_for_gangs={"cpu": 1, "pods": 0}, kept_for=reversed(names)
+    )
+    assert (kept.kept_for_gangs, kept.kept_for) == ({"cpu": "1"}, names[:KEPT_FOR])
     report = quota_report(chain, used={"cpu": 3, "pods": 2}, waiting=0, force_deleted=forced)
+    assert (report.kept_for_gangs, report.kept_for) == (None, None)
     assert report.force_deleted == {"cpu": "2", "pods": "1"}
     ended = quota_report(chain, used={"cpu": 1, "pods": 1}, waiting=0, force_deleted={"cpu": 0, "pods": 0})
     assert ended.force_deleted is None

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from queues.policies.policy_set import GLOBAL_KEY
 from queues.policies.policy_texts import read_policies
@@ -16,6 +17,7 @@ from queues.quota.rules import Rules
 from queues.quota.usage import Requests, Usage, quota_requests
 from queues.snapshot import QueueSnapshot
 from queues.tree import Tree
+from tests.support.cases import each_case
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -146,7 +148,7 @@ def test_until_it_is_known_what_there_is_they_go_one_by_one() -> None:
 
 
 def test_a_queue_has_a_quota_by_overcommit_of_its_policy() -> None:
-    """Or of the nearest queue above that names one, or of the global policy."""
+    """Or of any queue above that names one, or of the global policy: no policy of its own takes it out."""
     over = "actions: enqueue, allocate\ntiers: [{plugins: [{name: overcommit}]}]"
     queues = tree(
         Queue(name="lab", scheduler_policy="over"),
@@ -161,7 +163,40 @@ def test_a_queue_has_a_quota_by_overcommit_of_its_policy() -> None:
         assert snapshot.has_quotas is any(snapshot.decision(name).has_quota for name in names)
         return [name for name in names if snapshot.decision(name).has_quota]
 
-    assert with_quota(over=over, plain="actions: allocate") == ["lab", "team"]
+    assert with_quota(over=over, plain="actions: allocate\ntiers: [{}]") == ["lab", "team", "free"]
+    assert with_quota(plain="actions: allocate\ntiers: [{}]", **{GLOBAL_KEY: over}) == [
+        "lab",
+        "team",
+        "free",
+        "other",
+    ]
     assert with_quota(over=over) == ["lab", "team", "free"]
     assert with_quota(**{GLOBAL_KEY: over}) == ["lab", "team", "free", "other"]
     assert with_quota() == []
+
+
+@each_case(
+    ("own", "above", "common", "factor"),
+    [
+        (None, None, None, None),
+        (3, None, None, 3),
+        (3, 2, None, 2),
+        (2, 3, 4, 2),
+        (None, None, 2, 2),
+        (9, None, 2, 2),
+    ],
+)
+def test_the_strictest_overcommit_holds(
+    own: int | None, above: int | None, common: int | None, factor: int | None
+) -> None:
+    """Of the queue, of those above it, and of all: what each uses counts in what all use."""
+
+    def policy(most: int | None) -> str:
+        plugin = f"{{name: overcommit, arguments: {{overcommit-factor: {most}}}}}" if most else ""
+        return f"actions: enqueue, allocate\ntiers: [{{plugins: [{plugin}]}}]"
+
+    lab, team = Queue(name="lab", scheduler_policy="above"), Queue(name="team", parent="lab")
+    queues = tree(lab, replace(team, scheduler_policy="own"))
+    texts = {"own": policy(own), "above": policy(above), GLOBAL_KEY: policy(common)}
+    snapshot = QueueSnapshot(queues, now=NOW, policies=read_policies(texts))
+    assert snapshot.overcommit("team") == factor

@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from queues.apimachinery.pod_requests import CLAIMS
 from queues.queue import Amounts, DequeueStrategy, Queue
+from queues.quota.devices import COUNTED, ClaimCount, ClaimFault
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.set_aside import SetAside
@@ -111,14 +113,17 @@ class History:
         pod = self.waiting[uid]
         if lack is None or other is None:
             return f"{uid} waits for {lack}, and for {other} by a pass over all"
+        own = self.kept.tree.get(pod.queue)
+        is_fifo = own is not None and own.dequeue is DequeueStrategy.FIFO
+        if is_fifo and lack.never and not other.never:  # it was looked at before its queue was closed
+            return "" if self.kept.usage.never_lack(pod.queue, pod.requests) else f"{uid} might go"
         # Of several that lack room it may have another one.
         kinds = [
             LackKind.CAPABILITY if each is LackKind.GUARANTEES else each for each in (lack.kind, other.kind)
         ]
         if lack.never is not other.never or kinds[0] is not kinds[1]:
             return f"{uid} waits for {lack}, and for {other} by a pass over all"
-        own = self.kept.tree.get(pod.queue)
-        if lack.kind is LackKind.NO_QUEUE or (own is not None and own.dequeue is DequeueStrategy.FIFO):
+        if lack.kind is LackKind.NO_QUEUE or is_fifo:
             return ""
         return "" if lack.never or self._lacks(pod, lack) else f"{uid} waits for {lack}, and that has room"
 
@@ -270,6 +275,96 @@ def test_a_reason_is_told_once_and_again_for_a_pod_that_has_changed() -> None:
     kept.change(a_queue("team", cpu=2, gpu=0))
     assert kept.released() == ["a"]
     assert set(kept.index.take_untold()) == {"b", "c", "d"}, "it would fit into an empty queue now"
+
+
+# A fifo queue, and what can never go or waits for no room
+
+
+def test_what_never_fits_closes_no_fifo_queue_and_the_others_say_nothing_of_it() -> None:
+    kept = Kept(a_queue("line", is_fifo=True, cpu=4))
+    kept.index.put(a_pod("huge", "line", age=9, cpu=5))
+    kept.index.put(a_pod("first", "line", age=8, cpu=3))
+    kept.index.put(a_pod("second", "line", age=7, cpu=2))
+    kept.index.put(a_pod("third", "line", age=6, cpu=1))
+    assert kept.released() == ["first"]
+    assert kept.index.lack_of("huge") == Lack("line", "cpu", 1, never=True)
+    assert {kept.index.lack_of(uid) for uid in ("second", "third")} == {Lack("line", "cpu", 1)}
+    told = kept.index.take_untold()
+    assert {uid: lack.never for uid, lack in told.items()} == {"huge": True, "second": False, "third": False}
+    kept.end("first")
+    assert kept.released() == ["second", "third"]
+    assert kept.index.take_untold() == {}
+
+
+def devices_line() -> tuple[Kept, dict[str, ClaimCount]]:
+    """A fifo queue of 4 cpu and 4 devices, and what claims count."""
+    kept = Kept(
+        Queue(name="line", capability=(("cpu", 4), ("deviceclass/gpu", 4)), dequeue=DequeueStrategy.FIFO)
+    )
+    counts: dict[str, ClaimCount] = {}
+    absent = ClaimCount(fault=ClaimFault.ABSENT)
+    kept.usage = Usage(kept.tree, claims=lambda claim: counts.get(claim, absent))
+    return kept, counts
+
+
+CLAIMED: dict[str, int] = {CLAIMS: 1, COUNTED: 1, "resourceclaim/ns/a": 1}
+
+
+@pytest.mark.parametrize("fault", [ClaimFault.ABSENT, ClaimFault.NO_API, ClaimFault.UNCOUNTABLE])
+def test_a_claim_of_devices_that_is_not_known_closes_no_fifo_queue(fault: ClaimFault) -> None:
+    """Those behind it say what they lack themselves, and nothing of its claim."""
+    kept, counts = devices_line()
+    counts["resourceclaim/ns/a"] = ClaimCount(fault=fault)
+    kept.index.put(a_pod("claims", "line", age=9, **CLAIMED))
+    kept.index.put(a_pod("first", "line", age=8, cpu=4))
+    kept.index.put(a_pod("second", "line", age=7, cpu=1))
+    assert kept.released() == ["first"]
+    assert kept.index.lack_of("second") == Lack("line", "cpu", 1)
+    assert kept.index.take_untold()["second"].kind is LackKind.CAPABILITY
+    assert [pod.uid for pod in kept.index.blocked_in("line", most=9)] == ["second"], "who asks for room"
+
+
+def test_who_is_first_again_goes_before_the_one_that_closed_the_queue() -> None:
+    """Its claim is made while another one behind it lacks room."""
+    kept, counts = devices_line()
+    kept.index.put(a_pod("claims", "line", age=9, **CLAIMED))
+    kept.index.put(a_pod("runs", "line", age=8, cpu=4))
+    kept.index.put(a_pod("closes", "line", age=7, cpu=1))
+    assert kept.released() == ["runs"]
+    kept.index.take_untold()
+    counts["resourceclaim/ns/a"] = ClaimCount((("deviceclass/gpu", 1),))
+    kept.index.reopen("claims")
+    assert kept.released() == ["claims"]
+    assert kept.index.lack_of("closes") == Lack("line", "cpu", 1)
+
+
+def test_no_room_is_set_aside_for_what_can_not_go() -> None:
+    """As it was before its claim went, or the capability was lowered."""
+    kept, counts = devices_line()
+    counts["resourceclaim/ns/a"] = ClaimCount((("deviceclass/gpu", 1),))
+    claims, huge = a_pod("claims", "line", **CLAIMED), a_pod("huge", "line", cpu=5)
+    for pod in (claims, huge):
+        kept.index.put(pod)
+    assert [kept.index.number_of("line", pod.requests) for pod in (claims, huge)] == [1, 1]
+    counts.clear()
+    kept.released()
+    assert [kept.index.number_of("line", pod.requests) for pod in (claims, huge)] == [0, 0]
+
+
+def test_what_never_fits_is_told_once_however_often_its_fifo_queue_is_looked_at() -> None:
+    kept = Kept(a_queue("line", is_fifo=True, cpu=2))
+    kept.index.put(a_pod("huge", "line", age=9, cpu=5))
+    kept.index.put(a_pod("runs", "line", age=8, cpu=2))
+    kept.index.put(a_pod("waits", "line", age=7, cpu=2))
+    kept.released()
+    assert set(kept.index.take_untold()) == {"huge", "waits"}
+    kept.change(a_queue("line", is_fifo=True, cpu=2, gpu=1))
+    kept.released()
+    assert kept.index.take_untold() == {}
+    kept.change(a_queue("line", is_fifo=True, cpu=5))
+    kept.released()
+    assert kept.index.lack_of("huge") == Lack("line", "cpu", 2)
+    assert set(kept.index.take_untold()) == {"huge"}, "it has another reason; the one behind it has the same"
 
 
 def test_what_left_is_forgotten() -> None:

@@ -39,6 +39,8 @@ def evidence(view: ReplicaView, *, guarded_at: float = 0.0) -> Evidence:
         now=1000.0,
         request_seconds=60.0,
         bypass_seconds=2.0,
+        leases=10,
+        certain_at=0.0,
     )
 
 

@@ -44,6 +44,8 @@ def evidence(
         now=AT,
         request_seconds=60.0,
         bypass_seconds=2.0,
+        leases=10,
+        certain_at=0.0,
     )
 
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from fractions import Fraction
 from typing import Any
 
 import msgspec
 import pytest
 
+from queues.fields.table import FIELDS
+from queues.node_groups import NodeGroups
+from queues.queue import DequeueStrategy, StoppedGuarantee
 from queues.states import ParkedPods
 from queues.status.changes import (
     HISTORY_LIMIT,
+    SETTINGS_LIMIT,
     Change,
     changes_between,
     describe_change,
+    history_text,
     new_changes,
+    parse_history,
 )
 from tests.support.cases import each_case
 from tests.support.rules.cases import (
@@ -42,6 +49,27 @@ EDITS = [
     ({}, {"resume_at": NOW}, ("resumeAt", "", "2030-01-01T12:00:00Z")),
     ({"resume_at": NOW}, {}, ("resumeAt", "2030-01-01T12:00:00Z", "")),
 ]
+#: What pods meet besides stops.
+SETTING_EDITS = [
+    (
+        {"capability": (("cpu", 4), ("memory", 2**33))},
+        {"capability": (("cpu", 2),)},
+        ("capability", "cpu=4,memory=8Gi", "cpu=2"),
+    ),
+    ({}, {"capability": (("cpu", 0),)}, ("capability", "", "cpu=0")),
+    ({"deserved": (("cpu", Fraction(1, 2)),)}, {}, ("deserved", "cpu=500m", "")),
+    ({}, {"guarantee": (("nvidia.com/gpu", 8),)}, ("guarantee", "", "nvidia.com/gpu=8")),
+    ({}, {"stopped_guarantee": StoppedGuarantee.LEND}, ("guaranteeWhileStopped", "Keep", "Lend")),
+    ({}, {"weight": 3}, ("weight", "1", "3")),
+    ({"priority": 5}, {}, ("priority", "5", "0")),
+    ({}, {"dequeue": DequeueStrategy.FIFO}, ("dequeueStrategy", "traverse", "fifo")),
+    ({"scheduler_policy": "packed"}, {"scheduler_policy": "wide"}, ("schedulerPolicy", "packed", "wide")),
+    (
+        {"node_groups": NodeGroups(is_bound=True, required=("a", "b"), avoided=("c",))},
+        {"node_groups": NodeGroups()},
+        ("affinity", "required a,b; avoided c", "any"),
+    ),
+]
 
 
 @each_case(("was", "now", "told"), EDITS)
@@ -53,6 +81,38 @@ def test_a_change_tells_the_field_and_both_values(
     assert changes_between(queue("q", **was), queue("q", **now), by="ann", reason="disks", at=NOW) == [
         Change(by="ann", field=field, from_=old, to=new, reason="disks", at="2030-01-01T12:00:00Z")
     ]
+
+
+@each_case(("was", "now", "told"), SETTING_EDITS)
+def test_what_pods_meet_is_told_too_and_without_the_reason_of_a_stop(
+    was: dict[str, Any], now: dict[str, Any], told: tuple[str, str, str]
+) -> None:
+    field, old, new = told
+    assert changes_between(queue("q", **was), queue("q", **now), by="ann", reason="disks", at=NOW) == [
+        Change(by="ann", field=field, from_=old, to=new, at="2030-01-01T12:00:00Z")
+    ]
+
+
+def test_each_field_whose_edit_changes_what_pods_meet_is_recorded() -> None:
+    """All that the rules read of a spec; who is told what of a drain is in its own fields."""
+    unrecorded = {row.name for row in FIELDS if row.reading and not row.history}
+    assert unrecorded == {"reason"}
+
+
+def test_amounts_of_any_number_are_cut_and_still_differ() -> None:
+    many = tuple((f"example.com/device-{number}", 1) for number in range(99))
+    before, after = (queue("q", capability=(*many, ("z", last))) for last in (1, 2))
+    [told] = changes_between(before, after, by="ann", reason="", at=NOW)
+    assert max(len(told.from_), len(told.to)) < 400
+
+
+def test_who_edits_a_limit_all_the_time_leaves_the_lines_of_a_stop() -> None:
+    stop = Change(by="ann", field="state", from_="Open", to="Suspended")
+    edits = [Change(by="bot", field="weight", from_=str(number), to="x") for number in range(60)]
+    kept = parse_history(history_text([stop, *edits]) or "")
+    assert kept == [stop, *edits[-SETTINGS_LIMIT:]]
+    fifty = [stop, *edits[: HISTORY_LIMIT - 1]]
+    assert parse_history(history_text(fifty) or "") == fifty
 
 
 def test_a_move_is_a_change() -> None:

@@ -15,7 +15,7 @@ from queues.status.policy_condition import (
 )
 from tests.support.cases import each_case
 
-PLAIN = "actions: allocate, backfill"
+PLAIN = "actions: allocate, backfill\ntiers: [{}]"
 BAD = "actions: allocate\ntiers: x"
 ALL = read_policies({GLOBAL_KEY: PLAIN, "pack": PLAIN, "bad": BAD})
 NO_GLOBAL = read_policies({"pack": PLAIN, "bad": BAD})

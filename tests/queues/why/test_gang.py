@@ -33,7 +33,13 @@ def pods(written: str) -> list[GangPod]:
         (2, "w w w", (3, 0, 0), "waits for room for its minimum"),
         (2, "r p w", (3, 2, 1), "waits for nodes: 1 of at least 2 pods are on nodes"),
         (2, "p p w", (3, 2, 2), "its minimum is on nodes: 2 of at least 2 pods"),
-        (2, "l p w", (2, 1, 1), "waits for room for its minimum"),
+        (
+            2,
+            "l p w",
+            (2, 1, 1),
+            "runs with fewer pods than its minimum: 1 of at least 2 pods are on nodes, and the others go one "
+            "by one",
+        ),
         (5, "w w w w w", (5, 0, 0), "can never start: together they need more cpu than team may use"),
         (1, "w w", (2, 0, 0), "waits for room for its minimum"),
         (1, "", (0, 0, 0), "has no pods yet"),
@@ -74,6 +80,24 @@ def test_what_a_gang_asks_for_before_its_pods_exist(
     )
     assert gang_text(report) == text
     assert (entry.requests if entry is not None else None) == ((("cpu", 2),) if "room" in text else None)
+
+
+@each_case(
+    ("least", "written", "on_nodes"),
+    [(3, "p", "1 of 1 are on nodes"), (3, "p r r", "1 of 3 are on nodes"), (3, "", "it has none yet")],
+)
+def test_without_a_capability_no_gang_is_held_together_and_none_is_said_to_be(
+    least: int, written: str, on_nodes: str
+) -> None:
+    report, entry = gang_report(
+        gang_of("gang", "team", NOW, min_member=least, min_resources={"cpu": "9"}),
+        pods(written),
+        phase="Pending",
+        is_held=False,
+    )
+    why = "its pods start one by one, since no queue of its chain has a capability"
+    assert (gang_text(report), entry) == (f"{why}: {on_nodes}", None)
+    assert (report.lacks, report.asks_before, report.never) == ("", False, False)
 
 
 def test_what_kube_scheduler_says_is_told_once_for_all_pods_of_which_it_says_that() -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from queues.membership import Source
 from queues.queue import Queue
 from queues.states import Desired
 from queues.tree import Tree
@@ -28,10 +29,11 @@ def notes(
     namespace_queue: str = "typo",
     kind: str = "Pod",
     group: ObjectRef | None = None,
+    rule: str = Source.WRITTEN.value,
 ) -> tuple[str, ...]:
     ref = ObjectRef(kind=kind, name="x", namespace="" if kind == "Namespace" else "ns")
     subject = ObservedObject(ref=ref, owners=owners, namespace_queue=namespace_queue, group=group)
-    membership = ExplainedMembership(queue=queue, rule="annotation sluice.dev/queue", origin=origin)
+    membership = ExplainedMembership(queue=queue, rule=rule, origin=origin)
     return explain(subject, membership, queues=QUEUES).notes
 
 
@@ -40,6 +42,22 @@ def test_after_a_typo_of_the_namespace_was_corrected_the_maker_of_the_pod_is_mov
         'its namespace names queue "right" now, which moves nothing that was made before',
         f"to move it: kubectl annotate --overwrite deployment web -n ns {ANNOTATION}=right",
     )
+
+
+def test_a_pod_that_does_not_show_what_named_its_queue_may_have_it_of_its_namespace() -> None:
+    """So is a pod whose owner is older than the annotation of the namespace."""
+    assert notes(*OWNERS, DEPLOYMENT, origin="", namespace_queue="right") == (
+        'its namespace names queue "right" now, which moves nothing that was made before',
+        f"to move it: kubectl annotate --overwrite deployment web -n ns {ANNOTATION}=right",
+    )
+    [note] = notes(*OWNERS, DEPLOYMENT, origin="", namespace_queue="")
+    assert note.endswith("=QUEUE")
+
+
+def test_work_that_names_its_queue_itself_has_it_of_no_namespace() -> None:
+    """What was never admitted has no origin."""
+    [note] = notes(*OWNERS, DEPLOYMENT, origin="", rule=Source.ANNOTATION.value, namespace_queue="right")
+    assert note.endswith("=QUEUE")
 
 
 def test_a_typo_that_the_namespace_still_has_is_corrected_first() -> None:

@@ -46,7 +46,9 @@ USED: dict[str, Mapping[str, Amount]] = {"lab": {"cpu": 8}, "vision": {"cpu": 2}
 
 def seen(*queues: Queue, used: Mapping[str, Mapping[str, Amount]] = USED) -> ObservedQueues:
     records = {each.name: QueueRecord(used=used.get(each.name)) for each in queues}
-    return ObservedQueues(tree=Tree({each.name: each for each in queues}), records=records, now=NOW)
+    return ObservedQueues(
+        tree=Tree({each.name: each for each in queues}), records=records, now=NOW, all_read=True
+    )
 
 
 def waiting(
@@ -77,6 +79,32 @@ def test_the_queue_that_lacks_room_is_named_with_what_lacks_and_who_holds_it() -
         holders=(Holder(queue="speech", amount="6"), Holder(queue="vision", amount="2")),
         since=rfc3339(pod.since),
     )
+
+
+#: 4 cpu: 1 by pods of `team` itself, 3 by `child`, of which 2 by `deep`.
+TEAM = (
+    Queue(name="team", capability=(("cpu", 4),)),
+    Queue(name="child", parent="team"),
+    Queue(name="deep", parent="child"),
+)
+TEAM_USED: dict[str, Mapping[str, Amount]] = {"team": {"cpu": 4}, "child": {"cpu": 3}, "deep": {"cpu": 2}}
+
+
+@pytest.mark.parametrize(
+    ("queue", "deeper"), [("team", ""), ("child", ""), ("deep", "2")], ids=["top", "child", "grandchild"]
+)
+def test_holders_are_parts_of_what_is_used(queue: str, deeper: str) -> None:
+    """None is counted in another one, and together they are all of it."""
+    room = room_of(waiting("p", queue=queue), line=None, queues=seen(*TEAM, used=TEAM_USED))
+    assert room.holders == (
+        Holder(queue="child", amount="3", own=deeper),
+        Holder(queue="team", amount="1", itself=True),
+    )
+
+
+def test_what_a_queue_uses_itself_is_known_with_all_queues_alone() -> None:
+    chain = replace(seen(TEAM[0], used=TEAM_USED), all_read=False)
+    assert room_of(waiting("p", queue="team"), line=None, queues=chain).holders == ()
 
 
 def test_it_is_told_what_of_that_is_of_pods_that_are_gone() -> None:

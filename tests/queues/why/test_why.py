@@ -196,6 +196,7 @@ def test_an_author_whose_change_did_not_lead_to_the_present_value_is_not_named(
         (CauseKind.CLOSED, "state", "Closed"),
         (CauseKind.STOPPED, "stopPolicy", "Hold"),
         (CauseKind.BROKEN, "parent", "gone"),
+        (CauseKind.TERMINATING, "", ""),
     ],
 )
 def test_each_cause_is_looked_up_in_its_field(cause: CauseKind, field: str, to: str) -> None:

@@ -268,6 +268,7 @@ PATHS = [
     *(
         "/validate/scales",
         "/validate/rollouts",
+        "/validate/metadata",
         "/mutate/podgroups",
         "/validate/podgroups",
         "/validate/binds",

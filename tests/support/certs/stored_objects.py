@@ -60,6 +60,11 @@ class StoredObjects:
             if wanted not in (None, held["metadata"]["resourceVersion"]):
                 raise Conflict(409, "Conflict", path)
             _merge(held, body)
+            if (
+                held.get("immutable")
+                or (held.get("data") or {}).keys() & (held.get("binaryData") or {}).keys()
+            ):
+                raise Refused(422, "Invalid", path)
         self.put(path, held)
         return json.dumps(self.objects[path]).encode()
 

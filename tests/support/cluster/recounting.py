@@ -42,8 +42,8 @@ def counted(members: Iterable[Member], queue: str) -> MemberCounts:
     of = [one for one in members if one.queue == queue]
     waiting = [one for one in of if one.phase not in FINISHED_PHASES and not one.node]
     running = [one for one in of if one.phase not in FINISHED_PHASES and one.node]
-    released = [one for one in waiting if one.released and not one.leaving]
-    using = [*running, *(one for one in released if not one.gated and not one.quota_gated)]
+    holding = [one for one in waiting if one.holds_room and not one.leaving]
+    using = [*running, *(one for one in holding if not one.gated and not one.quota_gated)]
     return MemberCounts(
         pending=len(waiting),
         gated=sum(one.gated for one in waiting),
@@ -114,6 +114,9 @@ def pods(draw: st.DrawFn) -> Wire:
     )
     if draw(st.integers(0, 2)) == 0:
         made["metadata"]["labels"] = {"sluice.dev/released": made["metadata"]["uid"]}
+        is_given_up: bool = draw(st.booleans())
+        if annotations and is_given_up:
+            made["metadata"]["annotations"] = {**annotations, "sluice.dev/untaken": "volcano"}
     if draw(st.integers(0, 3)) == 0:
         made["metadata"]["deletionTimestamp"] = "2030-01-01T12:00:00Z"
     return made

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cluster.write_queue import Key
+from cluster.waiting_writes import WriteKey
 from controller.context import ControllerContext
 from controller.workqueue import WorkQueue
 
@@ -34,10 +34,15 @@ class ImmediateWrites:
     """A write queue that sends each write at once."""
 
     def __init__(self) -> None:
-        self.keys: list[Key] = []
+        self.keys: list[WriteKey] = []
 
     def submit(
-        self, key: Key, write: Callable[[], object], *, done: Callable[[bool], object] | None = None, **_: Any
+        self,
+        key: WriteKey,
+        write: Callable[[], object],
+        *,
+        done: Callable[[bool], object] | None = None,
+        **_: Any,
     ) -> bool:
         self.keys.append(key)
         write()

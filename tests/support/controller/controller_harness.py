@@ -8,8 +8,8 @@ bind guard is on in all of them: without it no stop would be acknowledged.
 
 from __future__ import annotations
 
-import heapq
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
@@ -17,13 +17,16 @@ from typing import Any, NamedTuple, cast
 from cluster.api.client import Client
 from cluster.api.servers import ApiServerEndpoints
 from cluster.cache.store import Store
+from cluster.cache.watch_progress import WatchedKind
+from cluster.coordination.leases import LEASES
 from cluster.coordination.replica_report import ReplicaReport
-from cluster.coordination.replicas import LeaseEvents, OtherReplicas, ReplicaReading
+from cluster.coordination.replicas import OtherReplicas, ReplicaReading
 from cluster.exceptions import ClusterError, Conflict, NotFound, Refused
 from cluster.informers.informers import ALL_KINDS, Informers
 from cluster.metrics import Metrics
 from cluster.readiness import ClusterReadiness
 from cluster.recorder import EventRecorder
+from cluster.waiting_writes import PendingWrite
 from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
 from controller.controller import QueueController
@@ -134,11 +137,22 @@ class BookBoundary(GrantingBoundary):
 
 
 class Inline(WriteQueue):
-    """Writers without threads: the test sends the writes that wait."""
+    """Writers without threads: the test sends the writes that wait, each once: none is tried again."""
 
     def work(self) -> None:
-        while self._heap:
-            self._carry_out(heapq.heappop(self._heap))
+        while self.send_one():
+            pass
+
+    def _retry_later(self, entry: PendingWrite, seconds: float) -> None:
+        self._waiting.put_back(entry, arrival=next(self._arrivals), at=math.inf)
+
+    def send_one(self) -> bool:
+        """Send the first that was not tried yet; whether there was one."""
+        first = self._waiting.first(now=0.0)
+        if first is not None:
+            self._waiting.begin(first)
+            self._carry_out(first)
+        return first is not None
 
 
 class ControllerHarness:
@@ -159,14 +173,19 @@ class ControllerHarness:
         client = cast(Client, self.client)
         readiness = ClusterReadiness(ALL_KINDS, clock=self.clock.monotonic)
         self._watching = Informers(client=client, store=self.store, readiness=readiness, metrics=self.metrics)
+        self._watching._node_totals.stop()  # no thread reads here, also where a queue has a quota
         self._watching.reflectors["pods"].applied = VERSION
+        self.store.watch_progress.attach(LEASES, cast(WatchedKind, SimpleNamespace(applied=VERSION)))
         self._writers = [
             Inline(metrics=self.metrics, name=name, backoff=self.store.backoff)
             for name in ("writer", "guard", "drain", "leases", "status", "lister")
         ]
         self.others: dict[str, ReplicaReport] = {}
         replicas = SimpleNamespace(
-            events=LeaseEvents(),
+            events=SimpleNamespace(listen=lambda _listener: None, certain_at=0.0),
+            is_certain=True,
+            is_due=False,
+            unread=lambda _reading: (),
             list=lambda: SimpleNamespace(version=VERSION),
             read=lambda _listed, *, began: ReplicaReading(
                 views=dict(self.others), version=VERSION, left=False, vanished=False, lost=[]

@@ -12,7 +12,7 @@ import msgspec
 
 from cluster.api.client import Client
 from cluster.cache.store import Store
-from cluster.exceptions import Conflict, NotFound, Unreachable
+from cluster.exceptions import Conflict, NotFound, Refused, Unreachable
 from cluster.metrics import Metrics
 from cluster.object_reference import ObjectReference
 from cluster.objects import QueueObject
@@ -50,7 +50,13 @@ class ConfigMapServer:
         self._fail_if_away()
         if body["metadata"]["resourceVersion"] != str(self.version):
             raise Conflict(409, "Conflict", "")
-        return self._keep(body)
+        after = dict(self.stored)
+        for field in body.keys() - {"metadata"}:
+            merged = {**after.get(field, {}), **body[field]}
+            after[field] = {key: value for key, value in merged.items() if value is not None}
+        if after.get("data", {}).keys() & after.get("binaryData", {}).keys():
+            raise Refused(422, "Invalid", "duplicate of key present in binaryData")
+        return self._keep(after)
 
     def _keep(self, body: dict[str, Any]) -> bytes:
         self.version += 1

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
+from kubectl_queue.access.client import ApiClient
+from kubectl_queue.drain.inventory import InventoryReader
 from kubectl_queue.objects.fields import Object
-from kubectl_queue.objects.running_pods import Inventory, SuspendableWorkloads, inventory, read_budgets
+from kubectl_queue.objects.queues import QueueObjects
+from kubectl_queue.objects.running_pods import Inventory
+from tests.support.readers.listed_objects import ListedObjects
 
 _GROUPS = {
     "Job": "batch/v1",
@@ -42,7 +46,7 @@ def pod(
             "namespace": "lab",
             "uid": f"uid-{name}",
             "creationTimestamp": f"2030-01-01T11:{minute:02}:00Z",
-            "labels": {"app": app} if app else {},
+            "labels": {**({"app": app} if app else {}), **({"sluice.dev/queue": queue} if queue else {})},
             "annotations": {key: value for key, value in annotations.items() if value},
             "ownerReferences": [owned_by] if owned_by else [],
             **(metadata or {}),
@@ -52,10 +56,14 @@ def pod(
     }
 
 
-def work(name: str, *, owned_by: Object | None = None, phase: str = "", **spec: Any) -> Object:
+def work(
+    name: str, *, queue: str = "b", owned_by: Object | None = None, phase: str = "", **spec: Any
+) -> Object:
     references = [owned_by] if owned_by else []
     metadata = {"name": name, "namespace": "lab", "uid": f"uid-{name}", "ownerReferences": references}
-    return {"metadata": metadata, "spec": spec, "status": {"state": {"phase": phase}} if phase else {}}
+    template = {"metadata": {"annotations": {"sluice.dev/queue": queue}}}
+    status = {"state": {"phase": phase}} if phase else {}
+    return {"metadata": metadata, "spec": {"template": template, **spec}, "status": status}
 
 
 def budget(name: str, app: str, *, allowed: int, desired: int, healthy: int = 0) -> Object:
@@ -71,7 +79,25 @@ def budget(name: str, app: str, *, allowed: int, desired: int, healthy: int = 0)
     }
 
 
-def inventory_of(
+class Stored(NamedTuple):
+    """What an API server has, for the plugin to read. `forbidden`: resources that may not be read."""
+
+    objects: tuple[Object, ...]
+    forbidden: frozenset[str] = frozenset()
+
+    def read(self, queues: QueueObjects, *, names: Iterable[str] = ("b",)) -> Inventory:
+        api: Any = ListedObjects(self.objects, forbidden=self.forbidden)
+        client = ApiClient(api, warn=no_warning)
+        return InventoryReader(client, namespace=lambda: "lab", warn=lambda _text: None).read(
+            queues, names=names
+        )
+
+
+def no_warning(text: str) -> None:
+    raise AssertionError(text)
+
+
+def stored(
     pods: Iterable[Object],
     *,
     budgeted: Iterable[Object] = (),
@@ -80,14 +106,24 @@ def inventory_of(
     volcano_jobs: Iterable[Object] = (),
     scaled: Mapping[str, Iterable[Object]] = MappingProxyType({}),
     podgroups: Iterable[Object] = (),
-) -> Inventory:
-    """What would be read of them."""
-    return inventory(
-        pods,
-        queue=lambda each: str(each["metadata"]["annotations"].get("sluice.dev/queue", "")),
-        workloads=SuspendableWorkloads(
-            {"jobs": jobs, "jobsets": jobsets, "jobs.batch.volcano.sh": volcano_jobs, **scaled}
-        ),
-        budgets=read_budgets(budgeted),
-        podgroups=podgroups,
-    )
+    forbidden: Iterable[str] = (),
+) -> Stored:
+    """Workloads are of queue `b`; the DaemonSet `agent` is there."""
+    agent = ("DaemonSet", [work("agent")])
+    kinds: list[tuple[str, str, Iterable[Object]]] = [
+        ("v1", "Pod", pods),
+        ("policy/v1", "PodDisruptionBudget", budgeted),
+        ("scheduling.volcano.sh/v1beta1", "PodGroup", podgroups),
+        ("batch/v1", "Job", jobs),
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", jobsets),
+        ("batch.volcano.sh/v1alpha1", "Job", volcano_jobs),
+        ("apps/v1", *agent),
+        *(("apps/v1", _SCALED[key], those) for key, those in scaled.items()),
+    ]
+    objects = [
+        {"apiVersion": version, "kind": kind, **each} for version, kind, those in kinds for each in those
+    ]
+    return Stored(tuple(objects), frozenset(forbidden))
+
+
+_SCALED = {"deployments": "Deployment", "replicasets": "ReplicaSet", "statefulsets": "StatefulSet"}

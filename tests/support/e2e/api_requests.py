@@ -71,6 +71,9 @@ class Api:
             "PATCH", path, body, {"Content-Type": f"application/{kind}-patch+json", **_as(user)}
         )
 
+    def replace(self, path: str, body: Object) -> Answer:
+        return self._send("PUT", path, body, {"Content-Type": "application/json"})
+
     def delete(self, path: str, *, user: str = "", accept: str = "application/json") -> Answer:
         return self._send("DELETE", path, None, {"Accept": accept, **_as(user)})
 

@@ -150,6 +150,10 @@ class Fleet:
         self._front.cut()
         self._front.heal()
 
+    def port(self, name: str) -> int:
+        """On which this replica listens."""
+        return self._ports[name]
+
     @property
     def server_ports(self) -> list[int]:
         """On which the replicas listen."""

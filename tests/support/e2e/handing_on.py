@@ -26,6 +26,8 @@ CLUSTER_WIDE = (
     f"{RBAC}/clusterroles",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
 )
+#: On the roles and bindings that the API server makes at its start.
+BOOTSTRAPPING = "kubernetes.io/bootstrapping"
 #: Seconds until pods that were deleted are gone; those with a finalizer stay.
 PATIENCE = 10.0
 
@@ -52,7 +54,7 @@ def is_cleaned(cluster: LocalCluster) -> bool:
                 path = f"{prefix}/namespaces/{namespace}/{resource}?gracePeriodSeconds=0"
                 api.delete(path, accept=METADATA).must()
         for path in CLUSTER_WIDE:
-            for name in (name for name in _names(api, path) if name.startswith(PREFIX)):
+            for name in _made_by_tests(cluster, api, path):
                 api.delete(f"{path}/{name}").must()
         selector = ",".join(f"metadata.name!={name}" for name in BUILT_IN)
         for path in (f"{QUEUES}?fieldSelector={selector}", POLICIES, LEASES):
@@ -65,6 +67,21 @@ def is_cleaned(cluster: LocalCluster) -> bool:
             return False
     _configure_scheduler(cluster)
     return True
+
+
+def _made_by_tests(cluster: LocalCluster, api: Api, path: str) -> list[str]:
+    """Those that neither the API server makes at its start nor our manifests have, whatever they are called.
+
+    A right that one module gives to a user is none of the user of that name in the next module.
+    """
+    ours = {each["metadata"]["name"] for each in manifests.rendered(cluster.layout)}
+    return [
+        each["name"]
+        for each in _metadata(api, path)
+        if BOOTSTRAPPING not in each.get("labels", {})
+        and not each["name"].startswith("system")
+        and each["name"] not in ours
+    ]
 
 
 def _names(api: Api, path: str) -> list[str]:

@@ -98,10 +98,10 @@ def works() -> list[Work]:
     store = Store(membership_settings=MembershipSettings(), clock=Clock(), readiness=FixedReadiness())
     readiness = ClusterReadiness(ALL_KINDS, clock=store.clock.monotonic)
     watching = Informers(client=client, store=store, readiness=readiness, metrics=Metrics())
-    leases = Leases(client, namespace="n")
+    leases = Leases(client, namespace="n", now=store.clock.now)
     found: list[Work] = [
         lambda: leases.get("a"),
-        lambda: leases.list(label="a"),
+        leases.list,
         lambda: list(list_objects(client, "/x")),
         lambda: parse_drain_spec(DRAIN),
         lambda: parse_selector(SELECTOR),

@@ -141,18 +141,25 @@ def take(line: ssl.SSLSocket) -> None:
 
 
 def send(line: ssl.SSLSocket, data: bytes, *, record: int) -> None:
-    """Until all is sent, or the connection is closed by the server or by `stop`."""
-    with suppress(
-        OSError, ValueError, AttributeError
-    ):  # `shutdown` in another thread takes the TLS object away
+    """Until all is sent, or the connection is ended by the server or by `stop`."""
+    with suppress(OSError, ValueError):
         for at in range(0, len(data), record):
             line.sendall(data[at : at + record])
+    shut_down(line)
+
+
+def shut_down(line: ssl.SSLSocket) -> None:
+    """End both directions for all threads. TLS's own `shutdown` takes its state from under the others."""
     with suppress(OSError):
-        line.close()
+        socket.socket.shutdown(line, socket.SHUT_RDWR)
 
 
 def start_flood(port: int, kind: str, count: int, size: int, *, reading: bool) -> list[ssl.SSLSocket]:
-    """Returns the connections once all are open; prints `over` once all have ended."""
+    """Returns the connections once all are open; prints `over` once all have ended.
+
+    They are closed when no thread uses them any more. A reader would go on with the number of a file that
+    was closed, which the next connection has by then, and would take a part of its handshake.
+    """
     kind, _, tiny = kind.partition("+")
     data, record = payload(kind, size), 16 if tiny else 65_536
     lines = [connected(port, http2=kind in HTTP2) for _ in range(count)]
@@ -161,8 +168,10 @@ def start_flood(port: int, kind: str, count: int, size: int, *, reading: bool) -
     readers = [threading.Thread(target=take, args=(line,), daemon=True) for line in lines if reading]
 
     def wait() -> None:
-        for thread in threads:
+        for thread in (*threads, *readers):
             thread.join()
+        for line in lines:
+            line.close()
         print("over", flush=True)
 
     for thread in (*readers, *threads, threading.Thread(target=wait)):
@@ -175,8 +184,7 @@ def main() -> None:
     for command in sys.stdin:
         if command == "stop\n":
             for line in lines:
-                with suppress(OSError):
-                    line.shutdown(socket.SHUT_RDWR)
+                shut_down(line)
         else:
             port, kind, count, size, reading = command.split()
             lines = start_flood(int(port), kind, int(count), int(size), reading=reading == "reading")

@@ -315,3 +315,12 @@ def review(
             **({"options": options} if options is not None else {}),
         },
     }
+
+
+def with_value(obj: Wire, place: Sequence[str], value: Any) -> Wire:
+    """The object with this value there, whatever its type; what is above it has to exist."""
+    held = obj
+    for key in place[:-1]:
+        held = held[key]
+    held[place[-1]] = value
+    return obj

@@ -55,9 +55,10 @@ class Api:
     def delete(self, path: str, *, user: str | None = None, dry: bool = False) -> Reply:
         return self._send("DELETE", _dry(path, dry), None, _as(user))
 
-    def apply(self, path: str, body: object) -> Reply:
-        kind = {"Content-Type": "application/apply-patch+yaml"}
-        return self._send("PATCH", f"{path}?fieldManager=tests&force=true", body, kind)
+    def apply(self, path: str, body: object, *, user: str | None = None, dry: bool = False) -> Reply:
+        kind = {"Content-Type": "application/apply-patch+yaml", **_as(user)}
+        query = "fieldManager=tests&force=true" + ("&dryRun=All" if dry else "")
+        return self._send("PATCH", f"{path}?{query}", body, kind)
 
     def may(self, user: str, verb: str, resource: str, **where: str) -> bool:
         """Whether the user has that right; `resource` is `group/resource`, with a `:subresource`."""

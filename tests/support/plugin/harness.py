@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -138,10 +138,23 @@ class StoredObjects:
         stored = self._objects.get(path, {})
         return Listing(list(stored.get("items", ())), "7")
 
+    def pages(
+        self, path: str, *, query: Mapping[str, str], kind: str = "", metadata_only: bool = False
+    ) -> Iterator[Listing]:
+        yield self.list(path, query=query, kind=kind)
+
     def _refuse(self, path: str, kind: str) -> None:
         if path in self._forbidden:
             refused = f'Error from server (Forbidden): {kind} "x" is forbidden: User "u" cannot get resource'
             raise ForbiddenError(refused, code=403)
+
+
+#: A cluster with Sluice's webhooks.
+REGISTERED: Mapping[str, Object] = {
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": {
+        "items": [{"metadata": {"name": "sluice"}, "webhooks": [{"name": "queues.sluice.dev"}]}]
+    }
+}
 
 
 class CommandResult(NamedTuple):
@@ -159,5 +172,5 @@ def run_command(
     out, err = io.StringIO(), io.StringIO()
     session = Session(flags, console=Console(out, err, io.StringIO(stdin)), environ={})
     session.__dict__["api"] = api
-    session.__dict__["client"] = client if client is not None else StoredObjects({})
-    return CommandResult(command.run(session, flags), out.getvalue(), err.getvalue())
+    session.__dict__["client"] = client if client is not None else StoredObjects(REGISTERED)
+    return CommandResult(command.execute(session, flags), out.getvalue(), err.getvalue())

@@ -34,10 +34,14 @@ class QueueLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 #: By their short names, parents first: one on top, four below it, fifteen with pods.
 TREE: Mapping[str, QueueLimits] = {
-    "top": QueueLimits(parent="root", capability={"cpu": 40_000, "memory": 48 * GI, "pods": 64, GPU: 8}),
-    "a": QueueLimits(parent="top", capability={"cpu": 14_000, "pods": 22}),
-    "b": QueueLimits(parent="top", capability={"memory": 14 * GI, GPU: 3}, weight=3),
-    "c": QueueLimits(parent="top", capability={"cpu": 12_000, "pods": 14}, priority=1),
+    "top": QueueLimits(
+        parent="root",
+        capability={"cpu": 40_000, "memory": 48 * GI, "pods": 64, GPU: 8},
+        guarantee={"cpu": 2_000, "pods": 2, GPU: 1},
+    ),
+    "a": QueueLimits(parent="top", capability={"cpu": 14_000, "pods": 22}, guarantee={"cpu": 2_000}),
+    "b": QueueLimits(parent="top", capability={"memory": 14 * GI, GPU: 3}, guarantee={GPU: 1}, weight=3),
+    "c": QueueLimits(parent="top", capability={"cpu": 12_000, "pods": 14}, guarantee={"pods": 2}, priority=1),
     "d": QueueLimits(parent="top", deserved={"cpu": 10_000, "memory": 12 * GI}),
     "a0": QueueLimits(parent="a", capability={"cpu": 5_000}, guarantee={"cpu": 2_000}),
     "a1": QueueLimits(parent="a", capability={"pods": 4, "memory": 6 * GI}),

@@ -15,6 +15,7 @@ import msgspec
 
 from queues.queue import ROOT, Queue
 from queues.quota.gang_placement import GangPlacements
+from queues.quota.gang_rivals import PLACEMENT_SECONDS, Placing
 from queues.quota.pod_classes import Rank, WaitingPod
 from queues.quota.release_order import ReleasePass
 from queues.quota.usage import TURN, Usage
@@ -28,7 +29,8 @@ GRACE = 20.0
 
 class ModelGang(msgspec.Struct, frozen=True, kw_only=True):
     """`count` pods of `size` cpu each, that run for so long once all of them have nodes. `lost`: so many of
-    them fit no node (a mistyped selector). `is_able`: whether it can give back.
+    them fit no node (a mistyped selector). `is_able`: whether it can give back. `priority`: that of its
+    PodGroup; its pods have none. `within`: its time.
     """
 
     name: str
@@ -39,6 +41,8 @@ class ModelGang(msgspec.Struct, frozen=True, kw_only=True):
     lost: int = 0
     is_able: bool = True
     comes: float = 0.0
+    queue: str = "team"
+    within: float = PLACEMENT_SECONDS
 
 
 class Nodes:
@@ -73,11 +77,13 @@ class GangModel:
         placements: GangPlacements,
         seed: int = 0,
     ) -> None:
-        """`quota`: the cpu that all may use together."""
+        """`quota`: the cpu that the gangs of each queue may use together."""
         self._chance = random.Random(seed)
         self._nodes = nodes
         self._placements = placements
-        self._tree = Tree({"team": Queue(name="team", parent="root", capability=(("cpu", quota),))})
+        capability = (("cpu", quota),)
+        names = {gang.queue for gang in gangs}
+        self._tree = Tree({name: Queue(name=name, parent="root", capability=capability) for name in names})
         self._usage, self._index = Usage(self._tree), WaitingIndex(self._tree)
         self._by_name = {gang.name: gang for gang in gangs}
         #: What goes on, by gang: until when.
@@ -112,6 +118,7 @@ class GangModel:
             self._end(name)
             self._placements.gave_back(name, now=self.now, chance=self._chance.random())
             self._comes[name] = self._placements.paused_until(name)
+        self._placements.take_resumed(self.now)
         for name in self._take(self._comes):
             self._index.put(self._entry(self._by_name[name]))
         self._release()
@@ -137,19 +144,33 @@ class GangModel:
         amounts = ("cpu", gang.count * gang.size), ("pods", gang.count)
         requests = (*amounts, *self._placements.turn(gang.name))
         pods = tuple(f"{gang.name}-{number}" for number in range(gang.count))
-        return WaitingPod(gang.name, "team", tuple(sorted(requests)), gang.priority, since, pods)
+        return WaitingPod(gang.name, gang.queue, tuple(sorted(requests)), gang.priority, since, pods)
 
     def _release(self) -> None:
-        was_taken = self._usage.turn_is_taken
-        self._usage.turn_is_taken = self._placements.turn_is_taken(self.now)
-        if was_taken and not self._usage.turn_is_taken:
-            self._index.fell(ROOT, TURN)
+        turns = self._usage.turns
+        before, turns.taken = (
+            turns.taken,
+            frozenset(
+                scope for queue, of_nodes in self._placements.turns(self.now) for scope in (queue, *of_nodes)
+            ),
+        )
+        for scope in before - turns.taken:
+            self._index.fell(scope, TURN)
         while self._index.is_due:
             for entry in ReleasePass(self._tree, self._index, usage=self._usage, now=self.now):
                 gang = self._by_name[entry.uid]
-                self._placements.released(
-                    gang.name, self._ticket(gang), resources=["cpu"], now=self.now, is_able=gang.is_able
+                placing = Placing(
+                    gang.name,
+                    self._ticket(gang),
+                    frozenset(["cpu"]),
+                    since=self.now,
+                    progressed=self.now,
+                    queue=gang.queue,
+                    scope=gang.queue,
+                    seconds=gang.within,
+                    is_able=gang.is_able,
                 )
+                assert self._placements.released(placing)
                 self._placing.append(gang.name)
 
     def _schedule(self) -> None:
@@ -169,6 +190,6 @@ class GangModel:
     def _end(self, name: str) -> None:
         gang = self._by_name[name]
         self._nodes.free(gang)
-        self._usage.add("team", [("cpu", -gang.count * gang.size), ("pods", -gang.count)])
-        for queue in ("team", ROOT):
+        self._usage.add(gang.queue, [("cpu", -gang.count * gang.size), ("pods", -gang.count)])
+        for queue in (gang.queue, ROOT):
             self._index.fell(queue, "cpu")

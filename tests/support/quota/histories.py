@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,16 +22,20 @@ import msgspec
 from cluster.api.client import Client
 from cluster.cache.members import Member
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
+from cluster.metrics import Metrics
 from cluster.objects import Pod, PodGroup
-from cluster.write_queue import Key
+from cluster.waiting_writes import WriteKey
 from controller.quota.book_writes import NAME
 from controller.quota.releases import QuotaReleases
 from extender.filtering import refusal
+from queues.apimachinery.timestamps import rfc3339
+from queues.drain.terminating_pods import GRACE_LIMIT
 from queues.quota.book import BadBook, parse
 from queues.quota.lack import Lack
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import GROUP, Wire, pod, podgroup, queue
+from tests.support.rules.cases import NOW
 
 GATES = ["sluice.dev/quota"]
 BOOK_PATH = f"/api/v1/namespaces/sluice-system/configmaps/{NAME}"
@@ -43,6 +48,8 @@ QUEUES: Mapping[str, tuple[str, int | None]] = {
 #: The queues of the PodGroups.
 GANGS = {"gang0": "team", "gang1": "team", "gang2": "other"}
 _NAMES = ("annotations", "labels")
+#: The seconds that a pod has to end that is deleted.
+GRACE = 30
 #: How many things happen in a history before all faults end.
 STEPS = 80
 
@@ -134,6 +141,10 @@ class ApiServer:
         self._ever_released: set[str] = set()
         self._with_gate: set[str] = set()
         self.book: Wire | None = None
+        #: Pods whose edits are refused by an answer that speaks of their version, whatever that is.
+        self.conflicting: dict[str, Refused] = {}
+        #: How writes of the book are refused; None: they are not.
+        self.refuses_book: Refused | None = None
         #: Versions, with the pod as it was stored, or as it was deleted.
         self.events: list[tuple[int, str, Wire]] = []
         self.faults: list[str] = []
@@ -141,6 +152,7 @@ class ApiServer:
         self.forbidden: set[str] = set()
         #: Whether answers may be lost, and requests refused or cut.
         self.is_rough = True
+        self.now: Callable[[], datetime] = lambda: NOW
 
     # What users, kubelets and kube-scheduler do
 
@@ -154,9 +166,12 @@ class ApiServer:
         priority: int = 0,
         group: str = "",
         assigned: bool = True,
+        owner: Wire | None = None,
+        more_gates: Sequence[str] = (),
     ) -> None:
         """`gated`: else it pends since before there was a quota. `group`: its PodGroup. `assigned`: else
-        admission did not know that, and so not the queue.
+        admission did not know that, and so not the queue. `owner`: its controller, as a reference.
+        `more_gates`: those of others.
         """
         self.version += 1
         grouped = {GROUP: group} if group else {}
@@ -166,7 +181,8 @@ class ApiServer:
             version=self.version,
             labels={"sluice.dev/queue": of if assigned else ""},
             annotations={**({"sluice.dev/queue": of} if assigned else {}), **grouped},
-            gates=GATES if gated else None,
+            gates=[*(GATES if gated else ()), *more_gates] or None,
+            owner=owner,
             resources={"requests": {"cpu": str(cpu)}},
             priority=priority,
         )
@@ -214,7 +230,11 @@ class ApiServer:
         """A pod on a node is there until its kubelet has ended it."""
         found = self.pods[name]
         if found["spec"].get("nodeName") and "deletionTimestamp" not in found["metadata"]:
-            self.change(name, lambda one: one["metadata"].update(deletionTimestamp="2030-01-01T12:00:00Z"))
+            ends = {
+                "deletionTimestamp": rfc3339(self.now() + timedelta(seconds=GRACE)),
+                "deletionGracePeriodSeconds": GRACE,
+            }
+            self.change(name, lambda one: one["metadata"].update(ends))
             return
         self.version += 1
         gone = self.pods.pop(name)
@@ -235,8 +255,10 @@ class ApiServer:
             raise NotFound(404, "NotFound", path)
         return json.dumps(self.book).encode()
 
-    def _create_book(self, _path: str, body: Wire) -> bytes:
+    def _create_book(self, _path: str, body: Wire, **_: str) -> bytes:
         self._may_fail()
+        if self.refuses_book is not None:
+            raise self.refuses_book
         if self.book is not None:
             raise Conflict(409, "AlreadyExists", NAME)
         self.version += 1
@@ -254,12 +276,16 @@ class ApiServer:
             raise NotFound(404, "NotFound", path)
         if name in self.forbidden or (self.is_rough and self._chance.random() < self._rates.refused):
             raise Refused(422, "Invalid", "a policy denies it")
+        if name in self.conflicting:
+            raise self.conflicting[name]
         self._require(found, body["metadata"])
         return self._answer(self.change(name, lambda one: self._apply(one, body)))
 
     def _patch_book(self, body: Wire) -> Wire:
         if self.book is None:
             raise NotFound(404, "NotFound", NAME)
+        if self.refuses_book is not None:
+            raise self.refuses_book
         self._require(self.book, body["metadata"])
         self._check_gangs(self.book["data"], body["data"])
         self.version += 1
@@ -286,7 +312,8 @@ class ApiServer:
         for place in _NAMES:
             one["metadata"][place].update(body["metadata"].get(place, {}))
         if "spec" in body:
-            one["spec"].pop("schedulingGates", None)
+            gates = [gate for gate in one["spec"].pop("schedulingGates", ()) if gate["name"] not in GATES]
+            one["spec"].update({"schedulingGates": gates} if gates else {})
         if is_released(one) and not was_released:
             self._ever_released.add(one["metadata"]["uid"])
             self.check(one)
@@ -344,20 +371,20 @@ class HeldWrites:
     """Writes that a history lets go, one by one, however late."""
 
     def __init__(self) -> None:
-        self.held: dict[Key, tuple[Callable[[], object], Callable[[bool], object]]] = {}
+        self.held: dict[WriteKey, tuple[Callable[[], object], Callable[[bool], object]]] = {}
 
     def submit(
-        self, key: Key, write: Callable[[], object], *, done: Callable[[bool], object], **_: object
+        self, key: WriteKey, write: Callable[[], object], *, done: Callable[[bool], object], **_: object
     ) -> bool:
         if key in self.held:
             return False
         self.held[key] = write, done
         return True
 
-    def wait(self, _key: Key) -> float:
+    def wait(self, _key: WriteKey) -> float:
         return 0.0
 
-    def send(self, key: Key, *, gives_up: bool) -> None:
+    def send(self, key: WriteKey, *, gives_up: bool) -> None:
         """As `WriteQueue`: what has no answer is tried again, or given up; what is refused is given up."""
         write, done = self.held[key]
         try:
@@ -394,6 +421,8 @@ class Replica:
         )
         self.writes = HeldWrites()
         parts.setdefault("recorder", SimpleNamespace(record=lambda *_, **__: None))
+        parts.setdefault("drain_grace_limit", GRACE_LIMIT)
+        parts.setdefault("metrics", Metrics())
         self.context = context_with(
             store=self.server.store,
             client=api.client(),
@@ -452,7 +481,7 @@ class Replica:
         self.seen, self.watched.applied = len(self.api.events), self.api.version
 
     def begin_term(self) -> None:
-        self.releases.forget()
+        self.releases.begin_term()
 
     def step(self) -> None:
         self.releases.record(self.context.work_queue.get([0.0], at_once=True))
@@ -487,7 +516,7 @@ class History:
         self._gangs = gangs
         self._made = 0
         #: The writes whose threads sleep.
-        self._asleep: set[tuple[int, Key]] = set()
+        self._asleep: set[tuple[int, WriteKey]] = set()
 
     def run(self) -> list[str]:
         """Returns what went wrong: releases over a capability, and pods that wait though they have room."""

@@ -135,6 +135,8 @@ class LendingReplica(Replica):
     def __init__(self, api: LendingApi) -> None:
         self.leads = True
         self.events: list[tuple[str, str]] = []
+        #: The latest message of an event, by the name of its object.
+        self.messages: dict[str, str] = {}
         self.metrics = Metrics()
         super().__init__(
             api,
@@ -143,14 +145,16 @@ class LendingReplica(Replica):
             recorder=SimpleNamespace(record=self._record),
             leading=lambda: self.leads,
         )
+        api.now = self.server.clock.now
         self.server.has(
             policies(takes=TAKES),
             queue("lab", version=2, generation=2, **LAB),
             queue("team", version=2, generation=2, **TEAM),
         )
 
-    def _record(self, subject: Any, *, reason: str, **_: object) -> None:
+    def _record(self, subject: Any, *, reason: str, message: str = "", **_: object) -> None:
         self.events.append((subject.name, reason))
+        self.messages[subject.name] = message
 
     def go_on(self, *, steps: int = 12, until: Callable[[], object] = lambda: False) -> None:
         """A second for each step."""

@@ -26,7 +26,10 @@ def plain_releases(
     while (entry := _next(tree, [each for each in left if each not in blocked], used, whole)) is not None:
         if not _has_room(tree, entry, used):
             blocked.append(entry)
-            if tree.queues[entry.queue].dequeue is DequeueStrategy.FIFO:
+            is_fifo = tree.queues[entry.queue].dequeue is DequeueStrategy.FIFO
+            if is_fifo and _has_room(
+                tree, entry, ()
+            ):  # what would not fit into an empty queue closes nothing
                 blocked += [each for each in left if each.queue == entry.queue and each not in blocked]
             continue
         if len(entry.uids) > most - sum(len(each.uids) for each in released):

@@ -8,6 +8,9 @@ by in whole seconds.
 A bind of the other scheduler (pods `u...`) is stored within `BYPASS` where no guard is asked, and within a
 request's time where one is. It is sent by way of a guard only if that replica knows the pod.
 
+Anybody may delete the Lease of a replica. It goes on to answer by what it knows until it finds out, or until
+the Lease would have ended.
+
 A run is a `random.Random`: each step picks one of the things that may happen now. It ends with `Violation`
 when a pod is bound although somebody who read the queue was told that its stop is acknowledged.
 
@@ -24,6 +27,9 @@ when a pod is bound although somebody who read the queue was told that its stop 
 `place_alone`      a stop goes on while the same queues are below, also if one was elsewhere meanwhile
 `forget_binds`     what the guard of a replica that is gone let pass is not known, of pods without filter
 `retry_asked`      an attempt counts as ended once a retry is requested, not once it was made
+`absence_is_end`   a replica whose Lease is gone has ended, and knows so
+`no_gap`           a replica that finds its Lease deleted creates another one, and answers on
+`uncertain`        a leader that has just begun to watch the Leases has seen all that were deleted
 =================  ===================================================================================
 """
 
@@ -51,6 +57,7 @@ from queues.status.acknowledgement import (
 
 REQUEST = 3.0
 LEASE = 2.0
+MARGIN = 1.0
 BYPASS = 1.0
 NAMESPACE = "team"
 PARENT, CHILD = "parent", "child"
@@ -61,6 +68,8 @@ WEIGHTS = {
     "move": 0.3,
     "lose": 0.3,
     "leave": 0.3,
+    "delete": 0.5,
+    "renew": 1,
     "retry": 2,
     "try": 1,
     "send": 1,
@@ -97,6 +106,9 @@ class Rules:
     place_alone: bool = False
     forget_binds: bool = False
     retry_asked: bool = False
+    absence_is_end: bool = False
+    no_gap: bool = False
+    uncertain: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,6 +187,15 @@ class Replica:
     #: The pods whose condition has a leader's mark, as far as it knows.
     marked: set[str] = field(default_factory=set)
     old: bool = False
+    #: The version and the time at which its Lease was deleted, and since when a leader has noticed that.
+    deleted: tuple[int, float] | None = None
+    noticed_at: float | None = None
+    #: The version and the time from which on it has watched the Leases.
+    watches_since: tuple[int, float] = (0, -LEASE)
+
+    def is_answering(self, now: float) -> bool:
+        """Whether it runs, and its Lease has not ended by its own clock."""
+        return self.answers and (self.deleted is None or now < self.deleted[1] + LEASE - MARGIN)
 
 
 class Cluster:
@@ -266,7 +287,9 @@ class Cluster:
         yield "move", self.move
         if sum(state != "bound" for state in self.pods.values()) < 2:
             yield "create", self.create
-            if any(each.answers and self.spec_of(each).schedules(CHILD) for each in self.replicas):
+            if any(
+                each.is_answering(self.now) and self.spec_of(each).schedules(CHILD) for each in self.replicas
+            ):
                 yield "create other", partial(self.create, "u")  # else it gets the gate
         if max([*self.read_version.values(), self.lost_version or 0]) > self.last_change:
             yield "mark", self.mark
@@ -285,17 +308,21 @@ class Cluster:
             yield f"queues-reach {replica.name}", lambda: self.see_queues(replica)
         if replica.pods_at < len(self.changes):
             yield f"pods-reach {replica.name}", lambda: self.see_pods(replica)
-        if replica.answers and self.has_news(replica):
+        if replica.answers and replica.deleted is None and self.has_news(replica):
             yield f"publish {replica.name}", lambda: self.publish(replica)
+        if replica.answers and replica.deleted is None:
+            yield f"delete the Lease of {replica.name}", lambda: self.delete_lease(replica)
+        if replica.answers and replica.deleted is not None:
+            yield f"renew {replica.name}", lambda: self.renew(replica)
         if replica.answers and all(each.answers for each in self.replicas):
             yield f"lose {replica.name}", lambda: self.lose(replica)
-            if self.rules.forget_binds or not self.has_other_binds(replica):
+            if replica.deleted is None and (self.rules.forget_binds or not self.has_other_binds(replica)):
                 yield f"leave {replica.name}", lambda: self.leave(replica)
         if not replica.answers and replica.lost_at is not None and self.now >= replica.lost_at + LEASE:
             yield f"{replica.name} comes back", lambda: self.come_back(replica)
 
     def of_scheduler(self) -> Iterator[tuple[str, Callable[[], object]]]:
-        answering = [replica for replica in self.replicas if replica.answers]
+        answering = [replica for replica in self.replicas if replica.is_answering(self.now)]
         for pod, state in self.pods.items():
             if state in {"free", "passed"} and self.is_marked(pod):
                 yield f"try {pod}", partial(self.end_attempt, pod)
@@ -316,7 +343,7 @@ class Cluster:
             if self.now >= self.leader.lost_at + LEASE:
                 yield "another leads", lambda: self.lead(self.replicas.index(other))
             return
-        if not self.leader.answers:
+        if not self.leader.is_answering(self.now):
             return
         if self.uncounted():
             yield "observe", self.count_lost
@@ -517,6 +544,19 @@ class Cluster:
         if replica is not self.leader:
             self.lost_version = None
 
+    def delete_lease(self, replica: Replica) -> None:
+        """As anybody may. The replica does not know that yet."""
+        replica.deleted, replica.noticed_at = (self.tick_version(), self.now), None
+        if replica is not self.leader:
+            self.lost_version = None
+
+    def renew(self, replica: Replica) -> None:
+        """It finds that its Lease is gone and creates another one. It lists the queues before it answers."""
+        replica.deleted = replica.noticed_at = None
+        if not self.rules.no_gap:
+            replica.queues_at = len(self.specs) - 1
+        self.publish(replica)
+
     def has_other_binds(self, replica: Replica) -> bool:
         return any(
             each.bind and not each.assumed and is_other(each.name) for each in replica.passes.open_passes()
@@ -529,6 +569,7 @@ class Cluster:
         replica.passes = BindPasses(clock=self.clock, request_seconds=REQUEST)
         replica.queues_at, replica.pods_at = len(self.specs) - 1, len(self.changes)
         replica.answers, replica.lost_at, replica.settling = True, None, []
+        replica.deleted, replica.watches_since = None, (self.tick_version(), self.now)
         replica.marked = {pod for pod in self.pods if self.is_marked(pod)}
         self.publish(replica)
         if replica is self.leader:  # a new process, in a term of its own
@@ -563,8 +604,7 @@ class Cluster:
         """As the Leases say: a replica that is gone counts until its Lease has run out."""
         views = []
         for replica in self.replicas:
-            gone = replica.lost_at is not None and self.now >= replica.lost_at + LEASE
-            if replica is self.leader or gone or replica.view is None:
+            if replica is self.leader or self.is_gone(replica) or replica.view is None:
                 continue
             view = replica.view
             if self.rules.silence_is_none:
@@ -579,19 +619,37 @@ class Cluster:
             views.append(view)
         return tuple(views)
 
+    def is_gone(self, replica: Replica) -> bool:
+        """Whether the leader takes it for gone. It does not know of Leases deleted before it watched them."""
+        if replica.deleted is not None and replica is not self.leader:
+            if self.rules.absence_is_end or replica.deleted[0] < self.leader.watches_since[0]:
+                return True
+            replica.noticed_at = self.now if replica.noticed_at is None else replica.noticed_at
+            return self.now > replica.noticed_at + LEASE
+        return replica.lost_at is not None and self.now >= replica.lost_at + LEASE
+
     def uncounted(self) -> bool:
         """Whether somebody is gone, as the Leases say, and what it let through is not counted yet."""
-        gone = any(r.lost_at is not None and self.now >= r.lost_at + LEASE for r in self.replicas)
+        gone = any(map(self.is_gone, self.replicas))
         return (self.lost_version is None and gone) or (self.lost_version or -1) >= 0
 
     def count_lost(self) -> bool:
-        """Whether what lost replicas may have let through is counted; the pods must be new enough for it."""
-        gone = [r for r in self.replicas if r.lost_at is not None and self.now >= r.lost_at + LEASE]
+        """Whether what lost replicas may have let through is counted; the pods must be new enough for it.
+
+        A new process counts what former ones let through once none of them answers any more.
+        """
+        if not self.rules.uncertain and self.now < self.leader.watches_since[1] + LEASE:
+            self.lost_version = self.version
+            return False
+        gone = [replica for replica in self.replicas if self.is_gone(replica)]
         if self.lost_version is None:
             if not gone:
                 return True  # its Lease still counts, and it has not seen what comes
             self.lost_version = self.version
-            self.lost_killed = self.lost_killed or any(replica.killed for replica in gone)
+            self.lost_killed = self.lost_killed or any(
+                replica.killed or (replica.deleted is not None and not self.rules.absence_is_end)
+                for replica in gone
+            )
         if self.lost_version >= 0:
             if not self.rules.blind and self.pods_version(self.leader) < self.lost_version:
                 return False
@@ -687,6 +745,8 @@ class Cluster:
             now=self.now,
             request_seconds=REQUEST,
             bypass_seconds=BYPASS,
+            leases=self.version,
+            certain_at=0.0 if self.rules.uncertain else self.leader.watches_since[1] + LEASE,
         )
 
     def leader_pass(self, each: BindPass) -> PodPass:

@@ -83,17 +83,18 @@ RESUMES = (None, NOW - SECOND, NOW, NOW + SECOND, NOW + 3600 * SECOND)
 _SPECS = tuple(
     product(
         *(("u1", "u2"), (1, 2, 3), PARENTS, (OPEN, SUSPENDED, CLOSED, OPEN)),
-        *((NONE, HOLD, DRAIN, NONE), RESUMES, ("", "upgrade")),
+        *((NONE, HOLD, DRAIN, NONE), RESUMES, ("", "upgrade"), (False, True)),
     )
 )
 
 
 def _queue_of(name: str, number: int) -> Queue:
-    uid, generation, parent, desired, stop_policy, resume_at, reason = _SPECS[number]
+    uid, generation, parent, desired, stop_policy, resume_at, reason, terminating = _SPECS[number]
     return Queue(
         name=name,
         uid=uid,
         generation=generation,
+        terminating=terminating,
         parent=parent,
         desired=desired,
         stop_policy=stop_policy,

@@ -61,11 +61,11 @@ def _truth(
     now: datetime,
 ) -> Truth:
     broken = "root" not in above[name]
-    states = [_desired(everyone[one], now) for one in above[name]]
+    states = [state for one in above[name] for state in _asks(everyone[one], now)]
     policy = max((_policy(everyone[one], now) for one in above[name]), key=STRICTNESS.index)
     live = any(name in above[one] for one in members if one in above)
     return Truth(
-        state=_state(_desired(everyone[name], now), states, broken=broken, live=live),
+        state=_state(_asks(everyone[name], now), states, broken=broken, live=live),
         accepts=not broken and "Closed" not in states,
         schedules=not broken and "Suspended" not in states and policy == "None",
         drains=policy == "HoldAndDrain",
@@ -75,15 +75,20 @@ def _truth(
     )
 
 
-def _state(own: str, states: list[str], *, broken: bool, live: bool) -> str:
+def _state(own: list[str], states: list[str], *, broken: bool, live: bool) -> str:
     rules = (
-        ("Unknown", own == "Open" and broken),
+        ("Unknown", own == ["Open"] and broken),
         ("Closed", "Closed" in states and not live),
         ("Suspended", "Suspended" in states),
         ("Closing", "Closed" in states),
         ("Open", True),
     )
     return next(state for state, holds in rules if holds)
+
+
+def _asks(queue: Queue, now: datetime) -> list[str]:
+    """What is being deleted asks to be Closed as well."""
+    return [_desired(queue, now), *(["Closed"] if queue.terminating else [])]
 
 
 def _desired(queue: Queue, now: datetime) -> str:

@@ -34,11 +34,11 @@ POLICY = {
     (NONE, HOLD): (HOLD, ABOVE),
     (NONE, DRAIN): (DRAIN, ABOVE),
     (HOLD, NONE): (HOLD, OWN),
-    (HOLD, HOLD): (HOLD, OWN),
+    (HOLD, HOLD): (HOLD, ABOVE),
     (HOLD, DRAIN): (DRAIN, ABOVE),
     (DRAIN, NONE): (DRAIN, OWN),
     (DRAIN, HOLD): (DRAIN, OWN),
-    (DRAIN, DRAIN): (DRAIN, OWN),
+    (DRAIN, DRAIN): (DRAIN, ABOVE),
 }
 
 

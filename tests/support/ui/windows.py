@@ -77,14 +77,18 @@ class Ui:
         self.process.stderr.readline()
         self.windows: list[Window] = []
 
-    def window(self, **options: Any) -> Window:
-        """A window of a browser that has seen nothing before. `options`: such as its size and colours."""
-        context = self._browser.new_context(**options)
+    def window(self, *, beside: Window | None = None, is_refused: bool = False, **options: Any) -> Window:
+        """A window of a browser that has seen nothing before, or of the same profile as one `beside` it.
+
+        `is_refused`: it shows no queues. `options`: such as its size and colours.
+        """
+        context = beside.page.context if beside is not None else self._browser.new_context(**options)
         window = Window(context.new_page(), self.origin)
         self.windows.append(window)
         window.page.goto(self.address)
-        expect(window.page.locator("#tree tbody tr").first).to_be_visible()
         self.address = self._next_address()
+        if not is_refused:
+            expect(window.page.locator("#tree tbody tr").first).to_be_visible()
         return window
 
     def bare_window(self, address: str, **options: Any) -> Window:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import (
+    GROUP,
     NAMED,
     Wire,
     queue,
@@ -80,7 +81,7 @@ def changed(obj: Wire, **spec: object) -> Wire:
     return {**copy.deepcopy(obj), "spec": {**copy.deepcopy(obj["spec"]), **spec}}
 
 
-_SHORT = {"named": NAMED, "ours": QUEUE, "from_": FROM, "came": CAME, "volcano": LABEL}
+_SHORT = {"named": NAMED, "ours": QUEUE, "from_": FROM, "came": CAME, "volcano": LABEL, "group": GROUP}
 
 
 def annotated(obj: Wire, **annotations: str | None) -> Wire:

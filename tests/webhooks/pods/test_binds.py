@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from cluster.inflight.binds import BindPasses
+from queues.quota.usage import PODS
+from queues.well_known import RELEASED, UNTAKEN
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -74,6 +76,16 @@ def test_a_pod_of_a_queue_that_does_not_schedule_is_not_bound(server: Server) ->
     assert (answer.allowed, answer.code) == (False, 403)
     assert answer.message == ('queue "held" is stopped by stopPolicy Hold; an admin of queues can resume it')
     assert len(server.store.bind_passes) == 0
+
+
+def test_a_pod_that_was_given_up_is_not_bound_though_it_counts_still(server: Server) -> None:
+    """Its scheduler has come back."""
+    released: Wire = {"uid": "a", "queue": "limited", "labels": {RELEASED: "a"}}
+    server.has(queue("limited", capability={"cpu": "1"}), member(**released))
+    assert bind(server).allowed
+    server.has(member(**released, version=2, annotations={UNTAKEN: "volcano"}))
+    assert not bind(server).allowed
+    assert server.store.quota_use("limited")[PODS] == 1
 
 
 def test_a_member_that_waits_for_its_podgroup_is_not_bound(server: Server) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from queues.membership import MembershipSettings
 from queues.mode import Mode
+from queues.well_known import UNTAKEN
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -222,9 +223,12 @@ def test_a_podgroups_queue_is_the_pods(server: Server) -> None:
 
 
 def test_what_a_user_writes_in_our_place_is_overwritten(server: Server) -> None:
-    forged = submitted("held", annotations={QUEUE: "research"}, labels={QUEUE: "research", "app": "x"})
+    forged = submitted(
+        "held", annotations={QUEUE: "research", UNTAKEN: "x"}, labels={QUEUE: "research", "app": "x"}
+    )
     after, _ = admitted(server, forged)
     assert is_written(after, "held")
+    assert UNTAKEN not in after["metadata"]["annotations"], "it would count nowhere"
     assert after["metadata"]["labels"]["app"] == "x"
 
 
@@ -531,9 +535,9 @@ def test_pods_whose_policy_scores_or_may_score_are_sent_to_prioritize(
     one = submitted(named, annotations=annotations) if named else pod(annotations=annotations)
     server.has(queue("packed", schedulerPolicy="pack"))
     assert not asks_for_scores(server, one)  # without a ConfigMap
-    server.has(policies(plain="actions: allocate"))
+    server.has(policies(plain="actions: allocate\ntiers: [{}]"))
     assert not asks_for_scores(server, one)
-    server.has(policies(plain="actions: allocate", pack=PACK))
+    server.has(policies(plain="actions: allocate\ntiers: [{}]", pack=PACK))
     assert asks_for_scores(server, one) is asks
 
 

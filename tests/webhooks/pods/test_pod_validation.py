@@ -118,6 +118,16 @@ def test_that_a_pod_was_released_is_written_and_erased_by_our_hand_alone(server:
     assert update(server, member(**runs, labels={"sluice.dev/released": "a"}), member(**runs)).allowed
 
 
+def test_who_marks_a_pod_as_given_up_does_not_erase_that_it_was_released(server: Server) -> None:
+    """What it counts ends by our hand alone."""
+    released: Wire = {"uid": "a", "labels": {"sluice.dev/released": "a"}}
+    marked: Wire = {"annotations": {"sluice.dev/untaken": "volcano"}}
+    assert update(server, member(**released), member(**released, **marked)).allowed
+    for after in (member(uid="a", **marked), member(uid="a")):
+        for before in (member(**released), member(**released, **marked)):
+            assert "sluice alone says" in update(server, before, after).message
+
+
 def test_our_gate_stays_where_the_queue_has_a_quota(server: Server) -> None:
     server.has(queue("limited", capability={"cpu": "1"}))
     said = update(server, member(queue="limited", gates=[GATE]), member(queue="limited", gates=[]))

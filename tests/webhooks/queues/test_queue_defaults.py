@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.cases import each_case, with_new
@@ -149,6 +149,14 @@ def test_a_new_queue_has_no_history_whatever_is_written_on_it(server: Server, he
     assert after["metadata"]["annotations"].items() == {"a": "b"}.items() & held.items()
 
 
+def test_a_close_below_a_stopped_queue_says_what_still_stops_it(server: Server) -> None:
+    before = queue("imaging", state="Suspended")
+    server.has(queue("root", state="Suspended"), before)
+    after = with_spec(before, state="Closed")
+    [text] = server.ask("/mutate/queues", after, old=before, operation="UPDATE").warnings
+    assert 'what waits in it will run once queue "root" no longer stops it;' in text
+
+
 def test_a_second_pass_through_the_webhook_changes_nothing(server: Server) -> None:
     once = created(server, {"kind": "Queue", "metadata": {"name": "q"}, "status": {"state": "Closed"}})
     assert server.ask("/mutate/queues", once).patch == []
@@ -261,7 +269,7 @@ def test_removing_them_by_hand_is_no_fault(server: Server, absent: Any) -> None:
 @with_new(server=Server)
 def test_an_edit_that_removes_the_state_makes_it_open_in_words(server: Server, absent: Any) -> None:
     """Absent, it would be that of a queue which Volcano may have closed."""
-    before = queue("research", state="Closed")
+    before = queue("research", state="Closed", status={"conditions": []})  # which a patch leaves
     after = edited(server, before, with_spec(before, state=absent))
     assert after["spec"]["state"] == "Open"
     assert [line["to"] for line in history(after)] == ["Open"]
@@ -292,7 +300,7 @@ def test_each_change_is_a_line(server: Server, change: Wire, line: dict[str, str
     assert history(after) == [{"by": "alice", **line, "reason": "disks", "at": NOW}]
 
 
-@each_case("change", [{"weight": 9}, {"reason": "words"}, {"state": "Open"}], ids=str)
+@each_case("change", [{"type": "batch"}, {"reason": "words"}, {"state": "Open"}], ids=str)
 @with_new(server=Server)
 def test_nothing_else_is(server: Server, change: Wire) -> None:
     before = queue("research")
@@ -395,6 +403,8 @@ ANNOTATIONS = st.none() | st.dictionaries(
 
 @MODEST
 @given(before=FIELDS, after=FIELDS, notes=ANNOTATIONS)
+@example(before={"stopPolicy": "Hold", "reason": "disks"}, after={"reason": "disks"}, notes=None)
+@example(before={"stopPolicy": "Hold", "resumeAt": LATER}, after={"resumeAt": LATER}, notes=None)
 def test_any_edit_gives_a_patch_that_applies_and_that_a_second_asking_finds_done(
     before: Wire, after: Wire, notes: dict[str, str] | None
 ) -> None:

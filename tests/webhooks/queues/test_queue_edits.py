@@ -12,6 +12,7 @@ from tests.support.http.wire_objects import (
     Wire,
     job,
     member,
+    namespace,
     queue,
     review,
 )
@@ -396,6 +397,19 @@ def test_root_and_default_are_never_deleted(name: str) -> None:
     assert answer.message.startswith(f"`{name}` queue can not be deleted; to ")
 
 
+def test_the_deletion_of_a_queue_that_namespaces_name_says_that_work_there_waits() -> None:
+    obj = queue("labs", state="Closed", status={"state": "Closed", "observedGeneration": 1})
+    other = namespace("z", queue="other")
+    server = Server().has(obj, *(namespace(name, queue="labs") for name in "dcba"), other)
+    answer = delete(server, obj)
+    assert answer.allowed
+    assert answer.warnings == [
+        'namespaces "a", "b", "c" and 1 more still name queue "labs": new work there waits until a queue of '
+        "this name is created, or another one is named"
+    ]
+    assert delete(Server().has(obj, other), obj).warnings == []
+
+
 def test_a_queue_with_children_is_not_deleted() -> None:
     obj = queue("labs", state="Closed")
     server = Server().has(obj, *(queue(name, parent="labs", state="Closed") for name in "abcd"))
@@ -414,6 +428,90 @@ def test_a_deletion_needs_both_the_verdict_and_the_status_to_be_closed() -> None
     answer = delete(Server().has(early), early)
     assert not answer.allowed
     assert "what was admitted to it before may still come; delete it once it shows Closed" in answer.message
+
+
+LEAVING = {"deletionTimestamp": "2029-12-31T00:00:00Z", "finalizers": ["example.com/wait"]}
+
+
+def leaving(*, finalizers: Any = ("example.com/wait",), **spec: Any) -> Wire:
+    """A queue that is being deleted."""
+    obj = queue("research", **{"state": "Closed", "status": CLOSED, **spec})
+    obj["metadata"] |= {**LEAVING, "finalizers": list(finalizers)}
+    return obj
+
+
+@each_case("state", ["Closed", "Suspended"])
+def test_a_queue_that_is_being_deleted_is_not_opened(state: str) -> None:
+    before = leaving(state=state)
+    for spec in ({"state": "Open"}, {"state": "Open", "stopPolicy": "Hold"}):
+        answer = edit(Server().has(before), before, with_spec(before, **spec), dry_run=True)
+        refused(answer, by="spec.state: ", way_out="kubectl queue create research")
+    for spec in ({"state": "Closed"}, {"reason": "moved"}, {"stopPolicy": "HoldAndDrain"}):
+        assert edit(Server().has(before), before, with_spec(before, **spec)).allowed, spec
+
+
+def test_the_last_finalizer_goes_as_the_queue_itself_would() -> None:
+    """The API server asks about no DELETE then."""
+    before, between, after = leaving(finalizers=("a/b", "c/d")), leaving(), leaving(finalizers=())
+    occupied = Server().has(before, LIVE)
+    assert edit(occupied, before, between).allowed
+    answer = edit(occupied, between, after)
+    assert (answer.allowed, answer.code) == (False, 403)
+    assert 'queue "research" is Closing and can be deleted once it is Closed' in answer.message
+    assert edit(Server().has(before), between, after).allowed
+    parent = Server().has(before, queue("below", parent="research"))
+    assert "it has 1 child queue (below)" in edit(parent, between, after).message
+
+
+@each_case("name", ["root", "default"])
+@each_case("live", [False, True])
+def test_the_deletion_of_what_is_always_there_can_end(name: str, live: bool) -> None:
+    """It came past us. The controller makes it anew, whatever is in it and below it."""
+    before, after = (queue(name, status=CLOSED) for _ in range(2))
+    before["metadata"] |= LEAVING
+    after["metadata"] |= {**LEAVING, "finalizers": []}
+    server = Server().has(before, queue("below", parent=name), *([member("a", queue=name)] if live else []))
+    assert edit(server, before, after).allowed
+    assert not delete(Server().has(before), before).allowed
+
+
+def test_the_status_of_before_the_deletion_is_enough_for_the_last_finalizer() -> None:
+    """What was Closed as its deletion was admitted has taken nothing since: nobody has to wait."""
+    before, after = leaving(), leaving(finalizers=())
+    before["metadata"]["generation"] = after["metadata"]["generation"] = 2
+    assert edit(Server().has(before), before, after).allowed
+    for each in (before, after):
+        each["status"] = {**CLOSED, "state": "Closing"}
+    answer = edit(Server().has(before), before, after)
+    assert "what was admitted to it before may still come" in answer.message
+
+
+def test_a_finalizer_of_a_queue_that_stays_is_nothing_to_us() -> None:
+    before = queue("research")
+    before["metadata"]["finalizers"] = ["example.com/wait"]
+    assert edit(Server().has(before, LIVE), before, queue("research")).allowed
+
+
+NOT_SELECTED = {"state": "Closed", "namespaceSelector": {"matchLabels": {"team": "other"}}}
+
+
+@each_case(
+    ("labs", "allowed"),
+    [({"capability": {"cpu": "2"}}, False), ({}, True)],
+)
+@each_case("by", ["DELETE", "finalizer"])
+def test_what_counts_above_a_queue_keeps_it(labs: Wire, allowed: bool, by: str) -> None:
+    """Pods of namespaces that it does not select keep no queue from Closed, and count on in a quota above."""
+    above = queue("labs", **labs, status={"observedGeneration": 1})
+    obj = leaving(parent="labs", **NOT_SELECTED)
+    server = Server().has(above, obj, namespace("team"), LIVE)
+    answer = (
+        delete(server, obj)
+        if by == "DELETE"
+        else edit(server, obj, leaving(finalizers=(), parent="labs", **NOT_SELECTED))
+    )
+    assert answer.allowed is allowed
+    assert allowed or "pods of it use pods 1 of a quota above it" in answer.message
 
 
 def test_a_queue_closed_by_its_ancestor_may_be_deleted() -> None:

@@ -11,7 +11,7 @@ import pytest
 from cluster.inflight.queue_edits import SECONDS
 from cluster.objects import QueueObject
 from tests.support.http.asking import Said, Server
-from tests.support.http.wire_objects import queue
+from tests.support.http.wire_objects import member, queue
 from tests.webhooks.queues.test_queue_edits import (
     create,
     delete,
@@ -103,6 +103,31 @@ def test_a_queue_that_is_being_deleted_gets_no_children() -> None:
     again["metadata"]["uid"] = "another"
     server.lacks(queue("top", state="Closed", version=2)).has(again)
     assert create(server, queue("below", parent="top")).allowed
+
+
+def test_a_queue_that_a_finalizer_keeps_is_there_once_the_watch_shows_its_deletion() -> None:
+    top = queue("top", state="Closed", status={"state": "Closed", "observedGeneration": 1})
+    server = Server().has(top)
+    assert delete(server, top).allowed
+    kept = queue("top", state="Closed", version=2)
+    kept["metadata"]["deletionTimestamp"] = "2029-12-31T00:00:00Z"
+    server.has(kept)
+    answer = create(server, queue("below", parent="top"))
+    refused(answer, by='spec.parent: queue "top" is being deleted', way_out="choose another parent")
+
+
+def test_a_queue_that_went_with_work_comes_back_where_that_counts() -> None:
+    """To delete it and to create it elsewhere would move its work."""
+    team = queue("team", parent="labs")
+    server = Server().has(queue("labs"), team, member("one", queue="team", nodeName="node-1"))
+    server.lacks(team)
+    refused(
+        create(server, queue("team")), by="spec.parent: ", way_out="kubectl queue create team --parent labs"
+    )
+    assert create(server, queue("team", parent="labs")).allowed
+    server.has(queue("team", parent="labs", version=5)).lacks(queue("team", parent="labs", version=6))
+    server.lacks(member("one", queue="team", nodeName="node-1"))
+    assert create(server, queue("team")).allowed
 
 
 def test_a_queue_that_gets_a_child_at_this_moment_is_not_deleted() -> None:

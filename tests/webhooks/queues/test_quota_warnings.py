@@ -63,8 +63,7 @@ def test_a_namespace_that_comes_to_name_a_queue_with_a_quota_is_told_what_counts
         return server.ask("/mutate/namespaces", after, old=before, operation=operation).warnings
 
     assert told("lab") == [
-        'queue "lab" has a quota: new pods of this namespace wait for room in it; '
-        "what runs now does not count"
+        'queue "lab" has a quota: new pods of this namespace wait for room in it; what runs now counts'
     ]
     assert told("lab", None) == []
     assert told("free") == []

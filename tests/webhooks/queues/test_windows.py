@@ -115,6 +115,28 @@ def test_an_override_goes_with_its_window(server: Server) -> None:
     assert warnings == ('1 of spec.windowOverrides of queue "q" went with their windows',)
 
 
+@each_case(
+    "wrong",
+    [
+        {"windows": [{**NIGHT, "schedule": "never"}]},
+        {"windows": [NIGHT, NIGHT]},
+        {"windows": [], "state": "Suspended", "resumeAt": "soon"},
+    ],
+    ids=["a schedule", "a name", "another field"],
+)
+def test_an_edit_that_is_refused_says_nothing_of_what_it_would_do(wrong: Wire) -> None:
+    server, before = Server(), spec(NOON, on=[ON], windowOverrides=[SKIP])
+    old, obj = (
+        {**queue("q"), "spec": {**queue("q")["spec"], **each}} for each in (before, {**before, **wrong})
+    )
+    answer = server.ask("/mutate/queues", obj, old=old, operation="UPDATE")
+    assert answer.warnings == []
+    after = applied(answer.patch, obj) if answer.allowed else obj
+    assert (
+        not answer.allowed or not server.ask("/validate/queues", after, old=old, operation="UPDATE").allowed
+    )
+
+
 def test_an_override_of_no_occurrence_is_said_to_change_nothing(server: Server) -> None:
     wrong = {**SKIP, "start": "2030-01-01T12:30"}
     _, warnings = edited(server, spec(NIGHT), spec(NOON, NIGHT, windowOverrides=[wrong]))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from queues.metadata.keys import PREEMPTABLE
 from tests.support.cases import each_case, with_new
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
@@ -23,6 +24,7 @@ from tests.support.http.wire_objects import (
     review,
     template,
     templates_of,
+    with_value,
     workload,
 )
 from tests.support.webhooks.json_patch import applied
@@ -121,6 +123,27 @@ def test_the_scheduling_policy_of_a_workload_reaches_its_pods(server: Server, re
 
 @KINDS
 @with_new(server=queues)
+def test_whether_a_workload_is_preemptable_reaches_its_pods(server: Server, resource: str) -> None:
+    """As annotation or label, read as Volcano does; what its templates say stays."""
+
+    def said(of_template: Wire | None = None, **own: Any) -> set[str]:
+        annotations = {NAMED: "research", **own.pop("annotations", {})}
+        made = workload(
+            resource, "train", template({NAMED: "research", **(of_template or {})}), annotations=annotations
+        )
+        made["metadata"].update(own)
+        after, _ = admitted(server, made)
+        return {one["metadata"]["annotations"].get(PREEMPTABLE, "") for one in templates_of(after)}
+
+    assert said(annotations={PREEMPTABLE: "0"}) == {"false"}
+    assert said(labels={PREEMPTABLE: "no"}) == {"false"}
+    assert said(annotations={PREEMPTABLE: "T"}, labels={PREEMPTABLE: "false"}) == {"true"}
+    assert said({PREEMPTABLE: "t"}, annotations={PREEMPTABLE: "false"}) == {"t"}
+    assert said() == {""}
+
+
+@KINDS
+@with_new(server=queues)
 def test_a_namespaces_queue_reaches_its_pods_and_stays_theirs(server: Server, resource: str) -> None:
     server.has(namespace("team", queue="research"))
     after, _ = admitted(server, workload(resource))
@@ -204,6 +227,27 @@ def test_two_names_that_differ_are_refused_and_both_are_shown(server: Server, re
     )
 
 
+@KINDS
+@each_case("where", ["on itself", "in a template"])
+@with_new(server=queues)
+def test_of_two_names_in_one_place_it_is_said_which_one_counts(
+    server: Server, resource: str, where: str
+) -> None:
+    two: dict[str, Any] = {"annotations": {NAMED: "research"}, "labels": {LABEL: "labs"}}
+    before = (
+        workload(resource, **two)
+        if where == "on itself"
+        else workload(resource, "train", template(two["annotations"], labels=two["labels"]))
+    )
+    after, answer = admitted(server, before)
+    assert after["metadata"]["labels"][QUEUE] == "research"
+    assert answer.warnings == [
+        'it names two queues; annotation scheduling.volcano.sh/queue-name counts: "research", not "labs"'
+    ]
+    assert updated(server, after, after)[1].warnings == [], "it is said once"
+    assert admitted(server, before, user=CONTROLLER)[1].warnings == []
+
+
 @each_case("resource", SEVERAL)
 @with_new(server=queues)
 def test_templates_that_differ_are_refused_and_those_that_say_nothing_follow(
@@ -233,7 +277,10 @@ def test_default_in_a_volcano_jobs_spec_is_no_name_and_is_said(server: Server, n
     after, answer = admitted(server, job)
     assert (after["spec"]["queue"], after["metadata"]["annotations"][QUEUE]) == ("labs", "labs")
     assert {each["metadata"]["annotations"][QUEUE] for each in templates_of(after)} == {"labs"}
-    assert answer.warnings == ['spec.queue "default" counts as none: this is in queue "labs"']
+    assert answer.warnings == [
+        'spec.queue "default" counts as none: this is in queue "labs"',
+        'no scheduler named "volcano" was seen here: if nobody runs it, the pods never start',
+    ]
     server.has(after)
     replaced = {**after, "spec": {**after["spec"], "queue": "default"}}
     again, _ = updated(server, after, replaced)
@@ -328,6 +375,70 @@ def test_a_podgroups_queue_is_its(server: Server, resource: str) -> None:
     before = workload(resource, "train", template({GROUP: "gang"}))
     after, _ = admitted(server, before)
     assert after == written(with_templates(before, ours="research"), "research")
+
+
+#: The kinds whose own PodGroup reaches their pods. Volcano makes one for each of its Jobs.
+GROUPED = each_case("resource", [each for each in WORKLOADS if each != "jobs.batch.volcano.sh"])
+
+
+def podgroup_of_pod(server: Server, made: Wire) -> str:
+    answer = server.ask("/mutate/pods", pod_of(made), user=CONTROLLER, uid="pod-1")
+    return str(applied(answer.patch, pod_of(made))["metadata"]["annotations"].get(GROUP, ""))
+
+
+@GROUPED
+@with_new(server=queues)
+def test_a_podgroup_that_the_workload_alone_names_is_its_pods(server: Server, resource: str) -> None:
+    server.has(podgroup("gang", queue="research"))
+    before = workload(resource, annotations={GROUP: "gang"})
+    after, answer = admitted(server, before)
+    assert after == written(
+        with_templates(before, ours="research", group="gang", from_="podgroup"), "research"
+    )
+    assert answer.warnings == []
+    assert (queue_of_pod(server, after), podgroup_of_pod(server, after)) == ("research", "gang")
+
+
+@GROUPED
+@with_new(server=queues)
+def test_a_podgroup_that_the_workload_alone_names_is_its_pods_before_it_exists(
+    server: Server, resource: str
+) -> None:
+    before = workload(resource, annotations={GROUP: "gang"})
+    after, answer = admitted(server, before)
+    assert after == with_our_label(with_templates(before, group="gang", from_="podgroup"), "")
+    assert [text.partition(":")[0] for text in answer.warnings] == ['PodGroup "gang" does not exist']
+    assert podgroup_of_pod(server, after) == "gang"
+    assert admitted(server, after)[0] == after, "asked again"
+
+
+def test_a_job_of_volcano_gets_the_podgroup_that_volcano_makes(server: Server) -> None:
+    server.has(podgroup("gang", queue="research"))
+    after, _ = admitted(server, workload("jobs.batch.volcano.sh", annotations={GROUP: "gang"}))
+    assert {one["metadata"]["annotations"].get(GROUP) for one in templates_of(after)} == {None}
+
+
+@GROUPED
+@each_case("exists", [True, False])
+@with_new(server=queues)
+def test_who_names_a_podgroup_beside_a_template_that_names_its_queue_is_told(
+    server: Server, resource: str, exists: bool
+) -> None:
+    """The template says enough of itself, and nothing of a PodGroup."""
+    if exists:
+        server.has(podgroup("gang", queue="research"))
+    after, answer = admitted(server, of(resource, annotations={GROUP: "gang"}))
+    assert {one["metadata"]["annotations"].get(GROUP) for one in templates_of(after)} == {None}
+    assert answer.warnings == [
+        "scheduling.k8s.io/group-name has no effect on a pod template that names a queue: write it there"
+    ]
+
+
+def test_a_job_that_a_controller_makes_for_a_podgroup_has_it_in_its_template(server: Server) -> None:
+    """From the Job template of a CronJob."""
+    before = workload("jobs.batch", annotations={GROUP: "gang"})
+    after, _ = admitted(server, before, user=CONTROLLER)
+    assert podgroup_of_pod(server, after) == "gang"
 
 
 def test_a_podgroup_that_is_not_there_cannot_disagree_yet(server: Server) -> None:
@@ -565,12 +676,7 @@ def test_a_resource_that_is_no_workload_is_a_bad_request(server: Server, resourc
 def test_the_wrong_type_is_refused_with_its_place(
     server: Server, resource: str, place: tuple[str, ...], wrong: Any
 ) -> None:
-    bad = of(resource)
-    held = bad
-    for key in place[:-1]:
-        held = held[key]
-    held[place[-1]] = wrong
-    answer = ask(server, bad)
+    answer = ask(server, with_value(of(resource), place, wrong))
     assert (answer.allowed, answer.code) == (False, 422)
     assert answer.message.startswith(".".join(place)), answer.message
 

@@ -26,6 +26,7 @@ from tests.support.http.wire_objects import (
 from tests.support.webhooks.workload_requests import (
     CAME,
     CONTROLLER,
+    FROM,
     LABEL,
     QUEUE,
     REFUSING,
@@ -258,6 +259,78 @@ def test_it_can_be_moved_and_its_new_pods_with_it(server: Server, resource: str,
         told = with_templates(wanted, ours="labs", named="labs", from_="workload")
     after, _ = updated(server, held, wanted, uid="move-1")
     assert after == written(told, "labs", came="move-1")
+
+
+def groups() -> Server:
+    return queues().has(podgroup("gang", queue="research"), podgroup("other", queue="research"))
+
+
+def groups_of(obj: Wire) -> set[tuple[str | None, ...]]:
+    """What its templates say: the PodGroup, the queue's name, and who named it."""
+    keys = (GROUP, NAMED, FROM)
+    return {
+        tuple((one["metadata"].get("annotations") or {}).get(key) for key in keys)
+        for one in templates_of(obj)
+    }
+
+
+@MOVABLE
+@with_new(server=groups)
+def test_a_podgroup_that_it_names_later_reaches_its_new_pods(server: Server, resource: str) -> None:
+    held = stored(server, workload(resource, annotations={NAMED: "research"}))
+    assert groups_of(held) == {(None, "research", "workload")}
+    grouped, _ = updated(server, held, annotated(held, group="gang"))
+    assert groups_of(grouped) == {("gang", None, "podgroup")}
+    other, _ = updated(server, grouped, annotated(grouped, group="other"))
+    assert groups_of(other) == {("other", None, "podgroup")}
+    alone, _ = updated(server, other, annotated(other, group=None))
+    assert groups_of(alone) == {(None, "research", "workload")}
+
+
+@MOVABLE
+@with_new(server=groups)
+def test_a_podgroup_in_a_template_may_be_overwritten(server: Server, resource: str) -> None:
+    held = stored(server, workload(resource, annotations={GROUP: "gang"}))
+    after, _ = updated(server, held, with_templates(held, group="other"))
+    assert groups_of(after) == {("other", None, None)}
+
+
+@MOVABLE
+@with_new(server=groups)
+def test_a_podgroup_in_a_template_is_put_back_where_a_client_drops_it(server: Server, resource: str) -> None:
+    submitted = workload(resource, annotations={GROUP: "gang"})
+    held = stored(server, submitted)
+    after, _ = updated(server, held, annotated(submitted))
+    assert groups_of(after) == {("gang", None, "podgroup")}
+
+
+@MOVABLE
+@with_new(server=groups)
+def test_a_podgroup_that_does_not_exist_stays_in_its_templates(server: Server, resource: str) -> None:
+    held = stored(server, workload(resource, annotations={GROUP: "later"}))
+    after, _ = updated(server, held, annotated(workload(resource, annotations={GROUP: "later"})))
+    assert groups_of(after) == {("later", None, "podgroup")}
+    untouched(server, held, held)
+
+
+@MOVABLE
+@with_new(server=groups)
+def test_a_roll_back_brings_the_podgroup_of_then(server: Server, resource: str) -> None:
+    """With the annotations of the workload, as `kubectl rollout undo` does."""
+    first = stored(server, workload(resource, annotations={GROUP: "gang"}))
+    second, _ = updated(server, first, annotated(first, group="other"))
+    back, _ = updated(server, second, first)
+    assert groups_of(back) == {("gang", None, "podgroup")}
+
+
+def test_who_names_another_podgroup_on_a_job_is_told_that_its_pods_stay(server: Server) -> None:
+    server.has(podgroup("gang", queue="research"))
+    held = stored(server, workload("jobs.batch", annotations={NAMED: "research"}))
+    after, answer = updated(server, held, annotated(held, group="gang"))
+    assert groups_of(after) == {(None, "research", "workload")}
+    assert answer.warnings == [
+        "scheduling.k8s.io/group-name is read when this is created: its pods stay as they are"
+    ]
 
 
 @MOVABLE

@@ -1,0 +1,3 @@
+module sluice.dev/benchmarks/delaying
+
+go 1.26

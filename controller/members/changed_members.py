@@ -1,0 +1,65 @@
+"""Which members a sync looks at after a change.
+
+=======================================  =================================================
+what changed                             the members
+=======================================  =================================================
+the spec of the queue, or all of it      all that wait
+the members are due                      all that wait
+a member                                 that one, while it is a member of the queue
+nothing that concerns members            none
+=======================================  =================================================
+
+Of no queue (`NO_QUEUE`) it is all of its members and not only those that wait: the others are those whose
+PodGroup was not there, and pods that run while their queue is not written on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from cluster.cache.changes import NO_QUEUE, Change, PodChange, QueueChange
+from cluster.cache.members import Member
+from cluster.cache.store import Store
+
+#: The changes after which all of a queue is synced.
+OF_ALL = frozenset[Change]({QueueChange.SPEC, QueueChange.RESYNC})
+
+
+def concern_all_members(changes: Collection[Change]) -> bool:
+    """Whether all waiting members of the queue are looked at, and not only those that changed."""
+    return QueueChange.MEMBERS in changes or not OF_ALL.isdisjoint(changes)
+
+
+class ChangedMembers:
+    """Owner: the controller's thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        is_restoring: Callable[[str], bool],
+        forget: Iterable[Callable[[str], object]],
+    ) -> None:
+        """`is_restoring`: by UID, whether the queue of a pod is being written back. It waits for that.
+        `forget`: called with the UID of each pod that is no member any more.
+        """
+        self._members = store.members
+        self._is_restoring = is_restoring
+        self._forget = tuple(forget)
+
+    def of(self, queue: str, changes: Collection[Change]) -> list[Member]:
+        """The members of the queue that these changes of it concern."""
+        members = []
+        for change in changes:
+            if not isinstance(change, PodChange):
+                continue
+            member = self._members.by_uid(change.uid)
+            if member is None:
+                for forget in self._forget:
+                    forget(change.uid)
+            elif member.queue == queue:
+                members.append(member)
+        if concern_all_members(changes):
+            members_in = self._members.in_queue if queue == NO_QUEUE else self._members.waiting_in
+            members = list(members_in(queue))
+        return [member for member in members if not self._is_restoring(member.uid)]

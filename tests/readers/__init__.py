@@ -1,0 +1,1 @@
+"""What the leader and the plugin derive from the same objects."""
