@@ -18,7 +18,7 @@ from tests.support.e2e.modes import (
     pending_before_a_stop,
     wait_for_room,
 )
-from tests.support.e2e.objects import GATE, gates, suspended_text
+from tests.support.e2e.objects import GATE, condition, gates, suspended_text
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import settled, until
 from tests.support.e2e.workloads import DEPLOYMENT
@@ -151,6 +151,10 @@ def test_pods_that_pend_since_before_a_capability_are_bound_as_it_has_room(sandb
     queue = sandbox.queue()
     pending = wait_for_room(sandbox, "pending", 4, queue)
     sandbox.edit(queue, capability={"pods": "1"})
+    # Before that, binds may be under way that the guard was not asked about.
+    sandbox.queue_that(
+        queue, "hold its capability", lambda read: condition(read, "QuotaEnforced").get("status") == "True"
+    )
     make_room(sandbox)
     until(lambda: len(sandbox.bound(pending)) == 1, "one pod to be bound")
     left = {*pending} - sandbox.bound(pending)
