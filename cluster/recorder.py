@@ -7,6 +7,9 @@ Invariants
   time, such as a queue's transition, is not limited.
 - The pods of one queue together get at most `BURST` events at once and `PER_SECOND` after that, so that ten
   thousand parked pods make no event storm. Dropped events are counted.
+- All limited events together are at most `ALL_BURST` at once and `ALL_PER_SECOND` after that, so that a stop of
+  hundreds of queues makes none either. The first events of each limit (`FIRST`) do not count: what others cause
+  keeps no queue silent.
 """
 
 from __future__ import annotations
@@ -30,6 +33,9 @@ REPEAT_SECONDS = 300.0
 MAX_EVENTS_REMEMBERED = 10_000
 BURST = 50.0
 PER_SECOND = 5.0
+ALL_BURST, ALL_PER_SECOND = 1000.0, 50.0
+#: So many of one limit at once, whatever all others have taken; and again after `BURST` / `PER_SECOND` seconds.
+FIRST = 3.0
 #: Bytes; the API server accepts 1,024.
 MESSAGE_LIMIT = 1000
 
@@ -50,7 +56,8 @@ class EventRecorder:
         self._metrics = metrics
         self._clock = clock
         self._seen: OrderedDict[tuple[str, str, str], float] = OrderedDict()
-        self._buckets: dict[str, TokenBucket] = {}
+        self._buckets: dict[str, _Limit] = {}
+        self._all = TokenBucket(ALL_PER_SECOND, burst=ALL_BURST, now=clock())
 
     def record(
         self,
@@ -94,9 +101,21 @@ class EventRecorder:
             return True
         if len(self._buckets) > MAX_EVENTS_REMEMBERED:
             self._buckets.clear()
-        return self._buckets.setdefault(
-            rate_limit_key, TokenBucket(PER_SECOND, burst=BURST, now=now)
-        ).try_take(now)
+        limit = self._buckets.get(rate_limit_key)
+        if limit is None:
+            limit = self._buckets[rate_limit_key] = _Limit(now)
+        if not limit.bucket.ready(now) or not (limit.first.try_take(now) or self._all.try_take(now)):
+            return False
+        limit.bucket.take(1)
+        return True
+
+
+class _Limit:
+    """What events of one key may still be written; `first`: of these, whatever others have taken."""
+
+    def __init__(self, now: float) -> None:
+        self.bucket = TokenBucket(PER_SECOND, burst=BURST, now=now)
+        self.first = TokenBucket(FIRST * PER_SECOND / BURST, burst=FIRST, now=now)
 
 
 def _body(subject: ObjectReference, *, reason: str, message: str, warning: bool) -> dict[str, Any]:
