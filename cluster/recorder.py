@@ -7,9 +7,9 @@ Invariants
   time, such as a queue's transition, is not limited.
 - The pods of one queue together get at most `BURST` events at once and `PER_SECOND` after that, so that ten
   thousand parked pods make no event storm. Dropped events are counted.
-- All limited events together are at most `ALL_BURST` at once and `ALL_PER_SECOND` after that, so that a stop of
-  hundreds of queues makes none either. The first events of each limit (`FIRST`) do not count: what others cause
-  keeps no queue silent.
+- All limited events together are at most `ALL_BURST` at once and `ALL_PER_SECOND` after that, so that a stop
+  of hundreds of queues makes none either. The first events of each limit (`FIRST`) do not count: what others
+  cause keeps no queue silent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_EVENTS_REMEMBERED = 10_000
 BURST = 50.0
 PER_SECOND = 5.0
 ALL_BURST, ALL_PER_SECOND = 1000.0, 50.0
-#: So many of one limit at once, whatever all others have taken; and again after `BURST` / `PER_SECOND` seconds.
+#: So many of one limit at once, whatever all others have taken; again after `BURST` / `PER_SECOND` seconds.
 FIRST = 3.0
 #: Bytes; the API server accepts 1,024.
 MESSAGE_LIMIT = 1000

@@ -38,8 +38,21 @@ _SHOWN = 5
 
 def read_events(client: ApiClient, item: Object) -> Sequence[Object]:
     """The events of the object; none where they may not be read."""
-    namespace = quote(str(value_at(item, "metadata.namespace") or "default"), safe="")
-    query = {"fieldSelector": f"involvedObject.uid={value_at(item, 'metadata.uid')}"}
+    namespace = str(value_at(item, "metadata.namespace") or "default")
+    return _read(client, namespace, f"involvedObject.uid={value_at(item, 'metadata.uid')}")
+
+
+def last_event_of_gone(client: ApiClient, *, kind: str, name: str, namespace: str) -> Event | None:
+    """The last that Sluice said of an object of this name, which is not there any more; None: nothing."""
+    selected = f"involvedObject.kind={kind},involvedObject.name={name}"
+    ours = [item for item in _read(client, namespace, selected) if _source(item) == _SLUICE]
+    last = max(ours, key=_moment, default=None)
+    return _event(last) if last is not None else None
+
+
+def _read(client: ApiClient, namespace: str, selected: str) -> Sequence[Object]:
+    query = {"fieldSelector": selected}
+    namespace = quote(namespace, safe="")
     request = Request(method="GET", path=f"/api/v1/namespaces/{namespace}/events", query=query)
     try:
         listing = client.send(request, kind="events")
@@ -75,9 +88,13 @@ def latest_evictions(items: Iterable[Object]) -> Sequence[Event]:
 def _latest(items: Iterable[Object]) -> Sequence[Event]:
     by_reason: dict[str, Event] = {}
     for item in sorted(items, key=_moment, reverse=True):
-        event = Event(str(item.get("reason") or ""), str(item.get("message") or ""), _time(item))
+        event = _event(item)
         by_reason.setdefault(event.reason, event)
     return tuple(by_reason.values())[:_SHOWN]
+
+
+def _event(item: Object) -> Event:
+    return Event(str(item.get("reason") or ""), str(item.get("message") or ""), _time(item))
 
 
 def _source(item: Object) -> str:

@@ -27,7 +27,7 @@ from kubectl_queue.access.object_reader import ObjectReader
 from kubectl_queue.access.queue_reader import read_ancestors, read_chain, read_queues
 from kubectl_queue.access.responses import Request
 from kubectl_queue.cli.suggestions import similar_kinds, with_suggestions
-from kubectl_queue.errors import ForbiddenError, NotFoundError
+from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError
 from kubectl_queue.objects.explained import (
     object_reference,
     observed_chain,
@@ -48,6 +48,7 @@ from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type, t
 from kubectl_queue.views.why import Answer, Event, explain_queue
 from kubectl_queue.why.events import (
     creation_failure,
+    last_event_of_gone,
     latest_events,
     latest_evictions,
     read_events,
@@ -64,7 +65,7 @@ from kubectl_queue.why.targets import OWNER, Target, unknown_type
 from queues import well_known
 from queues.messages import quoted_lack
 from queues.similar_names import similar_names
-from queues.text import quoted
+from queues.text import printable, quoted
 from queues.untaken import SCHEDULER_NOT_SEEN
 from queues.why.explain import explain, of_owner
 from queues.why.explanation import (
@@ -135,7 +136,17 @@ class Explainer:
         except NotFoundError as exc:
             if target.type.namespaced:
                 exc.add_note(f" in namespace {quoted(self._namespace)}; for another one give -n")
+                self._note_last_event(exc, target)
             raise
+
+    def _note_last_event(self, exc: NotFoundError, target: Target) -> None:
+        """An object that is gone may have been evicted: its events stay for an hour."""
+        with suppress(QueueError):
+            last = last_event_of_gone(
+                self._client, kind=target.type.kind, name=target.name, namespace=self._namespace
+            )
+            if last is not None:
+                exc.add_note(f"\nIt was there. {last.reason}, {last.at}: {printable(last.message)}")
 
     def _explain_owner(self, target: Target) -> Answer:
         """An object of a kind that is not known, by its pods: the answer is that of the first that waits."""

@@ -8,7 +8,7 @@ from kubectl_queue.commands.why import lines
 from kubectl_queue.views.why import Event
 from kubectl_queue.why.events import creation_failure, latest_events
 from queues.why.explanation import Explanation, ObjectRef, Outcome
-from tests.support.plugin.harness import NOW
+from tests.support.plugin.harness import NOW, StoredObjects, StoredQueues, run_command
 
 TEXT = 'queue "vision" is Suspended by its ancestor "research"; resume it with: kubectl queue resume research'
 
@@ -62,3 +62,26 @@ def test_why_the_latest_pod_was_not_created_is_known_until_one_is() -> None:
     made = event("SuccessfulCreate", minute=6, source="job-controller", message="Created pod: p")
     assert creation_failure([failed, made]) == ""
     assert creation_failure([]) == ""
+
+
+def gone_pod(*events: dict[str, Any]) -> str:
+    """What `why` says of a pod that is not there, whose events are."""
+    stored = StoredObjects({"/api/v1/namespaces/default/events": {"items": list(events)}})
+    done = run_command(StoredQueues(), "why", "pod/work-0", client=stored)
+    assert done.code == 1
+    return done.err
+
+
+def test_of_a_pod_that_is_gone_the_last_that_was_said_stands() -> None:
+    """A bare pod that was evicted has no owner that could say it."""
+    evicted = event("Reclaimed", minute=5, message='evicted: queue "a" uses more than it deserves')
+    later_of_others = event("Killing", minute=6, source="kubelet", message="Stopping container main")
+    said = gone_pod(event("QueueStopped", minute=1), evicted, later_of_others).splitlines()
+    assert said[-1] == (
+        'It was there. Reclaimed, 2030-01-01T11:05:00Z: evicted: queue "a" uses more than it deserves'
+    )
+
+
+def test_of_a_pod_that_never_was_nothing_more_is_said() -> None:
+    assert "It was there" not in gone_pod()
+    assert "It was there" not in gone_pod(event("Killing", source="kubelet", message="x"))
