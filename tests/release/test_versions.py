@@ -126,3 +126,16 @@ def test_a_released_section_has_one_line_for_each_entry(heading: str) -> None:
 def test_entries_that_wait_for_a_version_are_counted_by_their_first_line() -> None:
     text = "# Changelog\n\n## Unreleased\n\n### Fixed\n- One\n  on two lines.\n- Two.\n\n## 1.0.0\n- Three.\n"
     assert unreleased_entries(text) == ["- One", "- Two."]
+
+
+def test_a_page_names_only_versions_that_the_changelog_has() -> None:
+    """`Since 0.3.` names a version by its first two numbers."""
+    known = {version.rpartition(".")[0] for version in changelog_versions((ROOT / CHANGELOG).read_text())}
+    named = {
+        (path, version)
+        for path, text in version_files(ROOT).items()
+        if path.endswith(".md")
+        for version in re.findall(r"\bSince (\d+\.\d+)\b", text) + re.findall(r"## From (\d+\.\d+) to", text)
+    }
+    assert {version for _, version in named} == {"0.1", "0.2", "0.3"}
+    assert [(path, version) for path, version in named if version not in known] == []
