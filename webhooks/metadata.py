@@ -27,7 +27,7 @@ from queues.metadata.keys import GROUP_MIN_MEMBER, Place
 from queues.metadata.warnings import metadata_warnings
 from queues.workload_gangs import asked_gang
 from queues.workload_kinds import WorkloadKind, find_kind
-from webhooks.review import ALLOWED, Answer, Request, decode_object
+from webhooks.review import ALLOWED, ReviewAnswer, ReviewRequest, decode_object
 from webhooks.settings import AdmissionSettings
 
 #: For who changes the minimum of a workload that exists.
@@ -38,15 +38,15 @@ _PLACES = {"pods": Place.POD, "podgroups": Place.PODGROUP, "namespaces": Place.N
 _objects = msgspec.json.Decoder(WorkloadObject)
 
 
-def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+def validate(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> ReviewAnswer:
     """The answer to the validating webhook on CREATE and UPDATE: always allowed."""
     try:
-        return Answer(warnings=_warnings(request, store=store, settings=settings))
+        return ReviewAnswer(warnings=_warnings(request, store=store, settings=settings))
     except Faulty:  # its own webhook refuses it, where it is ours
         return ALLOWED
 
 
-def _warnings(request: Request, *, store: Store, settings: AdmissionSettings) -> tuple[str, ...]:
+def _warnings(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> tuple[str, ...]:
     kind = find_kind(request.resource.group, request.resource.resource)
     place = _PLACES.get(request.resource.resource) if kind is None else None
     if (kind is None and place is None) or settings.is_controller(request.user_info.username):
@@ -77,7 +77,7 @@ def _is_told_elsewhere(obj: WorkloadObject, place: Place | None) -> bool:
     return is_leaving or (is_made and place is not Place.NAMESPACE)
 
 
-def _is_exempt(request: Request, obj: WorkloadObject, store: Store) -> bool:
+def _is_exempt(request: ReviewRequest, obj: WorkloadObject, store: Store) -> bool:
     return (request.namespace or obj.metadata.name) in store.membership_settings.exempt_namespaces
 
 
