@@ -7,8 +7,8 @@ import asyncio
 from server.http.authorization import EVERYTHING, Access
 from server.http.base_connection import BaseConnection, ConnectionContext
 from server.http.connection_table import Phase
-from server.http.request_parser import Request, RequestError, RequestParser
-from server.http.responses import Environ, Response, error_response, render
+from server.http.request_parser import HttpRequest, RequestError, RequestParser
+from server.http.responses import Environ, HttpResponse, error_response, render
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 #: Bytes that are parsed before the clock is read again: the worst input of this size takes two milliseconds.
@@ -129,14 +129,14 @@ class Http1Connection(BaseConnection):
         else:
             self._send_response(request, response)
 
-    def _on_thread_response(self, request: Request, response: Response) -> None:
+    def _on_thread_response(self, request: HttpRequest, response: HttpResponse) -> None:
         self._in_thread = False
         if not self._finished:
             self._send_response(request, response)
             self._answered = True
             self._context.run_queue.submit(self, background=self._access.background)
 
-    def _send_response(self, request: Request, response: Response) -> None:
+    def _send_response(self, request: HttpRequest, response: HttpResponse) -> None:
         keep_alive = request.keep_alive and not self._should_close() and not response.closes_connection
         date, to_head = self._context.date, request.method == "HEAD"
         self._send(render(response, date=date, keep_alive=keep_alive, to_head=to_head))

@@ -9,8 +9,8 @@ from server.http.base_connection import BaseConnection, ConnectionContext
 from server.http.connection_table import Phase
 from server.http.http2.headers import build_fields
 from server.http.http2.session import Http2Session
-from server.http.request_parser import Request
-from server.http.responses import BODILESS_STATUSES, Environ, Response
+from server.http.request_parser import HttpRequest
+from server.http.responses import BODILESS_STATUSES, Environ, HttpResponse
 
 #: Seconds between checks for responses that the client leaves unread.
 EXPIRY_CHECK_SECONDS = 1.0
@@ -173,13 +173,13 @@ class Http2Connection(BaseConnection):
         if response is not None:
             self._send_response(stream, request, response)
 
-    def _on_thread_response(self, stream: int, request: Request, response: Response) -> None:
+    def _on_thread_response(self, stream: int, request: HttpRequest, response: HttpResponse) -> None:
         self._send_response(stream, request, response)
         if self._transport is not None:
             self._flush_and_update(answered=True)
             self._context.run_queue.submit(self, background=self._access.background)
 
-    def _send_response(self, stream: int, request: Request, response: Response) -> None:
+    def _send_response(self, stream: int, request: HttpRequest, response: HttpResponse) -> None:
         bodiless = request.method == "HEAD" or response.status.startswith(BODILESS_STATUSES)
         fields = build_fields(response, date=self._context.date)
         self._session.answer(stream, fields, b"" if bodiless else response.body)
