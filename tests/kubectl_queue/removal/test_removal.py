@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kubectl_queue.access.client import Listing
+from kubectl_queue.access.client import ObjectList
 from kubectl_queue.access.replicas import PART_OF
 from kubectl_queue.access.responses import Request
 from kubectl_queue.commands.uninstall import advice, plan
@@ -62,8 +62,8 @@ class Cluster:
         self.queries: dict[str, Mapping[str, str]] = {}
         self.refusals: list[Exception] = []
 
-    def list(self, path: str, *, query: Mapping[str, str], kind: str) -> Listing:
-        return Listing(list(self.lists.get(path, ())), "7")
+    def list(self, path: str, *, query: Mapping[str, str], kind: str) -> ObjectList:
+        return ObjectList(list(self.lists.get(path, ())), "7")
 
     def send(self, request: Request, *, kind: str = "queues") -> Object:
         if self.refusals:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from kubectl_queue.access.client import ApiClient, Event, Queues
+from kubectl_queue.access.client import ApiClient, Queues, WatchEvent
 from kubectl_queue.errors import ClosedError, QueueError
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.ui.app import create_app
@@ -40,7 +40,7 @@ class WatchedQueues(StoredQueues):
 
     def __init__(self, *items: Object) -> None:
         super().__init__(*items)
-        self.events: queue.Queue[Event | QueueError | None] = queue.Queue()
+        self.events: queue.Queue[WatchEvent | QueueError | None] = queue.Queue()
         self.lists: list[QueueError | None] = []
         self.probed: QueueError | None = None
         self.probes = 0
@@ -53,7 +53,7 @@ class WatchedQueues(StoredQueues):
             raise fault
         return super().list(selector=selector, name=name)
 
-    def watch(self, since: str, *, selector: str = "", name: str = "") -> Iterator[Event]:
+    def watch(self, since: str, *, selector: str = "", name: str = "") -> Iterator[WatchEvent]:
         while (event := self.events.get()) is not None:
             if isinstance(event, QueueError):
                 raise event
