@@ -35,7 +35,7 @@ import numpy.typing as npt
 
 from queues.scoring.pod_classes import PodClass, PodClasses
 from queues.scoring.preferences import NO_FACTS, NodeFacts, PodPlacement
-from queues.scoring.requests import AMOUNT_LIMIT, Request
+from queues.scoring.requests import AMOUNT_LIMIT, ScoringRequest
 
 Units = npt.NDArray[np.int64]
 
@@ -83,7 +83,7 @@ class _Placed(msgspec.Struct, gc=False):
     """A pod on a node. `until`: when the assumption expires; None if the pod was seen there."""
 
     node: str
-    request: Request
+    request: ScoringRequest
     until: float | None
     pod_class: PodClass | None
 
@@ -207,7 +207,7 @@ class NodeTable:
         self,
         uid: str,
         node: str,
-        request: Request,
+        request: ScoringRequest,
         placement: PodPlacement | None = None,
         *,
         terminating: bool = False,
@@ -226,7 +226,7 @@ class NodeTable:
         self,
         uid: str,
         node: str,
-        request: Request,
+        request: ScoringRequest,
         placement: PodPlacement | None = None,
         *,
         until: float,
@@ -300,7 +300,7 @@ class NodeTable:
         if row is not None:
             self._count(row, placed.request, -1)
 
-    def _count(self, row: int, request: Request, sign: int) -> None:
+    def _count(self, row: int, request: ScoringRequest, sign: int) -> None:
         used, padded = self._used, self._padded  # `item` and not `+=`: in half the time
         used[row, CPU] = used.item(row, CPU) + sign * request.cpu
         used[row, MEMORY] = used.item(row, MEMORY) + sign * request.memory
