@@ -30,7 +30,7 @@ from queues.windows.reader import read_windows
 from queues.windows.refusals import WindowError
 
 #: What is done to `spec.windowOverrides`, for the occurrence that was chosen.
-Change = Callable[[Sequence[Any], Chosen], Overridden]
+OccurrenceEdit = Callable[[Sequence[Any], Chosen], Overridden]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class WindowOperation:
     """
 
     window: str
-    change: Change
+    change: OccurrenceEdit
     now: datetime
     at: datetime | None = None
     begins: bool = False
