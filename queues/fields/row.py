@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from queues.fields.checks import Check
+from queues.fields.checks import FieldCheck
 from queues.queue import Queue
 
 
@@ -64,7 +64,7 @@ class QueueField(msgspec.Struct, frozen=True, kw_only=True):
     effect: Effect
     help: str
     details: str = ""
-    check: Check
+    check: FieldCheck
     reading: Reading | None = None
     history: Callable[[Queue], str] | None = None
     of_stop: bool = False
