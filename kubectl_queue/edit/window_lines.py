@@ -21,7 +21,7 @@ from kubectl_queue.objects.fields import spec_of
 from kubectl_queue.objects.queues import QueueObjects
 from queues.text import quoted
 from queues.windows import overriding
-from queues.windows.overriding import Chosen, Overridden, choose
+from queues.windows.overriding import ChosenOccurrence, Overridden, choose
 from queues.windows.reader import read_windows
 from queues.windows.refusals import WindowError
 
@@ -103,21 +103,21 @@ def _later_end(
 
 
 def _start(until: datetime | None, reason: str, now: datetime, is_named: bool) -> OccurrenceEdit:
-    def change(raw: Sequence[Any], chosen: Chosen) -> Overridden:
+    def change(raw: Sequence[Any], chosen: ChosenOccurrence) -> Overridden:
         return overriding.start(raw, chosen, until=until, reason=reason, now=now, is_named=is_named)
 
     return change
 
 
 def _skip(_until: datetime | None, reason: str, now: datetime, _is_named: bool) -> OccurrenceEdit:
-    def change(raw: Sequence[Any], chosen: Chosen) -> Overridden:
+    def change(raw: Sequence[Any], chosen: ChosenOccurrence) -> Overridden:
         return overriding.skip(raw, chosen, reason=reason, now=now)
 
     return change
 
 
 def _extend(until: datetime | None, reason: str, now: datetime, _is_named: bool) -> OccurrenceEdit:
-    def change(raw: Sequence[Any], chosen: Chosen) -> Overridden:
+    def change(raw: Sequence[Any], chosen: ChosenOccurrence) -> Overridden:
         return overriding.extend(raw, chosen, until=until or now, reason=reason, now=now)
 
     return change

@@ -37,7 +37,7 @@ from kubectl_queue.errors import (
 )
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.removal.inventory import (
-    Inventory,
+    Installation,
     Item,
     Marks,
     is_suspended,
@@ -90,7 +90,7 @@ class Remover:
                 f'"{self._namespace}"; name it: kubectl queue uninstall --namespace={namespaces[0]}'
             )
 
-    def remove(self, inventory: Inventory, *, definitions: bool) -> Marks:
+    def remove(self, inventory: Installation, *, definitions: bool) -> Marks:
         """Remove it all; returns what still bears marks. Raises `QueueError`."""
         for item in inventory.checks:
             self._delete(item)

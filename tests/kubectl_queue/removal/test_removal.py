@@ -19,7 +19,7 @@ from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError, Serv
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.removal import inventory as inventories
 from kubectl_queue.removal import remover as removers
-from kubectl_queue.removal.inventory import Inventory, Marks, read_inventory
+from kubectl_queue.removal.inventory import Installation, Marks, read_inventory
 from kubectl_queue.removal.remover import Remover, metadata_patch, pod_patch, workload_patch
 from queues.workload_kinds import KINDS
 from tests.support import yaml_texts
@@ -100,7 +100,7 @@ class Checked(Cluster):
         return sent
 
 
-def found(cluster: Cluster) -> Inventory:
+def found(cluster: Cluster) -> Installation:
     return read_inventory(cluster, namespace="sluice-system")  # type: ignore[arg-type]
 
 
