@@ -77,7 +77,7 @@ _NAMED = 6
 _NAME = 63
 
 
-class Client(Enum):
+class ClientType(Enum):
     """The rows of the first table."""
 
     WHOLE = auto()
@@ -103,14 +103,14 @@ class DroppedFields(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING_DROPPED = DroppedFields()
 
 
-def client_of(stored: SentQueue, sent: SentQueue) -> Client:
+def client_of(stored: SentQueue, sent: SentQueue) -> ClientType:
     """By the first table."""
     ours = OUR_STATUS & stored.status.keys()
     if not ours:
-        return Client.TYPED if sent.status and sent.status != stored.status else Client.UNKNOWN
+        return ClientType.TYPED if sent.status and sent.status != stored.status else ClientType.UNKNOWN
     if ours <= sent.status.keys():
-        return Client.WHOLE
-    return Client.TYPED if sent.status else Client.MANIFEST
+        return ClientType.WHOLE
+    return ClientType.TYPED if sent.status else ClientType.MANIFEST
 
 
 def dropped_fields(
@@ -125,10 +125,10 @@ def dropped_fields(
     if not gone and not newer:
         return NOTHING_DROPPED
     client, is_meant = client_of(stored, sent), manager.startswith(_MEANT)
-    if client is Client.TYPED and not is_meant:
+    if client is ClientType.TYPED and not is_meant:
         return _typed(queue, stored, sent, gone, newer)
     has_ours = any(_is_sent(name, sent.spec) for name in OURS if name not in _OF_STOP)
-    if client is Client.WHOLE or (client is Client.UNKNOWN and has_ours):
+    if client is ClientType.WHOLE or (client is ClientType.UNKNOWN and has_ours):
         removed, kept = gone if len(gone) > 1 and not has_ours else gone[:0], gone[:0]
     else:
         mine = gone if is_meant else owned()
