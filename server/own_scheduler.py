@@ -31,7 +31,7 @@ KIND = "KubeSchedulerConfiguration"
 DEFAULT_PROFILE = "default-scheduler"
 DEFAULT_LEASE = ("kube-system", "kube-scheduler")
 
-Configuration = Mapping[str, Any]
+SchedulerConfiguration = Mapping[str, Any]
 
 
 def file_problems(path: Path, *, name: str, others: Collection[str], certificates: bool) -> list[str]:
@@ -49,7 +49,7 @@ def file_problems(path: Path, *, name: str, others: Collection[str], certificate
 
 
 def problems(
-    configuration: Configuration, *, name: str, others: Collection[str], certificates: bool = False
+    configuration: SchedulerConfiguration, *, name: str, others: Collection[str], certificates: bool = False
 ) -> Iterator[str]:
     """What is wrong with it, and the way out."""
     profiles = [_text(each, "schedulerName") or DEFAULT_PROFILE for each in _maps(configuration, "profiles")]
@@ -67,7 +67,7 @@ def problems(
         )
 
 
-def election_lease(configuration: Configuration) -> tuple[str, str] | None:
+def election_lease(configuration: SchedulerConfiguration) -> tuple[str, str] | None:
     """Namespace and name of the Lease by which its replicas elect one; None if they elect none."""
     election = configuration.get("leaderElection")
     election = election if isinstance(election, dict) else {}
@@ -79,7 +79,7 @@ def election_lease(configuration: Configuration) -> tuple[str, str] | None:
     )
 
 
-def _extender_problems(extenders: list[Configuration], *, certificates: bool) -> Iterator[str]:
+def _extender_problems(extenders: list[SchedulerConfiguration], *, certificates: bool) -> Iterator[str]:
     filtering = [each for each in extenders if each.get("filterVerb")]
     if not filtering:
         yield "it has no extender with filterVerb: nobody would ask about stops"
@@ -100,16 +100,16 @@ def _extender_problems(extenders: list[Configuration], *, certificates: bool) ->
             yield f"{where} has ignorable: true: pods of stopped queues are bound while no server answers"
 
 
-def _shows_certificate(extender: Configuration) -> bool:
+def _shows_certificate(extender: SchedulerConfiguration) -> bool:
     tls = extender.get("tlsConfig")
     return isinstance(tls, dict) and bool(tls.get("certFile") or tls.get("certData"))
 
 
-def _maps(configuration: Configuration, key: str) -> list[Configuration]:
+def _maps(configuration: SchedulerConfiguration, key: str) -> list[SchedulerConfiguration]:
     values = configuration.get(key)
     return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
 
 
-def _text(values: Configuration, key: str) -> str:
+def _text(values: SchedulerConfiguration, key: str) -> str:
     value = values.get(key)
     return value if isinstance(value, str) else ""
