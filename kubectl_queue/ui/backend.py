@@ -27,7 +27,7 @@ STREAMS, QUESTIONS = 16, 8
 T = TypeVar("T")
 
 
-class Connection(NamedTuple):
+class ClusterAccess(NamedTuple):
     """To the API server, for one request of the page."""
 
     client: ApiClient
@@ -35,7 +35,7 @@ class Connection(NamedTuple):
 
 
 #: The function gets what the API server warns of.
-Connect = Callable[[Callable[[str], None]], Connection]
+Connect = Callable[[Callable[[str], None]], ClusterAccess]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ from kubectl_queue.access.outages import read_outage
 from kubectl_queue.access.transport import Transport
 from kubectl_queue.ui import guard
 from kubectl_queue.ui.app import create_app
-from kubectl_queue.ui.backend import Backend, Connection, ignore
+from kubectl_queue.ui.backend import Backend, ClusterAccess, ignore
 from kubectl_queue.ui.board import Board
 from kubectl_queue.ui.keys import Keys
 from kubectl_queue.ui.queue_watch import QueueWatch
@@ -134,9 +134,9 @@ class PageServer:
             file.write(_REDIRECT.format(self.address))
         return path
 
-    def _connect(self, warn: Callable[[str], None]) -> Connection:
+    def _connect(self, warn: Callable[[str], None]) -> ClusterAccess:
         client = ApiClient(self._transport, warn=warn, read_outage=read_outage)
-        return Connection(client, Queues(client))
+        return ClusterAccess(client, Queues(client))
 
     def _say_next_address(self) -> None:
         (self._folder / "open.html").unlink(missing_ok=True)

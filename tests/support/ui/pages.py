@@ -13,7 +13,7 @@ from kubectl_queue.access.client import ApiClient, Queues, WatchEvent
 from kubectl_queue.errors import ClosedError, QueueError
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.ui.app import create_app
-from kubectl_queue.ui.backend import Backend, Connection
+from kubectl_queue.ui.backend import Backend, ClusterAccess
 from kubectl_queue.ui.board import Board
 from kubectl_queue.ui.keys import Keys
 from kubectl_queue.ui.rows import first_frame
@@ -103,9 +103,9 @@ class PageOnValues:
             heartbeat=heartbeat,
         )
 
-    def _connect(self, warn: Callable[[str], None]) -> Connection:
+    def _connect(self, warn: Callable[[str], None]) -> ClusterAccess:
         self.connected += 1
-        return Connection(cast(ApiClient, self.objects), cast(Queues, self.api))
+        return ClusterAccess(cast(ApiClient, self.objects), cast(Queues, self.api))
 
     def enter(self, code: str = "", **headers: str) -> TestResponse:
         return self.ask("POST", "/api/session", {"code": code or self.keys.code}, token="", **headers)
