@@ -38,7 +38,7 @@ from cluster.exceptions import ClusterError, Overloaded, Refused, Unreachable
 from cluster.key_backoff import FailureKind, KeyBackoff, key_text
 from cluster.metrics import Metrics
 from cluster.object_reference import ObjectReference
-from cluster.waiting_writes import Done, PendingWrite, WaitingWrites, Write, WriteKey
+from cluster.waiting_writes import OnWritten, PendingWrite, SendWrite, WaitingWrites, WriteKey
 from cluster.write_ranks import WriteRank
 
 MAX_TRIES = 6
@@ -126,11 +126,11 @@ class WriteQueue:
     def submit(
         self,
         key: WriteKey,
-        write: Write,
+        write: SendWrite,
         *,
         rank: WriteRank,
         order: tuple[Any, ...] = (),
-        done: Done | None = None,
+        done: OnWritten | None = None,
         lane: Hashable = None,
         queue: str | None = None,
         subject: ObjectReference | None = None,
@@ -237,7 +237,7 @@ class WriteQueue:
             self._waiting.put_back(entry, arrival=next(self._arrivals), at=time.monotonic() + seconds)
             self._changed.notify()
 
-    def _call_done(self, key: WriteKey, done: Done, *, ok: bool) -> None:
+    def _call_done(self, key: WriteKey, done: OnWritten, *, ok: bool) -> None:
         try:
             done(ok)
         except Exception:

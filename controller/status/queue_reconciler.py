@@ -52,7 +52,7 @@ from controller.status.queue_status import (
 from controller.status.quota_enforcement import QuotaEnforcement
 from controller.status.quota_status import QuotaUse, quota_fields
 from controller.status.status_conflicts import StatusConflicts
-from controller.status.status_writer import Nothing, StatusWriter, Wait, Write
+from controller.status.status_writer import Nothing, StatusWrite, StatusWriter, Wait
 from controller.stops.acknowledgement import SpecsSeen, StopAcknowledgement
 from controller.stops.adopted_close import adopt_close
 from controller.stops.registration_lapses import RegistrationLapses
@@ -142,7 +142,7 @@ class QueueReconciler:
             return None
         record = self._records.record_of(obj)
         answer = self._decide(obj, record, spec_changed=spec_changed)
-        if isinstance(answer, Write):
+        if isinstance(answer, StatusWrite):
             answer = self._writer.write(obj, record, answer)
         return answer.seconds if isinstance(answer, Wait) else answer.again
 
@@ -165,7 +165,9 @@ class QueueReconciler:
         self._records.forget(queue)
         self._enforcement.forget_queue(queue)
 
-    def _decide(self, obj: QueueObject, record: QueueRecord, *, spec_changed: bool) -> Write | Wait | Nothing:
+    def _decide(
+        self, obj: QueueObject, record: QueueRecord, *, spec_changed: bool
+    ) -> StatusWrite | Wait | Nothing:
         """Compare the status that there should be with the stored one."""
         queue, version = obj.metadata.name, obj.metadata.version
         retry_in = record.retry_at - self._store.clock.monotonic()
@@ -220,7 +222,7 @@ class QueueReconciler:
         urgent = is_urgent(difference, before)
         if urgent and (conflict := self._conflicts.seconds_to_wait(obj, status)):
             return Wait(min(conflict, again) if again else conflict)
-        write = Write(
+        write = StatusWrite(
             difference=difference,
             urgent=urgent,
             again=again,
