@@ -21,7 +21,7 @@ from queues import well_known
 from queues.apimachinery.timestamps import EARLIEST
 from queues.drain.progress import DRAINED
 from queues.notices.cursor import Cursor
-from queues.notices.news import Drain, Notice, ids_of_drain, notice_of_drain, notices_of_history
+from queues.notices.news import DrainNews, Notice, ids_of_drain, notice_of_drain, notices_of_history
 from queues.notices.windows import QueueWindows, news_of_windows
 from queues.status.changes import parse_history
 from queues.windows.edges import read_calendar
@@ -109,13 +109,13 @@ class NewsReader:
             look_again=look_again,
         )
 
-    def _own_drain(self, obj: QueueObject) -> Drain | None:
+    def _own_drain(self, obj: QueueObject) -> DrainNews | None:
         """None for a drain that the queue inherits, too."""
         condition, snapshot = obj.status.condition(DRAINED), self._store.snapshot
         name = obj.metadata.name
         if condition is None or name not in snapshot.tree or snapshot.decision(name).policy_by != name:
             return None
-        return Drain(
+        return DrainNews(
             reason=condition.reason, message=condition.message, since=condition.last_transition_time or ""
         )
 

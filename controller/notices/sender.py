@@ -41,7 +41,7 @@ from controller.notices.storage import CursorStorage
 from queues.notices.cursor import Cursor, after_sending
 from queues.notices.message import in_order, message, share
 from queues.notices.news import Notice
-from queues.notices.refusals import MOST_REFUSALS, Refusals
+from queues.notices.refusals import MOST_REFUSALS, NoticeRefusals
 
 POLL_SECONDS = 2.0
 BACKOFF = Backoff(first=POLL_SECONDS, longest=300.0)
@@ -73,7 +73,7 @@ class NoticeSender:
         self._term = term
         self._metrics = metrics
         self._recorder = recorder
-        self._refusals = Refusals()
+        self._refusals = NoticeRefusals()
         self._news = NewsReader(store, window_soon=window_soon)
         self._cursor: Cursor | None = None
         self._cursor_of = 0

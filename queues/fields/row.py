@@ -42,7 +42,7 @@ class Reading(msgspec.Struct, frozen=True):
     read: Callable[[Any], Any]
 
 
-class Notice(msgspec.Struct, frozen=True):
+class FieldWarning(msgspec.Struct, frozen=True):
     """The warning for who sets or changes the field; none for a value of `unless`."""
 
     text: str
@@ -68,7 +68,7 @@ class QueueField(msgspec.Struct, frozen=True, kw_only=True):
     reading: Reading | None = None
     history: Callable[[Queue], str] | None = None
     of_stop: bool = False
-    notice: Notice | None = None
+    notice: FieldWarning | None = None
     fields: tuple[QueueField, ...] = ()
 
     @property

@@ -9,7 +9,7 @@ from queues.apimachinery.timestamps import rfc3339
 from queues.fields import checks, readers, windows
 from queues.fields.drain import DRAIN_FIELDS, drain
 from queues.fields.history_lines import amounts_line, node_groups_line
-from queues.fields.row import Effect, Notice, Origin, QueueField, Reading
+from queues.fields.row import Effect, FieldWarning, Origin, QueueField, Reading
 from queues.node_groups import read_node_groups
 from queues.queue import DequeueStrategy, StoppedGuarantee
 from queues.states import Desired, ParkedPods, StopPolicy
@@ -271,7 +271,7 @@ FIELDS = (
             "policy queues deserve by it. Absent means 1."
         ),
         # Volcano's definition of Queues writes 1.
-        notice=Notice(
+        notice=FieldWarning(
             "orders pods that wait; with plugin proportion it is what the queue deserves; it limits nothing",
             unless=(1,),
         ),
@@ -320,7 +320,7 @@ FIELDS = (
         origin=Origin.VOLCANO,
         effect=Effect.NONE,
         help=f"Other clusters that work of this queue may be sent to. {_IDLE}",
-        notice=Notice("has no effect yet"),
+        notice=FieldWarning("has no effect yet"),
         check=checks.each_of(
             checks.object_of(
                 {

@@ -49,7 +49,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     stands: bool = False
 
 
-class Drain(msgspec.Struct, frozen=True, kw_only=True):
+class DrainNews(msgspec.Struct, frozen=True, kw_only=True):
     """Condition Drained of a queue that has the drain itself. `since`: its last transition."""
 
     reason: str
@@ -66,7 +66,7 @@ def notices_of_history(queue: str, uid: str, lines: list[Change]) -> Iterator[No
             yield Notice(id=notice_id(uid, "history", *told), at=at, queue=queue, text=text)
 
 
-def notice_of_drain(queue: str, uid: str, drain: Drain) -> Notice | None:
+def notice_of_drain(queue: str, uid: str, drain: DrainNews) -> Notice | None:
     """None while there is nothing to tell of it."""
     problem = _PROBLEMS.get(DrainedReason(drain.reason)) if drain.reason in set(DrainedReason) else None
     if problem is None and drain.reason != DrainedReason.DRAINED:
@@ -80,7 +80,7 @@ def notice_of_drain(queue: str, uid: str, drain: Drain) -> Notice | None:
     )
 
 
-def ids_of_drain(uid: str, drain: Drain) -> tuple[str, ...]:
+def ids_of_drain(uid: str, drain: DrainNews) -> tuple[str, ...]:
     """The ids of all that may stand of this drain: they are remembered for as long as it lasts, so that one
     that is blocked again and again is told once.
     """

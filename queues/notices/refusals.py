@@ -34,7 +34,7 @@ def may_pass(status: int) -> bool:
     return status in _MAY_PASS or status >= _FAULTS
 
 
-class Refusals:
+class NoticeRefusals:
     """Which notices were refused, and how often. A new leader counts anew. For one thread."""
 
     def __init__(self) -> None:
