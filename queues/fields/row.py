@@ -20,7 +20,7 @@ class Origin(StrEnum):
     SLUICE = "Sluice"
 
 
-class Effect(StrEnum):
+class FieldEffect(StrEnum):
     """What the field does in this version."""
 
     ALWAYS = "always"
@@ -61,7 +61,7 @@ class QueueField(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     origin: Origin
-    effect: Effect
+    effect: FieldEffect
     help: str
     details: str = ""
     check: FieldCheck

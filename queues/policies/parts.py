@@ -22,7 +22,7 @@ from queues.policies.victims import PREEMPT, RECLAIM, asked_by
 from queues.quota.giving_back import Taking
 from queues.text import all_of
 
-#: What is said of a part in place of an `Effect`.
+#: What is said of a part in place of a `PolicyPartEffect`.
 MISSING, SWITCHED_OFF, NOT_FOR_POD = "missing", "switched off", "does nothing for this pod"
 #: The action by which a pod gets victims of its own queue and of others, and the switch of plugins for it.
 _SWITCHES = {PREEMPT: "enablePreemptable", RECLAIM: "enableReclaimable"}
@@ -37,7 +37,7 @@ _GATES: Mapping[str, Callable[[Taking], bool]] = {
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """`kind`: action or plugin. `tier`, `line`: of a plugin, from 1; 0 for an action. `text`: no full stop.
 
-    `effect`: the value of an `Effect`, or one of the words of this module.
+    `effect`: the value of a `PolicyPartEffect`, or one of the words of this module.
     """
 
     kind: str

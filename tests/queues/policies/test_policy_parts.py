@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queues.policies.effects import ACTIONS, MISSING_ACTIONS, PLUGINS, Effect
+from queues.policies.effects import ACTIONS, MISSING_ACTIONS, PLUGINS, PolicyPartEffect
 from queues.policies.parts import (
     MISSING,
     NOT_FOR_POD,
@@ -109,17 +109,20 @@ def test_a_plugin_that_protects_victims_says_whose() -> None:
 def test_for_a_pod_each_part_says_whether_it_concerns_the_pod() -> None:
     pod = PodFacts(resources=frozenset({"cpu"}), scored=False)
     found = parts("name: binpack", actions="allocate, backfill", pod=pod)
-    assert found["allocate"].effect == Effect.APPLIED.value
+    assert found["allocate"].effect == PolicyPartEffect.APPLIED.value
     assert (found["backfill"].effect, found["binpack"].effect) == (NOT_FOR_POD, NOT_FOR_POD)
     without = parts(actions="backfill", pod=PodFacts(resources=frozenset(), scored=True))
-    assert (without["allocate"].effect, without["backfill"].effect) == (NOT_FOR_POD, Effect.APPLIED.value)
+    assert (without["allocate"].effect, without["backfill"].effect) == (
+        NOT_FOR_POD,
+        PolicyPartEffect.APPLIED.value,
+    )
 
 
 @pytest.mark.parametrize(
     ("resources", "effect"),
     [
-        ({"cpu"}, Effect.APPLIED.value),
-        ({"ephemeral-storage", "nvidia.com/gpu"}, Effect.APPLIED.value),
+        ({"cpu"}, PolicyPartEffect.APPLIED.value),
+        ({"ephemeral-storage", "nvidia.com/gpu"}, PolicyPartEffect.APPLIED.value),
         ({"memory"}, NOT_FOR_POD),
         (set(), NOT_FOR_POD),
     ],
