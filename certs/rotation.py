@@ -110,7 +110,7 @@ class AuthorityState:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RotationEvidence:
     """What a replica has seen.
 
     `published`: whether it has seen the whole bundle for the grace, in every webhook and in the ConfigMap.
@@ -130,7 +130,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Step:
+class RotationStep:
     """`state`: what is to be written, or what is there. `done`: what happens. `waits`: for what the next step
     waits.
     """
@@ -144,10 +144,10 @@ def decide(
     state: AuthorityState,
     *,
     now: datetime,
-    evidence: Evidence,
+    evidence: RotationEvidence,
     wait: timedelta,
     create: Callable[[], Authority],
-) -> Step:
+) -> RotationStep:
     """The next step, if any. `wait`: how long schedulers have for their copy. `create`: a new authority."""
     step = replace_expired(state, now=now, create=create) or _forget_ended(state, now=now) or _answer(state)
     if step is None and state.request == DROP:
@@ -156,7 +156,7 @@ def decide(
         step = _publish(state, now=now, evidence=evidence, create=create)
     if step is None and state.next is not None:
         step = _switch(state, state.next, now=now, evidence=evidence, wait=wait)
-    return step or Step(state)
+    return step or RotationStep(state)
 
 
 def is_due(state: AuthorityState, *, now: datetime) -> bool:
@@ -169,20 +169,22 @@ def needs_evidence(state: AuthorityState, *, now: datetime) -> bool:
     return bool(state.request) or state.next is not None or is_due(state, now=now)
 
 
-def replace_expired(state: AuthorityState, *, now: datetime, create: Callable[[], Authority]) -> Step | None:
+def replace_expired(
+    state: AuthorityState, *, now: datetime, create: Callable[[], Authority]
+) -> RotationStep | None:
     """Replace a current authority that has expired. Nobody trusts it any more, so nothing is waited for."""
     if now < expires(state.current.certificate):
         return None
     name = fingerprint(state.current.certificate)
     following = state.next if state.next and now < expires(state.next.certificate) else create()
-    return Step(
+    return RotationStep(
         AuthorityState(following),
         done=f"authority {name} has expired and is replaced by {fingerprint(following.certificate)} at once;"
         " schedulers need the new bundle, and are not answered until they have it",
     )
 
 
-def known(state: AuthorityState, *, trusted: Iterable[bytes], now: datetime, where: str) -> Step:
+def known(state: AuthorityState, *, trusted: Iterable[bytes], now: datetime, where: str) -> RotationStep:
     """The state, if callers can have heard of its current authority. `trusted`: what the webhooks trust.
 
     Raises `AuthorityForeign` if they trust another one alone, unless somebody asks for it (`adopt`).
@@ -193,10 +195,10 @@ def known(state: AuthorityState, *, trusted: Iterable[bytes], now: datetime, whe
         others.add(fingerprint(state.next.certificate))  # alone in theirs where current has expired
     name = fingerprint(state.current.certificate)
     if not theirs or name in theirs or theirs.keys() <= others:
-        return Step(state)
+        return RotationStep(state)
     if state.request == ADOPT:
         kept = tuple(dict.fromkeys([*theirs.values(), *state.former]))
-        return Step(
+        return RotationStep(
             replace(state, former=kept, switched=now, request=""),
             done=f"authority {name} is taken over; {', '.join(theirs)} stays trusted",
         )
@@ -226,29 +228,31 @@ def status(state: AuthorityState, *, wait: timedelta, waits: str = "") -> str:
     return f"{text}; {waits}" if waits else text
 
 
-def _forget_ended(state: AuthorityState, *, now: datetime) -> Step | None:
+def _forget_ended(state: AuthorityState, *, now: datetime) -> RotationStep | None:
     """Former authorities whose last certificate has ended, or which have expired themselves."""
     if not state.former:
         return None
     if state.switched is None or state.switched > now:
-        return Step(replace(state, switched=now))
+        return RotationStep(replace(state, switched=now))
     left = tuple(each for each in state.former if now < expires(each))
     if now >= state.switched + LAST_CERTIFICATE:
         left = ()
     if left == state.former:
         return None
     names = ", ".join(fingerprint(each) for each in state.former if each not in left)
-    return Step(
+    return RotationStep(
         replace(state, former=left, switched=state.switched if left else None),
         done=f"authority {names} is trusted no more: the last certificate that it issued has ended",
     )
 
 
-def _answer(state: AuthorityState) -> Step | None:
+def _answer(state: AuthorityState) -> RotationStep | None:
     """Requests that ask for nothing that there is to do."""
     name, request = REQUEST_ANNOTATION, state.request
     if request and request not in REQUESTS:
-        return Step(state, waits=f"annotation {name} is {request!r}; expected one of {', '.join(REQUESTS)}")
+        return RotationStep(
+            state, waits=f"annotation {name} is {request!r}; expected one of {', '.join(REQUESTS)}"
+        )
     idle = {
         START: "a replacement is under way already" if state.next else "",
         SWITCH: "" if state.next else "there is no next authority",
@@ -256,28 +260,30 @@ def _answer(state: AuthorityState) -> Step | None:
         ADOPT: "the authority is known",
     }.get(request, "")
     return (
-        Step(replace(state, request=""), done=f"{name}={request} asks for nothing: {idle}") if idle else None
+        RotationStep(replace(state, request=""), done=f"{name}={request} asks for nothing: {idle}")
+        if idle
+        else None
     )
 
 
-def _drop(state: AuthorityState, evidence: Evidence) -> Step | None:
+def _drop(state: AuthorityState, evidence: RotationEvidence) -> RotationStep | None:
     late = evidence.serving_by(state.former)
     if not evidence.issuers or evidence.unknown() or late:
-        return Step(state, waits=_waits(evidence, late, "serves by it still"))
+        return RotationStep(state, waits=_waits(evidence, late, "serves by it still"))
     names = ", ".join(map(fingerprint, state.former))
-    return Step(
+    return RotationStep(
         replace(state, former=(), switched=None, request=""),
         done=f"authority {names} is trusted no more, as asked for; copy the bundle to the schedulers",
     )
 
 
 def _publish(
-    state: AuthorityState, *, now: datetime, evidence: Evidence, create: Callable[[], Authority]
-) -> Step:
+    state: AuthorityState, *, now: datetime, evidence: RotationEvidence, create: Callable[[], Authority]
+) -> RotationStep:
     if not evidence.issuers or evidence.unknown():
-        return Step(state, waits=_waits(evidence, [], ""))
+        return RotationStep(state, waits=_waits(evidence, [], ""))
     following = create()
-    return Step(
+    return RotationStep(
         replace(state, next=following, published=now, request=""),
         done=f"authority {fingerprint(following.certificate)} is published and will replace"
         f" {fingerprint(state.current.certificate)}; copy the bundle to the schedulers",
@@ -285,29 +291,31 @@ def _publish(
 
 
 def _switch(
-    state: AuthorityState, following: Authority, *, now: datetime, evidence: Evidence, wait: timedelta
-) -> Step:
+    state: AuthorityState, following: Authority, *, now: datetime, evidence: RotationEvidence, wait: timedelta
+) -> RotationStep:
     if state.published is None or state.published > now:
-        return Step(
+        return RotationStep(
             replace(state, published=now),
             done=f"authority {fingerprint(following.certificate)} is published;"
             " copy the bundle to the schedulers",
         )
     if state.request != SWITCH and now < state.published + wait:
-        return Step(state)
+        return RotationStep(state)
     if not evidence.published:
-        return Step(state, waits="waits until all webhooks and the ConfigMap have had the bundle for a while")
+        return RotationStep(
+            state, waits="waits until all webhooks and the ConfigMap have had the bundle for a while"
+        )
     if not evidence.issuers or evidence.unknown():
-        return Step(state, waits=_waits(evidence, [], ""))
+        return RotationStep(state, waits=_waits(evidence, [], ""))
     former = (state.current.certificate, *state.former)
-    return Step(
+    return RotationStep(
         AuthorityState(following, former=tuple(dict.fromkeys(former)), switched=now),
         done=f"authority {fingerprint(following.certificate)} issues from now on;"
         f" {fingerprint(state.current.certificate)} stays trusted",
     )
 
 
-def _waits(evidence: Evidence, late: list[str], what: str) -> str:
+def _waits(evidence: RotationEvidence, late: list[str], what: str) -> str:
     if not evidence.issuers:
         return "waits until the Leases of the replicas can be read"
     if unknown := evidence.unknown():
