@@ -32,7 +32,7 @@ from kubectl_queue.policies.config_map import (
     read_cluster_policies,
 )
 from kubectl_queue.policies.explainer import PolicyExplainer, PolicyExplanation, parse_target
-from kubectl_queue.policies.manifest_check import FILE_LIMIT, FileCheck, Finding, check_policies
+from kubectl_queue.policies.manifest_check import FILE_LIMIT, FileCheck, ManifestFinding, check_policies
 from kubectl_queue.session import Session
 from queues.policies.parts import Part, policy_parts, scorers
 from queues.policies.policy_report import misplaced_text
@@ -238,7 +238,7 @@ def _check_lines(file: str, found: FileCheck) -> Iterator[str]:
     yield f"{file}: {', '.join(counts)}"
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: ManifestFinding) -> str:
     return f"policy {quoted(finding.policy)}: {finding.text}" if finding.policy else finding.text
 
 

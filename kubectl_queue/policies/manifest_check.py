@@ -48,7 +48,7 @@ _COUNTS_NOT = f"for queues that name no policy, the one under {GLOBAL_KEY} count
 _DEPTH_LIMIT = 64
 
 
-class Finding(NamedTuple):
+class ManifestFinding(NamedTuple):
     """`policy`: the key; empty where the file itself or a text that is a file of its own is meant."""
 
     line: int
@@ -60,8 +60,8 @@ class FileCheck(NamedTuple):
     """All of a file, by line. `policies`: the names of those that were checked; "" for a text alone."""
 
     policies: Sequence[str]
-    faults: Sequence[Finding]
-    warnings: Sequence[Finding]
+    faults: Sequence[ManifestFinding]
+    warnings: Sequence[ManifestFinding]
 
 
 def check_policies(content: str, *, name: str, namespace: str = "") -> FileCheck:
@@ -70,7 +70,7 @@ def check_policies(content: str, *, name: str, namespace: str = "") -> FileCheck
         documents = _documents(content)
         return _check_documents(content, documents, name=name, namespace=namespace)
     except BadPolicy as exc:
-        return FileCheck([], [Finding(exc.place.line, "", exc.place.reason)], [])
+        return FileCheck([], [ManifestFinding(exc.place.line, "", exc.place.reason)], [])
 
 
 def _check_documents(content: str, documents: Sequence[yaml.Node], *, name: str, namespace: str) -> FileCheck:
@@ -80,7 +80,7 @@ def _check_documents(content: str, documents: Sequence[yaml.Node], *, name: str,
     objects = [each for document in documents for each in _objects(document)]
     named = {id(each) for each in objects if _is_config_map(each) and _name(each) == name}
     results: list[tuple[str, _Findings]] = []
-    more: list[Finding] = []
+    more: list[ManifestFinding] = []
     for each in objects:
         if _is_config_map(each):
             if id(each) in named or not named:
@@ -135,7 +135,7 @@ def _in_document(content: str, node: yaml.Node, *, alone: bool) -> _Findings:
     )
 
 
-def _where_it_is(node: yaml.Node, *, name: str, namespace: str) -> Iterator[Finding]:
+def _where_it_is(node: yaml.Node, *, name: str, namespace: str) -> Iterator[ManifestFinding]:
     """A warning where the server reads another ConfigMap."""
     metadata, line = _value(node, "metadata"), node.start_mark.line + 1
     its_name, its_namespace = _scalar(metadata, "name"), _scalar(metadata, "namespace")
@@ -143,24 +143,24 @@ def _where_it_is(node: yaml.Node, *, name: str, namespace: str) -> Iterator[Find
         place = f"{namespace}/{name}" if namespace else name
         its = f"{its_namespace}/{its_name}" if its_namespace else str(its_name)
         reason = f"the ConfigMap is {its}; the server reads {place} unless its settings name another one"
-        yield Finding(line, "", printable(reason, limit=400))
+        yield ManifestFinding(line, "", printable(reason, limit=400))
 
 
-def _chart_values(node: yaml.Node) -> Iterator[Finding]:
+def _chart_values(node: yaml.Node) -> Iterator[ManifestFinding]:
     """What values of Volcano's chart say of a policy that is not in them: the chart's own one counts, or they
     choose a file whose key is not that of the global policy.
     """
     for path, value in _scalars(node):
         if path[-1] == _OVERRIDE and _is_empty(value):
             empty = f"{'.'.join(path)} is empty, so the chart's own policy counts; {_SEE_CHART}"
-            yield Finding(value.start_mark.line + 1, "", printable(empty, limit=400))
+            yield ManifestFinding(value.start_mark.line + 1, "", printable(empty, limit=400))
         if path[-1] == "scheduler_config_file":
             key = str(value.value).rsplit("/", 1)[-1]
             if key != GLOBAL_KEY:
                 reason = (
                     f"{'.'.join(path)} has the chart put its policy under key {quoted(key)}; {_COUNTS_NOT}"
                 )
-                yield Finding(value.start_mark.line + 1, "", printable(reason, limit=400))
+                yield ManifestFinding(value.start_mark.line + 1, "", printable(reason, limit=400))
 
 
 def _documents(content: str) -> list[yaml.Node]:
@@ -217,7 +217,7 @@ def _in_file(place: Place, text: str, node: yaml.ScalarNode | None) -> Place:
     return Place(start, f"line {place.line} of the text: {place.reason}" if "\n" in text else place.reason)
 
 
-def _check_config_map(node: yaml.Node, more: list[Finding]) -> Iterator[tuple[str, _Findings]]:
+def _check_config_map(node: yaml.Node, more: list[ManifestFinding]) -> Iterator[tuple[str, _Findings]]:
     """The findings by key. `more`: gets what concerns no key."""
     line = node.start_mark.line + 1
     held: list[str] = []
@@ -239,8 +239,8 @@ def _check_config_map(node: yaml.Node, more: list[Finding]) -> Iterator[tuple[st
                 )
             yield name, findings
     if not held:
-        more.append(Finding(line, "", "no key of the ConfigMap holds a policy"))
-    more += [Finding(line, "", misplaced_text(key)) for key in misplaced_keys(held)[:1]]
+        more.append(ManifestFinding(line, "", "no key of the ConfigMap holds a policy"))
+    more += [ManifestFinding(line, "", misplaced_text(key)) for key in misplaced_keys(held)[:1]]
 
 
 def _of_key(name: str, value: yaml.Node, line: int, *, is_binary: bool) -> _Findings | None:
@@ -312,9 +312,15 @@ def _scalars(node: yaml.Node) -> Iterator[tuple[tuple[str, ...], yaml.ScalarNode
     yield from walk(node, ())
 
 
-def _checked(results: Sequence[tuple[str, _Findings]], *, warnings: Sequence[Finding] = ()) -> FileCheck:
-    faults = [Finding(place.line, name, place.reason) for name, all_ in results for place in all_.faults]
-    more = [Finding(place.line, name, place.reason) for name, all_ in results for place in all_.warnings]
+def _checked(
+    results: Sequence[tuple[str, _Findings]], *, warnings: Sequence[ManifestFinding] = ()
+) -> FileCheck:
+    faults = [
+        ManifestFinding(place.line, name, place.reason) for name, all_ in results for place in all_.faults
+    ]
+    more = [
+        ManifestFinding(place.line, name, place.reason) for name, all_ in results for place in all_.warnings
+    ]
     return FileCheck([name for name, _ in results], sorted(faults), sorted([*warnings, *more]))
 
 
