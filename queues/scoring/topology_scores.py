@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from queues.apimachinery.label_selectors import Selector
-from queues.scoring.node_matches import Flags, NodeMatches
+from queues.scoring.node_matches import NodeFlags, NodeMatches
 from queues.scoring.node_table import View
 from queues.scoring.pod_classes import PodClass, PodClasses
 from queues.scoring.preferences import (
@@ -164,7 +164,7 @@ def spread_scores(
     return _normalised(rounded, candidate)
 
 
-def _normalised(score: _Numbers, candidate: Flags) -> Scores:
+def _normalised(score: _Numbers, candidate: NodeFlags) -> Scores:
     if not candidate.any():
         return np.zeros(len(score))
     least, most = int(score[candidate].min()), max(0, int(score[candidate].max()))
@@ -174,7 +174,7 @@ def _normalised(score: _Numbers, candidate: Flags) -> Scores:
 
 
 def _by_domain(
-    of_row: _Numbers, by_node: _Numbers, counted: Flags, rows: Rows, candidate: Flags
+    of_row: _Numbers, by_node: _Numbers, counted: NodeFlags, rows: Rows, candidate: NodeFlags
 ) -> tuple[_Numbers, int]:
     """How many pods are in the domain of each row, and how many domains the candidates have."""
     # nodes without the label are a domain of their own, the last one
@@ -225,7 +225,7 @@ class _PodsByNode:
                 yield one
 
 
-def _included(constraint: SpreadConstraint, view: View, pod: PodPlacement, matches: NodeMatches) -> Flags:
+def _included(constraint: SpreadConstraint, view: View, pod: PodPlacement, matches: NodeMatches) -> NodeFlags:
     """The nodes whose pods count: by default those that the pod's own node affinity lets it go to."""
     included = np.ones(len(view.facts), dtype=bool)
     if constraint.node_affinity_policy in (None, "Honor"):
