@@ -52,7 +52,7 @@ from server.http.responses import FOR_PROBES, Environ, WsgiApp, status_error
 from webhooks.routes import handlers as webhook_handlers
 from webhooks.settings import AdmissionSettings
 
-Handler = Callable[[bytes], bytes]
+BodyHandler = Callable[[bytes], bytes]
 #: Texts that say what is wrong; empty if nothing is.
 ProbeCheck = Callable[[], list[str]]
 
@@ -113,7 +113,7 @@ def create_app(
     return app
 
 
-def _view(handler: Handler) -> Callable[[], Response]:
+def _view(handler: BodyHandler) -> Callable[[], Response]:
     def view() -> Response:
         return Response(handler(request.get_data(cache=False)), mimetype="application/json")
 
@@ -276,7 +276,7 @@ class FastPath:
     """
 
     def __init__(
-        self, app: WsgiApp, *, handlers: Mapping[str, Handler], metrics: Metrics, limit: int
+        self, app: WsgiApp, *, handlers: Mapping[str, BodyHandler], metrics: Metrics, limit: int
     ) -> None:
         self._app = app
         self._limit = limit

@@ -42,13 +42,13 @@ from webhooks.workloads import rollouts, scaling, workload_admission
 
 #: From the bytes of a request to the bytes of its answer.
 #: Raises `cluster.exceptions.Unreadable` and `NotReady`.
-Handler = Callable[[bytes], bytes]
+ReviewBodyHandler = Callable[[bytes], bytes]
 ReviewHandler = Callable[[ReviewRequest], ReviewAnswer]
 
 GUARD = "/validate/binds"
 
 
-def handlers(store: Store, settings: AdmissionSettings) -> Mapping[str, Handler]:
+def handlers(store: Store, settings: AdmissionSettings) -> Mapping[str, ReviewBodyHandler]:
     """Each path and what answers it."""
 
     def with_settings(answer: Callable[..., ReviewAnswer]) -> ReviewHandler:
@@ -75,7 +75,7 @@ def handlers(store: Store, settings: AdmissionSettings) -> Mapping[str, Handler]
     return {path: _handler(path, answer, store) for path, answer in answers.items()}
 
 
-def _handler(path: str, answer: ReviewHandler, store: Store) -> Handler:
+def _handler(path: str, answer: ReviewHandler, store: Store) -> ReviewBodyHandler:
     def handle(body: bytes) -> bytes:
         request = decode_review(body)
         if not store.synced and not (path == GUARD and store.cut_off):
