@@ -92,7 +92,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 #: Which rule, which field or fields, which resource.
-Key = tuple[str, ...]
+FieldPath = tuple[str, ...]
 
 _ORDER = (("guarantee", "deserved"), ("deserved", "capability"), ("guarantee", "capability"))
 _SHARED = ("guarantee", "deserved")
@@ -116,7 +116,7 @@ def quota_refusal(before: QuotaFamily, after: QuotaFamily) -> str | None:
     return None
 
 
-def violations(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
+def violations(family: QuotaFamily) -> Iterator[tuple[FieldPath, Violation]]:
     """Every rule that is broken in this family."""
     yield from _within(family.own)
     if family.parent_quota is not None and family.is_child:
@@ -126,7 +126,7 @@ def violations(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
     yield from _over(family)
 
 
-def _within(own: Quota) -> Iterator[tuple[Key, Violation]]:
+def _within(own: Quota) -> Iterator[tuple[FieldPath, Violation]]:
     for low, high in _ORDER:
         for resource, less, more in _both(_amounts_of(own, low), _amounts_of(own, high)):
             if less > more:
@@ -140,7 +140,7 @@ def _within(own: Quota) -> Iterator[tuple[Key, Violation]]:
                 )
 
 
-def _under(family: QuotaFamily, above: Quota) -> Iterator[tuple[Key, Violation]]:
+def _under(family: QuotaFamily, above: Quota) -> Iterator[tuple[FieldPath, Violation]]:
     """The queue as one of its parent's children."""
     parent = quoted(family.parent)
     for field in _SHARED:
@@ -173,7 +173,7 @@ def _under(family: QuotaFamily, above: Quota) -> Iterator[tuple[Key, Violation]]
             )
 
 
-def _over(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
+def _over(family: QuotaFamily) -> Iterator[tuple[FieldPath, Violation]]:
     """The queue as its children's parent."""
     for field in _SHARED:
         asked = [_amounts_of(quota, field) for quota in family.child_quotas.values()]
