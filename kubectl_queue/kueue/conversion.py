@@ -25,12 +25,12 @@ import msgspec
 
 from kubectl_queue.kueue.decoding import NO_NAMESPACE
 from kubectl_queue.kueue.fields import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
-from kubectl_queue.kueue.limits import Amounts, CohortTree, Limits, LimitsByName, cohort_tree, limits_of
+from kubectl_queue.kueue.limits import CohortTree, Limits, LimitsByName, cohort_tree, limits_of
 from kubectl_queue.kueue.model import ClusterQueue, Cohort, Kueue, LocalQueue
 from kubectl_queue.kueue.names import Leaf, QueueNames, queue_names
 from kubectl_queue.kueue.preemption import policies, policy_name
 from kubectl_queue.kueue.report import Report
-from queues.apimachinery.quantities import format_quantity
+from queues.apimachinery.quantities import ResourceAmounts, format_quantity
 from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, NAME_LABEL, VALUES_LIMIT
 from queues.states import StopPolicy
 from queues.text import join_limited
@@ -265,7 +265,7 @@ def _stop(policies: Iterable[StopPolicy]) -> Spec:
     return {} if strictest is StopPolicy.NONE else {"stopPolicy": strictest.value}
 
 
-def _shown(amounts: Amounts) -> dict[str, str]:
+def _shown(amounts: ResourceAmounts) -> dict[str, str]:
     return {resource: format_quantity(amount, resource) for resource, amount in amounts.items()}
 
 

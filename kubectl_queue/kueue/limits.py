@@ -29,9 +29,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from kubectl_queue.kueue.model import ClusterQueue, Cohort, FlavorQuota, Kueue, Pair, Quotas
-from queues.apimachinery.quantities import MAX_AMOUNT, Amount, sum_amounts
+from queues.apimachinery.quantities import MAX_AMOUNT, Amount, ResourceAmounts, sum_amounts
 
-Amounts = Mapping[str, Amount]
 _PairAmounts = Mapping[Pair, Amount]
 #: Counted by Kueue only where a queue names it.
 _PODS = "pods"
@@ -42,9 +41,9 @@ _Key = TypeVar("_Key")
 class Limits(NamedTuple):
     """By resource; none is an empty mapping."""
 
-    capability: Amounts
-    deserved: Amounts
-    guarantee: Amounts
+    capability: ResourceAmounts
+    deserved: ResourceAmounts
+    guarantee: ResourceAmounts
 
 
 class CohortTree(NamedTuple):
@@ -88,7 +87,7 @@ def limits_of(kueue: Kueue, tree: CohortTree) -> LimitsByName:
     queues, cohorts = {}, {}
     for queue in tree.queues.get("", ()):
         queues[queue.name] = Limits({**absent, **_sums(_nominal(queue.quotas))}, {}, {})
-    allowed: dict[str, Amounts] = {}
+    allowed: dict[str, ResourceAmounts] = {}
     whole: dict[str, _PairAmounts] = {}
     for cohort in tree.cohorts:
         name, own = cohort.name, had[cohort.name]
@@ -132,9 +131,9 @@ def _totals(tree: CohortTree) -> Mapping[str, _PairAmounts]:
     return totals
 
 
-def _guarantees(tree: CohortTree) -> Mapping[str, Amounts]:
+def _guarantees(tree: CohortTree) -> Mapping[str, ResourceAmounts]:
     """What each Cohort does not lend, with what those below it do not."""
-    kept: dict[str, Amounts] = {}
+    kept: dict[str, ResourceAmounts] = {}
     shared: dict[str, _PairAmounts] = {}
     for cohort in reversed(tree.cohorts):
         children = tree.below.get(cohort.name, ())
@@ -161,7 +160,7 @@ def _lent(quotas: Quotas, amounts: _PairAmounts) -> _PairAmounts:
     return {pair: amount - _kept_of(pair, quotas, amount) for pair, amount in amounts.items()}
 
 
-def _kept(quotas: Quotas, amounts: _PairAmounts) -> Amounts:
+def _kept(quotas: Quotas, amounts: _PairAmounts) -> ResourceAmounts:
     """What they may not, by resource; without zeros."""
     kept = _sums({pair: _kept_of(pair, quotas, amount) for pair, amount in amounts.items()})
     return {resource: amount for resource, amount in kept.items() if amount}
@@ -179,7 +178,7 @@ def _most(pair: Pair, had: _PairAmounts, quotas: Quotas, whole: _PairAmounts) ->
     return most if borrowing is None else min(most, sum_amounts([had.get(pair, 0), borrowing]))
 
 
-def _tighter(bounds: Amounts, above: Amounts) -> Amounts:
+def _tighter(bounds: ResourceAmounts, above: ResourceAmounts) -> ResourceAmounts:
     """Those that bound more than what is allowed above."""
     return {
         resource: amount
