@@ -25,7 +25,7 @@ import msgspec
 
 from kubectl_queue.kueue.decoding import NO_NAMESPACE
 from kubectl_queue.kueue.fields import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
-from kubectl_queue.kueue.limits import CohortTree, Limits, LimitsByName, cohort_tree, limits_of
+from kubectl_queue.kueue.limits import CohortTree, KueueLimits, LimitsByName, cohort_tree, limits_of
 from kubectl_queue.kueue.model import ClusterQueue, Cohort, Kueue, LocalQueue
 from kubectl_queue.kueue.names import Leaf, QueueNames, queue_names
 from kubectl_queue.kueue.preemption import policies, policy_name
@@ -178,7 +178,7 @@ class _Queues:
             origin = f"{kind} {name}" + (f", {LOCAL_QUEUE} {paths}" if paths else "")
         self.queues.append(ConvertedQueue(name=queue, origin=origin, spec=spec))
 
-    def _amounts(self, kind: str, name: str, limits: Limits) -> Spec:
+    def _amounts(self, kind: str, name: str, limits: KueueLimits) -> Spec:
         fields = limits._asdict()
         if len(limits.capability) > RESOURCES_LIMIT:
             named = {resource: amount for resource, amount in limits.capability.items() if amount}

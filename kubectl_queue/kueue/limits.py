@@ -38,7 +38,7 @@ _NO_QUOTA = FlavorQuota(0)
 _Key = TypeVar("_Key")
 
 
-class Limits(NamedTuple):
+class KueueLimits(NamedTuple):
     """By resource; none is an empty mapping."""
 
     capability: ResourceAmounts
@@ -76,8 +76,8 @@ def cohort_tree(kueue: Kueue) -> CohortTree:
 
 
 class LimitsByName(NamedTuple):
-    queues: Mapping[str, Limits]
-    cohorts: Mapping[str, Limits]
+    queues: Mapping[str, KueueLimits]
+    cohorts: Mapping[str, KueueLimits]
 
 
 def limits_of(kueue: Kueue, tree: CohortTree) -> LimitsByName:
@@ -86,7 +86,7 @@ def limits_of(kueue: Kueue, tree: CohortTree) -> LimitsByName:
     had, guaranteed = _totals(tree), _guarantees(tree)
     queues, cohorts = {}, {}
     for queue in tree.queues.get("", ()):
-        queues[queue.name] = Limits({**absent, **_sums(_nominal(queue.quotas))}, {}, {})
+        queues[queue.name] = KueueLimits({**absent, **_sums(_nominal(queue.quotas))}, {}, {})
     allowed: dict[str, ResourceAmounts] = {}
     whole: dict[str, _PairAmounts] = {}
     for cohort in tree.cohorts:
@@ -94,18 +94,18 @@ def limits_of(kueue: Kueue, tree: CohortTree) -> LimitsByName:
         whole[name] = whole.get(cohort.parent, own)
         if not cohort.parent:
             allowed[name] = {**absent, **_sums(own)}
-            cohorts[name] = Limits(allowed[name], {}, guaranteed[name])
+            cohorts[name] = KueueLimits(allowed[name], {}, guaranteed[name])
         else:
             most = {pair: _most(pair, own, cohort.quotas, whole[name]) for pair in whole[name]}
             bounds = _tighter(_sums(most), allowed[cohort.parent])
             allowed[name] = {**allowed[cohort.parent], **bounds}
-            cohorts[name] = Limits(bounds, _sums(own), guaranteed[name])
+            cohorts[name] = KueueLimits(bounds, _sums(own), guaranteed[name])
         for queue in tree.queues.get(name, ()):
             nominal = _nominal(queue.quotas)
             most = {pair: _most(pair, nominal, queue.quotas, whole[name]) for pair in queue.quotas}
             nothing = {resource: 0 for resource in allowed[name] if resource != _PODS}
             bounds = _tighter({**nothing, **_sums(most)}, allowed[name])
-            queues[queue.name] = Limits(bounds, _sums(nominal), _kept(queue.quotas, nominal))
+            queues[queue.name] = KueueLimits(bounds, _sums(nominal), _kept(queue.quotas, nominal))
     return LimitsByName(queues, cohorts)
 
 
