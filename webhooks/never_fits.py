@@ -23,7 +23,7 @@ import msgspec
 
 from cluster.cache.podgroups import gang_of_podgroup
 from cluster.cache.store import Store
-from cluster.cache.workloads import Keys, pod_templates
+from cluster.cache.workloads import WorkloadKeys, pod_templates
 from cluster.objects import Container, Pod, PodGroup, PodSpec, WorkloadObject
 from queues.admission.never_fits import gang_never_fits, never_fits_warning
 from queues.apimachinery.conversion import Converter
@@ -121,7 +121,7 @@ def _requests(spec: PodSpec, queue: str, *, namespace: str, store: Store) -> tup
     return requests, shared_counts(devices)
 
 
-def _template_spec(body: Any, keys: Keys) -> PodSpec | None:
+def _template_spec(body: Any, keys: WorkloadKeys) -> PodSpec | None:
     """The spec of the template's pods; None if it cannot be read: the API server refuses it by its place."""
     try:
         spec = _spec(reduce(lambda value, key: value[key], (*keys, "spec"), body))

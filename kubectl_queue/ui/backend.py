@@ -18,7 +18,7 @@ from flask import Response, abort, request
 from kubectl_queue.access.client import ApiClient, Queues
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.ui.board import Board
-from kubectl_queue.ui.keys import Keys
+from kubectl_queue.ui.keys import PageKeys
 from kubectl_queue.ui.stream import HEARTBEAT
 from kubectl_queue.ui.viewer import Place
 
@@ -46,7 +46,7 @@ class Backend:
     """
 
     port: int
-    keys: Keys
+    keys: PageKeys
     board: Board
     connect: Connect
     place: Place

@@ -31,7 +31,7 @@ from kubectl_queue.ui import guard
 from kubectl_queue.ui.app import create_app
 from kubectl_queue.ui.backend import Backend, ClusterAccess, ignore
 from kubectl_queue.ui.board import Board
-from kubectl_queue.ui.keys import Keys
+from kubectl_queue.ui.keys import PageKeys
 from kubectl_queue.ui.queue_watch import QueueWatch
 from kubectl_queue.ui.viewer import Place
 from kubectl_queue.views.outage import outage_text
@@ -84,7 +84,7 @@ class PageServer:
         """`port`: 0 for any. Raises OSError where it is taken."""
         self._transport = transport
         self._say = say
-        self._keys = Keys()
+        self._keys = PageKeys()
         self._board = Board(clock=time.monotonic)
         self._watch = QueueWatch(
             lambda: Queues(ApiClient(transport, warn=ignore)),

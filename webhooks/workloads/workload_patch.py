@@ -35,7 +35,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from cluster.cache.workloads import (
-    Keys,
+    WorkloadKeys,
     pod_templates,
     template_names,
 )
@@ -249,7 +249,7 @@ def _own_annotations(template: Template | None) -> dict[str, str]:
     return own
 
 
-def _annotate(keys: Keys, template: Template, wanted: Wanted) -> list[PatchStep]:
+def _annotate(keys: WorkloadKeys, template: Template, wanted: Wanted) -> list[PatchStep]:
     place = json_pointer(*keys)
     if template.metadata is not None:
         return patch_map(f"{place}/metadata/annotations", template.metadata.annotations, wanted)

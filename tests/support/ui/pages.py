@@ -15,7 +15,7 @@ from kubectl_queue.objects.fields import Object
 from kubectl_queue.ui.app import create_app
 from kubectl_queue.ui.backend import Backend, ClusterAccess
 from kubectl_queue.ui.board import Board
-from kubectl_queue.ui.keys import Keys
+from kubectl_queue.ui.keys import PageKeys
 from kubectl_queue.ui.rows import first_frame
 from kubectl_queue.ui.viewer import Place
 from tests.support.plugin.harness import NOW, StoredObjects, StoredQueues, snapshot
@@ -82,7 +82,7 @@ class PageOnValues:
         #: By the API server's clock.
         self.now = NOW
         self.board = Board(clock=self.clock)
-        self.keys = Keys()
+        self.keys = PageKeys()
         self.api = StoredQueues(*items)
         self.objects = StoredObjects(objects or {})
         if items:
