@@ -23,7 +23,7 @@ from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
 from kubectl_queue.objects.fields import spec_of
 from kubectl_queue.objects.types import POD
 from kubectl_queue.output.formats import DOCUMENTS, dump
-from kubectl_queue.output.tables import Layout
+from kubectl_queue.output.tables import TableLayout
 from kubectl_queue.policies.config_map import (
     FLAGS,
     ClusterPolicies,
@@ -75,7 +75,7 @@ def _list(session: Session, flags: Flags, words: tuple[str, ...]) -> int:
     elif rows:
         cells = [_cells(row) for row in rows]
         shown = cells if flags.on("no-headers") else [_HEADINGS, *cells]
-        session.console.say("\n".join(line.rstrip() for line in Layout().lines(shown)))
+        session.console.say("\n".join(line.rstrip() for line in TableLayout().lines(shown)))
     if not cluster.exists:
         session.console.note(f"there is no {cluster.place}: no policy counts")
     elif not rows:
@@ -172,7 +172,7 @@ def _show(session: Session, flags: Flags, words: tuple[str, ...]) -> int:
 
 def _part_lines(parts: Sequence[Part]) -> Iterator[str]:
     """The actions, then the plugins tier by tier."""
-    layout = Layout()
+    layout = TableLayout()
     groups: dict[str, list[Part]] = {}
     for part in parts:
         groups.setdefault(f"Tier {part.tier}" if part.tier else "Actions", []).append(part)
