@@ -20,7 +20,7 @@ from kubectl_queue.objects.fields import Object
 from kubectl_queue.ui.board import Board
 from kubectl_queue.ui.keys import PageKeys
 from kubectl_queue.ui.stream import HEARTBEAT
-from kubectl_queue.ui.viewer import Place
+from kubectl_queue.ui.viewer import ClusterContext
 
 STREAMS, QUESTIONS = 16, 8
 
@@ -49,7 +49,7 @@ class Backend:
     keys: PageKeys
     board: Board
     connect: Connect
-    place: Place
+    place: ClusterContext
     now: Callable[[], datetime]
     used: Callable[[], None] = lambda: None
     written: Callable[[Object], None] = lambda _: None

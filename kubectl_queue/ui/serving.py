@@ -33,7 +33,7 @@ from kubectl_queue.ui.backend import Backend, ClusterAccess, ignore
 from kubectl_queue.ui.board import Board
 from kubectl_queue.ui.keys import PageKeys
 from kubectl_queue.ui.queue_watch import QueueWatch
-from kubectl_queue.ui.viewer import Place
+from kubectl_queue.ui.viewer import ClusterContext
 from kubectl_queue.views.outage import outage_text
 
 CONNECTIONS = 64
@@ -80,7 +80,9 @@ class _Server(ThreadedWSGIServer):
 class PageServer:
     """`say` gets the address, and another one each time that it was used. `run` it, then `close` it."""
 
-    def __init__(self, transport: Transport, place: Place, *, port: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, transport: Transport, place: ClusterContext, *, port: int, say: Callable[[str], None]
+    ) -> None:
         """`port`: 0 for any. Raises OSError where it is taken."""
         self._transport = transport
         self._say = say

@@ -17,12 +17,12 @@ from kubectl_queue.ui.backend import Backend, ClusterAccess
 from kubectl_queue.ui.board import Board
 from kubectl_queue.ui.keys import PageKeys
 from kubectl_queue.ui.rows import first_frame
-from kubectl_queue.ui.viewer import Place
+from kubectl_queue.ui.viewer import ClusterContext
 from tests.support.plugin.harness import NOW, StoredObjects, StoredQueues, snapshot
 
 PORT = 8765
 ORIGIN = f"http://127.0.0.1:{PORT}"
-PLACE = Place(context="prod", cluster="prod", server="https://api.example.com", acts_as="")
+PLACE = ClusterContext(context="prod", cluster="prod", server="https://api.example.com", acts_as="")
 
 
 class Clock:
