@@ -241,7 +241,7 @@ def _prepare_files(layout: Layout, mode: Mode, options: Options) -> Ports:
 
 
 def _apply_manifests(
-    layout: Layout, ports: Ports, documents: Sequence[manifests.Manifest], *, webhooks: bool, say: Say
+    layout: Layout, ports: Ports, documents: Sequence[manifests.ManifestObject], *, webhooks: bool, say: Say
 ) -> None:
     local = manifests.localised(documents, server_url=ports.webhook_url, webhooks=webhooks)
     manifests.apply(layout, ports, local)

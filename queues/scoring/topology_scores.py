@@ -29,7 +29,7 @@ from queues.scoring.preferences import (
     PREFER_NO_SCHEDULE,
     SCHEDULE_ANYWAY,
     SKEW_LIMIT,
-    NamespaceLabels,
+    LabelsByNamespace,
     PodPlacement,
     SpreadConstraint,
     WeightedPodTerm,
@@ -57,7 +57,7 @@ def pod_affinity_scores(
     pod: PodPlacement,
     matches: NodeMatches,
     classes: PodClasses,
-    namespace_labels: NamespaceLabels,
+    namespace_labels: LabelsByNamespace,
 ) -> Scores:
     """The sum of the weights of the preferred terms, the pod's and those of running pods, by domain."""
     totals: dict[str, _Numbers] = {}
@@ -95,7 +95,7 @@ class _Checks:
 
 
 def _weights(
-    pod: PodPlacement, classes: PodClasses, namespace_labels: NamespaceLabels, checks: _Checks
+    pod: PodPlacement, classes: PodClasses, namespace_labels: LabelsByNamespace, checks: _Checks
 ) -> Iterator[tuple[PodClass, Mapping[str, int]]]:
     """The weights by topology key that classes give to their nodes; first by the pod's own terms."""
     own = pod.preferred_pods

@@ -20,7 +20,7 @@ from queues.scoring.kept_scores import KeptScores
 from queues.scoring.node_matches import NodeMatches
 from queues.scoring.node_table import NodeTable, View
 from queues.scoring.preference_scores import image_scores, node_affinity_scores, taint_scores
-from queues.scoring.preferences import NamespaceLabels, PodPlacement
+from queues.scoring.preferences import LabelsByNamespace, PodPlacement
 from queues.scoring.requests import ScoringRequest
 from queues.scoring.resource_scores import (
     Rows,
@@ -36,7 +36,7 @@ from queues.scoring.topology_scores import pod_affinity_scores, spread_scores
 class Scorer:
     """Scores the nodes of one table; used by one thread at a time."""
 
-    def __init__(self, table: NodeTable, *, namespace_labels: NamespaceLabels) -> None:
+    def __init__(self, table: NodeTable, *, namespace_labels: LabelsByNamespace) -> None:
         self._table = table
         self._matches = NodeMatches()
         self._kept = KeptScores(table)
