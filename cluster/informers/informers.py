@@ -47,7 +47,7 @@ from cluster.on_demand_reflectors import OnDemandReflectors
 from cluster.readiness import ClusterReadiness
 from cluster.scoring.departures import follow_departures
 from cluster.scoring.objects import Node, ScoredPod
-from cluster.scoring.reflectors import ASSIGNED, ASSIGNED_PODS, NODES, ScoringReflectors, WatchedKind
+from cluster.scoring.reflectors import ASSIGNED, ASSIGNED_PODS, NODES, ScoredKind, ScoringReflectors
 from queues import well_known
 from queues.workload_kinds import KINDS, WorkloadKind
 
@@ -308,7 +308,7 @@ class Informers:
             namespace_labels=self._store.namespaces.labels_of, monotonic=self._store.clock.monotonic
         )
 
-    def _new_scoring_reflector(self, kind: WatchedKind) -> Reflector[Any]:
+    def _new_scoring_reflector(self, kind: ScoredKind) -> Reflector[Any]:
         return self._reflector(
             kind.kind,
             kind.path,

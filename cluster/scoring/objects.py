@@ -32,14 +32,14 @@ IMAGES_LIMIT = 1_000
 _SPREAD_OWNERS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
 _DEFAULTS = (("cpu", "100m"), ("memory", "200Mi"))
 
-Written = dict[str, str | int | float]
+WrittenAmounts = dict[str, str | int | float]
 
 
 class _Wire(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
     """The common shape: camelCase on the wire, immutable here."""
 
 
-class NodeSpec(_Wire, frozen=True):
+class NodeTaints(_Wire, frozen=True):
     taints: tuple[Taint, ...] | None = None
 
 
@@ -49,13 +49,13 @@ class NodeImage(_Wire, frozen=True):
 
 
 class NodeStatus(_Wire, frozen=True):
-    allocatable: Written | None = None
+    allocatable: WrittenAmounts | None = None
     images: list[NodeImage] | None = None
 
 
 class Node(_Wire, frozen=True):
     metadata: Metadata
-    spec: NodeSpec = NodeSpec()
+    spec: NodeTaints = NodeTaints()
     status: NodeStatus = NodeStatus()
 
     def allocatable(self) -> dict[str, int]:
@@ -90,7 +90,7 @@ class ScoredPodSpec(_Wire, frozen=True):
     containers: list[ScoredContainer] | None = None
     init_containers: list[ScoredContainer] | None = None
     resources: ResourceNeeds | None = None
-    overhead: Written | None = None
+    overhead: WrittenAmounts | None = None
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] | None = None
     topology_spread_constraints: tuple[SpreadConstraint, ...] | None = None

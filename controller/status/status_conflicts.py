@@ -55,7 +55,7 @@ MAX_LOGGED = 100
 log = logging.getLogger(__name__)
 
 
-class Written(msgspec.Struct, frozen=True):
+class WrittenStatus(msgspec.Struct, frozen=True):
     """The status of a queue as we left it."""
 
     uid: str
@@ -116,7 +116,7 @@ _owners = msgspec.json.Decoder(Owners)
 class _QueueWrites(msgspec.Struct):
     """What is remembered of one queue: our last write, the conflict over it, and the last foreign writer."""
 
-    written: Written | None = None
+    written: WrittenStatus | None = None
     contest: Contest = Contest()
     author: Author | None = None
 
@@ -133,7 +133,7 @@ class StatusConflicts:
     def record_write(self, obj: QueueObject) -> None:
         """Remember the result of a write of ours."""
         writes = self._writes.setdefault(obj.metadata.name, _QueueWrites())
-        writes.written = Written(obj.metadata.uid, obj.metadata.version, current_status(obj.status))
+        writes.written = WrittenStatus(obj.metadata.uid, obj.metadata.version, current_status(obj.status))
 
     def forget(self, queue: str) -> None:
         self._writes.pop(queue, None)
@@ -261,14 +261,14 @@ def rival_text(manager: str) -> str:
     )
 
 
-def changed_by_others(written: Written, obj: QueueObject) -> bool:
+def changed_by_others(written: WrittenStatus, obj: QueueObject) -> bool:
     """Return whether another writer has changed more than counts since our last write."""
     if written.uid != obj.metadata.uid or obj.metadata.version <= written.version:
         return False
     return _statement(current_status(obj.status), written) != _statement(written.status, written)
 
 
-def says_something_new(status: dict[str, Any], written: Written) -> bool:
+def says_something_new(status: dict[str, Any], written: WrittenStatus) -> bool:
     """Return whether `status` says something that our last write did not."""
     return (
         _statement({**status, "observedGeneration": 0}, written)
@@ -277,7 +277,7 @@ def says_something_new(status: dict[str, Any], written: Written) -> bool:
     )
 
 
-def _statement(status: dict[str, Any], written: Written) -> tuple[object, ...]:
+def _statement(status: dict[str, Any], written: WrittenStatus) -> tuple[object, ...]:
     """What a status says, in the conditions that we wrote. Their times follow from the rest, so they are left
     out.
     """

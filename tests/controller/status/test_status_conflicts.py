@@ -22,7 +22,7 @@ from controller.status.status_conflicts import (
     Contest,
     Owners,
     StatusConflicts,
-    Written,
+    WrittenStatus,
     changed_by_others,
     last_writer,
     rival_text,
@@ -109,7 +109,7 @@ def active(status: str = "True", *, kind: str = "Active", message: str = "runs")
 
 
 OURS = queue_with(version=WRITTEN_AT, conditions=[active()])
-WRITTEN = Written("uid-a", WRITTEN_AT, current_status(OURS.status))
+WRITTEN = WrittenStatus("uid-a", WRITTEN_AT, current_status(OURS.status))
 
 
 @each_case(
