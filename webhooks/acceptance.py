@@ -28,7 +28,7 @@ from cluster.cache.podgroups import is_live, queue_of
 from cluster.cache.store import Store
 from cluster.objects import OwnerReference
 from queues import well_known
-from queues.admission.accepted_work import Owner, is_accepted_work
+from queues.admission.accepted_work import WorkOwner, is_accepted_work
 from queues.apimachinery.timestamps import parse_timestamp
 from queues.causes import Cause, CauseKind
 from queues.membership import name_fault
@@ -181,12 +181,12 @@ def _is_accepted_work(
 
 def _owners(
     submission: Submission, request: ReviewRequest, *, store: Store, settings: AdmissionSettings
-) -> Iterator[Owner]:
+) -> Iterator[WorkOwner]:
     """The work that it is part of: its PodGroup, and the topmost workload above it."""
     namespace = request.namespace
     podgroup = store.podgroups.get(namespace, submission.podgroup) if submission.podgroup else None
     if podgroup is not None:
-        yield Owner(
+        yield WorkOwner(
             kind="PodGroup",
             name=submission.podgroup,
             queue=queue_of(podgroup),
@@ -202,7 +202,7 @@ def _owners(
     if workload is None and reference is not None:  # it may lack its label: the next try finds it
         store.record_owner(kind=reference.kind, namespace=namespace, name=reference.name, uid=reference.uid)
     if workload is not None:
-        yield Owner(
+        yield WorkOwner(
             kind=workload.kind.kind,
             name=workload.name,
             queue=workload.queue,

@@ -92,7 +92,7 @@ class Author(msgspec.Struct, frozen=True):
     manager: str = ""
 
 
-class Owner(msgspec.Struct, frozen=True, rename="camel"):
+class ManagedFieldsEntry(msgspec.Struct, frozen=True, rename="camel"):
     """An entry of `managedFields`."""
 
     manager: str = ""
@@ -101,16 +101,16 @@ class Owner(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Owned(msgspec.Struct, frozen=True, rename="camel"):
-    managed_fields: list[Owner] = []
+    managed_fields: list[ManagedFieldsEntry] = []
 
 
-class Owners(msgspec.Struct, frozen=True):
+class OwnedObject(msgspec.Struct, frozen=True):
     """An object of which only `managedFields` is read."""
 
     metadata: Owned = Owned()
 
 
-_owners = msgspec.json.Decoder(Owners)
+_owners = msgspec.json.Decoder(OwnedObject)
 
 
 class _QueueWrites(msgspec.Struct):
@@ -219,7 +219,7 @@ class StatusConflicts:
         log.warning("%s", text)
 
 
-def last_writer(owners: list[Owner]) -> str:
+def last_writer(owners: list[ManagedFieldsEntry]) -> str:
     """Return the manager that wrote the status last. Of several in the same second it is another than us."""
     writers = [owner for owner in owners if "f:status" in owner.fields_v1]
     if not writers:

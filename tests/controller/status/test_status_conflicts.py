@@ -20,7 +20,7 @@ from controller.status.status_conflicts import (
     SAME_AUTHOR_SECONDS,
     WITHOUT_QUEUE_CONTROLLER,
     Contest,
-    Owners,
+    OwnedObject,
     StatusConflicts,
     WrittenStatus,
     changed_by_others,
@@ -58,7 +58,7 @@ def owner(manager: str, second: int, fields: dict[str, object]) -> dict[str, obj
 )
 def test_the_last_to_write_a_status_is_named(owners: list[dict[str, object]], name: str) -> None:
     """A writer of the spec does not count, nor an earlier one; of two in one second it is not us."""
-    found = msgspec.convert({"metadata": {"managedFields": owners}}, Owners)
+    found = msgspec.convert({"metadata": {"managedFields": owners}}, OwnedObject)
     assert last_writer(found.metadata.managed_fields) == name
 
 
