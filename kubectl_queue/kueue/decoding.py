@@ -34,9 +34,9 @@ from kubectl_queue.kueue.model import (
     ClusterQueue,
     Cohort,
     FlavorQuota,
+    FlavorResource,
     Kueue,
     LocalQueue,
-    Pair,
     Preemption,
     Quotas,
 )
@@ -210,7 +210,7 @@ def _preemption(name: str, spec: Mapping[str, Any], report: Report) -> Preemptio
 
 
 def _quotas(spec: Mapping[str, Any]) -> Quotas:
-    found: dict[Pair, FlavorQuota] = {}
+    found: dict[FlavorResource, FlavorQuota] = {}
     for place, group in _items(spec, "resourceGroups", "spec."):
         for flavor_place, flavor in _items(group, "flavors", f"{place}."):
             name = _text(flavor.get("name"), f"{flavor_place}.name")

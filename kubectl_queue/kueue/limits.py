@@ -28,10 +28,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from kubectl_queue.kueue.model import ClusterQueue, Cohort, FlavorQuota, Kueue, Pair, Quotas
+from kubectl_queue.kueue.model import ClusterQueue, Cohort, FlavorQuota, FlavorResource, Kueue, Quotas
 from queues.apimachinery.quantities import MAX_AMOUNT, Amount, ResourceAmounts, sum_amounts
 
-_PairAmounts = Mapping[Pair, Amount]
+_PairAmounts = Mapping[FlavorResource, Amount]
 #: Counted by Kueue only where a queue names it.
 _PODS = "pods"
 _NO_QUOTA = FlavorQuota(0)
@@ -166,12 +166,12 @@ def _kept(quotas: Quotas, amounts: _PairAmounts) -> ResourceAmounts:
     return {resource: amount for resource, amount in kept.items() if amount}
 
 
-def _kept_of(pair: Pair, quotas: Quotas, amount: Amount) -> Amount:
+def _kept_of(pair: FlavorResource, quotas: Quotas, amount: Amount) -> Amount:
     lending = quotas.get(pair, _NO_QUOTA).lending
     return 0 if lending is None else max(0, amount - lending)
 
 
-def _most(pair: Pair, had: _PairAmounts, quotas: Quotas, whole: _PairAmounts) -> Amount:
+def _most(pair: FlavorResource, had: _PairAmounts, quotas: Quotas, whole: _PairAmounts) -> Amount:
     """What may be used of one flavor, by the borrowing limit. `whole`: what the topmost Cohort has."""
     borrowing = quotas.get(pair, _NO_QUOTA).borrowing
     most = whole.get(pair, 0)
