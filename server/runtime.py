@@ -41,7 +41,13 @@ from cluster.coordination.own_lease import ReplicaLease
 from cluster.coordination.replica_report import MAX_RETRYING_NAMED, ReplicaReport, report_of
 from cluster.coordination.replicas import OtherReplicas
 from cluster.decoding import LenientReader
-from cluster.informers.informers import ALL_KINDS, AuxiliaryKind, Informers, ObjectDecoder, PolicySource
+from cluster.informers.informers import (
+    ALL_KINDS,
+    AuxiliaryKind,
+    Informers,
+    ObjectDecoder,
+    PolicyConfigMapName,
+)
 from cluster.informers.registrations import registration_kinds
 from cluster.metrics import Metrics
 from cluster.readiness import ClusterReadiness
@@ -139,7 +145,7 @@ class Runtime:
             metrics=self.metrics,
             marker=MarkerPods(lease_client, namespace=settings.namespace),
             namespace_marker=MarkerAnnotation(lease_client, namespace=settings.namespace),
-            policies=PolicySource(settings.policies_namespace, settings.policies_name),
+            policies=PolicyConfigMapName(settings.policies_namespace, settings.policies_name),
             auxiliary=[self._watched_leases(), *registration_kinds(self.store.registrations)],
         )
         self._status_writers = statuses = self._new_writers(

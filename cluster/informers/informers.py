@@ -86,7 +86,7 @@ SHORT_WATCH_KINDS = (
 STOP_SECONDS = 0.05
 
 
-class PolicySource(msgspec.Struct, frozen=True):
+class PolicyConfigMapName(msgspec.Struct, frozen=True):
     """A ConfigMap with scheduling policies."""
 
     namespace: str
@@ -94,7 +94,7 @@ class PolicySource(msgspec.Struct, frozen=True):
 
 
 #: Where Volcano has them.
-DEFAULT_POLICIES = PolicySource("volcano-system", "volcano-scheduler-configmap")
+DEFAULT_POLICIES = PolicyConfigMapName("volcano-system", "volcano-scheduler-configmap")
 
 
 class ObjectDecoder(msgspec.Struct, frozen=True):
@@ -152,7 +152,7 @@ class Informers:
         metrics: Metrics,
         marker: MarkerPods | None = None,
         namespace_marker: MarkerAnnotation | None = None,
-        policies: PolicySource = DEFAULT_POLICIES,
+        policies: PolicyConfigMapName = DEFAULT_POLICIES,
         auxiliary: Collection[AuxiliaryKind] = (),
     ) -> None:
         """`policies`: the ConfigMap with the scheduling policies. `marker`, `namespace_marker`: cause an

@@ -34,7 +34,7 @@ from kubectl_queue.policies.config_map import (
 from kubectl_queue.policies.explainer import PolicyExplainer, PolicyExplanation, parse_target
 from kubectl_queue.policies.manifest_check import FILE_LIMIT, FileCheck, ManifestFinding, check_policies
 from kubectl_queue.session import Session
-from queues.policies.parts import Part, policy_parts, scorers
+from queues.policies.parts import PolicyPart, policy_parts, scorers
 from queues.policies.policy_report import misplaced_text
 from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT, PolicyEntry
 from queues.policies.scheduler_conf import examine_policy
@@ -170,10 +170,10 @@ def _show(session: Session, flags: Flags, words: tuple[str, ...]) -> int:
     return 1 if faults else 0
 
 
-def _part_lines(parts: Sequence[Part]) -> Iterator[str]:
+def _part_lines(parts: Sequence[PolicyPart]) -> Iterator[str]:
     """The actions, then the plugins tier by tier."""
     layout = TableLayout()
-    groups: dict[str, list[Part]] = {}
+    groups: dict[str, list[PolicyPart]] = {}
     for part in parts:
         groups.setdefault(f"Tier {part.tier}" if part.tier else "Actions", []).append(part)
     every = iter(layout.lines([(part.name, f"{part.effect}: {part.text}") for part in parts]))

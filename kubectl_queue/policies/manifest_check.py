@@ -31,7 +31,7 @@ from typing import NamedTuple
 import yaml
 
 from queues.apimachinery.yaml_events import yaml_events
-from queues.policies.model import Place
+from queues.policies.model import PolicyProblemLine
 from queues.policies.policy_report import misplaced_text
 from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT, holds_policy, misplaced_keys
 from queues.policies.scheduler_conf import BadPolicy, examine_policy
@@ -129,7 +129,7 @@ def _in_document(content: str, node: yaml.Node, *, alone: bool) -> _Findings:
     first = node.start_mark.line
     return _Findings(
         *(
-            [Place(first + place.line, place.reason) for place in places]
+            [PolicyProblemLine(first + place.line, place.reason) for place in places]
             for places in examine_text(indent + text)
         )
     )
@@ -195,8 +195,8 @@ def _check_depth(content: str) -> None:
 
 
 class _Findings(NamedTuple):
-    faults: list[Place]
-    warnings: list[Place]
+    faults: list[PolicyProblemLine]
+    warnings: list[PolicyProblemLine]
 
 
 def examine_text(text: str, *, node: yaml.ScalarNode | None = None) -> _Findings:
@@ -208,13 +208,15 @@ def examine_text(text: str, *, node: yaml.ScalarNode | None = None) -> _Findings
     )
 
 
-def _in_file(place: Place, text: str, node: yaml.ScalarNode | None) -> Place:
+def _in_file(place: PolicyProblemLine, text: str, node: yaml.ScalarNode | None) -> PolicyProblemLine:
     if node is None:
         return place
     start = node.start_mark.line + 1
     if node.style == "|":
-        return Place(start + place.line, place.reason)
-    return Place(start, f"line {place.line} of the text: {place.reason}" if "\n" in text else place.reason)
+        return PolicyProblemLine(start + place.line, place.reason)
+    return PolicyProblemLine(
+        start, f"line {place.line} of the text: {place.reason}" if "\n" in text else place.reason
+    )
 
 
 def _check_config_map(node: yaml.Node, more: list[ManifestFinding]) -> Iterator[tuple[str, _Findings]]:
@@ -231,11 +233,13 @@ def _check_config_map(node: yaml.Node, more: list[ManifestFinding]) -> Iterator[
                 continue
             held.append(name)
             if name in seen:
-                findings.faults.append(Place(at, "the key is there twice, and only one of them is kept"))
+                findings.faults.append(
+                    PolicyProblemLine(at, "the key is there twice, and only one of them is kept")
+                )
             seen.add(name)
             if len(seen) == KEYS_LIMIT + 1:
                 findings.faults.append(
-                    Place(at, f"there are more policies than the {KEYS_LIMIT:,} that are read")
+                    PolicyProblemLine(at, f"there are more policies than the {KEYS_LIMIT:,} that are read")
                 )
             yield name, findings
     if not held:
@@ -248,20 +252,22 @@ def _of_key(name: str, value: yaml.Node, line: int, *, is_binary: bool) -> _Find
     if not isinstance(value, yaml.ScalarNode) or value.tag != "tag:yaml.org,2002:str":
         if not (name == GLOBAL_KEY or _is_policy(value)):
             return None
-        return _Findings([Place(line, "its value is no text; write the policy below it, after a |")], [])
+        return _Findings(
+            [PolicyProblemLine(line, "its value is no text; write the policy below it, after a |")], []
+        )
     text = str(value.value)
     if is_binary:
         try:
             text = base64.b64decode(text, validate=False).decode(errors="replace")
         except binascii.Error as exc:
-            return _Findings([Place(line, f"its value in binaryData is no base64: {exc}")], [])
+            return _Findings([PolicyProblemLine(line, f"its value in binaryData is no base64: {exc}")], [])
     if name != GLOBAL_KEY and not holds_policy(text):
         return None
     if not is_binary:
         return examine_text(text, node=value)
     return _Findings(
         *(
-            [Place(line, f"line {place.line} of the text: {place.reason}") for place in places]
+            [PolicyProblemLine(line, f"line {place.line} of the text: {place.reason}") for place in places]
             for places in examine_text(text)
         )
     )
@@ -277,7 +283,8 @@ def _check_texts(node: yaml.Node, *, line: int) -> Iterator[tuple[str, _Findings
             name = GLOBAL_KEY if path[-1] == GLOBAL_KEY else ".".join(path[1:] if path[0] == "data" else path)
             faults, warnings = examine_text(text, node=value)
             moved = (
-                [Place(line + place.line, place.reason) for place in all_] for all_ in (faults, warnings)
+                [PolicyProblemLine(line + place.line, place.reason) for place in all_]
+                for all_ in (faults, warnings)
             )
             yield printable(name, limit=253), _Findings(*moved)
         elif _OVERRIDE in text and not line:

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from queues.policies.model import Place, Policy
+from queues.policies.model import Policy, PolicyProblemLine
 
 #: The key of the policy that counts where no other does.
 GLOBAL_KEY = "volcano-scheduler.conf"
@@ -48,7 +48,7 @@ class PolicyEntry(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     text: str
     policy: Policy | None
-    problem: Place | None = None
+    problem: PolicyProblemLine | None = None
 
     @property
     def stale(self) -> bool:

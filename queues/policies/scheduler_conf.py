@@ -56,9 +56,9 @@ from queues.policies.model import (
     Binpack,
     NamedPart,
     NodeOrder,
-    Place,
     Plugin,
     Policy,
+    PolicyProblemLine,
     ignored_places,
 )
 from queues.text import printable, quoted
@@ -96,7 +96,7 @@ class BadPolicy(ValueError):
     """The text is no policy. `place`: the line, and why, for its author."""
 
     def __init__(self, line: int, reason: str) -> None:
-        self.place = Place(line, printable(reason, limit=400))
+        self.place = PolicyProblemLine(line, printable(reason, limit=400))
         super().__init__(str(self.place))
 
 
@@ -107,18 +107,18 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     policy: Policy | None
-    faults: tuple[Place, ...] = ()
-    warnings: tuple[Place, ...] = ()
+    faults: tuple[PolicyProblemLine, ...] = ()
+    warnings: tuple[PolicyProblemLine, ...] = ()
     unknown: tuple[NamedPart, ...] = ()
     idle: tuple[NamedPart, ...] = ()
 
     @property
-    def ignored(self) -> tuple[Place, ...]:
+    def ignored(self) -> tuple[PolicyProblemLine, ...]:
         """As that of a `Policy`."""
         return ignored_places(self.warnings, self.unknown, self.idle)
 
     @property
-    def notices(self) -> tuple[Place, ...]:
+    def notices(self) -> tuple[PolicyProblemLine, ...]:
         """All that has no effect, by line."""
         named = (part.place for part in (*self.unknown, *self.idle))
         return tuple(sorted((*self.warnings, *named), key=lambda place: place.line))
@@ -201,7 +201,7 @@ class _Converter:
 
     def __init__(self) -> None:
         #: Of keys that are there twice.
-        self.warnings: list[Place] = []
+        self.warnings: list[PolicyProblemLine] = []
         self._values = 0
         self._constructor = yaml.SafeLoader("")
 
@@ -224,7 +224,7 @@ class _Converter:
                 former = entries.get(key.value)
                 if former is not None and key.value not in merged:
                     twice = f"{quoted(key.value, limit=80)} is there twice, in line {former.line} too"
-                    self.warnings.append(Place(at, f"{twice}; this one counts"))
+                    self.warnings.append(PolicyProblemLine(at, f"{twice}; this one counts"))
                 merged.discard(key.value)
                 entries[key.value] = _Entry(at, self.convert(value, depth=depth + 1))
             return _Value(line, entries)
@@ -257,12 +257,14 @@ class _Converter:
 class _Reader:
     """Values to a policy; collects the warnings and at most `faults_limit` faults."""
 
-    def __init__(self, document: _Value, *, faults_limit: int, warnings: Iterable[Place] = ()) -> None:
+    def __init__(
+        self, document: _Value, *, faults_limit: int, warnings: Iterable[PolicyProblemLine] = ()
+    ) -> None:
         """`warnings`: those that are known already."""
         self._document = document
         self._faults_limit = faults_limit
-        self._faults: list[Place] = []
-        self._warnings: list[Place] = list(warnings)
+        self._faults: list[PolicyProblemLine] = []
+        self._warnings: list[PolicyProblemLine] = list(warnings)
         self._unknown_names: dict[tuple[str, str], NamedPart] = {}
         self._idle: list[NamedPart] = []
         #: The arguments of each plugin, with their lines.
@@ -547,7 +549,7 @@ class _Reader:
 
     def _warn(self, line: int, reason: str) -> None:
         if len(self._warnings) < VALUE_LIMIT:
-            self._warnings.append(Place(line, printable(reason, limit=400)))
+            self._warnings.append(PolicyProblemLine(line, printable(reason, limit=400)))
 
 
 def _plain(value: _Value) -> object:
