@@ -328,7 +328,7 @@ class WorkloadSpec(_Wire, frozen=True):
     completions: Any = None
 
 
-class Phase(_Wire, frozen=True):
+class PhaseStatus(_Wire, frozen=True):
     phase: str = ""
 
 
@@ -339,7 +339,7 @@ class WorkloadStatus(_Wire, frozen=True):
 
     conditions: list[Condition] | None = None
     succeeded: Any = None
-    state: Phase | None = None
+    state: PhaseStatus | None = None
     terminal_state: str = ""
 
 

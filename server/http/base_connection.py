@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from server.http.authorization import EVERYTHING, Access
-from server.http.connection_table import ConnectionTable, Phase
+from server.http.connection_table import ConnectionPhase, ConnectionTable
 from server.http.large_bodies import LargeBodies
 from server.http.limits import SLOW_READER_FACTOR, Limits
 from server.http.refusals import Refusals
@@ -118,7 +118,7 @@ class BaseConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._write_paused = True
         if self._transport is not None and not self._finished:
-            self._context.connections.set_phase(self, Phase.SENDING)
+            self._context.connections.set_phase(self, ConnectionPhase.SENDING)
             self._update_reading()
 
     def resume_writing(self) -> None:
@@ -135,7 +135,7 @@ class BaseConnection(asyncio.Protocol):
     # The connection table and the worker call these.
 
     @abstractmethod
-    def on_phase_timeout(self, phase: Phase) -> None:
+    def on_phase_timeout(self, phase: ConnectionPhase) -> None:
         """The connection has been in this phase for too long."""
 
     def abort(self) -> None:
@@ -150,7 +150,7 @@ class BaseConnection(asyncio.Protocol):
         self._finished = self._closing = True
         if self._transport is not None:
             self._write_unsent()
-            phase = Phase.SENDING if self._write_paused else Phase.LINGERING
+            phase = ConnectionPhase.SENDING if self._write_paused else ConnectionPhase.LINGERING
             self._context.connections.set_phase(self, phase)
 
     def unsent_bytes(self) -> int:
