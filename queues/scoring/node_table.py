@@ -33,7 +33,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from queues.scoring.pod_classes import PodClass, PodClasses
+from queues.scoring.pod_classes import PodClasses, ScoringPodClass
 from queues.scoring.preferences import NO_FACTS, NodeFacts, PodPlacement
 from queues.scoring.requests import AMOUNT_LIMIT, ScoringRequest
 
@@ -85,7 +85,7 @@ class _Placed(msgspec.Struct, gc=False):
     node: str
     request: ScoringRequest
     until: float | None
-    pod_class: PodClass | None
+    pod_class: ScoringPodClass | None
 
 
 class NodeTable:
@@ -270,7 +270,9 @@ class NodeTable:
         for name in gone:
             self.remove_node(name)
 
-    def _class_of(self, placement: PodPlacement | None, *, terminating: bool = False) -> PodClass | None:
+    def _class_of(
+        self, placement: PodPlacement | None, *, terminating: bool = False
+    ) -> ScoringPodClass | None:
         return self.classes.class_of(placement, terminating=terminating) if placement else None
 
     def _place(self, uid: str, placed: _Placed) -> None:

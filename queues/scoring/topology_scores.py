@@ -24,7 +24,7 @@ import numpy.typing as npt
 from queues.apimachinery.label_selectors import Selector
 from queues.scoring.node_matches import NodeFlags, NodeMatches
 from queues.scoring.node_table import View
-from queues.scoring.pod_classes import PodClass, PodClasses
+from queues.scoring.pod_classes import PodClasses, ScoringPodClass
 from queues.scoring.preferences import (
     PREFER_NO_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -96,7 +96,7 @@ class _Checks:
 
 def _weights(
     pod: PodPlacement, classes: PodClasses, namespace_labels: LabelsByNamespace, checks: _Checks
-) -> Iterator[tuple[PodClass, Mapping[str, int]]]:
+) -> Iterator[tuple[ScoringPodClass, Mapping[str, int]]]:
     """The weights by topology key that classes give to their nodes; first by the pod's own terms."""
     own = pod.preferred_pods
     by_label = any(term.by_label is not None for term in own)
@@ -115,8 +115,8 @@ def _weights(
 
 
 def _weighted(
-    one: PodClass, terms: Sequence[WeightedPodTerm]
-) -> Iterator[tuple[PodClass, Mapping[str, int]]]:
+    one: ScoringPodClass, terms: Sequence[WeightedPodTerm]
+) -> Iterator[tuple[ScoringPodClass, Mapping[str, int]]]:
     weights: dict[str, int] = {}
     for term in terms:
         weights[term.topology_key] = weights.get(term.topology_key, 0) + term.weight
@@ -124,7 +124,7 @@ def _weighted(
         yield one, weights
 
 
-def _where(one: PodClass, view: View) -> tuple[_Numbers, _Numbers]:
+def _where(one: ScoringPodClass, view: View) -> tuple[_Numbers, _Numbers]:
     """The rows on which pods of a class are, and how many on each."""
     row = view.rows.get
     here = [(at, count) for node, count in list(one.nodes.items()) if (at := row(node)) is not None]
@@ -208,7 +208,7 @@ class _PodsByNode:
             by_node[at] += number  # each row once
         return by_node
 
-    def _of_kind(self, constraint: SpreadConstraint) -> Iterator[PodClass]:
+    def _of_kind(self, constraint: SpreadConstraint) -> Iterator[ScoringPodClass]:
         pod = self._pod
         if not pod.spread:
             candidates = self._classes.of_owner(pod.spread_by)
