@@ -65,13 +65,13 @@ _STALE = re.compile(r"failed calling webhook|admission webhook|ValidatingAdmissi
 _STRATEGIC = "application/strategic-merge-patch+json"
 _MERGE = "application/merge-patch+json"
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 class Remover:
     """One removal. `say`: receives a line for each thing that was done."""
 
-    def __init__(self, client: ApiClient, *, namespace: str, say: Say, progress: Say) -> None:
+    def __init__(self, client: ApiClient, *, namespace: str, say: PrintLine, progress: PrintLine) -> None:
         self._client = client
         self._namespace = namespace
         self._say = say
