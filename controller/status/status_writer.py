@@ -34,7 +34,7 @@ from cluster.write_ranks import WriteRank
 from controller.context import QUEUES, ControllerContext, queue_subject
 from controller.events import QueueEvents
 from controller.status.count_slots import COUNT_SECONDS, CountSlots
-from controller.status.queue_records import QueueRecord, QueueRecords
+from controller.status.queue_records import QueueRecords, QueueStatusRecord
 from controller.status.queue_status import may_share, split_essential
 from controller.status.status_conflicts import StatusConflicts
 
@@ -132,7 +132,7 @@ class StatusWriter:
         self._events = QueueEvents(context)
         self._slots = CountSlots()
 
-    def write(self, obj: QueueObject, record: QueueRecord, write: StatusWrite) -> Wait | Nothing:
+    def write(self, obj: QueueObject, record: QueueStatusRecord, write: StatusWrite) -> Wait | Nothing:
         """Submit what of the difference can be written now; returns when the queue is reconciled again."""
         queue, writers = obj.metadata.name, self._context.status_writers
         now = self._context.store.clock.monotonic()
@@ -151,7 +151,7 @@ class StatusWriter:
         record.write_under_way, record.write_kind, record.write_rank = True, part.kind, write.rank
         return Nothing(part.again)
 
-    def _withdraw(self, queue: str, record: QueueRecord, write: StatusWrite) -> bool:
+    def _withdraw(self, queue: str, record: QueueStatusRecord, write: StatusWrite) -> bool:
         """Take back the queue's write that waits, if this one goes before it. Returns False where it does
         not, or where that write is being sent: its result has the queue reconciled again.
         """
@@ -163,7 +163,7 @@ class StatusWriter:
         record.write_under_way = False
         return True
 
-    def _counts_due_in(self, record: QueueRecord, now: float) -> float:
+    def _counts_due_in(self, record: QueueStatusRecord, now: float) -> float:
         """The seconds until counts alone may be written."""
         due_in = record.counted_at + COUNT_SECONDS - now
         if due_in > 0:
@@ -204,7 +204,9 @@ class StatusWriter:
                 version=after.metadata.version,
             )
 
-    def _record_result(self, record: QueueRecord, before: QueueObject, after: QueueObject | None) -> None:
+    def _record_result(
+        self, record: QueueStatusRecord, before: QueueObject, after: QueueObject | None
+    ) -> None:
         record.write_under_way = False
         if after is None:
             record.failed_version = before.metadata.version

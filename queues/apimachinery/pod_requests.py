@@ -67,14 +67,14 @@ class NodeSpec(Protocol):
     def overhead(self) -> Mapping[str, str | int | float] | None: ...
 
 
-class Spec(NodeSpec, Protocol):
+class PodRequestSpec(NodeSpec, Protocol):
     """The same, and the claims that it names."""
 
     @property
     def resource_claims(self) -> Sequence[object] | None: ...
 
 
-def pod_requests(spec: Spec) -> Requests:
+def pod_requests(spec: PodRequestSpec) -> Requests:
     """Return the requests of a pod, without our markers and without zeros."""
     requests = count_written(written_requests(spec))
     return limited((*requests, (CLAIMS, len(spec.resource_claims)))) if spec.resource_claims else requests

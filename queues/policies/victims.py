@@ -91,7 +91,7 @@ class Victim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_preemptable: bool = True
 
 
-class Shares(Protocol):
+class SharesByQueue(Protocol):
     """Shares by queue, such as a mapping; None for a queue without one."""
 
     def get(self, name: str, /) -> QueueShare | None: ...
@@ -111,7 +111,7 @@ class VictimRules:
         self,
         policy: Policy,
         preemptor: Preemptor,
-        shares: Shares,
+        shares: SharesByQueue,
         *,
         gangs: Callable[[str], StartedGang | None] = lambda _uid: None,
         given: Callable[[], Set[str]] = frozenset,
@@ -251,7 +251,7 @@ class _Side(NamedTuple):
 
 
 def victim_denial(
-    policy: Policy | None, preemptor: Preemptor, victims: Sequence[Victim], shares: Shares
+    policy: Policy | None, preemptor: Preemptor, victims: Sequence[Victim], shares: SharesByQueue
 ) -> str | None:
     """Why the pod may not have all of these victims; None: it may. A queue without a share lends nothing."""
     return None if policy is None else VictimRules(policy, preemptor, shares).denial(victims)

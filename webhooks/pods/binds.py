@@ -31,11 +31,11 @@ CUT_OFF = (
 )
 
 
-class Binding(msgspec.Struct, frozen=True, gc=False):
+class ReviewedBinding(msgspec.Struct, frozen=True, gc=False):
     metadata: Metadata = Metadata()
 
 
-_bindings = msgspec.json.Decoder(Binding)
+_bindings = msgspec.json.Decoder(ReviewedBinding)
 
 
 def validate(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> ReviewAnswer:
