@@ -18,8 +18,8 @@ replica.
 |---------|-----------------------------------------------------------------------------------------------|
 | publish | asked for (`start`), or `REPLACE_BEFORE` before the end of current; every live replica knows  |
 |         | rotation                                                                                      |
-| switch  | every webhook and the ConfigMap have had the bundle for `GRACE`, as this replica saw itself;  |
-|         | and the schedulers had `wait` to copy it, or somebody confirms that they have it (`switch`)   |
+| switch  | this replica has seen the bundle in every webhook and in the ConfigMap for `GRACE`; and the   |
+|         | schedulers had `wait` to copy it, or an admin confirms that they have it (`switch`)           |
 | drop    | all certificates that former issued have ended; or asked for (`drop`), and every live replica |
 |         | says on its Lease that it serves by another one                                               |
 
@@ -31,7 +31,7 @@ Invariants
 3. A replica reads the webhook configurations before the Secret, and writes `caBundle` on condition of what it
    read. So a late replica never writes a bundle over that of a later Secret.
 4. Dates are by the API server's clock, which all replicas share. Certificates hold from a day before.
-5. What is not known counts as not so: a replica of an older version says nothing, and no step is taken.
+5. An unknown condition counts as false: a replica of an older version reports nothing, so no step is taken.
 
 | what goes wrong                            | what follows                                              |
 |--------------------------------------------|-----------------------------------------------------------|
@@ -43,18 +43,18 @@ Invariants
 | a replica cannot read the Secret           | the same, and its log and `sluice_failures` say it;       |
 |                                            | `drop` waits for it                                       |
 | a clock of a replica is an hour off        | nothing: its dates are the API server's                   |
-| ... more than a day off                    | it issues and writes nothing, and says so: nobody knows   |
-|                                            | who is right                                              |
+| ... more than a day off                    | it issues and writes nothing, and says so: either clock   |
+|                                            | may be wrong                                              |
 | the API server's clock was ahead           | a date in the future is taken for today's                 |
-| current has expired                        | replaced at once: nobody trusts it any more. Schedulers   |
+| current has expired                        | replaced at once: no caller trusts it now. Schedulers     |
 |                                            | need a new copy                                           |
 | the Secret is gone                         | a replica that had read it writes it again; else there is |
 |                                            | a new authority, beside those that the webhooks trust     |
-| the Secret holds an authority that nobody  | refused before anything is written; `adopt` takes it over |
-| published                                  |                                                           |
+| the Secret holds an authority that was     | refused before anything is written; `adopt` takes it over |
+| never published                            |                                                           |
 | a key in it does not fit                   | refused before anything is written; what is served stays  |
-| next was put there by hand                 | published from now on: so an authority of one's own comes |
-|                                            | in                                                        |
+| next was put there by hand                 | published from now on: the way to bring in an authority   |
+|                                            | of your own                                               |
 | the webhooks were applied anew             | they get the bundle again, and `GRACE` begins anew        |
 """
 
@@ -75,7 +75,7 @@ from certs.authority import (
     split,
 )
 
-#: Annotation of the Secret by which somebody asks for a step.
+#: Annotation of the Secret that asks for a step.
 REQUEST_ANNOTATION = "sluice.dev/ca-rotation"
 START, SWITCH, DROP, ADOPT = "start", "switch", "drop", "adopt"
 REQUESTS = (START, SWITCH, DROP, ADOPT)
@@ -172,7 +172,7 @@ def needs_evidence(state: AuthorityState, *, now: datetime) -> bool:
 def replace_expired(
     state: AuthorityState, *, now: datetime, create: Callable[[], Authority]
 ) -> RotationStep | None:
-    """Replace a current authority that has expired. Nobody trusts it any more, so nothing is waited for."""
+    """Replace a current authority that has expired, at once: no caller trusts it any more."""
     if now < expires(state.current.certificate):
         return None
     name = fingerprint(state.current.certificate)
@@ -187,7 +187,7 @@ def replace_expired(
 def known(state: AuthorityState, *, trusted: Iterable[bytes], now: datetime, where: str) -> RotationStep:
     """The state, if callers can have heard of its current authority. `trusted`: what the webhooks trust.
 
-    Raises `AuthorityForeign` if they trust another one alone, unless somebody asks for it (`adopt`).
+    Raises `AuthorityForeign` if they trust another one alone, unless annotation `adopt` asks for it.
     """
     theirs = {fingerprint(each): each for each in trusted if now < expires(each)}
     others = {fingerprint(each) for each in state.former}
@@ -210,7 +210,7 @@ def known(state: AuthorityState, *, trusted: Iterable[bytes], now: datetime, whe
 
 
 def status(state: AuthorityState, *, wait: timedelta, waits: str = "") -> str:
-    """One line for people: where the replacement stands, and how it goes on."""
+    """One line for people: the state of the replacement, and its next step."""
     name = fingerprint(state.current.certificate)
     text = f"authority {name}, until {_day(expires(state.current.certificate))}"
     if state.next is not None:
@@ -247,7 +247,7 @@ def _forget_ended(state: AuthorityState, *, now: datetime) -> RotationStep | Non
 
 
 def _answer(state: AuthorityState) -> RotationStep | None:
-    """Requests that ask for nothing that there is to do."""
+    """Requests for a step that is not due."""
     name, request = REQUEST_ANNOTATION, state.request
     if request and request not in REQUESTS:
         return RotationStep(

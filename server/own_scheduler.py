@@ -1,19 +1,19 @@
 """Checks the configuration of our own kube-scheduler at the start (mode `scheduler`, setting
 `scheduler_config`), before anything is served or written.
 
-Each problem is one that would show late, or on somebody else's pods: members that wait for good, a stop that
-nobody asks about, or a second scheduler for the cluster's own pods.
+Each problem would show late, or on pods of no queue: members that wait forever, a stop that no scheduler asks
+about, or a second scheduler for the cluster's own pods.
 
 | what the configuration must have                   | else                                                |
 |----------------------------------------------------|-----------------------------------------------------|
-| a profile of `scheduler_name`                      | members wait for good: no scheduler takes them      |
+| a profile of `scheduler_name`                      | members wait forever: no scheduler takes them       |
 | no profile of a name in `schedulers`               | two schedulers place the same pods                  |
-| an extender entry with filterVerb and preemptVerb  | nobody asks about stops, or stopped pods evict      |
+| an extender entry with filterVerb and preemptVerb  | it does not ask about stops, or stopped pods evict  |
 | in it no managedResources                          | members request no marker: it is called for no pod  |
 | nodeCacheCapable                                   | whole nodes are sent, and each call is refused      |
-| not ignorable                                      | members pass a stop while nobody answers            |
+| not ignorable                                      | members pass a stop while no replica answers        |
 | certFile or certData, where `client_ca` is set     | each call is answered 401, and members wait         |
-| a Lease of its own for its leader election         | it never leads, and members wait for good           |
+| a Lease of its own for its leader election         | it never leads, and members wait forever            |
 
 Source: k8s.io/kube-scheduler/config/v1 (its defaults: a profile `default-scheduler`; leader election by Lease
 `kube-scheduler` in `kube-system`).
@@ -51,7 +51,7 @@ def file_problems(path: Path, *, name: str, others: Collection[str], certificate
 def problems(
     configuration: SchedulerConfiguration, *, name: str, others: Collection[str], certificates: bool = False
 ) -> Iterator[str]:
-    """What is wrong with it, and the way out."""
+    """Each problem of it, with its remedy."""
     profiles = [_text(each, "schedulerName") or DEFAULT_PROFILE for each in _maps(configuration, "profiles")]
     profiles = profiles or [DEFAULT_PROFILE]
     if name not in profiles:
