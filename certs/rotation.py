@@ -203,7 +203,7 @@ def known(state: AuthorityState, *, trusted: Iterable[bytes], now: datetime, whe
             done=f"authority {name} is taken over; {', '.join(theirs)} stays trusted",
         )
     raise AuthorityForeign(
-        f"{where} holds authority {name}, which nobody published; the webhooks trust {', '.join(theirs)}."
+        f"{where} holds authority {name}, which was never published; the webhooks trust {', '.join(theirs)}."
         f" Nothing is written. Restore the Secret; or, to change over at once, set its annotation"
         f" {REQUEST_ANNOTATION}={ADOPT}: schedulers need its certificate first"
     )

@@ -133,7 +133,7 @@ class Metrics:
         )
         self.undone = Counter(
             "sluice_statuses_put_back",
-            "Statuses of queues that somebody else had written and that were put back",
+            "Statuses of queues that another client had written and that were put back",
             registry=self.registry,
         )
         self.pod_evictions = Counter(

@@ -82,7 +82,7 @@ def election_lease(configuration: SchedulerConfiguration) -> tuple[str, str] | N
 def _extender_problems(extenders: list[SchedulerConfiguration], *, certificates: bool) -> Iterator[str]:
     filtering = [each for each in extenders if each.get("filterVerb")]
     if not filtering:
-        yield "it has no extender with filterVerb: nobody would ask about stops"
+        yield "it has no extender with filterVerb: it would not ask about stops"
     for each in filtering:
         where = f"its extender {each.get('urlPrefix')}"
         if not each.get("preemptVerb"):

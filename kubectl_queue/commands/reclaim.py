@@ -133,14 +133,14 @@ def _summary(queue: str, preview: ReclaimPreview, *, is_any: bool) -> str:
         return f"no pod of queue {quoted(queue)} waits for room"
     if not is_any:
         return (
-            f"the scheduling policy of queue {quoted(queue)} has neither action reclaim nor preempt: nobody "
+            f"the scheduling policy of queue {quoted(queue)} has neither action reclaim nor preempt: no pod "
             f"goes for the {plural(waits, 'pod')} that would ask"
         )
     parts = [f"{plural(len(preview.going), 'pod')} would go for pods of queue {quoted(queue)}"]
     if preview.with_room:
         parts.append(f"{preview.with_room} have room without that")
     if preview.without:
-        parts.append(f"{preview.without} wait on: nobody may go for them")
+        parts.append(f"{preview.without} wait on: no pod may go for them")
     return "; ".join(parts)
 
 

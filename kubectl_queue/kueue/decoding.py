@@ -201,7 +201,7 @@ def _preemption(name: str, spec: Mapping[str, Any], report: Report) -> Preemptio
     )
     borrow = _mapping(policies.get("borrowWithinCohort"), "spec.preemption.borrowWithinCohort")
     if borrow.get("policy", "Never") != "Never":
-        text = "has no counterpart: a pod for which its queue would borrow evicts nobody of other queues"
+        text = "has no counterpart: a pod for which its queue would borrow evicts no pod of another queue"
         report.lost(CLUSTER_QUEUE, name, text, field="spec.preemption.borrowWithinCohort")
     if found.within == "LowerOrNewerEqualPriority":
         text = "pods of lower priority are evicted, and none of equal priority"

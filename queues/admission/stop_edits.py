@@ -184,7 +184,7 @@ class _Edit:
             yield _said(
                 StopEditEffect.KEEPS_OPEN,
                 f"queue {self._name} stays held (stopPolicy {self._will.policy}): what waits in it waits "
-                "until somebody resumes it, and it is not Closed before; stopPolicy None lets it run out",
+                "until it is resumed, and it is not Closed before; stopPolicy None lets it run out",
                 asks=self._was.desired is not Desired.CLOSED,
             )
         else:

@@ -75,8 +75,8 @@ PLUGINS: Mapping[str, Meaning] = {
     "predicates": Meaning(PolicyPartEffect.KUBE_SCHEDULER, "its filters say which nodes fit"),
     "gang": Meaning(
         PolicyPartEffect.ALWAYS,
-        "PodGroups are released whole in queues with a quota, and nobody takes them below their minimum, as "
-        "without it",
+        "PodGroups are released whole in queues with a quota, and no eviction takes them below their "
+        "minimum, as without it",
     ),
     "drf": Meaning(PolicyPartEffect.NOT_YET, "shares do not order queues or jobs"),
     "proportion": Meaning(

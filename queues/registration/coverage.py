@@ -156,7 +156,7 @@ def _of_entry(webhook: Webhook, need: EntryNeed, expected: Expected) -> Iterator
     yield from _of_selector("objects", webhook.object_selector, need.objects, expected)
     yield from _of_failures(webhook, need, expected)
     if not _is_ours(webhook.client_config, need.path, expected):
-        yield "calls somebody else"
+        yield "calls another server"
 
 
 def _of_failures(webhook: Webhook, need: EntryNeed, expected: Expected) -> Iterator[str]:

@@ -358,7 +358,7 @@ VALUES: tuple[Value, ...] = (
     ),
     Value(
         name="notices",
-        help="Whether changes of queues are told to the URL in Secret sluice-notices (manifests/notices).",
+        help="Whether changes of queues are sent to the URL in Secret sluice-notices (manifests/notices).",
         schema={"type": "boolean"},
         default=False,
     ),

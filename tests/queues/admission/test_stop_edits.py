@@ -138,7 +138,7 @@ def test_each_text_is_a_warning_that_the_api_server_does_not_cut() -> None:
         (
             queue(OPEN, HOLD),
             queue(CLOSED, HOLD),
-            'queue "q" stays held (stopPolicy Hold): what waits in it waits until somebody resumes it, and '
+            'queue "q" stays held (stopPolicy Hold): what waits in it waits until it is resumed, and '
             "it is not Closed before; stopPolicy None lets it run out",
         ),
         (

@@ -204,15 +204,15 @@ NARROWED: dict[str, tuple[Change, str]] = {
     "failurePolicy": (of_entry(PODS, failurePolicy="Ignore"), "its failurePolicy is not Fail"),
     "another Service": (
         of_entry(PODS, clientConfig={"service": {**SERVICE, "name": "other"}}),
-        "calls somebody else",
+        "calls another server",
     ),
     "another path": (
         of_entry(PODS, clientConfig={"service": {**SERVICE, "path": "/mutate/queues"}}),
-        "calls somebody else",
+        "calls another server",
     ),
     "another host": (
         of_entry(PODS, clientConfig={"url": "https://example.org/mutate/pods"}),
-        "calls somebody else",
+        "calls another server",
     ),
     "the guard gone": (without("binds", kind=VALIDATING), "binds.sluice.dev is not there"),
     "a guard that has less time": (
