@@ -75,7 +75,7 @@ READY_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
 #: Statuses have threads of their own: a write of anything else that hangs delays no acknowledgement.
 STATUS_THREADS = 4
-#: What has waited for so long is written by one thread, whatever else there is: events and conditions of pods
+#: One thread sends a write that has waited for this long before all others: events and conditions of pods
 #: beside a resume, and counts beside the stops of a thousand queues.
 LONGEST_WAIT_SECONDS, LONGEST_COUNTS_WAIT_SECONDS = write_queue.PATIENCE_SECONDS, 5.0
 GUARD_THREADS = 2
@@ -83,7 +83,7 @@ GUARD_THREADS = 2
 DRAIN_THREADS = 40
 #: Parallel lists of Leases: one that hangs delays no acknowledgement.
 LEASE_THREADS = 3
-#: With so many writes at once a resume begins: the first pod is bound sooner than beside eight others.
+#: Writes at once at the beginning of a resume: the first pod is bound sooner than beside eight others.
 FIRST_WRITES = 2
 #: Parallel lists of the pods that have no label of ours.
 LISTER_THREADS = 3

@@ -1,13 +1,13 @@
 """The validating webhook for labels and annotations of Volcano and Kueue: warnings alone, it denies nothing.
 
-| object                            | whose metadata is looked at                                        |
+| object                            | metadata that is checked                                           |
 |-----------------------------------|--------------------------------------------------------------------|
 | a workload                        | its own, its pod templates', and its Job templates'                |
-| a pod                             | its own, if nothing made it: what makes pods is told once instead  |
+| a pod                             | its own, if nothing made it: else its maker gets the warning       |
 | a PodGroup, a namespace           | its own; of a PodGroup that nothing made                           |
-| anything by a controller          | none: it reads no warnings                                         |
+| anything by a controller          | none: a controller reads no warnings                               |
 
-On UPDATE only what the edit sets or changes is looked at. Queues have a webhook of their own
+On UPDATE only keys that the edit sets or changes are checked. Queues have a webhook of their own
 (`webhooks.queues.queue_validation`), which asks the same rules. What the rules are: `queues.metadata`.
 """
 
@@ -71,7 +71,7 @@ def _asks_for_another_gang(kind: WorkloadKind, before: PlacedMetadata, after: Me
 
 
 def _is_told_elsewhere(obj: WorkloadObject, place: Place | None) -> bool:
-    """Whether something made it: who wrote that is told."""
+    """Whether something made it: the author of that gets the warning."""
     is_leaving = obj.metadata.deletion_timestamp is not None
     is_made = controller_reference(obj.metadata.owner_references) is not None
     return is_leaving or (is_made and place is not Place.NAMESPACE)

@@ -1,9 +1,9 @@
-"""What a client of another schema drops of a Queue when it writes the whole object back, and what is kept.
+"""The fields of a Queue that a client of another schema drops with a write of the whole object; those kept.
 
-A client with Go types of Volcano's API reads a queue, changes one field and writes all that its types have:
-the stop, the windows, the selector are not among them. The API server takes that for their removal. A review
-does not say whether a field was removed or not known. But it has the `status` as the client sent it, which
-the API server drops only afterwards:
+A client with Go types of Volcano's API reads a queue, changes one field and writes all fields of its types:
+the stop, the windows and the selector are not among them. The API server treats them as removed. A review
+does not say whether the client removed a field or does not know it. But it has the `status` that the client
+sent, which the API server drops later:
 
 | the object that was sent                              | its client                                        |
 |-------------------------------------------------------|---------------------------------------------------|
@@ -16,7 +16,7 @@ the API server drops only afterwards:
 
 And so for each field of `spec` that only Sluice has, that says something and that the sent object lacks:
 
-| client    | the field                                           | it is   | who sent the object is told  |
+| client    | the field                                           | it is   | the warning says             |
 |-----------|-----------------------------------------------------|---------|------------------------------|
 | WHOLE     | was removed by name, or by a whole object           | removed | which, if none of several is |
 |           |                                                     |         | left                         |
@@ -24,14 +24,14 @@ And so for each field of `spec` that only Sluice has, that says something and th
 | MANIFEST, | by a command of kubectl, such as `replace`, which   | removed | which                        |
 | UNKNOWN   | is meant as it is                                   |         |                              |
 | the same  | has its value from the field manager of the request | removed | which                        |
-| the same  | has it from another, or nobody knows from whom      | kept    | which, and how to change it  |
+| the same  | has it from another, or from an unknown one         | kept    | which, and how to change it  |
 
 An UNKNOWN one that has some other field that only Sluice has is taken for WHOLE. `reason` and `resumeAt` are
 no such sign: they go with the stop, and the answer must be the same where it is asked for once more.
 
 Newer fields of Volcano are lost by clients of an older release of it. Each stored queue but `root` names its
 parent. So a TYPED client that sends none knows neither it nor what is as new or newer (`NEWER`): these are
-kept. Of the others it can be that the client removed them: who sent it is told.
+kept. The client may have removed the others: a warning says so.
 
 Invariants
 - A function of values. What the object has is never changed: fields are put back where there are none.

@@ -2,9 +2,10 @@
 
 - `status.state` of a new queue, which the API server drops, becomes `spec.state` where that is absent. So
   `vcctl queue create -S Closed` creates a closed queue. A word that is no state is refused.
-- An edit that removes `spec.state` makes it Open, in words: absent, it is that of a queue which is older than
-  Sluice, and which Volcano may have closed (`queues.volcano_close`).
-- What a client of another schema drops is put back, or told (`queues.admission.dropped_fields`).
+- An edit that removes `spec.state` writes Open there: an absent state marks a queue that is older than
+  Sluice, and that Volcano may have closed (`queues.volcano_close`).
+- Fields that a client of another schema drops are put back, or a warning names them
+  (`queues.admission.dropped_fields`).
 - `SchedulerPolicy` is copied to `schedulerPolicy`.
 - A change of state or stopPolicy removes the `resumeAt` and the `reason` of the stop before, unless the
   request sets them (`queues.admission.queue_edits`).
@@ -14,8 +15,8 @@
   server asks about it by an older configuration only.
 - Warnings say what an edit loses of a stop, ends or lets run (`queues.admission.stop_edits`). If the
   validating webhook is going to refuse the edit by its own fields, there are none: nothing of it happens.
-- Each change is added to the annotation `sluice.dev/changes`, with the author of the request, whatever the
-  user wrote there. The controller shows it as `status.changes`.
+- Each change is added to the annotation `sluice.dev/changes`, with the author of the request, for
+  any text that the user wrote there. The controller shows it as `status.changes`.
 
 The validating webhook: `webhooks.queues.queue_validation`.
 """
