@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localcluster.scheduler_config import Configuration, Edit, without_extenders
+from localcluster.scheduler_config import Edit, SchedulerConfigBody, without_extenders
 
 #: What we recommend for up to some thousand nodes: the scheduler then looks at 100 nodes that fit (its own
 #: least) or 5 %, and sends us no more names than that.
@@ -14,7 +14,7 @@ RECOMMENDED_PERCENTAGE = 5
 def plain(percentage: int = 0) -> Edit:
     """A scheduler that has never heard of us; 0: it decides by itself how many nodes it looks at."""
 
-    def edit(configuration: Configuration) -> None:
+    def edit(configuration: SchedulerConfigBody) -> None:
         without_extenders(configuration)
         configuration["percentageOfNodesToScore"] = percentage
 
@@ -24,7 +24,7 @@ def plain(percentage: int = 0) -> Edit:
 def ours(percentage: int = RECOMMENDED_PERCENTAGE) -> Edit:
     """The project's own example, at that percentage."""
 
-    def edit(configuration: Configuration) -> None:
+    def edit(configuration: SchedulerConfigBody) -> None:
         configuration["percentageOfNodesToScore"] = percentage
 
     return edit
@@ -44,7 +44,7 @@ def never_asking() -> Edit:
         "managedResources": [{"name": "bench.dev/nobody", "ignoredByScheduler": True}],
     }
 
-    def edit(configuration: Configuration) -> None:
+    def edit(configuration: SchedulerConfigBody) -> None:
         configuration["extenders"] = [entry]
         configuration["percentageOfNodesToScore"] = 0
 
@@ -54,7 +54,7 @@ def never_asking() -> Edit:
 def asking(url: str, *, ca: Path, percentage: int = RECOMMENDED_PERCENTAGE) -> Edit:
     """The same, but the extender is another one."""
 
-    def edit(configuration: Configuration) -> None:
+    def edit(configuration: SchedulerConfigBody) -> None:
         configuration["percentageOfNodesToScore"] = percentage
         for extender in configuration["extenders"]:
             extender["urlPrefix"] = url

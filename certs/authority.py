@@ -58,7 +58,7 @@ class FilesUnusable(CertificateError):
 
 
 @dataclass(frozen=True)
-class Pair:
+class KeyPair:
     """A certificate and its key, both PEM."""
 
     certificate: bytes
@@ -77,7 +77,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Authority(Pair):
+class Authority(KeyPair):
     """A certificate authority: issues serving and client certificates."""
 
     def serving(
@@ -87,7 +87,7 @@ class Authority(Pair):
         dns: Sequence[str] = (),
         ips: Sequence[str] = (),
         validity: timedelta = LEAF_VALIDITY,
-    ) -> Pair:
+    ) -> KeyPair:
         """A serving certificate for these names and addresses; at least one is required."""
         names = [
             *(x509.DNSName(name) for name in dns),
@@ -106,7 +106,7 @@ class Authority(Pair):
         now: datetime,
         organisations: Sequence[str] = (),
         validity: timedelta = LEAF_VALIDITY,
-    ) -> Pair:
+    ) -> KeyPair:
         """A client certificate: to the API server it is user `name` in groups `organisations`.
 
         Raises ValueError if one of them is longer than `LONGEST_NAME`.
@@ -121,7 +121,7 @@ class Authority(Pair):
         now: datetime,
         validity: timedelta,
         alternatives: x509.SubjectAlternativeName | None,
-    ) -> Pair:
+    ) -> KeyPair:
         issuer = x509.load_pem_x509_certificate(self.certificate)
         signer = _private(self.key)
         key = ec.generate_private_key(ec.SECP256R1())
@@ -137,7 +137,7 @@ class Authority(Pair):
         )
         if alternatives is not None:
             builder = builder.add_extension(alternatives, critical=False)
-        return Pair(_pem(builder.sign(signer, hashes.SHA256())), _key_pem(key))
+        return KeyPair(_pem(builder.sign(signer, hashes.SHA256())), _key_pem(key))
 
 
 def create(*, name: str, now: datetime, validity: timedelta = AUTHORITY_VALIDITY) -> Authority:
@@ -157,13 +157,13 @@ def load(folder: Path, *, stem: str = "ca") -> Authority:
     """The authority that `save` wrote there. Raises `AuthorityUnreadable`."""
     where, way_out = f"the authority {stem} in {folder}", "remove both files for a new one"
     try:
-        pair = Pair((folder / f"{stem}.crt").read_bytes(), (folder / f"{stem}.key").read_bytes())
+        pair = KeyPair((folder / f"{stem}.crt").read_bytes(), (folder / f"{stem}.key").read_bytes())
     except OSError as exc:
         raise AuthorityUnreadable(f"{where} cannot be read ({exc}); {way_out}") from exc
     return checked(pair, where=where, way_out=way_out)
 
 
-def checked(pair: Pair, *, where: str, way_out: str) -> Authority:
+def checked(pair: KeyPair, *, where: str, way_out: str) -> Authority:
     """The pair as an authority.
 
     Raises `AuthorityUnreadable` unless it is an authority's certificate and its ECDSA key.

@@ -1,4 +1,4 @@
-"""The thread `certificates`: has a valid certificate served, and callers trust its authority.
+"""The thread `certificates`: keeps the serving certificate valid, and its authority trusted by the callers.
 
 | where the certificate comes from             | what the thread does                                      |
 |----------------------------------------------|-----------------------------------------------------------|
@@ -6,11 +6,10 @@
 |                                              | authority                                                 |
 | our authority in the folder, for one replica | issues, and writes `caBundle`; the authority stays for    |
 |                                              | ten years                                                 |
-| files of somebody else (`tls_dir`)           | reads them, to say when they expire; writes nothing       |
-|                                              | anywhere                                                  |
+| files that others write (`tls_dir`)          | reads them, and reports when they expire; writes nothing  |
 
-It says by metric when each certificate expires, in the log when one is about to, and through `/readyz` when
-the one that is served has expired.
+A metric has the expiry of each certificate. The log names one that expires soon. `/readyz` fails once the
+serving certificate has expired.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ from cluster.coordination.replicas import OtherReplicas
 from cluster.exceptions import ClusterError
 from cluster.metrics import Metrics
 
-#: Somebody may apply the webhooks again, without our authority: each call of them fails until they have it.
+#: An admin may apply the webhooks again without our authority: each call of them fails until they have it.
 CHECK_SECONDS = 5.0
 RETRY_SECONDS = 1.0
-#: The wait after a failure. `longest`: also between two tries of what only somebody else can mend.
+#: The wait after a failure. `longest`: also between two tries if only an admin can mend the cause.
 BACKOFF = Backoff(RETRY_SECONDS, 30.0)
-#: For so long after a start they are looked at every `RETRY_SECONDS`: an upgrade brings new ones then.
+#: The time after a start in which they are read every `RETRY_SECONDS`: an upgrade brings new ones then.
 UPGRADE_SECONDS = 60.0
 #: The worker looks at the files of the certificate every second; from then on it serves the new one.
 SERVED_SECONDS = 5.0
@@ -60,7 +59,7 @@ class CertificateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     `secret`: keeps the authority, in our `namespace`; empty: the folder alone keeps it. `wait`: how long
     schedulers have for their copy of a new authority. `given`: the folder with a certificate and its key that
-    somebody else writes, in place of all that; `name`: by which the API server calls us.
+    others write, instead of all that; `name`: the name by which the API server calls us.
     """
 
     folder: Path
@@ -179,7 +178,7 @@ class CertificateRenewal:
         return wait
 
     def _failed(self, why: Exception, *, lasting: bool) -> float:
-        """Count it; returns the seconds until the next try. `lasting`: only somebody else can end it."""
+        """Count it; returns the seconds until the next try. `lasting`: only an admin can mend it."""
         self._metrics.failed(LOOP)
         self._metrics.retries.failed(LOOP, why, urgent=lasting)
         self._failures += 1

@@ -18,8 +18,8 @@ replica.
 |---------|-----------------------------------------------------------------------------------------------|
 | publish | asked for (`start`), or `REPLACE_BEFORE` before the end of current; every live replica knows  |
 |         | rotation                                                                                      |
-| switch  | every webhook and the ConfigMap have had the bundle for `GRACE`, as this replica saw itself;  |
-|         | and the schedulers had `wait` to copy it, or somebody confirms that they have it (`switch`)   |
+| switch  | this replica has seen the bundle in every webhook and in the ConfigMap for `GRACE`; and the   |
+|         | schedulers had `wait` to copy it, or an admin confirms that they have it (`switch`)           |
 | drop    | all certificates that former issued have ended; or asked for (`drop`), and every live replica |
 |         | says on its Lease that it serves by another one                                               |
 
@@ -31,7 +31,7 @@ Invariants
 3. A replica reads the webhook configurations before the Secret, and writes `caBundle` on condition of what it
    read. So a late replica never writes a bundle over that of a later Secret.
 4. Dates are by the API server's clock, which all replicas share. Certificates hold from a day before.
-5. What is not known counts as not so: a replica of an older version says nothing, and no step is taken.
+5. An unknown condition counts as false: a replica of an older version reports nothing, so no step is taken.
 
 | what goes wrong                            | what follows                                              |
 |--------------------------------------------|-----------------------------------------------------------|
@@ -43,18 +43,18 @@ Invariants
 | a replica cannot read the Secret           | the same, and its log and `sluice_failures` say it;       |
 |                                            | `drop` waits for it                                       |
 | a clock of a replica is an hour off        | nothing: its dates are the API server's                   |
-| ... more than a day off                    | it issues and writes nothing, and says so: nobody knows   |
-|                                            | who is right                                              |
+| ... more than a day off                    | it issues and writes nothing, and says so: either clock   |
+|                                            | may be wrong                                              |
 | the API server's clock was ahead           | a date in the future is taken for today's                 |
-| current has expired                        | replaced at once: nobody trusts it any more. Schedulers   |
+| current has expired                        | replaced at once: no caller trusts it now. Schedulers     |
 |                                            | need a new copy                                           |
 | the Secret is gone                         | a replica that had read it writes it again; else there is |
 |                                            | a new authority, beside those that the webhooks trust     |
-| the Secret holds an authority that nobody  | refused before anything is written; `adopt` takes it over |
-| published                                  |                                                           |
+| the Secret holds an authority that was     | refused before anything is written; `adopt` takes it over |
+| never published                            |                                                           |
 | a key in it does not fit                   | refused before anything is written; what is served stays  |
-| next was put there by hand                 | published from now on: so an authority of one's own comes |
-|                                            | in                                                        |
+| next was put there by hand                 | published from now on: the way to bring in an authority   |
+|                                            | of your own                                               |
 | the webhooks were applied anew             | they get the bundle again, and `GRACE` begins anew        |
 """
 
@@ -75,7 +75,7 @@ from certs.authority import (
     split,
 )
 
-#: Annotation of the Secret by which somebody asks for a step.
+#: Annotation of the Secret that asks for a step.
 REQUEST_ANNOTATION = "sluice.dev/ca-rotation"
 START, SWITCH, DROP, ADOPT = "start", "switch", "drop", "adopt"
 REQUESTS = (START, SWITCH, DROP, ADOPT)
@@ -110,7 +110,7 @@ class AuthorityState:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RotationEvidence:
     """What a replica has seen.
 
     `published`: whether it has seen the whole bundle for the grace, in every webhook and in the ConfigMap.
@@ -130,7 +130,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Step:
+class RotationStep:
     """`state`: what is to be written, or what is there. `done`: what happens. `waits`: for what the next step
     waits.
     """
@@ -144,10 +144,10 @@ def decide(
     state: AuthorityState,
     *,
     now: datetime,
-    evidence: Evidence,
+    evidence: RotationEvidence,
     wait: timedelta,
     create: Callable[[], Authority],
-) -> Step:
+) -> RotationStep:
     """The next step, if any. `wait`: how long schedulers have for their copy. `create`: a new authority."""
     step = replace_expired(state, now=now, create=create) or _forget_ended(state, now=now) or _answer(state)
     if step is None and state.request == DROP:
@@ -156,7 +156,7 @@ def decide(
         step = _publish(state, now=now, evidence=evidence, create=create)
     if step is None and state.next is not None:
         step = _switch(state, state.next, now=now, evidence=evidence, wait=wait)
-    return step or Step(state)
+    return step or RotationStep(state)
 
 
 def is_due(state: AuthorityState, *, now: datetime) -> bool:
@@ -169,23 +169,25 @@ def needs_evidence(state: AuthorityState, *, now: datetime) -> bool:
     return bool(state.request) or state.next is not None or is_due(state, now=now)
 
 
-def replace_expired(state: AuthorityState, *, now: datetime, create: Callable[[], Authority]) -> Step | None:
-    """Replace a current authority that has expired. Nobody trusts it any more, so nothing is waited for."""
+def replace_expired(
+    state: AuthorityState, *, now: datetime, create: Callable[[], Authority]
+) -> RotationStep | None:
+    """Replace a current authority that has expired, at once: no caller trusts it any more."""
     if now < expires(state.current.certificate):
         return None
     name = fingerprint(state.current.certificate)
     following = state.next if state.next and now < expires(state.next.certificate) else create()
-    return Step(
+    return RotationStep(
         AuthorityState(following),
         done=f"authority {name} has expired and is replaced by {fingerprint(following.certificate)} at once;"
         " schedulers need the new bundle, and are not answered until they have it",
     )
 
 
-def known(state: AuthorityState, *, trusted: Iterable[bytes], now: datetime, where: str) -> Step:
+def known(state: AuthorityState, *, trusted: Iterable[bytes], now: datetime, where: str) -> RotationStep:
     """The state, if callers can have heard of its current authority. `trusted`: what the webhooks trust.
 
-    Raises `AuthorityForeign` if they trust another one alone, unless somebody asks for it (`adopt`).
+    Raises `AuthorityForeign` if they trust another one alone, unless annotation `adopt` asks for it.
     """
     theirs = {fingerprint(each): each for each in trusted if now < expires(each)}
     others = {fingerprint(each) for each in state.former}
@@ -193,22 +195,22 @@ def known(state: AuthorityState, *, trusted: Iterable[bytes], now: datetime, whe
         others.add(fingerprint(state.next.certificate))  # alone in theirs where current has expired
     name = fingerprint(state.current.certificate)
     if not theirs or name in theirs or theirs.keys() <= others:
-        return Step(state)
+        return RotationStep(state)
     if state.request == ADOPT:
         kept = tuple(dict.fromkeys([*theirs.values(), *state.former]))
-        return Step(
+        return RotationStep(
             replace(state, former=kept, switched=now, request=""),
             done=f"authority {name} is taken over; {', '.join(theirs)} stays trusted",
         )
     raise AuthorityForeign(
-        f"{where} holds authority {name}, which nobody published; the webhooks trust {', '.join(theirs)}."
+        f"{where} holds authority {name}, which was never published; the webhooks trust {', '.join(theirs)}."
         f" Nothing is written. Restore the Secret; or, to change over at once, set its annotation"
         f" {REQUEST_ANNOTATION}={ADOPT}: schedulers need its certificate first"
     )
 
 
 def status(state: AuthorityState, *, wait: timedelta, waits: str = "") -> str:
-    """One line for people: where the replacement stands, and how it goes on."""
+    """One line for people: the state of the replacement, and its next step."""
     name = fingerprint(state.current.certificate)
     text = f"authority {name}, until {_day(expires(state.current.certificate))}"
     if state.next is not None:
@@ -226,29 +228,31 @@ def status(state: AuthorityState, *, wait: timedelta, waits: str = "") -> str:
     return f"{text}; {waits}" if waits else text
 
 
-def _forget_ended(state: AuthorityState, *, now: datetime) -> Step | None:
+def _forget_ended(state: AuthorityState, *, now: datetime) -> RotationStep | None:
     """Former authorities whose last certificate has ended, or which have expired themselves."""
     if not state.former:
         return None
     if state.switched is None or state.switched > now:
-        return Step(replace(state, switched=now))
+        return RotationStep(replace(state, switched=now))
     left = tuple(each for each in state.former if now < expires(each))
     if now >= state.switched + LAST_CERTIFICATE:
         left = ()
     if left == state.former:
         return None
     names = ", ".join(fingerprint(each) for each in state.former if each not in left)
-    return Step(
+    return RotationStep(
         replace(state, former=left, switched=state.switched if left else None),
         done=f"authority {names} is trusted no more: the last certificate that it issued has ended",
     )
 
 
-def _answer(state: AuthorityState) -> Step | None:
-    """Requests that ask for nothing that there is to do."""
+def _answer(state: AuthorityState) -> RotationStep | None:
+    """Requests for a step that is not due."""
     name, request = REQUEST_ANNOTATION, state.request
     if request and request not in REQUESTS:
-        return Step(state, waits=f"annotation {name} is {request!r}; expected one of {', '.join(REQUESTS)}")
+        return RotationStep(
+            state, waits=f"annotation {name} is {request!r}; expected one of {', '.join(REQUESTS)}"
+        )
     idle = {
         START: "a replacement is under way already" if state.next else "",
         SWITCH: "" if state.next else "there is no next authority",
@@ -256,28 +260,30 @@ def _answer(state: AuthorityState) -> Step | None:
         ADOPT: "the authority is known",
     }.get(request, "")
     return (
-        Step(replace(state, request=""), done=f"{name}={request} asks for nothing: {idle}") if idle else None
+        RotationStep(replace(state, request=""), done=f"{name}={request} asks for nothing: {idle}")
+        if idle
+        else None
     )
 
 
-def _drop(state: AuthorityState, evidence: Evidence) -> Step | None:
+def _drop(state: AuthorityState, evidence: RotationEvidence) -> RotationStep | None:
     late = evidence.serving_by(state.former)
     if not evidence.issuers or evidence.unknown() or late:
-        return Step(state, waits=_waits(evidence, late, "serves by it still"))
+        return RotationStep(state, waits=_waits(evidence, late, "serves by it still"))
     names = ", ".join(map(fingerprint, state.former))
-    return Step(
+    return RotationStep(
         replace(state, former=(), switched=None, request=""),
         done=f"authority {names} is trusted no more, as asked for; copy the bundle to the schedulers",
     )
 
 
 def _publish(
-    state: AuthorityState, *, now: datetime, evidence: Evidence, create: Callable[[], Authority]
-) -> Step:
+    state: AuthorityState, *, now: datetime, evidence: RotationEvidence, create: Callable[[], Authority]
+) -> RotationStep:
     if not evidence.issuers or evidence.unknown():
-        return Step(state, waits=_waits(evidence, [], ""))
+        return RotationStep(state, waits=_waits(evidence, [], ""))
     following = create()
-    return Step(
+    return RotationStep(
         replace(state, next=following, published=now, request=""),
         done=f"authority {fingerprint(following.certificate)} is published and will replace"
         f" {fingerprint(state.current.certificate)}; copy the bundle to the schedulers",
@@ -285,29 +291,31 @@ def _publish(
 
 
 def _switch(
-    state: AuthorityState, following: Authority, *, now: datetime, evidence: Evidence, wait: timedelta
-) -> Step:
+    state: AuthorityState, following: Authority, *, now: datetime, evidence: RotationEvidence, wait: timedelta
+) -> RotationStep:
     if state.published is None or state.published > now:
-        return Step(
+        return RotationStep(
             replace(state, published=now),
             done=f"authority {fingerprint(following.certificate)} is published;"
             " copy the bundle to the schedulers",
         )
     if state.request != SWITCH and now < state.published + wait:
-        return Step(state)
+        return RotationStep(state)
     if not evidence.published:
-        return Step(state, waits="waits until all webhooks and the ConfigMap have had the bundle for a while")
+        return RotationStep(
+            state, waits="waits until all webhooks and the ConfigMap have had the bundle for a while"
+        )
     if not evidence.issuers or evidence.unknown():
-        return Step(state, waits=_waits(evidence, [], ""))
+        return RotationStep(state, waits=_waits(evidence, [], ""))
     former = (state.current.certificate, *state.former)
-    return Step(
+    return RotationStep(
         AuthorityState(following, former=tuple(dict.fromkeys(former)), switched=now),
         done=f"authority {fingerprint(following.certificate)} issues from now on;"
         f" {fingerprint(state.current.certificate)} stays trusted",
     )
 
 
-def _waits(evidence: Evidence, late: list[str], what: str) -> str:
+def _waits(evidence: RotationEvidence, late: list[str], what: str) -> str:
     if not evidence.issuers:
         return "waits until the Leases of the replicas can be read"
     if unknown := evidence.unknown():

@@ -29,7 +29,7 @@ from typing import Any
 
 import msgspec
 
-from certs.authority import Authority, AuthorityUnreadable, Pair, checked, split
+from certs.authority import Authority, AuthorityUnreadable, KeyPair, checked, split
 from certs.rotation import REQUEST_ANNOTATION, AuthorityState
 from cluster.api.client import Client, decode_response
 from cluster.exceptions import Conflict, NotFound
@@ -164,7 +164,7 @@ class AuthoritySecret:
         return StoredState(state, decoded.metadata.resource_version)
 
     def _authority(self, data: dict[str, str], stem: str) -> Authority:
-        pair = Pair(self._bytes(data, f"{stem}.crt"), self._bytes(data, f"{stem}.key"))
+        pair = KeyPair(self._bytes(data, f"{stem}.crt"), self._bytes(data, f"{stem}.key"))
         return checked(pair, where=f"{stem}.crt of {self.title}", way_out=self._way_out(stem))
 
     def _certificates(self, data: dict[str, str], key: str) -> tuple[bytes, ...]:

@@ -26,7 +26,7 @@ from typing import TypeVar
 from certs import authority, ca_bundle, rotation
 from certs.authority import SKEW, Authority, ClockWrong, expires
 from certs.ca_bundle import ATTEMPTS, WebhookBundles
-from certs.rotation import AuthorityState, Evidence, Step
+from certs.rotation import AuthorityState, RotationEvidence, RotationStep
 from certs.secret_store import AuthoritySecret, StoredState
 from cluster.api.client import Client
 from cluster.exceptions import ClusterError, NotFound, Refused
@@ -179,7 +179,7 @@ class SharedAuthority:
             AuthorityState(self._new(), former=trusted, switched=now if trusted else None)
         )
 
-    def _decide(self, state: AuthorityState, *, published: bool) -> Step:
+    def _decide(self, state: AuthorityState, *, published: bool) -> RotationStep:
         now = self._now()
         issuers: Mapping[str, str | None] = {}
         if rotation.needs_evidence(state, now=now):
@@ -187,7 +187,7 @@ class SharedAuthority:
                 issuers = self._issuers()
             except ClusterError as exc:
                 log.warning("the Leases of the replicas cannot be read: %s", exc)
-        evidence = Evidence(published=published, issuers=issuers)
+        evidence = RotationEvidence(published=published, issuers=issuers)
         return rotation.decide(state, now=now, evidence=evidence, wait=self._wait, create=self._new)
 
     def _observe(self, bundle: bytes, *, everywhere: bool) -> bool:
@@ -199,7 +199,7 @@ class SharedAuthority:
             self._seen = bundle, now
         return self._seen is not None and now - self._seen[1] >= rotation.GRACE.total_seconds()
 
-    def _write(self, stored: StoredState, step: Step) -> StoredState:
+    def _write(self, stored: StoredState, step: RotationStep) -> StoredState:
         written = self._secret.write(stored, step.state)
         if step.done:
             log.warning("%s: %s", self._secret.title, step.done)

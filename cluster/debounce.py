@@ -34,7 +34,7 @@ CHECK_SECONDS = 0.05
 log = logging.getLogger(__name__)
 
 #: Begins an action. Returns a function that says whether all of it is done.
-Action = Callable[[], Callable[[], bool]]
+DebouncedCall = Callable[[], Callable[[], bool]]
 
 
 class Trigger:
@@ -113,7 +113,9 @@ class Trigger:
 class Debouncer:
     """The thread that acts. Its owner starts and stops it."""
 
-    def __init__(self, trigger: Trigger, act: Action, *, name: str, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, trigger: Trigger, act: DebouncedCall, *, name: str, clock: Callable[[], float]
+    ) -> None:
         self._trigger = trigger
         self._act = act
         self._name = name

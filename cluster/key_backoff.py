@@ -56,7 +56,7 @@ class FailureKind(StrEnum):
     WRITE = "write"
 
 
-Key = tuple[FailureKind, str, Hashable]
+BackoffKey = tuple[FailureKind, str, Hashable]
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,9 +95,9 @@ class KeyBackoff:
         self._clock = clock
         self._counted = counted
         self._lock = threading.Lock()
-        self._failures: dict[Key, Failure] = {}
+        self._failures: dict[BackoffKey, Failure] = {}
         #: The keys whose queue is to be reconciled again, and when.
-        self._to_requeue: dict[Key, float] = {}
+        self._to_requeue: dict[BackoffKey, float] = {}
         self._unreported: deque[Failure] = deque(maxlen=MAX_UNREPORTED)
         self._log_bucket = TokenBucket(1.0, burst=LOG_BURST, now=clock())
 
@@ -244,7 +244,7 @@ class KeyBackoff:
             self._unreported.clear()
         return failures
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: BackoffKey) -> None:
         self._failures.pop(key, None)
         self._to_requeue.pop(key, None)
 

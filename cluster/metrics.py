@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from cluster.renamed_metrics import FormerName, RenamedMetrics, Source
+from cluster.renamed_metrics import FormerName, MetricSource, RenamedMetrics
 from cluster.retries import Retries
 
 # A series `_created` for each counter and bucket set: Prometheus' text format has no use for it.
@@ -133,7 +133,7 @@ class Metrics:
         )
         self.undone = Counter(
             "sluice_statuses_put_back",
-            "Statuses of queues that somebody else had written and that were put back",
+            "Statuses of queues that another client had written and that were put back",
             registry=self.registry,
         )
         self.pod_evictions = Counter(
@@ -229,19 +229,21 @@ class Metrics:
 
     def _former_names(self) -> list[FormerName]:
         return [
-            FormerName("sluice_request_seconds", [Source(self.request_duration, {})]),
-            FormerName("sluice_acknowledgement_seconds", [Source(self.acknowledgement_duration, {})]),
+            FormerName("sluice_request_seconds", [MetricSource(self.request_duration, {})]),
+            FormerName("sluice_acknowledgement_seconds", [MetricSource(self.acknowledgement_duration, {})]),
             FormerName(
-                "sluice_reflected", [Source(metric, {"what": what}) for what, metric in self._reads.items()]
+                "sluice_reflected",
+                [MetricSource(metric, {"what": what}) for what, metric in self._reads.items()],
             ),
             FormerName(
-                "sluice_evictions", [Source(self.pod_evictions, {}), Source(self.workload_suspensions, {})]
+                "sluice_evictions",
+                [MetricSource(self.pod_evictions, {}), MetricSource(self.workload_suspensions, {})],
             ),
             FormerName(
                 "sluice_recreations",
                 [
-                    Source(self.pod_recreations, {"how": "Delete"}),
-                    Source(self.job_recreations, {"how": "Suspend"}),
+                    MetricSource(self.pod_recreations, {"how": "Delete"}),
+                    MetricSource(self.job_recreations, {"how": "Suspend"}),
                 ],
             ),
         ]

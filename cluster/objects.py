@@ -101,7 +101,7 @@ class Container(_Wire, frozen=True):
     restart_policy: str | None = None
 
 
-class PodClaim(_Wire, frozen=True):
+class PodResourceClaim(_Wire, frozen=True):
     """A claim of devices that a pod names (DRA); without its name one is made from a template. In the status:
     the name of what was made.
     """
@@ -122,7 +122,7 @@ class PodSpec(_Wire, frozen=True):
     overhead: dict[str, str | int | float] | None = None
     termination_grace_period_seconds: int | None = None
     affinity: Any = None
-    resource_claims: list[PodClaim] | None = None
+    resource_claims: list[PodResourceClaim] | None = None
 
 
 class ContainerStatus(_Wire, frozen=True):
@@ -139,7 +139,7 @@ class PodStatus(_Wire, frozen=True):
     nominated_node_name: str = ""
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
-    resource_claim_statuses: list[PodClaim] | None = None
+    resource_claim_statuses: list[PodResourceClaim] | None = None
 
 
 class Pod(_Wire, frozen=True):
@@ -209,7 +209,7 @@ class StopStatus(_Wire, frozen=True):
     waiting_for: str = ""
 
 
-class QuotaClaim(_Wire, frozen=True):
+class QuotaClaimStatus(_Wire, frozen=True):
     """The pod for which others leave room in the queue. `queue`: its own. `since`: its creation."""
 
     namespace: str = ""
@@ -225,7 +225,7 @@ class QuotaStatus(_Wire, frozen=True):
     waiting: int = 0
     used_text: str = ""
     limit_text: str = ""
-    claim: QuotaClaim | None = None
+    claim: QuotaClaimStatus | None = None
     force_deleted: dict[str, str | int | float] | None = None
     kept_for_gangs: dict[str, str | int | float] | None = None
     kept_for: list[str] | None = None
@@ -328,7 +328,7 @@ class WorkloadSpec(_Wire, frozen=True):
     completions: Any = None
 
 
-class Phase(_Wire, frozen=True):
+class PhaseStatus(_Wire, frozen=True):
     phase: str = ""
 
 
@@ -339,7 +339,7 @@ class WorkloadStatus(_Wire, frozen=True):
 
     conditions: list[Condition] | None = None
     succeeded: Any = None
-    state: Phase | None = None
+    state: PhaseStatus | None = None
     terminal_state: str = ""
 
 

@@ -23,7 +23,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 
-class Source(NamedTuple):
+class MetricSource(NamedTuple):
     """A metric of today, and labels that its series have under the former name besides their own."""
 
     metric: Collector
@@ -34,7 +34,7 @@ class FormerName(NamedTuple):
     """A former name, and the metrics that it had in it."""
 
     name: str
-    sources: Sequence[Source]
+    sources: Sequence[MetricSource]
 
 
 class RenamedMetrics(Collector):

@@ -27,8 +27,8 @@ from cluster.object_reference import ObjectReference
 from cluster.write_ranks import WriteRank
 
 WriteKey = tuple[str, Hashable]
-Write = Callable[[], object]
-Done = Callable[[bool], None]
+SendWrite = Callable[[], object]
+OnWritten = Callable[[bool], None]
 
 
 class PendingWrite(msgspec.Struct, frozen=True, order=True):
@@ -40,8 +40,8 @@ class PendingWrite(msgspec.Struct, frozen=True, order=True):
     order: tuple[Any, ...]
     arrival: int
     key: WriteKey
-    write: Write
-    done: Done | None = None
+    write: SendWrite
+    done: OnWritten | None = None
     lane: Hashable = None
     queue: str | None = None
     subject: ObjectReference | None = None

@@ -3,11 +3,11 @@
 Invariants
 - At most one write for each key waits or is under way; submitting the same key again changes nothing. What is
   sent next is what `cluster.waiting_writes` says, by the ranks of `cluster.write_ranks`.
-- Where `slow_start` is given, a burst begins narrow: so many writes are under way at once, and one more after
-  every `WRITES_PER_STEP` that have succeeded. All threads write after `SLOW_START_SECONDS`, so that a write
-  that hangs holds up no other. What follows from the first of a thousand writes, such as a bind, competes
-  with few of the others.
-- Where `gives_way` is given, events are not sent while it holds, for `PATIENCE_SECONDS` each at most.
+- With `slow_start` a burst begins narrow: that many writes are under way at once, and one more after every
+  `WRITES_PER_STEP` that have succeeded. So the consequence of the first of a thousand writes, such as a bind,
+  competes with few of the others. After `SLOW_START_SECONDS` all threads write, so that a write that hangs
+  does not delay the others.
+- With `gives_way` no event is sent while it holds, for at most `PATIENCE_SECONDS` each.
 - A write for which the API server is too busy (429, 5xx, no answer) is tried up to `MAX_TRIES` times, each
   time after the delay that the server asks for. A write that it refuses (404, 409, ...) is given up. The
   caller learns the outcome from `done(ok)`.
@@ -38,7 +38,7 @@ from cluster.exceptions import ClusterError, Overloaded, Refused, Unreachable
 from cluster.key_backoff import FailureKind, KeyBackoff, key_text
 from cluster.metrics import Metrics
 from cluster.object_reference import ObjectReference
-from cluster.waiting_writes import Done, PendingWrite, WaitingWrites, Write, WriteKey
+from cluster.waiting_writes import OnWritten, PendingWrite, SendWrite, WaitingWrites, WriteKey
 from cluster.write_ranks import WriteRank
 
 MAX_TRIES = 6
@@ -59,9 +59,9 @@ WRITES_PER_STEP = 4
 PATIENCE_SECONDS = 30.0
 #: How often it is looked whether these still give way.
 GIVE_WAY_SECONDS = 0.05
-#: So many writes as a full width takes are sent in less, but on a very busy API server.
+#: Enough to reach the full width, except on a very busy API server.
 SLOW_START_SECONDS = 0.1
-#: For as long a stop waits for the writes that are under way, all of them together.
+#: How long `stop` waits for all writes that are under way together.
 STOP_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
@@ -126,11 +126,11 @@ class WriteQueue:
     def submit(
         self,
         key: WriteKey,
-        write: Write,
+        write: SendWrite,
         *,
         rank: WriteRank,
         order: tuple[Any, ...] = (),
-        done: Done | None = None,
+        done: OnWritten | None = None,
         lane: Hashable = None,
         queue: str | None = None,
         subject: ObjectReference | None = None,
@@ -237,7 +237,7 @@ class WriteQueue:
             self._waiting.put_back(entry, arrival=next(self._arrivals), at=time.monotonic() + seconds)
             self._changed.notify()
 
-    def _call_done(self, key: WriteKey, done: Done, *, ok: bool) -> None:
+    def _call_done(self, key: WriteKey, done: OnWritten, *, ok: bool) -> None:
         try:
             done(ok)
         except Exception:

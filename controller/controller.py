@@ -42,7 +42,7 @@ from cluster.cache.changes import NO_QUEUE, QueueChange
 from cluster.write_ranks import WriteRank
 from controller.commands.handler import CommandHandler
 from controller.context import RETRY_SECONDS, ControllerContext
-from controller.default_objects import DefaultQueues, NamespaceLabels
+from controller.default_objects import DefaultQueues, NamespaceLabelPart
 from controller.drain.controller import DrainController
 from controller.events import FailureEvents, ParentCycleEvents, UnreadableEvents
 from controller.gauges import Gauges
@@ -188,7 +188,7 @@ class QueueController:
             bind_pass_retry,
             # What must be there before anything is decided of a queue or a namespace.
             DefaultQueues(context),
-            NamespaceLabels(context),
+            NamespaceLabelPart(context),
             ParentCycleEvents(context),
             # Which pods are members: before a stop is looked at, which waits for them ...
             member_labels,

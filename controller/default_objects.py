@@ -51,7 +51,7 @@ def default_queue(name: str) -> dict[str, object]:
     return {"apiVersion": QUEUE_VERSION, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
-class NamespaceLabels(Part):
+class NamespaceLabelPart(Part):
     """Owner: the controller's thread."""
 
     name = "namespaces"

@@ -52,7 +52,7 @@ Result = Callable[[], object]
 
 #: A queue, and what of it is due.
 DueKey = tuple[str, QueueChange]
-#: A heap has so many outdated entries at least before it is built again.
+#: Outdated entries of a heap, at least, before it is built again.
 MIN_OUTDATED = 64
 
 

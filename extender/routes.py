@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # numpy comes with it
 _LONGEST = {"name": 253, "namespace": 253, "uid": 253}
 
 #: From the bytes of a request to the bytes of its answer. Raises `cluster.exceptions.Unreadable`.
-Handler = Callable[[bytes], bytes]
+ExtenderHandler = Callable[[bytes], bytes]
 Scoring = Callable[[], "NodeScoring | None"]
 
 
@@ -30,7 +30,7 @@ def handlers(
     *,
     scoring: Scoring = lambda: None,
     is_reading_for_scores: Callable[[], bool] = bool,
-) -> Mapping[str, Handler]:
+) -> Mapping[str, ExtenderHandler]:
     """Each path and what answers it, from `store`. `scoring`: what scores nodes now.
 
     `is_reading_for_scores`: whether nodes and pods are being read for policies that have begun to score.

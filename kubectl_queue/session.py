@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kubectl_queue.access import kubectl
 from kubectl_queue.cli.flags import Flags
-from kubectl_queue.cli.options import ACCESS, UNCHANGED, DryRun, Output, Template
+from kubectl_queue.cli.options import ACCESS, UNCHANGED, DryRun, Output, OutputTemplate
 from kubectl_queue.output.console import Console
 from kubectl_queue.views.outage import outage_text
 
@@ -136,7 +136,7 @@ class Session:
     def output(self) -> Output | None:
         """The value of -o; None where it was not given."""
         value = self.flags.value("output")
-        if isinstance(value, Template):
+        if isinstance(value, OutputTemplate):
             return Output.TEMPLATE
         return value if isinstance(value, Output) else None
 
@@ -144,7 +144,7 @@ class Session:
     def template(self) -> str:
         """The template of -o, which kubectl prints; empty where there is none."""
         value = self.flags.value("output")
-        return value.text if isinstance(value, Template) else ""
+        return value.text if isinstance(value, OutputTemplate) else ""
 
     @property
     def dry_run(self) -> DryRun:

@@ -15,7 +15,7 @@ from pathlib import Path
 from localcluster import build, command_line, lifecycle, processes
 from localcluster.command_line import Program
 from localcluster.layout import Layout
-from localcluster.lifecycle import Options
+from localcluster.lifecycle import ClusterOptions
 from localcluster.status import print_status
 
 
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None, *, env: Mapping[str, str] = os.
 
 
 def _up(layout: Layout, *, nodes: int, server: bool) -> None:
-    options = Options(
+    options = ClusterOptions(
         nodes=nodes,
         server=server,
         mode=command_line.mode(os.environ),

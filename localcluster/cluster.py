@@ -14,7 +14,7 @@ from localcluster.audit_log import Bind
 from localcluster.build import Say
 from localcluster.exceptions import NotRunning
 from localcluster.layout import Layout
-from localcluster.lifecycle import Options
+from localcluster.lifecycle import ClusterOptions
 from localcluster.ports import Ports, load_ports
 from localcluster.scheduler_config import Edit
 from queues.mode import Mode
@@ -31,7 +31,7 @@ class LocalCluster:
     say: Say = _print_nothing
 
     @classmethod
-    def start(  # noqa: PLR0913 - one for each of `Options`
+    def start(  # noqa: PLR0913 - one for each of `ClusterOptions`
         cls,
         folder: Path,
         *,
@@ -47,7 +47,7 @@ class LocalCluster:
     ) -> LocalCluster:
         """Start a cluster and wait until it is ready. Raises `LocalClusterError`, and then nothing runs."""
         layout = Layout.at(folder)
-        options = Options(
+        options = ClusterOptions(
             nodes=nodes,
             server=server,
             edit_scheduler=edit_scheduler,

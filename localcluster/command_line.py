@@ -18,7 +18,7 @@ class Start(Protocol):
     def __call__(self, layout: Layout, *, nodes: int, server: bool) -> None: ...
 
 
-class Action(Protocol):
+class ClusterAction(Protocol):
     """An action; a number that it returns is the exit code."""
 
     def __call__(self, layout: Layout, *, say: Say) -> object: ...
@@ -35,9 +35,9 @@ class Program(NamedTuple):
     nodes: int
     no_server: str
     up: Start
-    down: Action
-    build: Action
-    status: Action
+    down: ClusterAction
+    build: ClusterAction
+    status: ClusterAction
 
 
 def run(program: Program, arguments: Sequence[str] | None, *, env: Mapping[str, str]) -> int:

@@ -28,7 +28,7 @@ CALLERS: Mapping[str, str] = {
 #: The default is 60. A write with an unknown outcome can land for so long.
 REQUEST_SECONDS = 20
 
-Command = list[str]
+Arguments = list[str]
 
 
 def _more(flags: Path) -> list[str]:
@@ -36,7 +36,7 @@ def _more(flags: Path) -> list[str]:
     return flags.read_text().split() if flags.exists() else []
 
 
-def _etcd(layout: Layout, ports: Ports) -> Command:
+def _etcd(layout: Layout, ports: Ports) -> Arguments:
     client, peer = f"http://{LOOPBACK}:{ports.etcd}", f"http://{LOOPBACK}:{ports.etcd_peer}"
     return [
         str(layout.bin / "etcd"),
@@ -55,7 +55,7 @@ def _etcd(layout: Layout, ports: Ports) -> Command:
     ]
 
 
-def _kube_apiserver(layout: Layout, ports: Ports) -> Command:
+def _kube_apiserver(layout: Layout, ports: Ports) -> Arguments:
     pki = layout.pki
     return [
         str(layout.bin / "kube-apiserver"),
@@ -86,7 +86,7 @@ def _kube_apiserver(layout: Layout, ports: Ports) -> Command:
     ]
 
 
-def _kube_controller_manager(layout: Layout, ports: Ports) -> Command:
+def _kube_controller_manager(layout: Layout, ports: Ports) -> Arguments:
     pki, kubeconfig = layout.pki, layout.component_kubeconfig("kube-controller-manager")
     return [
         str(layout.bin / "kube-controller-manager"),
@@ -112,7 +112,7 @@ def _kube_controller_manager(layout: Layout, ports: Ports) -> Command:
     ]
 
 
-def _kwok(layout: Layout, ports: Ports) -> Command:
+def _kwok(layout: Layout, ports: Ports) -> Arguments:
     return [
         str(layout.bin / "kwok"),
         f"--kubeconfig={layout.component_kubeconfig('kwok')}",
@@ -124,7 +124,7 @@ def _kwok(layout: Layout, ports: Ports) -> Command:
     ]
 
 
-def _kube_scheduler(layout: Layout, ports: Ports) -> Command:
+def _kube_scheduler(layout: Layout, ports: Ports) -> Arguments:
     pki, kubeconfig = layout.pki, layout.component_kubeconfig("kube-scheduler")
     return [
         str(layout.bin / "kube-scheduler"),
@@ -139,7 +139,7 @@ def _kube_scheduler(layout: Layout, ports: Ports) -> Command:
     ]
 
 
-def _own_scheduler(layout: Layout, ports: Ports) -> Command:
+def _own_scheduler(layout: Layout, ports: Ports) -> Arguments:
     """As the server's service account, as in its pod."""
     pki, kubeconfig = layout.pki, layout.component_kubeconfig("server")
     return [
@@ -161,7 +161,7 @@ def current_mode(layout: Layout) -> Mode:
     return Mode(layout.mode.read_text()) if layout.mode.exists() else Mode.EXTENDER
 
 
-def _server(layout: Layout, ports: Ports) -> Command:
+def _server(layout: Layout, ports: Ports) -> Arguments:
     mode = current_mode(layout)
     own = [f"--scheduler-config={layout.own_scheduler_config}"] if mode is Mode.SCHEDULER else []
     return [
@@ -219,7 +219,7 @@ def _server_problem(_: Layout, ports: Ports) -> str | None:
 class Component:
     """How a component is started, and how its readiness is checked."""
 
-    command: Callable[[Layout, Ports], Command]
+    command: Callable[[Layout, Ports], Arguments]
     problem: ReadinessCheck
     seconds: float = 180  # until it must be ready; a loaded machine is slow
 

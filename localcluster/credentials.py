@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from certs import authority
-from certs.authority import Pair
+from certs.authority import KeyPair
 from localcluster import apiserver
 from localcluster.components import CALLERS, NAMESPACE
 from localcluster.exceptions import SetUpFailed
@@ -87,7 +87,7 @@ def write_kubeconfigs(
     layout.kubeconfigs.mkdir(parents=True, exist_ok=True)
     for stem, (user, _) in identities.items():
         path = layout.kubeconfig if stem == "admin" else layout.component_kubeconfig(stem)
-        pair = Pair(
+        pair = KeyPair(
             (layout.pki / f"{stem}.crt").read_bytes(),
             (layout.pki / f"{stem}.key").read_bytes(),
         )
@@ -135,7 +135,7 @@ def _create_service_account_keys(folder: Path) -> None:
     authority.write(folder / "service-accounts.pub", public, mode=0o644)
 
 
-def _certificate_credentials(pair: Pair) -> dict[str, str]:
+def _certificate_credentials(pair: KeyPair) -> dict[str, str]:
     return {
         "client-certificate-data": _base64(pair.certificate),
         "client-key-data": _base64(pair.key),

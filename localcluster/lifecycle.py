@@ -48,7 +48,7 @@ KILLED_AT_ONCE = frozenset({"etcd", "kube-apiserver"})
 
 
 @dataclass(frozen=True)
-class Options:
+class ClusterOptions:
     """How a cluster is started.
 
     Without `server` neither the server nor its webhooks exist; kube-scheduler still has the extenders in its
@@ -68,7 +68,7 @@ class Options:
     scheduler_flags: Sequence[str] = ()
 
 
-def up(layout: Layout, options: Options, *, say: Say) -> None:
+def up(layout: Layout, options: ClusterOptions, *, say: Say) -> None:
     """Return once the cluster runs, is ready and is set up. Raises `LocalClusterError`."""
     began = time.monotonic()
     with locked(layout, say=say):
@@ -222,7 +222,7 @@ def chosen_mode(layout: Layout, wanted: Mode | None, *, command: str = "") -> Mo
     return wanted or former
 
 
-def _prepare_files(layout: Layout, mode: Mode, options: Options) -> Ports:
+def _prepare_files(layout: Layout, mode: Mode, options: ClusterOptions) -> Ports:
     """Ports, certificates, kubeconfigs and configuration. A new cluster begins with empty logs."""
     if not layout.etcd.exists() and not processes.leaders(layout.folder):
         shutil.rmtree(layout.logs, ignore_errors=True)
@@ -241,7 +241,7 @@ def _prepare_files(layout: Layout, mode: Mode, options: Options) -> Ports:
 
 
 def _apply_manifests(
-    layout: Layout, ports: Ports, documents: Sequence[manifests.Manifest], *, webhooks: bool, say: Say
+    layout: Layout, ports: Ports, documents: Sequence[manifests.ManifestObject], *, webhooks: bool, say: Say
 ) -> None:
     local = manifests.localised(documents, server_url=ports.webhook_url, webhooks=webhooks)
     manifests.apply(layout, ports, local)
@@ -270,7 +270,7 @@ def _start_one(layout: Layout, ports: Ports, name: str, *, say: Say) -> Started:
 
 
 def _start_scheduler(
-    layout: Layout, ports: Ports, options: Options, mode: Mode, *, say: Say
+    layout: Layout, ports: Ports, options: ClusterOptions, mode: Mode, *, say: Say
 ) -> dict[str, Started]:
     """The cluster's own kube-scheduler; it calls the server in mode `extender` alone."""
     if "kube-scheduler" not in processes.leaders(layout.folder):

@@ -37,15 +37,17 @@ _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 #: Seconds for an answer: the first definitions take a loaded machine long.
 _PATIENCE = 60.0
 
-Manifest = dict[str, Any]
+ManifestObject = dict[str, Any]
 
 
 #: As rendered by this process, by folder, without and with managed namespaces: the tests start a server a
 #: hundred times.
-_rendered: dict[tuple[Path, bool], Sequence[Manifest]] = {}
+_rendered: dict[tuple[Path, bool], Sequence[ManifestObject]] = {}
 
 
-def rendered(layout: Layout, mode: Mode = Mode.EXTENDER, *, managed: bool = False) -> Sequence[Manifest]:
+def rendered(
+    layout: Layout, mode: Mode = Mode.EXTENDER, *, managed: bool = False
+) -> Sequence[ManifestObject]:
     """All manifests of a mode, as kustomize builds them; a process asks it once. Needs no API server.
 
     `managed`: with `manifests/managed-namespaces`.
@@ -83,7 +85,9 @@ def folder(mode: Mode) -> Path:
     return MANIFESTS if mode is Mode.EXTENDER else MANIFESTS / "ways" / mode
 
 
-def localised(documents: Iterable[Manifest], *, server_url: str, webhooks: bool) -> list[Manifest]:
+def localised(
+    documents: Iterable[ManifestObject], *, server_url: str, webhooks: bool
+) -> list[ManifestObject]:
     """What is applied on one machine; without `webhooks`, nothing that calls the server."""
     fitting = [each for each in documents if each["kind"] not in LEFT_OUT]
     return [
@@ -94,10 +98,10 @@ def localised(documents: Iterable[Manifest], *, server_url: str, webhooks: bool)
 
 
 #: What this process has applied, by the folder of the cluster and the path, with the version that came of it.
-_applied: dict[Path, dict[str, tuple[Manifest, str]]] = {}
+_applied: dict[Path, dict[str, tuple[ManifestObject, str]]] = {}
 
 
-def apply(layout: Layout, ports: Ports, documents: Iterable[Manifest]) -> None:
+def apply(layout: Layout, ports: Ports, documents: Iterable[ManifestObject]) -> None:
     """Apply them in their order, over one connection. Raises `SetUpFailed`.
 
     What this process has applied and nobody has written since is left as it is: the API server checks each
@@ -128,7 +132,7 @@ def forget(layout: Layout) -> None:
     _applied.pop(layout.folder, None)
 
 
-def path(document: Manifest) -> str:
+def path(document: ManifestObject) -> str:
     """The path of the object at the API server."""
     version, metadata = document["apiVersion"], document["metadata"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
@@ -160,7 +164,7 @@ def are_called(layout: Layout, ports: Ports) -> bool:
     return answer.status < 500 and NO_PARENT not in answer.body
 
 
-def _webhooks(layout: Layout, ports: Ports) -> Iterable[Manifest]:
+def _webhooks(layout: Layout, ports: Ports) -> Iterable[ManifestObject]:
     with apiserver.Https(port=ports.apiserver, context=apiserver.context(layout)) as client:
         for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
             configurations = client.request("GET", f"{_ADMISSION}/{kind}?labelSelector={OURS}").json()
@@ -168,7 +172,7 @@ def _webhooks(layout: Layout, ports: Ports) -> Iterable[Manifest]:
                 yield from item.get("webhooks", [])
 
 
-def _by_url(configuration: Manifest, server_url: str) -> Manifest:
+def _by_url(configuration: ManifestObject, server_url: str) -> ManifestObject:
     hooks = [
         {**hook, "clientConfig": {"url": server_url + hook["clientConfig"]["service"].get("path", "/")}}
         for hook in configuration["webhooks"]

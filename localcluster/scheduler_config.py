@@ -23,8 +23,8 @@ EXAMPLE = MANIFESTS / "scheduler" / "scheduler-config.yaml"
 OWN = MANIFESTS / "ways" / "scheduler-client-certificates" / "scheduler-config.yaml"
 QPS = 5000  # with the default of 50 a benchmark would measure only that
 
-Configuration = dict[str, Any]
-Edit = Callable[[Configuration], None]
+SchedulerConfigBody = dict[str, Any]
+Edit = Callable[[SchedulerConfigBody], None]
 
 
 def configure(
@@ -69,8 +69,8 @@ def _tls_config(layout: Layout) -> Mapping[str, str]:
 
 
 def filled_in(
-    example: Configuration, *, kubeconfig: Path, server_url: str, tls: Mapping[str, Any]
-) -> Configuration:
+    example: SchedulerConfigBody, *, kubeconfig: Path, server_url: str, tls: Mapping[str, Any]
+) -> SchedulerConfigBody:
     """The example, with the clients, extenders and leader election of one machine."""
     return {
         **example,
@@ -80,12 +80,12 @@ def filled_in(
     }
 
 
-def without_extenders(configuration: Configuration) -> None:
+def without_extenders(configuration: SchedulerConfigBody) -> None:
     """A scheduler that does not call the server."""
     configuration["extenders"] = []
 
 
-def without_preempt(configuration: Configuration) -> None:
+def without_preempt(configuration: SchedulerConfigBody) -> None:
     """Extenders that are not called for preemption."""
     for extender in configuration["extenders"]:
         extender.pop("preemptVerb", None)
@@ -94,13 +94,15 @@ def without_preempt(configuration: Configuration) -> None:
 def scoring(percentage: int) -> Edit:
     """Score only this share of the nodes (percentageOfNodesToScore)."""
 
-    def edit(configuration: Configuration) -> None:
+    def edit(configuration: SchedulerConfigBody) -> None:
         configuration["percentageOfNodesToScore"] = percentage
 
     return edit
 
 
-def _with_local_url(extender: Configuration, server_url: str, tls: Mapping[str, Any]) -> Configuration:
+def _with_local_url(
+    extender: SchedulerConfigBody, server_url: str, tls: Mapping[str, Any]
+) -> SchedulerConfigBody:
     path = urlsplit(extender["urlPrefix"]).path
     return {
         **extender,

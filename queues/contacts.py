@@ -1,17 +1,17 @@
 """Whom to ask about a queue: annotation `sluice.dev/contact` of a Queue, which its admins write.
 
-It stands in texts for those whose pods wait, where nothing is set as `an admin of queues`.
+Texts for users whose pods wait name it; without a contact they say `an admin of queues`.
 
-| the queue that has to be changed        | whom its texts name                                    |
+| the queue that has to be changed        | the contact in its texts                               |
 |-----------------------------------------|--------------------------------------------------------|
-| has the annotation                      | what it says                                           |
-| has none                                | what the nearest ancestor says that has one            |
-| its chain is broken, or it is not there | the same as far as the chain goes, else what root says |
-| nobody has one                          | `an admin of queues`                                   |
+| has the annotation                      | its value                                              |
+| has none                                | that of the nearest ancestor with one                  |
+| does not exist, or its chain is broken  | the same as far as the chain goes, else that of root   |
+| no queue of these has one               | `an admin of queues`                                   |
 
 Invariants
-- What is shown is one printable line of `CONTACT_LIMIT` characters at most, whatever is stored: admission
-  refuses anything else (`contact_fault`), and may have been away.
+- Texts show one printable line of at most `CONTACT_LIMIT` characters, for any stored value: admission refuses
+  other values (`contact_fault`), but may have been away.
 - It has no semicolon, which separates the parts of our texts (`queues.messages`).
 """
 
@@ -22,7 +22,7 @@ from queues.text import printable, show_character
 
 #: Characters; a warning has room for 119.
 CONTACT_LIMIT = 80
-#: What stands in a text where nobody is named.
+#: The text without a contact.
 ADMIN = "an admin of queues"
 _SEPARATOR = ";"
 

@@ -82,7 +82,7 @@ def binding_refusal(queue: str, *, bound_to: str, namespace: str) -> str:
     return (
         f"namespace {quoted(namespace, limit=80)} is bound to queue {quoted(bound_to, limit=80)}, and queue "
         f"{quoted(queue, limit=80)} is neither that nor below it; name no queue, or one of those; "
-        f"whoever may update the namespace can end that (annotation {BINDING})"
+        f"users who may update the namespace can end that (annotation {BINDING})"
     )
 
 

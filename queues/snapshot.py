@@ -1,15 +1,15 @@
-"""What each request needs to know of every queue, computed beforehand.
+"""The decisions about all queues, computed before a request needs them.
 
 Invariants
 - A `QueueSnapshot` never changes; the store publishes a new one by a single assignment. So a request sees one
-  moment of the cluster from its first line to its last.
-- It is a function of the tree, the time, and the policies, which say who has a quota. `resource_version` only
-  says how new the tree is: the version of the latest change of a queue in it. Members do not matter; what
-  depends on them (`states.State`) is computed when it is asked for.
+  state of the cluster from its start to its end.
+- It is a function of the tree, the time, and the policies, which say who has a quota. `resource_version` is
+  the version of the latest change of a queue in the tree. A snapshot does not depend on members; values that
+  do (`states.State`) are computed on request.
 - `valid_until` is the first moment at which the same tree would give another snapshot.
-- A snapshot that was made from an earlier one (`updated`) is the same as one made anew: only the queues
-  below a queue that changed, in the one tree or the other, are decided again. Where nothing changed that
-  decides (`UNDECIDING`), these only get their new revisions.
+- A snapshot that is made from an earlier one (`updated`) equals one that is made from the whole tree. Only
+  queues below a changed queue, in the old tree or in the new one, are decided again. If only fields of
+  `UNDECIDING` changed, these queues get new revisions and keep their decisions.
 - A decision's `revision` changes whenever any spec on the chain does.
 - A decision is for the queue. `decision_for_namespace` gives the one for the members of a namespace. It
   differs only where a selector is on the chain (`queues.namespace_access`).
@@ -213,10 +213,10 @@ class QueueSnapshot:
         }
 
     def overcommit(self, name: str) -> Fraction | None:
-        """How many times what there is may be let go; None: no policy asks that.
+        """The factor by which releases may exceed what nodes have; None: no policy sets one.
 
-        The least of the policies that queues on its chain name, and of the global one: what each queue uses
-        counts for all, so none takes itself out of the bound of one above it.
+        The least factor of the policies on its chain and of the global one. The use of a queue counts in all
+        queues above it, so no queue can leave the bound of one above it.
         """
         named = (self.policies.named(queue.scheduler_policy) for queue in self.tree.chain(name).queues)
         policies = (entry.policy for entry in (self.policies.common, *named) if entry is not None)
@@ -224,7 +224,7 @@ class QueueSnapshot:
         return min((factor for factor in factors if factor is not None), default=None)
 
     def policy(self, name: str) -> Policy | None:
-        """The policy of a queue that is in the tree, whose jobs name none of their own."""
+        """The policy of a queue in the tree, for jobs that name none of their own."""
         chain = [(queue.name, queue.scheduler_policy) for queue in self.tree.chain(name).queues]
         return resolve_policy(self.policies, chain=chain).policy
 
@@ -255,10 +255,10 @@ class QueueSnapshot:
         return similar
 
     def scope(self, name: str) -> str:
-        """Stands for the specs that a stop of this queue depends on, and changes with any of them.
+        """A digest of the specs that a stop of this queue depends on; it changes with any of them.
 
-        They are those of its chain and those of the queues below it: one of these may have come from
-        elsewhere.
+        They are the specs of its chain and of the queues below it, since one of these may have been moved
+        there.
         """
         scope = self._scopes.get(name)
         if scope is None:
@@ -269,9 +269,9 @@ class QueueSnapshot:
         return scope
 
     def places(self, name: str) -> str:
-        """Stands for the specs of the queue's chain, and for which queues are below it and since when each is
-        there. It changes with the scope, but not with an edit of a queue below that does not move it: a queue
-        that stays below a stopped one does not schedule, whatever its own spec says.
+        """A digest of the specs of the queue's chain, and of which queues are below it since when. It changes
+        with the scope, except for an edit of a queue below that does not move it: a queue below a stopped one
+        does not schedule, for any spec of its own.
         """
         below = sorted(
             self.tree.queues[lower].place for lower in self.tree.subtree(name) if lower in self.tree
@@ -299,8 +299,7 @@ def decision_for_namespace(
 ) -> QueueDecision:
     """The decision for the members of one namespace; `labels` is None where they are not known.
 
-    That the namespace is not selected is named before any stop of the queue: to resume the queue would let no
-    pod go.
+    The missing selection comes before any stop of the queue: a resume would release no pod of that namespace.
     """
     cause = namespace_denial(decision.queue, decision.restricted, namespace=namespace, labels=labels)
     if cause is None:

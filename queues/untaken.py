@@ -52,7 +52,7 @@ def untaken_text(scheduler: str) -> str:
 def unseen_warning(scheduler: str) -> str:
     """For who creates pods that name a scheduler of which there is no sign."""
     name = quoted(scheduler, limit=_NAME)
-    return f"no scheduler named {name} was seen here: if nobody runs it, the pods never start"
+    return f"no scheduler named {name} was seen here: if it does not run, the pods never start"
 
 
 def is_seen(sign: datetime | None, *, now: datetime) -> bool:

@@ -24,7 +24,8 @@ context is the checkout, of which `.dockerignore` sends the product and the lock
 | `BUILDER_ID`       | the URI of who runs the build, for the provenance                               |
 
 For a release the commit must have the tag `vVERSION`, and the tree must have no changes, so that it can be
-built again. Without a tool that can build images the wheel is built all the same, and the exit code is 1.
+built again. All places that name the version must say the same (`release.versions`). Without a tool that can
+build images the wheel is built all the same, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from localcluster.exceptions import BuildFailed
-from release import attestations, plugin
+from release import attestations, plugin, versions
 from release.chart.chart import build_chart
 from release.chart.kustomize import KustomizeError
 
@@ -58,6 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if not arguments:
             version = check_commit(ROOT)
+            check_versions(ROOT, version)
             wheel = build_wheel(ROOT, ROOT / "dist")
             for file in build_rest(ROOT, wheel, ROOT / "dist", version=version):
                 print(f"built {file.relative_to(ROOT)}")
@@ -85,6 +87,13 @@ def check_commit(root: Path) -> str:
             f"HEAD {has}, and pyproject.toml says version {version}; tag it with: git tag -a v{version}"
         )
     return version
+
+
+def check_versions(root: Path, version: str) -> None:
+    """Raises ReleaseError, with a line for each place that names another version."""
+    lines = versions.disagreements(version, versions.version_files(root))
+    if lines:
+        raise ReleaseError("\n  ".join([f"pyproject.toml says version {version}, but", *lines]))
 
 
 def build_wheel(root: Path, dist: Path) -> Path:

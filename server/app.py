@@ -52,9 +52,9 @@ from server.http.responses import FOR_PROBES, Environ, WsgiApp, status_error
 from webhooks.routes import handlers as webhook_handlers
 from webhooks.settings import AdmissionSettings
 
-Handler = Callable[[bytes], bytes]
+BodyHandler = Callable[[bytes], bytes]
 #: Texts that say what is wrong; empty if nothing is.
-Check = Callable[[], list[str]]
+ProbeCheck = Callable[[], list[str]]
 
 #: For any path; the worker enforces the limit of each path (`server.http.limits`).
 BODY_LIMIT = REVIEW_BYTES
@@ -73,8 +73,8 @@ def create_app(
     *,
     admission: AdmissionSettings | None = None,
     metrics: Metrics | None = None,
-    alive: Check = list,
-    ready: Check | None = None,
+    alive: ProbeCheck = list,
+    ready: ProbeCheck | None = None,
     scoring: Scoring = lambda: None,
     is_reading_for_scores: Callable[[], bool] = bool,
     names_queues: bool = False,
@@ -113,18 +113,20 @@ def create_app(
     return app
 
 
-def _view(handler: Handler) -> Callable[[], Response]:
+def _view(handler: BodyHandler) -> Callable[[], Response]:
     def view() -> Response:
         return Response(handler(request.get_data(cache=False)), mimetype="application/json")
 
     return view
 
 
-def _ready(store: Store) -> Check:
+def _ready(store: Store) -> ProbeCheck:
     return lambda: [] if store.synced else ["the cluster has not been read yet"]
 
 
-def _health_routes(*, alive: Check, ready: Check, warnings: Check, page: MetricsPage) -> Blueprint:
+def _health_routes(
+    *, alive: ProbeCheck, ready: ProbeCheck, warnings: ProbeCheck, page: MetricsPage
+) -> Blueprint:
     routes = Blueprint("health", __name__)
 
     @routes.get("/healthz")
@@ -274,7 +276,7 @@ class FastPath:
     """
 
     def __init__(
-        self, app: WsgiApp, *, handlers: Mapping[str, Handler], metrics: Metrics, limit: int
+        self, app: WsgiApp, *, handlers: Mapping[str, BodyHandler], metrics: Metrics, limit: int
     ) -> None:
         self._app = app
         self._limit = limit

@@ -1,19 +1,19 @@
 """Checks the configuration of our own kube-scheduler at the start (mode `scheduler`, setting
 `scheduler_config`), before anything is served or written.
 
-Each problem is one that would show late, or on somebody else's pods: members that wait for good, a stop that
-nobody asks about, or a second scheduler for the cluster's own pods.
+Each problem would show late, or on pods of no queue: members that wait forever, a stop that no scheduler asks
+about, or a second scheduler for the cluster's own pods.
 
 | what the configuration must have                   | else                                                |
 |----------------------------------------------------|-----------------------------------------------------|
-| a profile of `scheduler_name`                      | members wait for good: no scheduler takes them      |
+| a profile of `scheduler_name`                      | members wait forever: no scheduler takes them       |
 | no profile of a name in `schedulers`               | two schedulers place the same pods                  |
-| an extender entry with filterVerb and preemptVerb  | nobody asks about stops, or stopped pods evict      |
+| an extender entry with filterVerb and preemptVerb  | it does not ask about stops, or stopped pods evict  |
 | in it no managedResources                          | members request no marker: it is called for no pod  |
 | nodeCacheCapable                                   | whole nodes are sent, and each call is refused      |
-| not ignorable                                      | members pass a stop while nobody answers            |
+| not ignorable                                      | members pass a stop while no replica answers        |
 | certFile or certData, where `client_ca` is set     | each call is answered 401, and members wait         |
-| a Lease of its own for its leader election         | it never leads, and members wait for good           |
+| a Lease of its own for its leader election         | it never leads, and members wait forever            |
 
 Source: k8s.io/kube-scheduler/config/v1 (its defaults: a profile `default-scheduler`; leader election by Lease
 `kube-scheduler` in `kube-system`).
@@ -31,7 +31,7 @@ KIND = "KubeSchedulerConfiguration"
 DEFAULT_PROFILE = "default-scheduler"
 DEFAULT_LEASE = ("kube-system", "kube-scheduler")
 
-Configuration = Mapping[str, Any]
+SchedulerConfiguration = Mapping[str, Any]
 
 
 def file_problems(path: Path, *, name: str, others: Collection[str], certificates: bool) -> list[str]:
@@ -49,9 +49,9 @@ def file_problems(path: Path, *, name: str, others: Collection[str], certificate
 
 
 def problems(
-    configuration: Configuration, *, name: str, others: Collection[str], certificates: bool = False
+    configuration: SchedulerConfiguration, *, name: str, others: Collection[str], certificates: bool = False
 ) -> Iterator[str]:
-    """What is wrong with it, and the way out."""
+    """Each problem of it, with its remedy."""
     profiles = [_text(each, "schedulerName") or DEFAULT_PROFILE for each in _maps(configuration, "profiles")]
     profiles = profiles or [DEFAULT_PROFILE]
     if name not in profiles:
@@ -67,7 +67,7 @@ def problems(
         )
 
 
-def election_lease(configuration: Configuration) -> tuple[str, str] | None:
+def election_lease(configuration: SchedulerConfiguration) -> tuple[str, str] | None:
     """Namespace and name of the Lease by which its replicas elect one; None if they elect none."""
     election = configuration.get("leaderElection")
     election = election if isinstance(election, dict) else {}
@@ -79,10 +79,10 @@ def election_lease(configuration: Configuration) -> tuple[str, str] | None:
     )
 
 
-def _extender_problems(extenders: list[Configuration], *, certificates: bool) -> Iterator[str]:
+def _extender_problems(extenders: list[SchedulerConfiguration], *, certificates: bool) -> Iterator[str]:
     filtering = [each for each in extenders if each.get("filterVerb")]
     if not filtering:
-        yield "it has no extender with filterVerb: nobody would ask about stops"
+        yield "it has no extender with filterVerb: it would not ask about stops"
     for each in filtering:
         where = f"its extender {each.get('urlPrefix')}"
         if not each.get("preemptVerb"):
@@ -100,16 +100,16 @@ def _extender_problems(extenders: list[Configuration], *, certificates: bool) ->
             yield f"{where} has ignorable: true: pods of stopped queues are bound while no server answers"
 
 
-def _shows_certificate(extender: Configuration) -> bool:
+def _shows_certificate(extender: SchedulerConfiguration) -> bool:
     tls = extender.get("tlsConfig")
     return isinstance(tls, dict) and bool(tls.get("certFile") or tls.get("certData"))
 
 
-def _maps(configuration: Configuration, key: str) -> list[Configuration]:
+def _maps(configuration: SchedulerConfiguration, key: str) -> list[SchedulerConfiguration]:
     values = configuration.get(key)
     return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
 
 
-def _text(values: Configuration, key: str) -> str:
+def _text(values: SchedulerConfiguration, key: str) -> str:
     value = values.get(key)
     return value if isinstance(value, str) else ""

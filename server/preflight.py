@@ -1,24 +1,24 @@
-"""What is checked before the server writes anything: the API server's version, our clock, our rights and the
+"""The checks before the server writes anything: the API server's version, our clock, our rights and the
 definitions of our kinds.
 
-A fault ends the start with its name and the way out. What cannot be checked now is no fault: while the API
-server does not answer, the server starts and waits for it.
+A fault ends the start, and the log names it with its remedy. A check that cannot be made now is no fault:
+while the API server does not answer, the server starts and waits for it.
 
 | what                                  | why it ends the start                                              |
 |---------------------------------------|--------------------------------------------------------------------|
 | Kubernetes older than `OLDEST`        | admission policies are not served                                  |
 | our clock off by more than `MAX_SKEW` | certificates that we issue or check are not valid yet, or expired  |
 | a right is missing                    | a stop would never be acknowledged, or a pod never let go          |
-| our kube-scheduler's rights are not   | members would wait for good: it has the same service account       |
-| there (setting `scheduler_config`)    |                                                                    |
-| a definition of our kinds is missing, | a write would lose stops for good: the API server drops what the   |
+| our kube-scheduler lacks a right      | members would wait forever: it has the same service account        |
+| (setting `scheduler_config`)          |                                                                    |
+| a definition of our kinds is missing, | a write would lose stops: the API server drops what the            |
 | or lacks a field that we use          | definition lacks                                                   |
 
 A definition that changes later is noticed by its watch (`cluster.informers.crd_fields`), and a clock that
 goes wrong later when our Lease is renewed (`ClockWatch`).
 
-Two things are said in the log and end nothing: a difference of a version (`RETRIES_FOR_NODES`), and selectors
-of namespaces that differ (`server.managed_selectors`).
+The log warns of two things that do not end the start: a difference of a version (`RETRIES_FOR_NODES`), and
+selectors of namespaces that differ (`server.managed_selectors`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import yaml
 from cluster.api.client import Client, decode_response
 from cluster.exceptions import Refused
 from queues.mode import Mode
-from server.own_scheduler import Configuration, election_lease
+from server.own_scheduler import SchedulerConfiguration, election_lease
 from server.settings import Settings
 
 #: A new role is in effect a moment after it was applied.
@@ -131,7 +131,7 @@ def needed_rights(settings: Settings) -> list[Right]:
     ]
 
 
-def scheduler_rights(configuration: Configuration) -> list[Right]:
+def scheduler_rights(configuration: SchedulerConfiguration) -> list[Right]:
     """The rights without which our own kube-scheduler, by this configuration of it, binds no member."""
     lease = election_lease(configuration)
     return [

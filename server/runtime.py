@@ -41,7 +41,13 @@ from cluster.coordination.own_lease import ReplicaLease
 from cluster.coordination.replica_report import MAX_RETRYING_NAMED, ReplicaReport, report_of
 from cluster.coordination.replicas import OtherReplicas
 from cluster.decoding import LenientReader
-from cluster.informers.informers import ALL_KINDS, AuxiliaryKind, Informers, ObjectDecoder, PolicySource
+from cluster.informers.informers import (
+    ALL_KINDS,
+    AuxiliaryKind,
+    Informers,
+    ObjectDecoder,
+    PolicyConfigMapName,
+)
 from cluster.informers.registrations import registration_kinds
 from cluster.metrics import Metrics
 from cluster.readiness import ClusterReadiness
@@ -69,7 +75,7 @@ READY_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
 #: Statuses have threads of their own: a write of anything else that hangs delays no acknowledgement.
 STATUS_THREADS = 4
-#: What has waited for so long is written by one thread, whatever else there is: events and conditions of pods
+#: One thread sends a write that has waited for this long before all others: events and conditions of pods
 #: beside a resume, and counts beside the stops of a thousand queues.
 LONGEST_WAIT_SECONDS, LONGEST_COUNTS_WAIT_SECONDS = write_queue.PATIENCE_SECONDS, 5.0
 GUARD_THREADS = 2
@@ -77,7 +83,7 @@ GUARD_THREADS = 2
 DRAIN_THREADS = 40
 #: Parallel lists of Leases: one that hangs delays no acknowledgement.
 LEASE_THREADS = 3
-#: With so many writes at once a resume begins: the first pod is bound sooner than beside eight others.
+#: Writes at once at the beginning of a resume: the first pod is bound sooner than beside eight others.
 FIRST_WRITES = 2
 #: Parallel lists of the pods that have no label of ours.
 LISTER_THREADS = 3
@@ -139,7 +145,7 @@ class Runtime:
             metrics=self.metrics,
             marker=MarkerPods(lease_client, namespace=settings.namespace),
             namespace_marker=MarkerAnnotation(lease_client, namespace=settings.namespace),
-            policies=PolicySource(settings.policies_namespace, settings.policies_name),
+            policies=PolicyConfigMapName(settings.policies_namespace, settings.policies_name),
             auxiliary=[self._watched_leases(), *registration_kinds(self.store.registrations)],
         )
         self._status_writers = statuses = self._new_writers(

@@ -274,7 +274,7 @@ _HELP: Mapping[str, str] = {
     "certs_dir": "folder for the authority and the serving certificate",
     "ca_secret": "Secret in our namespace that keeps the authority; empty: the folder keeps it",
     "ca_wait_days": "days that schedulers have to copy a new authority before it is used",
-    "tls_dir": "folder with tls.crt and tls.key that somebody else issues (cert-manager); empty: we do",
+    "tls_dir": "folder with tls.crt and tls.key of another issuer (cert-manager); empty: ours",
     "hosts": "more names and addresses that the certificate serves at, such as the Service's clusterIP",
     "kubeconfig": "kubeconfig file; empty: the pod's own service account, else the user's default",
     "api_servers": "URLs of all API servers; empty: those of the Service kubernetes, or the one we know",
@@ -290,7 +290,7 @@ _HELP: Mapping[str, str] = {
     "owned_schedulers": "scheduler names whose pods are members of `default` when they name no queue",
     "policies_namespace": "the namespace of the ConfigMap with the scheduling policies",
     "policies_name": "the name of that ConfigMap",
-    "notices_dir": "folder with file url, to which changes of queues are told; empty: they are not",
+    "notices_dir": "folder with file url, to which changes of queues are sent; empty: none are",
     "kueue_label": "whether label kueue.x-k8s.io/queue-name names a queue",
     "managed_namespaces": "labels of the namespaces that are ours at all, as in the webhooks; empty: all",
     "binding_namespaces": "whether a namespace that names a queue allows no other but those below it",
@@ -301,7 +301,7 @@ _HELP: Mapping[str, str] = {
     "drain_in_flight": "pods that are evicted and not gone yet, of the whole server, at most",
     "drain_grace_limit": "seconds that a terminating pod counts as in flight, at most",
     "window_soon": "minutes before a change window begins that an event and a notice say so; 0: none does",
-    "queue_metrics": "whether /metrics names queues, to whoever reaches the port of health_bind",
+    "queue_metrics": "whether /metrics names queues, to all clients of the port of health_bind",
     "log_level": "which lines of the log are written: those of this level and above",
 }
 

@@ -28,7 +28,7 @@ from cluster.cache.podgroups import is_live, queue_of
 from cluster.cache.store import Store
 from cluster.objects import OwnerReference
 from queues import well_known
-from queues.admission.accepted_work import Owner, is_accepted_work
+from queues.admission.accepted_work import WorkOwner, is_accepted_work
 from queues.apimachinery.timestamps import parse_timestamp
 from queues.causes import Cause, CauseKind
 from queues.membership import name_fault
@@ -39,7 +39,7 @@ from queues.snapshot import QueueDecision
 from queues.states import State
 from queues.status.conditions import ACCEPTING
 from queues.text import quoted
-from webhooks.review import Answer, Request, deny
+from webhooks.review import ReviewAnswer, ReviewRequest, deny
 from webhooks.settings import AdmissionSettings
 
 
@@ -78,8 +78,8 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def accept(
-    submission: Submission, request: Request, *, store: Store, settings: AdmissionSettings
-) -> Acceptance | Answer:
+    submission: Submission, request: ReviewRequest, *, store: Store, settings: AdmissionSettings
+) -> Acceptance | ReviewAnswer:
     """The queue's acceptance, or the denial. An acceptance is recorded as an open admission."""
     if not request.dry_run:
         store.admissions.record(request.uid, submission.queue)
@@ -115,7 +115,7 @@ def similar_warning(similar: tuple[str, ...]) -> str:
     return truncate_warning(did_you_mean(similar))
 
 
-def _admission_id(submission: Submission, request: Request, *, store: Store) -> str:
+def _admission_id(submission: Submission, request: ReviewRequest, *, store: Store) -> str:
     """This request's UID, or the one that an earlier call for the same request wrote down.
 
     The API server may call a webhook again for one request. The earlier call's admission then stays: it is
@@ -136,12 +136,12 @@ def refusal_message(decision: QueueDecision, *, kind: str, store: Store) -> str:
     return refusal_text(decision.refusal, state=state, kind=kind)
 
 
-def deny_bad_name(queue: str, *, where: str) -> Answer:
+def deny_bad_name(queue: str, *, where: str) -> ReviewAnswer:
     shown = quoted(queue, limit=80)
     return deny(f"{where}: {shown} is not a queue name: {name_fault(queue)}; {NAME_RULE}", code=422)
 
 
-def deny_unbound(queue: str, request: Request, *, store: Store, what: str = "") -> Answer | None:
+def deny_unbound(queue: str, request: ReviewRequest, *, store: Store, what: str = "") -> ReviewAnswer | None:
     """The denial of what is new in a queue that its namespace may not name; None where it may.
 
     `what`: how the message begins.
@@ -158,14 +158,14 @@ def deny_unbound(queue: str, request: Request, *, store: Store, what: str = "") 
     return deny(what + binding_refusal(queue, bound_to=bound_to, namespace=request.namespace))
 
 
-def deny_unknown_namespace(request: Request) -> Answer:
+def deny_unknown_namespace(request: ReviewRequest) -> ReviewAnswer:
     """For what names no queue itself: its namespace may name one, and has not been read yet."""
     namespace = quoted(request.namespace, limit=80)
     return deny(f"namespace {namespace} is new and not known to sluice yet; try again", code=503)
 
 
 def _is_accepted_work(
-    submission: Submission, request: Request, *, store: Store, settings: AdmissionSettings
+    submission: Submission, request: ReviewRequest, *, store: Store, settings: AdmissionSettings
 ) -> bool:
     """Whether it is part of work that the queue accepted before it stopped accepting."""
     queue = store.queues.get(submission.queue)
@@ -180,13 +180,13 @@ def _is_accepted_work(
 
 
 def _owners(
-    submission: Submission, request: Request, *, store: Store, settings: AdmissionSettings
-) -> Iterator[Owner]:
+    submission: Submission, request: ReviewRequest, *, store: Store, settings: AdmissionSettings
+) -> Iterator[WorkOwner]:
     """The work that it is part of: its PodGroup, and the topmost workload above it."""
     namespace = request.namespace
     podgroup = store.podgroups.get(namespace, submission.podgroup) if submission.podgroup else None
     if podgroup is not None:
-        yield Owner(
+        yield WorkOwner(
             kind="PodGroup",
             name=submission.podgroup,
             queue=queue_of(podgroup),
@@ -202,7 +202,7 @@ def _owners(
     if workload is None and reference is not None:  # it may lack its label: the next try finds it
         store.record_owner(kind=reference.kind, namespace=namespace, name=reference.name, uid=reference.uid)
     if workload is not None:
-        yield Owner(
+        yield WorkOwner(
             kind=workload.kind.kind,
             name=workload.name,
             queue=workload.queue,

@@ -20,12 +20,12 @@ from queues.admission.queue_edits import opening_text
 from queues.states import Action, Desired
 from queues.text import quoted
 from webhooks.json_patch import patch_map
-from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
+from webhooks.review import ALLOWED, ReviewAnswer, ReviewRequest, decode_object, deny
 
 _commands = msgspec.json.Decoder(Command)
 
 
-def mutate(request: Request, *, store: Store) -> Answer:
+def mutate(request: ReviewRequest, *, store: Store) -> ReviewAnswer:
     """The answer to the mutating webhook on CREATE."""
     command = decode_object(request.object, _commands)
     target = command.target or OwnerReference()
@@ -39,7 +39,7 @@ def mutate(request: Request, *, store: Store) -> Answer:
     if (text := _opening(command.action, target.name, store=store)) is not None:
         return deny(text, code=422)
     author: dict[str, str | None] = {well_known.AUTHOR: request.user_info.username}
-    return Answer(
+    return ReviewAnswer(
         patch=tuple(patch_map("/metadata/annotations", command.metadata.annotations, author)),
         warnings=_warnings(target.name, store=store),
     )

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from cluster.cache.store import Store
 from queues.workload_kinds import find_kind
-from webhooks.review import Request
+from webhooks.review import ReviewRequest
 
 
-def is_there(request: Request, *, store: Store) -> bool:
+def is_there(request: ReviewRequest, *, store: Store) -> bool:
     """Only of a CREATE; of an object whose name the API server makes up it is never so."""
     name, namespace, resource = request.name, request.namespace, request.resource
     if request.operation != "CREATE" or not name or request.sub_resource:

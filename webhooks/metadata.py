@@ -1,13 +1,13 @@
 """The validating webhook for labels and annotations of Volcano and Kueue: warnings alone, it denies nothing.
 
-| object                            | whose metadata is looked at                                        |
+| object                            | metadata that is checked                                           |
 |-----------------------------------|--------------------------------------------------------------------|
 | a workload                        | its own, its pod templates', and its Job templates'                |
-| a pod                             | its own, if nothing made it: what makes pods is told once instead  |
+| a pod                             | its own, if nothing made it: else its maker gets the warning       |
 | a PodGroup, a namespace           | its own; of a PodGroup that nothing made                           |
-| anything by a controller          | none: it reads no warnings                                         |
+| anything by a controller          | none: a controller reads no warnings                               |
 
-On UPDATE only what the edit sets or changes is looked at. Queues have a webhook of their own
+On UPDATE only keys that the edit sets or changes are checked. Queues have a webhook of their own
 (`webhooks.queues.queue_validation`), which asks the same rules. What the rules are: `queues.metadata`.
 """
 
@@ -27,7 +27,7 @@ from queues.metadata.keys import GROUP_MIN_MEMBER, Place
 from queues.metadata.warnings import metadata_warnings
 from queues.workload_gangs import asked_gang
 from queues.workload_kinds import WorkloadKind, find_kind
-from webhooks.review import ALLOWED, Answer, Request, decode_object
+from webhooks.review import ALLOWED, ReviewAnswer, ReviewRequest, decode_object
 from webhooks.settings import AdmissionSettings
 
 #: For who changes the minimum of a workload that exists.
@@ -38,15 +38,15 @@ _PLACES = {"pods": Place.POD, "podgroups": Place.PODGROUP, "namespaces": Place.N
 _objects = msgspec.json.Decoder(WorkloadObject)
 
 
-def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+def validate(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> ReviewAnswer:
     """The answer to the validating webhook on CREATE and UPDATE: always allowed."""
     try:
-        return Answer(warnings=_warnings(request, store=store, settings=settings))
+        return ReviewAnswer(warnings=_warnings(request, store=store, settings=settings))
     except Faulty:  # its own webhook refuses it, where it is ours
         return ALLOWED
 
 
-def _warnings(request: Request, *, store: Store, settings: AdmissionSettings) -> tuple[str, ...]:
+def _warnings(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> tuple[str, ...]:
     kind = find_kind(request.resource.group, request.resource.resource)
     place = _PLACES.get(request.resource.resource) if kind is None else None
     if (kind is None and place is None) or settings.is_controller(request.user_info.username):
@@ -71,13 +71,13 @@ def _asks_for_another_gang(kind: WorkloadKind, before: PlacedMetadata, after: Me
 
 
 def _is_told_elsewhere(obj: WorkloadObject, place: Place | None) -> bool:
-    """Whether something made it: who wrote that is told."""
+    """Whether something made it: the author of that gets the warning."""
     is_leaving = obj.metadata.deletion_timestamp is not None
     is_made = controller_reference(obj.metadata.owner_references) is not None
     return is_leaving or (is_made and place is not Place.NAMESPACE)
 
 
-def _is_exempt(request: Request, obj: WorkloadObject, store: Store) -> bool:
+def _is_exempt(request: ReviewRequest, obj: WorkloadObject, store: Store) -> bool:
     return (request.namespace or obj.metadata.name) in store.membership_settings.exempt_namespaces
 
 

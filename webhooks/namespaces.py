@@ -46,13 +46,13 @@ from queues.namespace_selectors import NAME_LABEL
 from queues.snapshot import decision_for_namespace
 from webhooks.acceptance import deny_bad_name, similar_queues, similar_warning
 from webhooks.json_patch import patch_map
-from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
+from webhooks.review import ALLOWED, ReviewAnswer, ReviewRequest, decode_object, deny
 
 _namespaces = msgspec.json.Decoder(Namespace)
 _ANNOTATION = f"metadata.annotations[{VOLCANO_ANNOTATION}]"
 
 
-def mutate(request: Request, *, store: Store) -> Answer:
+def mutate(request: ReviewRequest, *, store: Store) -> ReviewAnswer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
     meta = decode_object(request.object, _namespaces).metadata
     queue = meta.annotation(VOLCANO_ANNOTATION)
@@ -68,7 +68,7 @@ def mutate(request: Request, *, store: Store) -> Answer:
     if not names_queue:
         _record(request, meta, "", labels, store=store)
         has_no_effect = binds(meta.annotation(well_known.BINDING), setting=False)
-        return Answer(patch=patch, warnings=(no_queue_warning(),) if has_no_effect else ())
+        return ReviewAnswer(patch=patch, warnings=(no_queue_warning(),) if has_no_effect else ())
     refusal = _refusal(request, meta, labels, store=store)
     if refusal:
         return deny(refusal)
@@ -77,10 +77,12 @@ def mutate(request: Request, *, store: Store) -> Answer:
         *_warnings(request, meta, labels, store=store),
         *_binding_warnings(request, meta, store=store),
     )
-    return Answer(patch=patch, warnings=warnings)
+    return ReviewAnswer(patch=patch, warnings=warnings)
 
 
-def _record(request: Request, meta: Metadata, queue: str, labels: Mapping[str, str], *, store: Store) -> None:
+def _record(
+    request: ReviewRequest, meta: Metadata, queue: str, labels: Mapping[str, str], *, store: Store
+) -> None:
     """Pods may come before the watch brings the namespace, or this edit of it."""
     if request.dry_run:
         return
@@ -94,14 +96,14 @@ def _record(request: Request, meta: Metadata, queue: str, labels: Mapping[str, s
     )
 
 
-def _before(request: Request) -> Metadata | None:
+def _before(request: ReviewRequest) -> Metadata | None:
     """What is edited; None for a new namespace."""
     if request.operation == "CREATE":
         return None
     return decode_object(request.old_object, _namespaces, where="oldObject").metadata
 
 
-def validate(request: Request, *, store: Store) -> Answer:
+def validate(request: ReviewRequest, *, store: Store) -> ReviewAnswer:
     """The answer to the validating webhook on UPDATE: always allowed."""
     selector = store.membership_settings.managed_namespaces
     before = decode_object(request.old_object, _namespaces, where="oldObject").metadata
@@ -112,10 +114,12 @@ def validate(request: Request, *, store: Store) -> Answer:
     if is_managed or not was or after.deletion_timestamp is not None:
         return ALLOWED
     warnings = remaining_warnings(after.name, store.live_members.pods_in(after.name))
-    return Answer(warnings=tuple(map(truncate_warning, warnings)))
+    return ReviewAnswer(warnings=tuple(map(truncate_warning, warnings)))
 
 
-def _refusal(request: Request, meta: Metadata, labels: Mapping[str, str], *, store: Store) -> str | None:
+def _refusal(
+    request: ReviewRequest, meta: Metadata, labels: Mapping[str, str], *, store: Store
+) -> str | None:
     """Why the namespace may not come to name the queue; None where it may, or named it before."""
     decision = store.snapshot.decision(meta.annotation(VOLCANO_ANNOTATION))
     if not decision.restricted or not _comes_to_name_it(request, meta):
@@ -127,7 +131,7 @@ def _refusal(request: Request, meta: Metadata, labels: Mapping[str, str], *, sto
 
 
 def _warnings(
-    request: Request, meta: Metadata, labels: Mapping[str, str], *, store: Store
+    request: ReviewRequest, meta: Metadata, labels: Mapping[str, str], *, store: Store
 ) -> tuple[str, ...]:
     if not _comes_to_name_it(request, meta):
         return ()
@@ -144,7 +148,7 @@ def _warnings(
     return tuple(filter(None, (waiting_warning(stop, what="pods of this namespace wait"), similar)))
 
 
-def _binding_warnings(request: Request, meta: Metadata, *, store: Store) -> tuple[str, ...]:
+def _binding_warnings(request: ReviewRequest, meta: Metadata, *, store: Store) -> tuple[str, ...]:
     """For a namespace that comes to be bound, or bound to another queue."""
     before, bound_to = _before(request), _bound_to(meta, store=store)
     if not bound_to or meta.deletion_timestamp is not None:
@@ -163,7 +167,7 @@ def _bound_to(meta: Metadata, *, store: Store) -> str:
     return meta.annotation(VOLCANO_ANNOTATION) if is_bound else ""
 
 
-def _comes_to_name_it(request: Request, meta: Metadata) -> bool:
+def _comes_to_name_it(request: ReviewRequest, meta: Metadata) -> bool:
     """Whether this request makes the namespace name its queue."""
     if meta.deletion_timestamp is not None:
         return False

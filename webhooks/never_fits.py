@@ -23,7 +23,7 @@ import msgspec
 
 from cluster.cache.podgroups import gang_of_podgroup
 from cluster.cache.store import Store
-from cluster.cache.workloads import Keys, pod_templates
+from cluster.cache.workloads import WorkloadKeys, pod_templates
 from cluster.objects import Container, Pod, PodGroup, PodSpec, WorkloadObject
 from queues.admission.never_fits import gang_never_fits, never_fits_warning
 from queues.apimachinery.conversion import Converter
@@ -32,7 +32,7 @@ from queues.messages import truncate_warning
 from queues.quota.devices import SharedCounts, claim_refs, shared_counts, with_devices
 from queues.quota.gangs import NotAsked, ask
 from queues.quota.usage import Requests, limits_of, never_lack
-from webhooks.review import Request, decode_object
+from webhooks.review import ReviewRequest, decode_object
 from webhooks.settings import AdmissionSettings
 
 _objects = msgspec.json.Decoder(dict[str, Any])
@@ -40,7 +40,7 @@ _spec = Converter[PodSpec](PodSpec)
 
 
 def pod_warnings(
-    pod: Pod, queue: str, request: Request, *, store: Store, settings: AdmissionSettings
+    pod: Pod, queue: str, request: ReviewRequest, *, store: Store, settings: AdmissionSettings
 ) -> tuple[str, ...]:
     """For a pod of a queue with a quota."""
     if settings.is_controller(request.user_info.username):
@@ -52,7 +52,7 @@ def pod_warnings(
 def workload_warnings(
     obj: WorkloadObject,
     queue: str,
-    request: Request,
+    request: ReviewRequest,
     *,
     store: Store,
     settings: AdmissionSettings,
@@ -70,7 +70,7 @@ def workload_warnings(
     return (warning,) if warning else ()
 
 
-def gang_fault(obj: WorkloadObject, queue: str, request: Request, *, least: int, store: Store) -> str:
+def gang_fault(obj: WorkloadObject, queue: str, request: ReviewRequest, *, least: int, store: Store) -> str:
     """Why so many pods of the first template never start together, where one does; "" where they may."""
     body = decode_object(request.object, _objects)
     specs = (_template_spec(body, keys) for keys, _ in pod_templates(obj))
@@ -93,7 +93,7 @@ def podgroup_warnings(podgroup: PodGroup, queue: str, *, store: Store) -> tuple[
 
 
 def _first_warning(
-    obj: WorkloadObject, request: Request, queue: str, *, store: Store, where: str = "object"
+    obj: WorkloadObject, request: ReviewRequest, queue: str, *, store: Store, where: str = "object"
 ) -> str:
     """The templates are decoded anew: what is kept of a workload has no containers."""
     raw = request.object if where == "object" else request.old_object
@@ -121,7 +121,7 @@ def _requests(spec: PodSpec, queue: str, *, namespace: str, store: Store) -> tup
     return requests, shared_counts(devices)
 
 
-def _template_spec(body: Any, keys: Keys) -> PodSpec | None:
+def _template_spec(body: Any, keys: WorkloadKeys) -> PodSpec | None:
     """The spec of the template's pods; None if it cannot be read: the API server refuses it by its place."""
     try:
         spec = _spec(reduce(lambda value, key: value[key], (*keys, "spec"), body))

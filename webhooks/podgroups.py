@@ -37,7 +37,7 @@ from queues.text import quoted
 from webhooks.acceptance import Submission, accept, deny_bad_name
 from webhooks.json_patch import PatchStep, join_patches, patch_map
 from webhooks.never_fits import podgroup_warnings
-from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
+from webhooks.review import ALLOWED, ReviewAnswer, ReviewRequest, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
 
@@ -51,7 +51,7 @@ _podgroups = msgspec.json.Decoder(PodGroup)
 _specs = msgspec.json.Decoder(_AnySpec)
 
 
-def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+def mutate(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> ReviewAnswer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
     podgroup = decode_object(request.object, _podgroups)
     before = None
@@ -62,13 +62,13 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
         return ALLOWED
     queue = _queue(podgroup, before, request, store=store)
     if before is not None and queue == queue_of(before):
-        return Answer(patch=tuple(_set_label(podgroup, queue)))
+        return ReviewAnswer(patch=tuple(_set_label(podgroup, queue)))
     if before is not None and store.members.in_podgroup(request.namespace, request.name):
         return _deny_move(request)
     return _submit(podgroup, queue, request, store=store, settings=settings)
 
 
-def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+def validate(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> ReviewAnswer:
     """The answer to the validating webhook on UPDATE: warnings alone."""
     podgroup = decode_object(request.object, _podgroups)
     before = decode_object(request.old_object, _podgroups, where="oldObject")
@@ -82,10 +82,10 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
     key = well_known.PLACE_WITHIN
     if podgroup.metadata.annotation(key) != before.metadata.annotation(key):
         warnings += _time_warnings(podgroup)
-    return Answer(warnings=warnings)
+    return ReviewAnswer(warnings=warnings)
 
 
-def _queue(podgroup: PodGroup, before: PodGroup | None, request: Request, *, store: Store) -> str:
+def _queue(podgroup: PodGroup, before: PodGroup | None, request: ReviewRequest, *, store: Store) -> str:
     queue = queue_of(podgroup)
     if before is None and queue == DEFAULT:
         return store.namespaces.queue_of(request.namespace) or queue
@@ -93,8 +93,8 @@ def _queue(podgroup: PodGroup, before: PodGroup | None, request: Request, *, sto
 
 
 def _submit(
-    podgroup: PodGroup, queue: str, request: Request, *, store: Store, settings: AdmissionSettings
-) -> Answer:
+    podgroup: PodGroup, queue: str, request: ReviewRequest, *, store: Store, settings: AdmissionSettings
+) -> ReviewAnswer:
     """A new PodGroup, or one that comes to another queue."""
     if not valid_name(queue):
         return deny_bad_name(queue, where="spec.queue")
@@ -105,7 +105,7 @@ def _submit(
         recorded_admission=admission_request(podgroup.metadata),
     )
     accepted = accept(submission, request, store=store, settings=settings)
-    if isinstance(accepted, Answer):
+    if isinstance(accepted, ReviewAnswer):
         return accepted
     patch = join_patches(
         _set_label(podgroup, queue),
@@ -115,11 +115,11 @@ def _submit(
         ),
     )
     of_spec = _spec_warnings(podgroup, queue, request, store=store, settings=settings)
-    return Answer(patch=patch, warnings=(*accepted.warnings, *of_spec, *_time_warnings(podgroup)))
+    return ReviewAnswer(patch=patch, warnings=(*accepted.warnings, *of_spec, *_time_warnings(podgroup)))
 
 
 def _spec_warnings(
-    podgroup: PodGroup, queue: str, request: Request, *, store: Store, settings: AdmissionSettings
+    podgroup: PodGroup, queue: str, request: ReviewRequest, *, store: Store, settings: AdmissionSettings
 ) -> tuple[str, ...]:
     if not store.snapshot.decision(queue).has_quota or settings.is_controller(request.user_info.username):
         return ()
@@ -146,7 +146,7 @@ def _set_label(podgroup: PodGroup, queue: str) -> list[PatchStep]:
     return patch_map("/metadata/labels", podgroup.metadata.labels, {well_known.QUEUE: label_value(queue)})
 
 
-def _set_spec_queue(podgroup: PodGroup, queue: str, request: Request) -> list[PatchStep]:
+def _set_spec_queue(podgroup: PodGroup, queue: str, request: ReviewRequest) -> list[PatchStep]:
     if podgroup.spec.queue == queue:
         return []
     if decode_object(request.object, _specs).spec is None:
@@ -154,7 +154,7 @@ def _set_spec_queue(podgroup: PodGroup, queue: str, request: Request) -> list[Pa
     return [{"op": "add", "path": "/spec/queue", "value": queue}]
 
 
-def _deny_move(request: Request) -> Answer:
+def _deny_move(request: ReviewRequest) -> ReviewAnswer:
     return deny(
         f"spec.queue: PodGroup {quoted(request.name, limit=80)} has pods, and their queue cannot be "
         "changed under them; delete the pods first, or create another PodGroup",

@@ -31,7 +31,7 @@ from queues.admission.policy_edits import (
 from queues.policies.policy_set import GLOBAL_KEY
 from queues.policies.policy_texts import policy_keys, texts_of
 from queues.queue import Queue
-from webhooks.review import Answer, Request, decode_object, deny
+from webhooks.review import ReviewAnswer, ReviewRequest, decode_object, deny
 
 
 class SubmittedPolicies(msgspec.Struct, frozen=True):
@@ -48,27 +48,27 @@ class SubmittedPolicies(msgspec.Struct, frozen=True):
 _policies = msgspec.json.Decoder(SubmittedPolicies)
 
 
-def validate(request: Request, *, store: Store) -> Answer:
+def validate(request: ReviewRequest, *, store: Store) -> ReviewAnswer:
     """The answer to the validating webhook."""
     before: Mapping[str, str] = {}
     if request.operation != "CREATE":
         before = decode_object(request.old_object, _policies, where="oldObject").texts
     if request.operation == "DELETE":
         _record((), request, store=store)
-        return Answer(warnings=deletion_warnings(before, _queues_by_policy(store)))
+        return ReviewAnswer(warnings=deletion_warnings(before, _queues_by_policy(store)))
     after = decode_object(request.object, _policies).texts
     edit = check_policies(before, after)
     if edit.refusal:
         return deny(edit.refusal, code=422)
     _record(set(policy_keys(after)) - {GLOBAL_KEY}, request, store=store)
     if before == after:
-        return Answer()
+        return ReviewAnswer()
     named = _queues_by_policy(store)
     gone, unheld = removal_warnings(before, after, named), unheld_warnings(after, named)
-    return Answer(warnings=(*gone, *unheld, *edit.warnings))
+    return ReviewAnswer(warnings=(*gone, *unheld, *edit.warnings))
 
 
-def _record(names: Iterable[str], request: Request, *, store: Store) -> None:
+def _record(names: Iterable[str], request: ReviewRequest, *, store: Store) -> None:
     """Queues of the same manifest may name these before the watch brings them."""
     if not request.dry_run:
         store.pending_policies.record(names, changes=store.policies.changes)

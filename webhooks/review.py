@@ -32,13 +32,13 @@ class UserInfo(msgspec.Struct, frozen=True, gc=False):
     groups: list[str] | None = None
 
 
-class Options(msgspec.Struct, frozen=True, rename="camel", gc=False):
+class ReviewOptions(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """CreateOptions, or UpdateOptions (also of a patch)."""
 
     field_manager: str | None = None
 
 
-class Request(msgspec.Struct, frozen=True, rename="camel", gc=False):
+class ReviewRequest(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """`request` of a review. `object` is empty for DELETE, `old_object` for CREATE."""
 
     uid: str
@@ -52,7 +52,7 @@ class Request(msgspec.Struct, frozen=True, rename="camel", gc=False):
     object: msgspec.Raw = msgspec.Raw(b"null")
     old_object: msgspec.Raw = msgspec.Raw(b"null")
     dry_run: bool | None = False
-    options: Options | None = None
+    options: ReviewOptions | None = None
 
     @property
     def field_manager(self) -> str:
@@ -63,10 +63,10 @@ class Request(msgspec.Struct, frozen=True, rename="camel", gc=False):
 class Review(msgspec.Struct, frozen=True, rename="camel", gc=False):
     api_version: str
     kind: str
-    request: Request
+    request: ReviewRequest
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ReviewAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Allowed with a patch and warnings, or denied with a code and a message."""
 
     allowed: bool = True
@@ -76,7 +76,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-ALLOWED = Answer()
+ALLOWED = ReviewAnswer()
 #: Characters of a denial's message, whatever names are in it.
 MESSAGE_LIMIT = 4096
 FORBIDDEN = 403
@@ -92,11 +92,11 @@ _REASONS = {
 }
 
 
-def deny(message: str, *, code: int = FORBIDDEN) -> Answer:
-    return Answer(allowed=False, code=code, message=message)
+def deny(message: str, *, code: int = FORBIDDEN) -> ReviewAnswer:
+    return ReviewAnswer(allowed=False, code=code, message=message)
 
 
-def decode_review(body: bytes) -> Request:
+def decode_review(body: bytes) -> ReviewRequest:
     """The request of a review. Raises `Unreadable`."""
     review = decode_body(body, _reviews)
     if review.kind != "AdmissionReview" or review.api_version != "admission.k8s.io/v1":
@@ -123,7 +123,7 @@ def decode_object(raw: msgspec.Raw, decoder: msgspec.json.Decoder[T], *, where: 
         raise Faulty(str(exc)) from exc
 
 
-def encode_review(uid: str, answer: Answer) -> bytes:
+def encode_review(uid: str, answer: ReviewAnswer) -> bytes:
     response: dict[str, Any] = {"uid": uid, "allowed": answer.allowed}
     if not answer.allowed:
         response["status"] = {

@@ -36,22 +36,22 @@ from webhooks import commands, metadata, namespaces, podgroups, policies
 from webhooks.existing import is_there
 from webhooks.pods import binds, pod_admission, pod_validation
 from webhooks.queues import queue_admission, queue_validation
-from webhooks.review import Answer, Request, decode_review, deny, encode_review
+from webhooks.review import ReviewAnswer, ReviewRequest, decode_review, deny, encode_review
 from webhooks.settings import AdmissionSettings
 from webhooks.workloads import rollouts, scaling, workload_admission
 
 #: From the bytes of a request to the bytes of its answer.
 #: Raises `cluster.exceptions.Unreadable` and `NotReady`.
-Handler = Callable[[bytes], bytes]
-ReviewHandler = Callable[[Request], Answer]
+ReviewBodyHandler = Callable[[bytes], bytes]
+ReviewHandler = Callable[[ReviewRequest], ReviewAnswer]
 
 GUARD = "/validate/binds"
 
 
-def handlers(store: Store, settings: AdmissionSettings) -> Mapping[str, Handler]:
+def handlers(store: Store, settings: AdmissionSettings) -> Mapping[str, ReviewBodyHandler]:
     """Each path and what answers it."""
 
-    def with_settings(answer: Callable[..., Answer]) -> ReviewHandler:
+    def with_settings(answer: Callable[..., ReviewAnswer]) -> ReviewHandler:
         return partial(answer, store=store, settings=settings)
 
     answers: Mapping[str, ReviewHandler] = {
@@ -75,7 +75,7 @@ def handlers(store: Store, settings: AdmissionSettings) -> Mapping[str, Handler]
     return {path: _handler(path, answer, store) for path, answer in answers.items()}
 
 
-def _handler(path: str, answer: ReviewHandler, store: Store) -> Handler:
+def _handler(path: str, answer: ReviewHandler, store: Store) -> ReviewBodyHandler:
     def handle(body: bytes) -> bytes:
         request = decode_review(body)
         if not store.synced and not (path == GUARD and store.cut_off):
@@ -88,7 +88,7 @@ def _handler(path: str, answer: ReviewHandler, store: Store) -> Handler:
     return handle
 
 
-def _answer(answer: ReviewHandler, request: Request) -> Answer:
+def _answer(answer: ReviewHandler, request: ReviewRequest) -> ReviewAnswer:
     try:
         return answer(request)
     except Faulty as exc:

@@ -101,7 +101,9 @@ class Entries:
         if chosen:
             manifests.apply(self.bench.cluster.layout, self.bench.cluster.ports, chosen)
 
-    def _part(self, document: manifests.Manifest, names: Collection[str]) -> manifests.Manifest | None:
+    def _part(
+        self, document: manifests.ManifestObject, names: Collection[str]
+    ) -> manifests.ManifestObject | None:
         if document["kind"] not in manifests.WEBHOOKS:
             return document if document["metadata"]["name"] in names else None
         webhooks = [
@@ -112,7 +114,7 @@ class Entries:
         return {**document, "webhooks": webhooks} if webhooks else None
 
 
-def _names(document: manifests.Manifest) -> list[str]:
+def _names(document: manifests.ManifestObject) -> list[str]:
     if document["kind"] in manifests.WEBHOOKS:
         return [each["name"] for each in document["webhooks"]]
     return [document["metadata"]["name"]]

@@ -20,7 +20,7 @@ from benchmarks.worker.measure import Bench
 from localcluster import apiserver, lifecycle, processes, scheduler_config
 from localcluster.components import until
 from localcluster.layout import Layout
-from localcluster.lifecycle import Options
+from localcluster.lifecycle import ClusterOptions
 from localcluster.ports import load_ports
 
 POD = {
@@ -110,7 +110,7 @@ def main() -> None:
     with ExitStack() as stack:
         bench = Bench(folder=Path(stack.enter_context(tempfile.TemporaryDirectory())), seconds=1)
         stack.callback(lifecycle.down, layout, say=print)
-        lifecycle.up(layout, Options(nodes=asked.nodes, server=False), say=print)
+        lifecycle.up(layout, ClusterOptions(nodes=asked.nodes, server=False), say=print)
         processes.stop(layout.folder, components=["kube-scheduler"], grace=5)
         apiserver.kubectl(layout, "create", "namespace", "bench")
         for _ in range(asked.rounds):

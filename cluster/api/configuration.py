@@ -27,7 +27,7 @@ _USER = frozenset({"token", "client-certificate", "client-key"})
 
 
 class Configuration(Protocol):
-    """What a client needs to know: our own `Settings`, or the `kubernetes` package's `Configuration`."""
+    """What a client needs to know: our own `ApiSettings`, or the `kubernetes` package's `Configuration`."""
 
     host: Any
     ssl_ca_cert: Any
@@ -43,7 +43,7 @@ class Configuration(Protocol):
 
 
 @dataclass
-class Settings:
+class ApiSettings:
     """`host`: the URL. `token`, or the file that has it, which is read again each time."""
 
     host: str
@@ -77,7 +77,7 @@ def load_configuration(kubeconfig: str | None = None) -> Configuration:
         raise ConfigurationError(f"no usable cluster configuration in {where}: {exc}") from exc
 
 
-def _pod_settings() -> Settings:
+def _pod_settings() -> ApiSettings:
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise ValueError("KUBERNETES_SERVICE_HOST or KUBERNETES_SERVICE_PORT is empty")
@@ -86,10 +86,10 @@ def _pod_settings() -> Settings:
         if not file.read_text():
             raise ValueError(f"{file} is empty")
     name = f"[{host}]" if ":" in host else host
-    return Settings(f"https://{name}:{port}", ssl_ca_cert=str(authority), token_file=token_file)
+    return ApiSettings(f"https://{name}:{port}", ssl_ca_cert=str(authority), token_file=token_file)
 
 
-def _file_settings(kubeconfig: str | None) -> Settings | None:
+def _file_settings(kubeconfig: str | None) -> ApiSettings | None:
     """The settings of a file that has only what is read here, else None."""
     if kubeconfig is None:
         return None
@@ -104,7 +104,7 @@ def _file_settings(kubeconfig: str | None) -> Settings | None:
         if unknown or not all(_is_text(value) for value in values):
             return None
         authority = cluster.get("certificate-authority-data")
-        return Settings(
+        return ApiSettings(
             host=cluster["server"].rstrip("/"),
             ssl_ca_cert=_existing(file, cluster.get("certificate-authority")),
             ca_cert_data=base64.b64decode(authority, validate=True).decode("ascii") if authority else None,

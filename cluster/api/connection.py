@@ -41,7 +41,7 @@ IN_A_TARGET = "/%:@!$&'()*+,;=~?-._[]"
 OnSocket = Callable[[socket.socket], object]
 
 
-class Target(msgspec.Struct, frozen=True):
+class ServerAddress(msgspec.Struct, frozen=True):
     """Address of the API server. `prefix` precedes each path; `name` is the name in its certificate."""
 
     host: str
@@ -52,7 +52,9 @@ class Target(msgspec.Struct, frozen=True):
     tls: ssl.SSLContext | None
 
 
-def parse_target(url: str, *, secured: Callable[[], ssl.SSLContext], name: str | None = None) -> Target:
+def parse_target(
+    url: str, *, secured: Callable[[], ssl.SSLContext], name: str | None = None
+) -> ServerAddress:
     """Parse the URL of an API server. `secured`: makes the TLS context for https. `name`: the name in the
     server's certificate, if it is not the host's.
 
@@ -65,7 +67,7 @@ def parse_target(url: str, *, secured: Callable[[], ssl.SSLContext], name: str |
         raise ConfigurationError(f"no API server's URL: {url}: {exc}") from exc
     if not host or parts.scheme not in {"http", "https"}:
         raise ConfigurationError(f"no API server's URL: {url}")
-    return Target(
+    return ServerAddress(
         host=host,
         port=port,
         authority=parts.netloc.rpartition("@")[2],
@@ -86,7 +88,7 @@ class ResponseHead(msgspec.Struct, frozen=True):
 class Connection:
     """Connects at the first request. For one thread at a time. See the invariants above."""
 
-    def __init__(self, to: Target, *, on_socket: OnSocket, connect_seconds: float) -> None:
+    def __init__(self, to: ServerAddress, *, on_socket: OnSocket, connect_seconds: float) -> None:
         self._to = to
         self._on_socket = on_socket
         self._connect_seconds = connect_seconds

@@ -39,11 +39,11 @@ class Slice(msgspec.Struct, frozen=True):
     ports: list[Port] | None = None
 
 
-class Slices(msgspec.Struct, frozen=True):
+class EndpointSliceList(msgspec.Struct, frozen=True):
     items: list[Slice] | None = None
 
 
-_slices = msgspec.json.Decoder(Slices)
+_slices = msgspec.json.Decoder(EndpointSliceList)
 
 
 class ApiServerEndpoints:

@@ -23,7 +23,7 @@ import msgspec
 from cluster.objects import Metadata
 from queues.quota.devices import ABSENT, ClaimCount, ClaimFault, ClaimRef, ClaimSpec, claim_count
 
-Key = tuple[str, str]
+ClaimKey = tuple[str, str]
 
 
 class ResourceClaim(msgspec.Struct, frozen=True, gc=False):
@@ -135,8 +135,8 @@ class ClaimEvents(_KindEvents):
         super().__init__(all_changed)
         self._changed = changed
         self._is_named = is_named
-        self._gone: set[Key] = set()
-        self.known: dict[Key, _Known] = {}
+        self._gone: set[ClaimKey] = set()
+        self.known: dict[ClaimKey, _Known] = {}
 
     def forget(self) -> None:
         super().forget()
@@ -222,7 +222,7 @@ class ClassEvents(_KindEvents):
             self._all_changed()
 
 
-def _key(obj: ResourceClaim) -> Key:
+def _key(obj: ResourceClaim) -> ClaimKey:
     return obj.metadata.namespace, obj.metadata.name
 
 
@@ -242,5 +242,5 @@ def _counted(known: _Known) -> tuple[object, ...]:
     return known.owner, known.count, known.is_gone
 
 
-def _counts(known: Mapping[Key, _Known]) -> dict[Key, tuple[object, ...]]:
+def _counts(known: Mapping[ClaimKey, _Known]) -> dict[ClaimKey, tuple[object, ...]]:
     return {key: _counted(each) for key, each in known.items()}

@@ -25,11 +25,11 @@ import msgspec
 from cluster.objects import Metadata
 from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
 
-Written = dict[str, str | int | float]
+NodeAmounts = dict[str, str | int | float]
 
 
 class NodeCapacity(msgspec.Struct, frozen=True, gc=False):
-    allocatable: Written | None = None
+    allocatable: NodeAmounts | None = None
 
 
 class SizedNode(msgspec.Struct, frozen=True, gc=False):
@@ -51,7 +51,7 @@ class NodeTotals:
         self._need: Callable[[bool], object] = lambda _: None
         self._needs_amounts = self._needs_names = False
         self._is_listed = False
-        self._written: dict[str, Written] = {}
+        self._written: dict[str, NodeAmounts] = {}
         #: How many nodes have each resource.
         self._having: Counter[str] = Counter()
         self.amounts: Mapping[str, Amount] | None = None

@@ -34,7 +34,7 @@ class PodGroupKey(NamedTuple):
     name: str
 
 
-Key = tuple[str, str]
+NamespacedName = tuple[str, str]
 
 
 def queue_of(podgroup: PodGroup) -> str:
@@ -121,16 +121,16 @@ class PodGroups:
         self._on_change = on_change
         self._on_policy_change = on_policy_change
         self._arrived = arrived
-        self._by_key: dict[Key, PodGroup] = {}
-        self._by_queue: dict[str, dict[Key, PodGroup]] = {}
+        self._by_key: dict[NamespacedName, PodGroup] = {}
+        self._by_queue: dict[str, dict[NamespacedName, PodGroup]] = {}
         self._counts: dict[str, PodGroupCounts] = {}
         self._value_of = value_of
         #: Of the PodGroups whose pods do not go by themselves; the same object until the spec, or the value
         #: of the PriorityClass, changes.
-        self._gangs: dict[Key, Gang] = {}
+        self._gangs: dict[NamespacedName, Gang] = {}
         #: The PriorityClass that each gang names, and the gangs by it.
-        self._class_of: dict[Key, str] = {}
-        self._by_class: dict[str, dict[Key, PodGroup]] = {}
+        self._class_of: dict[NamespacedName, str] = {}
+        self._by_class: dict[str, dict[NamespacedName, PodGroup]] = {}
         self._names_classes = False
         #: Held by the two threads that write gangs: the reflectors of PodGroups and of PriorityClasses.
         self._gangs_lock = threading.Lock()
@@ -192,7 +192,7 @@ class PodGroups:
         if latest is not None and _policy_named_by(before) != _policy_named_by(after):
             self._on_policy_change(latest)
 
-    def _set_gang(self, key: Key, before: PodGroup | None, after: PodGroup) -> None:
+    def _set_gang(self, key: NamespacedName, before: PodGroup | None, after: PodGroup) -> None:
         if before is not None and before.spec == after.spec and before.metadata.uid == after.metadata.uid:
             return
         named = after.spec.priority_class_name or ""
@@ -205,7 +205,7 @@ class PodGroups:
                 self._gangs[key] = gang
         self._tell_class_listeners()
 
-    def _index_class(self, key: Key, name: str, podgroup: PodGroup) -> None:
+    def _index_class(self, key: NamespacedName, name: str, podgroup: PodGroup) -> None:
         """Index a gang by the PriorityClass that it names now; "": by none. The lock is held."""
         before = self._class_of.pop(key, "")
         if before:
@@ -273,7 +273,7 @@ class PodGroups:
         return self._counts.get(queue, NO_PODGROUPS)
 
 
-def _key(meta: Metadata) -> Key:
+def _key(meta: Metadata) -> NamespacedName:
     return meta.namespace, meta.name
 
 

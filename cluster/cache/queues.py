@@ -23,7 +23,8 @@ import msgspec
 
 from cluster.objects import QueueObject, QueueSpec
 from queues import volcano_close, well_known
-from queues.admission.resource_validation import Amounts, quota_of
+from queues.admission.resource_validation import quota_of
+from queues.apimachinery.quantities import ResourceAmounts
 from queues.fields.reading import READ, read_queue
 from queues.policies.policy_set import NO_POLICIES, PolicySet
 from queues.queue import Queue, with_placement
@@ -43,8 +44,8 @@ Labels = Mapping[str, str]
 class Lending(msgspec.Struct, frozen=True, kw_only=True):
     """What a queue keeps when pods of other queues need room, and whether it lends at all."""
 
-    deserved: Amounts = {}
-    guarantee: Amounts = {}
+    deserved: ResourceAmounts = {}
+    guarantee: ResourceAmounts = {}
     reclaimable: bool = True
     priority: int = 0
 

@@ -35,7 +35,7 @@ from queues.registration.coverage import (
     registration_faults,
 )
 from queues.registration.needs import GUARD_ENTRY, MUTATING, NAME, VALIDATING
-from queues.registration.objects import Binding, Policy, Webhook
+from queues.registration.objects import AdmissionPolicySpec, PolicyBindingSpec, Webhook
 
 
 class RegistrationKind(StrEnum):
@@ -57,12 +57,12 @@ class WebhookConfiguration(msgspec.Struct, frozen=True):
 
 class AdmissionPolicy(msgspec.Struct, frozen=True):
     metadata: Metadata
-    spec: Policy = msgspec.field(default_factory=Policy)
+    spec: AdmissionPolicySpec = msgspec.field(default_factory=AdmissionPolicySpec)
 
 
 class AdmissionPolicyBinding(msgspec.Struct, frozen=True):
     metadata: Metadata
-    spec: Binding = msgspec.field(default_factory=Binding)
+    spec: PolicyBindingSpec = msgspec.field(default_factory=PolicyBindingSpec)
 
 
 Registration = WebhookConfiguration | AdmissionPolicy | AdmissionPolicyBinding

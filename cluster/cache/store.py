@@ -82,7 +82,7 @@ from queues.quota.started_gangs import StartedGang, started_gang
 from queues.quota.usage import PODS, quota_requests
 from queues.snapshot import QueueSnapshot
 
-Listener = Callable[[str, Change], None]
+ChangeListener = Callable[[str, Change], None]
 
 
 class Clock:
@@ -122,7 +122,7 @@ class Store:
         self._readiness = readiness or ClusterReadiness((), clock=clock.monotonic)
         #: Fired to make the reflectors list again every kind that may have members.
         self.member_relists = member_relists or Trigger(clock=clock.monotonic)
-        self._listeners: list[Listener] = []
+        self._listeners: list[ChangeListener] = []
         self._marker_listeners: list[Callable[[], object]] = []
         self.backoff = KeyBackoff(clock=clock.monotonic, counted=failed)
         self.bind_passes = BindPasses(clock=clock.monotonic, request_seconds=request_seconds)
@@ -214,7 +214,7 @@ class Store:
 
     # Listeners
 
-    def add_listener(self, listener: Listener) -> None:
+    def add_listener(self, listener: ChangeListener) -> None:
         self._listeners.append(listener)
 
     def add_marker_listener(self, listener: Callable[[], object]) -> None:

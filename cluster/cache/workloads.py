@@ -24,7 +24,7 @@ from queues.membership import NamingMetadata, WorkloadFacts
 from queues.workload_kinds import KINDS, MAX_OWNERS, WorkloadKind
 from queues.workload_life import WorkloadFields, names_true
 
-Keys = tuple[str | int, ...]
+WorkloadKeys = tuple[str | int, ...]
 #: Returns the queue of a workload, under which it is stored; "" for none.
 QueueOf = Callable[[WorkloadKind, WorkloadObject], str]
 
@@ -301,10 +301,10 @@ def is_paused(kind: WorkloadKind, obj: WorkloadObject) -> bool:
     return workload_life.is_paused(kind, _fields(obj))
 
 
-def pod_templates(obj: WorkloadObject) -> list[tuple[Keys, Template]]:
+def pod_templates(obj: WorkloadObject) -> list[tuple[WorkloadKeys, Template]]:
     """Return each pod template with the keys that lead to it."""
     spec = obj.spec
-    templates: list[tuple[Keys, Template | None]] = [(("spec", "template"), spec.template)]
+    templates: list[tuple[WorkloadKeys, Template | None]] = [(("spec", "template"), spec.template)]
     if spec.job_template is not None:
         templates.append((("spec", "jobTemplate", "spec", "template"), spec.job_template.spec.template))
     for number, task in enumerate(spec.tasks or ()):

@@ -47,7 +47,7 @@ from cluster.on_demand_reflectors import OnDemandReflectors
 from cluster.readiness import ClusterReadiness
 from cluster.scoring.departures import follow_departures
 from cluster.scoring.objects import Node, ScoredPod
-from cluster.scoring.reflectors import ASSIGNED, ASSIGNED_PODS, NODES, ScoringReflectors, WatchedKind
+from cluster.scoring.reflectors import ASSIGNED, ASSIGNED_PODS, NODES, ScoredKind, ScoringReflectors
 from queues import well_known
 from queues.workload_kinds import KINDS, WorkloadKind
 
@@ -86,7 +86,7 @@ SHORT_WATCH_KINDS = (
 STOP_SECONDS = 0.05
 
 
-class PolicySource(msgspec.Struct, frozen=True):
+class PolicyConfigMapName(msgspec.Struct, frozen=True):
     """A ConfigMap with scheduling policies."""
 
     namespace: str
@@ -94,7 +94,7 @@ class PolicySource(msgspec.Struct, frozen=True):
 
 
 #: Where Volcano has them.
-DEFAULT_POLICIES = PolicySource("volcano-system", "volcano-scheduler-configmap")
+DEFAULT_POLICIES = PolicyConfigMapName("volcano-system", "volcano-scheduler-configmap")
 
 
 class ObjectDecoder(msgspec.Struct, frozen=True):
@@ -152,7 +152,7 @@ class Informers:
         metrics: Metrics,
         marker: MarkerPods | None = None,
         namespace_marker: MarkerAnnotation | None = None,
-        policies: PolicySource = DEFAULT_POLICIES,
+        policies: PolicyConfigMapName = DEFAULT_POLICIES,
         auxiliary: Collection[AuxiliaryKind] = (),
     ) -> None:
         """`policies`: the ConfigMap with the scheduling policies. `marker`, `namespace_marker`: cause an
@@ -308,7 +308,7 @@ class Informers:
             namespace_labels=self._store.namespaces.labels_of, monotonic=self._store.clock.monotonic
         )
 
-    def _new_scoring_reflector(self, kind: WatchedKind) -> Reflector[Any]:
+    def _new_scoring_reflector(self, kind: ScoredKind) -> Reflector[Any]:
         return self._reflector(
             kind.kind,
             kind.path,

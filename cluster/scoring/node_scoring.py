@@ -23,8 +23,8 @@ from cluster.scoring.objects import ScoredPod
 from queues.policies.model import Policy
 from queues.scoring.levels import levels_with_choice
 from queues.scoring.node_table import NodeTable
-from queues.scoring.preferences import NamespaceLabels
-from queues.scoring.requests import Request
+from queues.scoring.preferences import LabelsByNamespace
+from queues.scoring.requests import ScoringRequest
 from queues.scoring.total import Scorer
 
 #: Assumptions of pods that the cache of members does not know yet, at a time; anybody may make up such pods.
@@ -35,7 +35,7 @@ class NodeScoring:
     def __init__(
         self,
         *,
-        namespace_labels: NamespaceLabels,
+        namespace_labels: LabelsByNamespace,
         monotonic: Callable[[], float],
         random_source: random.Random | None = None,
     ) -> None:
@@ -63,7 +63,7 @@ class NodeScoring:
         policy: Policy,
         nodes: Sequence[str],
         pod: ScoredPod,
-        request: Request,
+        request: ScoringRequest,
         *,
         assumed_seconds: float,
     ) -> Sequence[int]:

@@ -24,7 +24,7 @@ from queues.apimachinery.pod_requests import (
 )
 from queues.apimachinery.quantities import BadQuantity, parse_quantity
 from queues.scoring.preferences import Affinity, NodeFacts, PodPlacement, SpreadConstraint, Taint, Toleration
-from queues.scoring.requests import AMOUNT_LIMIT, Request, request_of, whole_units
+from queues.scoring.requests import AMOUNT_LIMIT, ScoringRequest, request_of, whole_units
 
 #: Images of a node that count. A kubelet reports the 50 largest unless it is told otherwise.
 IMAGES_LIMIT = 1_000
@@ -32,14 +32,14 @@ IMAGES_LIMIT = 1_000
 _SPREAD_OWNERS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
 _DEFAULTS = (("cpu", "100m"), ("memory", "200Mi"))
 
-Written = dict[str, str | int | float]
+WrittenAmounts = dict[str, str | int | float]
 
 
 class _Wire(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
     """The common shape: camelCase on the wire, immutable here."""
 
 
-class NodeSpec(_Wire, frozen=True):
+class NodeTaints(_Wire, frozen=True):
     taints: tuple[Taint, ...] | None = None
 
 
@@ -49,13 +49,13 @@ class NodeImage(_Wire, frozen=True):
 
 
 class NodeStatus(_Wire, frozen=True):
-    allocatable: Written | None = None
+    allocatable: WrittenAmounts | None = None
     images: list[NodeImage] | None = None
 
 
 class Node(_Wire, frozen=True):
     metadata: Metadata
-    spec: NodeSpec = NodeSpec()
+    spec: NodeTaints = NodeTaints()
     status: NodeStatus = NodeStatus()
 
     def allocatable(self) -> dict[str, int]:
@@ -90,7 +90,7 @@ class ScoredPodSpec(_Wire, frozen=True):
     containers: list[ScoredContainer] | None = None
     init_containers: list[ScoredContainer] | None = None
     resources: ResourceNeeds | None = None
-    overhead: Written | None = None
+    overhead: WrittenAmounts | None = None
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] | None = None
     topology_spread_constraints: tuple[SpreadConstraint, ...] | None = None
@@ -113,10 +113,10 @@ class ScoredPod(_Wire, frozen=True):
         """Exactly, as the cache of members has them."""
         return self.amounts()[0]
 
-    def request(self) -> Request:
+    def request(self) -> ScoringRequest:
         return self.amounts()[1]
 
-    def amounts(self) -> tuple[Requests, Request]:
+    def amounts(self) -> tuple[Requests, ScoringRequest]:
         """Both."""
         written = written_requests(self.spec)
         return _cached_amounts(written) if is_shared(written) else _amounts(written)
@@ -140,18 +140,18 @@ class ScoredPod(_Wire, frozen=True):
         )
 
 
-def _amounts(written: WrittenRequests) -> tuple[Requests, Request]:
+def _amounts(written: WrittenRequests) -> tuple[Requests, ScoringRequest]:
     exact, padded = count_written(written), count_with_missing(written, _DEFAULTS)
     return exact, _request(exact, padded)
 
 
 @lru_cache(maxsize=4096)
-def _cached_amounts(written: WrittenRequests) -> tuple[Requests, Request]:
+def _cached_amounts(written: WrittenRequests) -> tuple[Requests, ScoringRequest]:
     """Many pods are written alike."""
     return _amounts(written)
 
 
 @lru_cache(maxsize=4096)
-def _request(amounts: Requests, padded: Requests) -> Request:
+def _request(amounts: Requests, padded: Requests) -> ScoringRequest:
     """Many pods have the same requests, and share one object. Each is one of its node's `pods`, too."""
     return request_of((*amounts, ("pods", 1)), padded)

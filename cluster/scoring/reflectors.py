@@ -29,7 +29,7 @@ ASSIGNED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 READING_SECONDS = 30.0
 
 
-class WatchedKind(msgspec.Struct, frozen=True):
+class ScoredKind(msgspec.Struct, frozen=True):
     """What a reflector is made of. `synced`: to be set while the kind has been listed and is watched."""
 
     kind: str
@@ -60,7 +60,7 @@ class ScoringReflectors:
         self,
         *,
         new_scoring: Callable[[], NodeScoring],
-        new_reflector: Callable[[WatchedKind], StartedReflector],
+        new_reflector: Callable[[ScoredKind], StartedReflector],
         monotonic: Callable[[], float],
     ) -> None:
         self._monotonic = monotonic
@@ -100,8 +100,8 @@ class ScoringReflectors:
 
         scoring = self._new_scoring()
         kinds = (
-            WatchedKind(NODES, "/api/v1/nodes", "", NodeEventHandler(scoring.table), threading.Event()),
-            WatchedKind(
+            ScoredKind(NODES, "/api/v1/nodes", "", NodeEventHandler(scoring.table), threading.Event()),
+            ScoredKind(
                 ASSIGNED_PODS,
                 "/api/v1/pods",
                 ASSIGNED,

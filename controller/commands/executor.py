@@ -85,7 +85,7 @@ class Dropped(msgspec.Struct, frozen=True):
     reason: str
 
 
-Outcome = Acted | ActedBefore | Dropped
+CommandOutcome = Acted | ActedBefore | Dropped
 
 
 class CommandExecutor:
@@ -95,7 +95,7 @@ class CommandExecutor:
         self._store = context.store
         self._client = context.client
 
-    def execute(self, queue: str, command: Command, *, deliver: Callable[[Outcome], object]) -> None:
+    def execute(self, queue: str, command: Command, *, deliver: Callable[[CommandOutcome], object]) -> None:
         """Carry one Command out and delete it. `deliver` is given the outcome before the deletion.
 
         Raises `Overloaded` and `Unreachable`. After any other failure this Command backs off.
@@ -111,13 +111,13 @@ class CommandExecutor:
             through=(Overloaded, Unreachable),
         )
 
-    def _execute(self, queue: str, command: Command, deliver: Callable[[Outcome], object]) -> None:
+    def _execute(self, queue: str, command: Command, deliver: Callable[[CommandOutcome], object]) -> None:
         outcome = self._carry_out(queue, command)
         if outcome is not None:
             deliver(outcome)
             self._delete(command)
 
-    def _carry_out(self, queue: str, command: Command) -> Outcome | None:
+    def _carry_out(self, queue: str, command: Command) -> CommandOutcome | None:
         """None if it is gone, or if the queue changed at every try."""
         fault = target_fault(command)
         if fault:
@@ -130,7 +130,7 @@ class CommandExecutor:
         log.warning("command %s: queue %s changed at every try", command.metadata.name, queue)
         return None
 
-    def _try(self, queue: str, command: Command) -> Outcome | None:
+    def _try(self, queue: str, command: Command) -> CommandOutcome | None:
         """One attempt. Raises `Conflict` if the queue has changed since it was read."""
         obj = self._fetch(queue)
         if obj is not None and command.metadata.uid in recorded_commands(obj):

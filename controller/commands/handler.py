@@ -13,8 +13,8 @@ from controller.commands.executor import (
     Acted,
     ActedBefore,
     CommandExecutor,
+    CommandOutcome,
     Dropped,
-    Outcome,
     command_reason,
     command_subject,
     recorded_commands,
@@ -96,7 +96,7 @@ class CommandHandler(Part):
             commands, key=lambda command: (command.metadata.uid not in done, command.metadata.version)
         )
 
-    def _deliver(self, outcome: Outcome) -> None:
+    def _deliver(self, outcome: CommandOutcome) -> None:
         """From another thread."""
         self._context.work_queue.deliver(partial(self._receive, outcome))
 
@@ -112,7 +112,7 @@ class CommandHandler(Part):
         elif waiting:
             self._context.work_queue.add_after(queue, QueueChange.COMMANDS, seconds=RETRY_SECONDS)
 
-    def _receive(self, outcome: Outcome) -> None:
+    def _receive(self, outcome: CommandOutcome) -> None:
         """Record the outcome of a Command."""
         match outcome:
             case Acted():

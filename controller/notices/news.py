@@ -1,11 +1,10 @@
-"""What the store has to tell.
+"""Reads notices from the store.
 
 Invariants
-- A queue that has not changed since the last look is not read again before something of it becomes new by
-  itself, as windows do.
-- Nothing is kept of it but what is new and not told yet: the queues themselves are the backlog.
+- A queue that has not changed since the last look is read again only when one of its windows gives a notice.
+- Only notices that are new and not sent yet are kept: the queues themselves are the backlog.
 
-Threads: the sender's alone; it reads the store, and takes no lock of it.
+Threads: the sender's alone; it reads the store without a lock.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from queues import well_known
 from queues.apimachinery.timestamps import EARLIEST
 from queues.drain.progress import DRAINED
 from queues.notices.cursor import Cursor
-from queues.notices.news import Drain, Notice, ids_of_drain, notice_of_drain, notices_of_history
+from queues.notices.news import DrainNews, Notice, ids_of_drain, notice_of_drain, notices_of_history
 from queues.notices.windows import QueueWindows, news_of_windows
 from queues.status.changes import parse_history
 from queues.windows.edges import read_calendar
@@ -30,7 +29,7 @@ from queues.windows.stops import read_stops
 
 
 class News(msgspec.Struct, frozen=True, kw_only=True):
-    """`standing`: the ids of all that stands. `latest`: the latest moment of any history."""
+    """`standing`: the ids of all states that last. `latest`: the latest moment of any history."""
 
     new: tuple[Notice, ...]
     standing: frozenset[str]
@@ -48,7 +47,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewsReader:
-    """Owner: the sender. `window_soon`: how long before it begins a window is told; none: it is not."""
+    """Owner: the sender. `window_soon`: how long before its beginning a window gives a notice; 0: never."""
 
     def __init__(self, store: Store, *, window_soon: timedelta) -> None:
         self._store = store
@@ -57,7 +56,7 @@ class NewsReader:
         self._latest = EARLIEST
 
     def forget(self) -> None:
-        """The cursor may be another one."""
+        """Start anew: the cursor may be another one."""
         self._known.clear()
         self._latest = EARLIEST
 
@@ -109,13 +108,13 @@ class NewsReader:
             look_again=look_again,
         )
 
-    def _own_drain(self, obj: QueueObject) -> Drain | None:
+    def _own_drain(self, obj: QueueObject) -> DrainNews | None:
         """None for a drain that the queue inherits, too."""
         condition, snapshot = obj.status.condition(DRAINED), self._store.snapshot
         name = obj.metadata.name
         if condition is None or name not in snapshot.tree or snapshot.decision(name).policy_by != name:
             return None
-        return Drain(
+        return DrainNews(
             reason=condition.reason, message=condition.message, since=condition.last_transition_time or ""
         )
 

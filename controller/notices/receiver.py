@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cluster.api.connection import Connection, Target, parse_target
+from cluster.api.connection import Connection, ServerAddress, parse_target
 from cluster.exceptions import ConfigurationError, Unreachable
 from queues.notices.refusals import may_pass
 
@@ -61,7 +61,7 @@ class NotTaken(Exception):
 class Address(msgspec.Struct, frozen=True):
     """`path`: with the query."""
 
-    target: Target
+    target: ServerAddress
     path: str
 
     def __repr__(self) -> str:

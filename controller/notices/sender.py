@@ -1,24 +1,24 @@
-"""The thread that tells what happens to queues.
+"""The thread that sends notices of queues.
 
 | what                                    | what the sender does                                            |
 |-----------------------------------------|-----------------------------------------------------------------|
 | this replica does not lead              | nothing; it forgets its cursor                                  |
-| it leads, and has no cursor             | reads it; the first one is stored before anything is told       |
-| something is new                        | sends a message of it, in which each queue has its share        |
+| it leads, and has no cursor             | reads it; the first one is stored before anything is sent       |
+| there are new notices                   | sends a message, in which each queue has its share              |
 |                                         | (`queues.notices.message`)                                      |
 | the receiver answered 2xx               | stores the cursor                                               |
-| it did not, or there is no URL          | waits longer each time (`BACKOFF`), or as long as it asked for  |
-| it refuses some for good                | tells the others, and gives up what it refuses, as              |
-|                                         | `queues.notices.refusals` has it                                |
+| it did not, or there is no URL          | waits longer each time (`BACKOFF`), or as `Retry-After` says    |
+| it refuses some forever                 | sends the others, and gives up those that it refuses, by        |
+|                                         | `queues.notices.refusals`                                       |
 | the cursor could not be stored          | stores it again before anything else is sent                    |
 | another replica has stored one          | reads that one                                                  |
 
 Invariants
-- Nothing waits for this thread, and it holds no lock of others. What is not told yet is in the queues
-  themselves, so nothing piles up here.
-- A message goes out at most every `POLL_SECONDS`.
-- What is given up is in the log, in the metrics and in an event on its queue.
-- An exception ends no more than one round.
+- No other thread waits for this one, and it holds no lock of others. Notices that are not sent yet follow
+  from the queues themselves, so this thread has no backlog.
+- It sends at most one message every `POLL_SECONDS`.
+- The log, the metrics and an event on its queue name each notice that is given up.
+- An exception ends one round and not the thread.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from controller.notices.storage import CursorStorage
 from queues.notices.cursor import Cursor, after_sending
 from queues.notices.message import in_order, message, share
 from queues.notices.news import Notice
-from queues.notices.refusals import MOST_REFUSALS, Refusals
+from queues.notices.refusals import MOST_REFUSALS, NoticeRefusals
 
 POLL_SECONDS = 2.0
 BACKOFF = Backoff(first=POLL_SECONDS, longest=300.0)
@@ -73,7 +73,7 @@ class NoticeSender:
         self._term = term
         self._metrics = metrics
         self._recorder = recorder
-        self._refusals = Refusals()
+        self._refusals = NoticeRefusals()
         self._news = NewsReader(store, window_soon=window_soon)
         self._cursor: Cursor | None = None
         self._cursor_of = 0

@@ -37,7 +37,7 @@ from controller.status.closing import Close, ClosingChecks, closing_status
 from controller.status.count_slots import COUNT_SECONDS
 from controller.status.exceeded_guarantees import ExceededGuarantees
 from controller.status.policy_changes import PolicyChanges
-from controller.status.queue_records import QueueRecord, QueueRecords, Stop
+from controller.status.queue_records import QueueRecords, QueueStatusRecord, Stop
 from controller.status.queue_status import (
     Confirmed,
     Counted,
@@ -52,7 +52,7 @@ from controller.status.queue_status import (
 from controller.status.quota_enforcement import QuotaEnforcement
 from controller.status.quota_status import QuotaUse, quota_fields
 from controller.status.status_conflicts import StatusConflicts
-from controller.status.status_writer import Nothing, StatusWriter, Wait, Write
+from controller.status.status_writer import Nothing, StatusWrite, StatusWriter, Wait
 from controller.stops.acknowledgement import SpecsSeen, StopAcknowledgement
 from controller.stops.adopted_close import adopt_close
 from controller.stops.registration_lapses import RegistrationLapses
@@ -142,7 +142,7 @@ class QueueReconciler:
             return None
         record = self._records.record_of(obj)
         answer = self._decide(obj, record, spec_changed=spec_changed)
-        if isinstance(answer, Write):
+        if isinstance(answer, StatusWrite):
             answer = self._writer.write(obj, record, answer)
         return answer.seconds if isinstance(answer, Wait) else answer.again
 
@@ -165,7 +165,9 @@ class QueueReconciler:
         self._records.forget(queue)
         self._enforcement.forget_queue(queue)
 
-    def _decide(self, obj: QueueObject, record: QueueRecord, *, spec_changed: bool) -> Write | Wait | Nothing:
+    def _decide(
+        self, obj: QueueObject, record: QueueStatusRecord, *, spec_changed: bool
+    ) -> StatusWrite | Wait | Nothing:
         """Compare the status that there should be with the stored one."""
         queue, version = obj.metadata.name, obj.metadata.version
         retry_in = record.retry_at - self._store.clock.monotonic()
@@ -220,7 +222,7 @@ class QueueReconciler:
         urgent = is_urgent(difference, before)
         if urgent and (conflict := self._conflicts.seconds_to_wait(obj, status)):
             return Wait(min(conflict, again) if again else conflict)
-        write = Write(
+        write = StatusWrite(
             difference=difference,
             urgent=urgent,
             again=again,
@@ -231,7 +233,7 @@ class QueueReconciler:
         )
         return write if is_write else Nothing(again)
 
-    def _count_quota(self, queue: str, record: QueueRecord) -> float | None:
+    def _count_quota(self, queue: str, record: QueueStatusRecord) -> float | None:
         """Count what its quota says, at most once in `COUNT_SECONDS`: the queues below it are counted, too.
         At once where specs have changed. Returns in how many seconds it is to be counted again; None where it
         was, and its capability waits for nothing.
@@ -263,7 +265,7 @@ class QueueReconciler:
         record.quota_conditions = tuple(each for each in found if each is not None)
         return COUNT_SECONDS if self._enforcement.is_waiting(queue) else None
 
-    def _counted(self, queue: str, record: QueueRecord) -> Counted:
+    def _counted(self, queue: str, record: QueueStatusRecord) -> Counted:
         return Counted(
             pods=self._store.members.counts(queue),
             groups=self._store.podgroups.counts(queue).by_phase(),
@@ -289,7 +291,7 @@ class QueueReconciler:
 
     # Closing
 
-    def _advance_close(self, obj: QueueObject, record: QueueRecord) -> tuple[Verdict, float | None]:
+    def _advance_close(self, obj: QueueObject, record: QueueStatusRecord) -> tuple[Verdict, float | None]:
         """Take the next steps towards Closed. Return the verdict, and the seconds after which a closing queue
         is reconciled again.
 
@@ -337,7 +339,7 @@ class QueueReconciler:
 
     # Stops
 
-    def _advance_stop(self, queue: str, record: QueueRecord, verdict: Verdict) -> bool:
+    def _advance_stop(self, queue: str, record: QueueStatusRecord, verdict: Verdict) -> bool:
         """Take the next steps of its stop, if any. Return whether it is acknowledged, or there is none."""
         if verdict.schedules:
             self._acknowledgement.forget(queue)
@@ -392,7 +394,7 @@ class QueueReconciler:
             return 0.0
         return specs.at + FIRST_PODS_SECONDS - self._store.clock.monotonic()
 
-    def _is_young(self, record: QueueRecord, specs: SpecsSeen) -> bool:
+    def _is_young(self, record: QueueStatusRecord, specs: SpecsSeen) -> bool:
         """Whether the specs, or the pending stop, were noticed within the last `YOUNG_SECONDS`; more, where
         several stops are pending."""
         stop = record.stop
@@ -431,7 +433,7 @@ class QueueReconciler:
         )
 
 
-def _says_closed(obj: QueueObject, record: QueueRecord) -> bool:
+def _says_closed(obj: QueueObject, record: QueueStatusRecord) -> bool:
     """Whether the status says Closed by our word, or the former leader's. It stays until it is checked."""
     return obj.status.state == State.CLOSED and record.written_state in (None, State.CLOSED)
 

@@ -56,7 +56,7 @@ class Stop(msgspec.Struct, kw_only=True):
         self.pending_since = self.pending_since or self.at
 
 
-class QueueRecord(msgspec.Struct, kw_only=True):
+class QueueStatusRecord(msgspec.Struct, kw_only=True):
     """What is remembered of one queue. Times are monotonic seconds."""
 
     uid: str
@@ -87,7 +87,7 @@ class QueueRecords:
 
     def __init__(self, work_queue: WorkQueue) -> None:
         self._work_queue = work_queue
-        self._records: dict[str, QueueRecord] = {}
+        self._records: dict[str, QueueStatusRecord] = {}
         #: Queues whose stop is pending, and the acknowledged stops by queue.
         self._pending: set[str] = set()
         self._acknowledged: dict[str, Stop] = {}
@@ -107,18 +107,18 @@ class QueueRecords:
         """
         return 0 < len(self._pending) <= FEW_STOPS or bool(self._changed_during_write)
 
-    def get(self, queue: str) -> QueueRecord | None:
+    def get(self, queue: str) -> QueueStatusRecord | None:
         """Return the record of a queue; None if nothing is remembered of it."""
         return self._records.get(queue)
 
-    def record_of(self, obj: QueueObject) -> QueueRecord:
+    def record_of(self, obj: QueueObject) -> QueueStatusRecord:
         """Return the record of a Queue. A Queue that was created again keeps the stop alone: that is of the
         name.
         """
         queue, uid = obj.metadata.name, obj.metadata.uid
         record = self._records.get(queue)
         if record is None or record.uid != uid:
-            record = QueueRecord(uid=uid, stop=record.stop if record is not None else None)
+            record = QueueStatusRecord(uid=uid, stop=record.stop if record is not None else None)
             self._records[queue] = record
         return record
 

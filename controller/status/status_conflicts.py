@@ -1,17 +1,17 @@
 """Detects other writers of a queue's status: names them in an event, and has the status written again.
 
-A status is derived, so what others write there is overwritten. A client that does it once means well, and is
-told what to do instead. A client that does it again and again is a second queue controller, Volcano's own
-above all, and has to be switched off.
+The controller derives a status, and overwrites what others write there. If a client writes once, the event
+says what to do instead. If a client writes again and again, it is a second queue controller, most likely
+Volcano's own, and the event says how to switch it off.
 
 Invariants
-- Only a status that we wrote ourselves, and that differs in a later version of the same object, counts. So a
+- A conflict needs a status that we wrote, and a later version of the same object with another one. So a
   start, a change of leader and a queue that is created again raise no alarm.
-- A status that says something new waits for nothing but the other writer's name, and for that no longer than
-  `AUTHOR_SECONDS`. Only writing the same again waits, with a back-off (`REWRITE`), and for the name for no
-  longer than `SAME_AUTHOR_SECONDS`: a slow API server leaves no writer without a name.
-- Differences in counts are ignored here.
-- A queue that was left alone for `QUIET_SECONDS` has no conflict any more.
+- A status that says something new waits for the other writer's name alone, for at most `AUTHOR_SECONDS`.
+  Writing the same status again waits with a back-off (`REWRITE`), and for the name for at most
+  `SAME_AUTHOR_SECONDS`, so that a slow API server can still name the writer.
+- Differences in counts are ignored.
+- A conflict ends after `QUIET_SECONDS` without a foreign write.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from controller.status.queue_status import current_status
 #: What the API server calls us in `managedFields`: the start of our User-Agent.
 OURSELVES = "sluice"
 SOMEBODY = "somebody"
-#: So many foreign writes in a row are no accident.
+#: From this number of foreign writes in a row on, it is a second controller.
 RIVALRY = 3
 #: From the second time in a row, the wait before our status is written again.
 REWRITE = Backoff(0.5, 30.0)
-#: Well above the longest wait: else no conflict would be seen to last.
+#: Well above the longest wait, or every conflict would seem to end.
 QUIET_SECONDS = 120.0
-#: A manager is logged again after so many seconds.
+#: Seconds between two log lines of one manager.
 LOG_AGAIN_SECONDS = 300.0
-#: Our next write hides who wrote before us, so it waits for that name; for no longer than this.
+#: Our next write hides the previous writer, so it waits for that name: these seconds at most.
 AUTHOR_SECONDS, SAME_AUTHOR_SECONDS = 0.5, 5.0
 #: Managers whose log line is remembered.
 MAX_LOGGED = 100
@@ -55,7 +55,7 @@ MAX_LOGGED = 100
 log = logging.getLogger(__name__)
 
 
-class Written(msgspec.Struct, frozen=True):
+class WrittenStatus(msgspec.Struct, frozen=True):
     """The status of a queue as we left it."""
 
     uid: str
@@ -92,7 +92,7 @@ class Author(msgspec.Struct, frozen=True):
     manager: str = ""
 
 
-class Owner(msgspec.Struct, frozen=True, rename="camel"):
+class ManagedFieldsEntry(msgspec.Struct, frozen=True, rename="camel"):
     """An entry of `managedFields`."""
 
     manager: str = ""
@@ -101,22 +101,22 @@ class Owner(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Owned(msgspec.Struct, frozen=True, rename="camel"):
-    managed_fields: list[Owner] = []
+    managed_fields: list[ManagedFieldsEntry] = []
 
 
-class Owners(msgspec.Struct, frozen=True):
+class OwnedObject(msgspec.Struct, frozen=True):
     """An object of which only `managedFields` is read."""
 
     metadata: Owned = Owned()
 
 
-_owners = msgspec.json.Decoder(Owners)
+_owners = msgspec.json.Decoder(OwnedObject)
 
 
 class _QueueWrites(msgspec.Struct):
     """What is remembered of one queue: our last write, the conflict over it, and the last foreign writer."""
 
-    written: Written | None = None
+    written: WrittenStatus | None = None
     contest: Contest = Contest()
     author: Author | None = None
 
@@ -133,14 +133,14 @@ class StatusConflicts:
     def record_write(self, obj: QueueObject) -> None:
         """Remember the result of a write of ours."""
         writes = self._writes.setdefault(obj.metadata.name, _QueueWrites())
-        writes.written = Written(obj.metadata.uid, obj.metadata.version, current_status(obj.status))
+        writes.written = WrittenStatus(obj.metadata.uid, obj.metadata.version, current_status(obj.status))
 
     def forget(self, queue: str) -> None:
         self._writes.pop(queue, None)
 
     def seconds_to_wait(self, obj: QueueObject, status: dict[str, Any]) -> float:
-        """Return the seconds to wait before `status` is written over another writer's change; 0 if there is
-        none. Records the event.
+        """Return the seconds to wait before `status` is written over another writer's change; 0 without such
+        a change. Records the event.
         """
         queue, now = obj.metadata.name, self._context.store.clock.monotonic()
         writes = self._writes.get(queue)
@@ -162,13 +162,13 @@ class StatusConflicts:
         return 0.0 if is_new else contest.until - now
 
     def _author(self, obj: QueueObject, writes: _QueueWrites, now: float, *, limit: float) -> str:
-        """Who wrote the status last; "" while the API server is being asked, which alone knows, for at most
-        `limit` seconds.
+        """The last writer of the status; "" while a request for it is under way, for at most `limit`
+        seconds.
         """
         queue, version = obj.metadata.name, obj.metadata.version
         author = writes.author
         if author is None or author.version != version:
-            # Somebody who writes again before the answer does not begin the wait anew.
+            # Another foreign write before the answer does not restart the wait.
             is_waiting = author is not None and not author.manager
             author = writes.author = Author(version, author.asked_at if author and is_waiting else now)
             self._context.submit(
@@ -219,8 +219,8 @@ class StatusConflicts:
         log.warning("%s", text)
 
 
-def last_writer(owners: list[Owner]) -> str:
-    """Return the manager that wrote the status last. Of several in the same second it is another than us."""
+def last_writer(owners: list[ManagedFieldsEntry]) -> str:
+    """Return the manager that wrote the status last; of several in one second, one that is not us."""
     writers = [owner for owner in owners if "f:status" in owner.fields_v1]
     if not writers:
         return SOMEBODY
@@ -261,14 +261,14 @@ def rival_text(manager: str) -> str:
     )
 
 
-def changed_by_others(written: Written, obj: QueueObject) -> bool:
+def changed_by_others(written: WrittenStatus, obj: QueueObject) -> bool:
     """Return whether another writer has changed more than counts since our last write."""
     if written.uid != obj.metadata.uid or obj.metadata.version <= written.version:
         return False
     return _statement(current_status(obj.status), written) != _statement(written.status, written)
 
 
-def says_something_new(status: dict[str, Any], written: Written) -> bool:
+def says_something_new(status: dict[str, Any], written: WrittenStatus) -> bool:
     """Return whether `status` says something that our last write did not."""
     return (
         _statement({**status, "observedGeneration": 0}, written)
@@ -277,7 +277,7 @@ def says_something_new(status: dict[str, Any], written: Written) -> bool:
     )
 
 
-def _statement(status: dict[str, Any], written: Written) -> tuple[object, ...]:
+def _statement(status: dict[str, Any], written: WrittenStatus) -> tuple[object, ...]:
     """What a status says, in the conditions that we wrote. Their times follow from the rest, so they are left
     out.
     """

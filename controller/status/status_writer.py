@@ -34,7 +34,7 @@ from cluster.write_ranks import WriteRank
 from controller.context import QUEUES, ControllerContext, queue_subject
 from controller.events import QueueEvents
 from controller.status.count_slots import COUNT_SECONDS, CountSlots
-from controller.status.queue_records import QueueRecord, QueueRecords
+from controller.status.queue_records import QueueRecords, QueueStatusRecord
 from controller.status.queue_status import may_share, split_essential
 from controller.status.status_conflicts import StatusConflicts
 
@@ -50,7 +50,7 @@ BUSY_SECONDS = 0.02
 _queue = msgspec.json.Decoder(QueueObject)
 
 
-class Write(msgspec.Struct, frozen=True, kw_only=True):
+class StatusWrite(msgspec.Struct, frozen=True, kw_only=True):
     """The status differs.
 
     `difference`: the fields to write, never empty. `urgent`: whether more than counts differs. `again`: the
@@ -77,12 +77,12 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 class Nothing(msgspec.Struct, frozen=True):
-    """Nothing is to be written. `again`: as in `Write`."""
+    """Nothing is to be written. `again`: as in `StatusWrite`."""
 
     again: float | None = None
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class StatusPart(msgspec.Struct, frozen=True, kw_only=True):
     """What of a difference is written now. `fenced`: only over the object that it was derived from."""
 
     kind: str
@@ -91,7 +91,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     again: float | None
 
 
-def part_to_write(write: Write, *, counts_due_in: float, counts_refused_for: float) -> Part | Wait:
+def part_to_write(
+    write: StatusWrite, *, counts_due_in: float, counts_refused_for: float
+) -> StatusPart | Wait:
     """Return what of the difference is written now.
 
     `counts_due_in`: the seconds until counts may be written again. `counts_refused_for`: the seconds for
@@ -105,9 +107,9 @@ def part_to_write(write: Write, *, counts_due_in: float, counts_refused_for: flo
         return Wait(_sooner(refused_for, write.again))
     if essential and counts and (refused_for or not may_share(counts)):
         again = _sooner(refused_for or COUNT_SECONDS, write.again)
-        return Part(kind=STATUS, fields=essential, fenced=True, again=again)
+        return StatusPart(kind=STATUS, fields=essential, fenced=True, again=again)
     kind = COUNTS if counts else STATUS
-    return Part(kind=kind, fields=write.difference, fenced=bool(essential), again=write.again)
+    return StatusPart(kind=kind, fields=write.difference, fenced=bool(essential), again=write.again)
 
 
 def _counts_lane(queue: str) -> Hashable:
@@ -130,7 +132,7 @@ class StatusWriter:
         self._events = QueueEvents(context)
         self._slots = CountSlots()
 
-    def write(self, obj: QueueObject, record: QueueRecord, write: Write) -> Wait | Nothing:
+    def write(self, obj: QueueObject, record: QueueStatusRecord, write: StatusWrite) -> Wait | Nothing:
         """Submit what of the difference can be written now; returns when the queue is reconciled again."""
         queue, writers = obj.metadata.name, self._context.status_writers
         now = self._context.store.clock.monotonic()
@@ -149,7 +151,7 @@ class StatusWriter:
         record.write_under_way, record.write_kind, record.write_rank = True, part.kind, write.rank
         return Nothing(part.again)
 
-    def _withdraw(self, queue: str, record: QueueRecord, write: Write) -> bool:
+    def _withdraw(self, queue: str, record: QueueStatusRecord, write: StatusWrite) -> bool:
         """Take back the queue's write that waits, if this one goes before it. Returns False where it does
         not, or where that write is being sent: its result has the queue reconciled again.
         """
@@ -161,7 +163,7 @@ class StatusWriter:
         record.write_under_way = False
         return True
 
-    def _counts_due_in(self, record: QueueRecord, now: float) -> float:
+    def _counts_due_in(self, record: QueueStatusRecord, now: float) -> float:
         """The seconds until counts alone may be written."""
         due_in = record.counted_at + COUNT_SECONDS - now
         if due_in > 0:
@@ -170,7 +172,7 @@ class StatusWriter:
             record.counts_slot = self._slots.reserve(now)
         return record.counts_slot - now
 
-    def _submit(self, obj: QueueObject, part: Part, *, rank: WriteRank) -> bool:
+    def _submit(self, obj: QueueObject, part: StatusPart, *, rank: WriteRank) -> bool:
         """Submit the write; False if a former write of this queue is under way, or was just refused."""
         queue, metadata = obj.metadata.name, {"uid": obj.metadata.uid}
         if part.fenced:
@@ -202,7 +204,9 @@ class StatusWriter:
                 version=after.metadata.version,
             )
 
-    def _record_result(self, record: QueueRecord, before: QueueObject, after: QueueObject | None) -> None:
+    def _record_result(
+        self, record: QueueStatusRecord, before: QueueObject, after: QueueObject | None
+    ) -> None:
         record.write_under_way = False
         if after is None:
             record.failed_version = before.metadata.version

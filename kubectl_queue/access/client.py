@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from kubectl_queue.access import responses
-from kubectl_queue.access.responses import QUEUES, Request, Response
+from kubectl_queue.access.responses import QUEUES, ApiResponse, Request
 from kubectl_queue.cli.options import DryRun
 from kubectl_queue.errors import WebhookError
 from kubectl_queue.objects.fields import Object
@@ -47,7 +47,7 @@ WEBHOOK_TRIES = 6
 _SILENCE = 130.0
 
 
-class Listing(NamedTuple):
+class ObjectList(NamedTuple):
     items: list[Object]
     resource_version: str
 
@@ -81,18 +81,18 @@ class ApiClient:
             outage = self._read_outage(self)
             raise exc.during(lost_text(outage, now=self.now) if outage else "") from None
 
-    def list(self, path: str, *, query: Mapping[str, str], kind: str = QUEUES) -> Listing:
+    def list(self, path: str, *, query: Mapping[str, str], kind: str = QUEUES) -> ObjectList:
         """All items, page by page. `kind`: RESOURCE.GROUP of the items."""
         items: list[Object] = []
         version = ""
         for page in self.pages(path, query=query, kind=kind):
             items += page.items
             version = page.resource_version
-        return Listing(items, version)
+        return ObjectList(items, version)
 
     def pages(
         self, path: str, *, query: Mapping[str, str], kind: str = QUEUES, metadata_only: bool = False
-    ) -> Iterator[Listing]:
+    ) -> Iterator[ObjectList]:
         """The same, one page after the other, for lists that are not to be held whole.
 
         `metadata_only`: of each item nothing else is sent.
@@ -102,22 +102,22 @@ class ApiClient:
         while True:
             page = self.send(Request(method="GET", path=path, query=pages, accept=accept), kind=kind)
             metadata = page.get("metadata") or {}
-            yield Listing(page.get("items") or [], str(metadata.get("resourceVersion", "")))
+            yield ObjectList(page.get("items") or [], str(metadata.get("resourceVersion", "")))
             if not metadata.get("continue"):
                 return
             pages = {**pages, "continue": metadata["continue"]}
 
-    def stream(self, request: Request, *, silence: float) -> Iterator[bytes | Response]:
+    def stream(self, request: Request, *, silence: float) -> Iterator[bytes | ApiResponse]:
         return self._transport.stream(request, silence=silence)
 
-    def read(self, response: Response, *, kind: str = QUEUES) -> Object:
+    def read(self, response: ApiResponse, *, kind: str = QUEUES) -> Object:
         self.now = responses.server_time(response.headers) or datetime.now(UTC)
         for text in responses.warnings(response.headers):
             self._warn(text)
         return responses.read(response, kind=kind)
 
 
-class Event(NamedTuple):
+class WatchEvent(NamedTuple):
     type: str
     object: Object
 
@@ -135,10 +135,10 @@ class Queues:
     def get(self, name: str) -> Object:
         return self._send("GET", name)
 
-    def list(self, *, selector: str = "", name: str = "") -> Listing:
+    def list(self, *, selector: str = "", name: str = "") -> ObjectList:
         """All of them, or those that the label selector or the name selects."""
         items, version = self._client.list(_PATH, query=_selection(selector=selector, name=name))
-        return Listing([{"apiVersion": API_VERSION, "kind": KIND, **item} for item in items], version)
+        return ObjectList([{"apiVersion": API_VERSION, "kind": KIND, **item} for item in items], version)
 
     def probe(self) -> None:
         """Ask for one of them. Raises what `list` would, where that would fail."""
@@ -161,7 +161,7 @@ class Queues:
             query["dryRun"] = "All"
         return self._send("DELETE", name, query=query, body=options).get("kind") == "Status"
 
-    def watch(self, since: str, *, selector: str = "", name: str = "") -> Iterator[Event]:
+    def watch(self, since: str, *, selector: str = "", name: str = "") -> Iterator[WatchEvent]:
         """Changes after the resourceVersion `since`, bookmarks too, until the server ends it.
 
         Raises ExpiredError where `since` is too old: list again.
@@ -170,7 +170,7 @@ class Queues:
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": since, **selected}
         request = Request(method="GET", path=_PATH, query=query)
         for line in self._client.stream(request, silence=_SILENCE):
-            if isinstance(line, Response):
+            if isinstance(line, ApiResponse):
                 self._client.read(line)
                 return
             yield _event(line)
@@ -203,9 +203,9 @@ def _writing(dry_run: DryRun) -> dict[str, str]:
     return {**query, "dryRun": "All"} if dry_run is DryRun.SERVER else query
 
 
-def _event(line: bytes) -> Event:
+def _event(line: bytes) -> WatchEvent:
     event = responses.decoded(line) or {}
     item = event.get("object") or {}
     if event.get("type") == "ERROR":
         raise responses.refusal(item, code=int(item.get("code") or 500))
-    return Event(str(event.get("type", "")), item)
+    return WatchEvent(str(event.get("type", "")), item)

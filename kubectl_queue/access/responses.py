@@ -39,7 +39,7 @@ class Request(NamedTuple):
     accept: str = "application/json"
 
 
-class Response(NamedTuple):
+class ApiResponse(NamedTuple):
     status: int
     headers: Message
     body: bytes
@@ -80,7 +80,7 @@ _KINDS: Mapping[int, type[ServerError]] = {
 }
 
 
-def read(response: Response, *, kind: str = QUEUES) -> Object:
+def read(response: ApiResponse, *, kind: str = QUEUES) -> Object:
     """Return the object of a response; raise the error that it holds. `kind`: its RESOURCE.GROUP."""
     answer = decoded(response.body)
     if response.status < 300 and answer is not None:
@@ -88,7 +88,7 @@ def read(response: Response, *, kind: str = QUEUES) -> Object:
     raise refusal(answer or {"message": _first_line(response.body)}, code=response.status, kind=kind)
 
 
-def silent_webhook(response: Response) -> str:
+def silent_webhook(response: ApiResponse) -> str:
     """Return the webhook of Sluice that did not answer the API server in time, so that the request failed.
 
     "" if that is not why.

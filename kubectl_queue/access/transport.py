@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from urllib.parse import urlencode
 
 from kubectl_queue.access.kubectl import KubectlProxy
-from kubectl_queue.access.responses import Request, Response
+from kubectl_queue.access.responses import ApiResponse, Request
 from kubectl_queue.errors import (
     ClosedError,
     CredentialsError,
@@ -113,7 +113,7 @@ class Transport:
         for connection in in_use:
             connection.cut()
 
-    def send(self, request: Request) -> Response:
+    def send(self, request: Request) -> ApiResponse:
         """The response, whatever its status. Raises UnreachableError, CredentialsError or ClosedError."""
         for attempt in range(_ATTEMPTS):
             response = self._exchange_whole(request)
@@ -124,7 +124,7 @@ class Transport:
                 raise _closed_error(request)
         return response
 
-    def stream(self, request: Request, *, silence: float) -> Iterator[bytes | Response]:
+    def stream(self, request: Request, *, silence: float) -> Iterator[bytes | ApiResponse]:
         """The lines of the response as they come, until it ends or `silence` seconds pass without one.
 
         A response that is not 200 comes whole, as the only item. Raises what `send` raises.
@@ -134,7 +134,7 @@ class Transport:
             try:
                 response = _exchange(connection, request)
                 if response.status != 200:
-                    yield _checked(Response(response.status, response.headers, response.read()), request)
+                    yield _checked(ApiResponse(response.status, response.headers, response.read()), request)
                     return
                 while line := response.readline():
                     yield line
@@ -143,7 +143,7 @@ class Transport:
             if self._closed.is_set():
                 raise _closed_error(request)
 
-    def _exchange_whole(self, request: Request) -> Response:
+    def _exchange_whole(self, request: Request) -> ApiResponse:
         with self._connection(request, keep=True) as connection:
             limit = self.timeout
             connection.limit(limit)
@@ -153,7 +153,7 @@ class Transport:
             except TimeoutError as exc:
                 raise _silent(limit, request) from exc
             self._answered = True
-        return _checked(Response(response.status, response.headers, body), request)
+        return _checked(ApiResponse(response.status, response.headers, body), request)
 
     @contextmanager
     def _connection(self, request: Request, *, keep: bool) -> Iterator[_UnixConnection]:
@@ -211,7 +211,7 @@ def _exchange(connection: http.client.HTTPConnection, request: Request) -> http.
     return connection.getresponse()
 
 
-def _pause(response: Response) -> float | None:
+def _pause(response: ApiResponse) -> float | None:
     """Seconds to wait before asking again, or None: as client-go, for 429 and 5xx with Retry-After."""
     after = response.headers.get("Retry-After", "")
     if (response.status == 429 or response.status >= 500) and after.isdigit():
@@ -219,7 +219,7 @@ def _pause(response: Response) -> float | None:
     return None
 
 
-def _checked(response: Response, request: Request) -> Response:
+def _checked(response: ApiResponse, request: Request) -> ApiResponse:
     """Return the response of the API server; raise an error where kubectl itself answered.
 
     Then the answer is 500 and text (k8s.io/kubectl/pkg/proxy); each answer of an API server has an Audit-Id.

@@ -38,7 +38,7 @@ class Output(StrEnum):
 
 
 @dataclass(frozen=True)
-class Template:
+class OutputTemplate:
     """A value of -o that is a template for kubectl, such as `jsonpath={.spec.weight}`."""
 
     text: str
@@ -62,12 +62,12 @@ def _timeout(text: str) -> timedelta:
 def formats(*allowed: Output, templates: tuple[str, ...] = ()) -> Flag:
     """-o, with the formats that a verb can print."""
 
-    def read(text: str) -> Output | Template:
+    def read(text: str) -> Output | OutputTemplate:
         name, sign, template = text.partition("=")
         if name in templates:
             if not (sign and template):
                 raise ValueError(f"it needs a template or a file, as in -o {_EXAMPLES[name]}")
-            return Template(text)
+            return OutputTemplate(text)
         if text not in allowed:
             raise ValueError("allowed formats are: " + ", ".join((*allowed, *(f"{t}=" for t in templates))))
         return Output(text)

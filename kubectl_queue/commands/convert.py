@@ -25,7 +25,7 @@ from kubectl_queue.kueue.manifests import FILE_LIMIT, BadManifest, read_objects
 from kubectl_queue.kueue.report import Report
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.output.formats import dump
-from kubectl_queue.policies.config_map import FLAGS, Place, place_of
+from kubectl_queue.policies.config_map import FLAGS, ConfigMapName, place_of
 from kubectl_queue.session import Session
 
 _COMMAND = "kubectl queue convert"
@@ -103,7 +103,7 @@ def _listed(session: Session, kind: str, resource: str, needed: bool) -> Iterato
         raise QueueError(f"the cluster serves no {full}; convert manifests: {_COMMAND} -f FILE")
 
 
-def _printed(conversion: Conversion, place: Place, output: Output) -> str:
+def _printed(conversion: Conversion, place: ConfigMapName, output: Output) -> str:
     documents = [*_config_map(conversion, place), *map(_queue, conversion.queues)]
     if output is Output.JSON:
         return json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}, indent=4)
@@ -113,7 +113,7 @@ def _printed(conversion: Conversion, place: Place, output: Output) -> str:
     return "\n---\n".join(f"# {origin}\n{text}" for origin, text in zip(origins, texts, strict=True))
 
 
-def _config_map(conversion: Conversion, place: Place) -> Iterator[Object]:
+def _config_map(conversion: Conversion, place: ConfigMapName) -> Iterator[Object]:
     if conversion.policies:
         yield {
             "apiVersion": "v1",
@@ -139,7 +139,7 @@ def _plain(value: Any) -> Any:
     return [_plain(part) for part in value] if isinstance(value, list) else value
 
 
-def _summary(conversion: Conversion, cluster_queues: int, place: Place) -> str:
+def _summary(conversion: Conversion, cluster_queues: int, place: ConfigMapName) -> str:
     places = "1 ClusterQueue" if cluster_queues == 1 else f"{cluster_queues:,} ClusterQueues"
     made = "1 queue" if len(conversion.queues) == 1 else f"{len(conversion.queues):,} queues"
     text = f"{made}, in place of {places}"

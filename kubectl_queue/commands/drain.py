@@ -33,7 +33,7 @@ from kubectl_queue.edit.stop_flags import STOP_FLAGS
 from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
 from kubectl_queue.objects.queues import QueueObjects
-from kubectl_queue.output.tables import Layout
+from kubectl_queue.output.tables import TableLayout
 from kubectl_queue.session import Session
 from kubectl_queue.views.drain_preview import (
     DrainPreview,
@@ -142,7 +142,7 @@ def preview_lines(preview: DrainPreview) -> list[str]:
 
 def _section_lines(section: PreviewSection) -> Iterator[str]:
     yield f"{_INDENT}{section.heading}:"
-    lines = Layout().lines([row.cells for row in section.rows])
+    lines = TableLayout().lines([row.cells for row in section.rows])
     for line, row in zip(lines, section.rows, strict=True):
         yield f"{_INDENT * 2}{line}".rstrip()
         yield from (f"{_INDENT * 3}{text}".rstrip() for text in row.blocks)

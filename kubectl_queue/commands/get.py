@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from kubectl_queue.access import kubectl
-from kubectl_queue.access.client import Event, Listing, Queues
+from kubectl_queue.access.client import ObjectList, Queues, WatchEvent
 from kubectl_queue.access.queue_reader import ONE, read_queues
 from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.flags import Flag, Flags, bool_flag, names
@@ -185,7 +185,7 @@ def _watch(session: Session, flags: Flags, chosen: tuple[str, ...]) -> int:
         session.api.get(name)
     show = printer(session, flags)
 
-    def listed(listing: Listing) -> str:
+    def listed(listing: ObjectList) -> str:
         show(_sorted(listing.items, by=flags.text("sort-by")))
         session.tell_outage()
         return listing.resource_version
@@ -199,11 +199,11 @@ def _watch(session: Session, flags: Flags, chosen: tuple[str, ...]) -> int:
 def changes(
     api: Queues,
     *,
-    listed: Callable[[Listing], str],
+    listed: Callable[[ObjectList], str],
     name: str,
     selector: str,
     heard: Callable[[], None] = lambda: None,
-) -> Iterator[Event]:
+) -> Iterator[WatchEvent]:
     """Changes without end, after a list; lists again where the server no longer has the resourceVersion.
 
     `heard`: called with each sign of life of the watch, one a minute at least.

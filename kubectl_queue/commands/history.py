@@ -19,7 +19,7 @@ from kubectl_queue.errors import UsageError
 from kubectl_queue.objects.fields import value_at
 from kubectl_queue.objects.queues import changes_of, given_back_of
 from kubectl_queue.output.formats import DOCUMENTS, dump
-from kubectl_queue.output.tables import Layout, short_names
+from kubectl_queue.output.tables import TableLayout, short_names
 from kubectl_queue.session import Session
 from kubectl_queue.views.history import PODS, with_given_back
 from kubectl_queue.views.text import age
@@ -76,7 +76,7 @@ def table(changes: Sequence[Change], *, now: datetime, wide: bool, headings: boo
         )
         for change in changes
     ]
-    return [line.rstrip() for line in Layout().lines([_HEADINGS, *rows] if headings else rows)]
+    return [line.rstrip() for line in TableLayout().lines([_HEADINGS, *rows] if headings else rows)]
 
 
 VERBS = (

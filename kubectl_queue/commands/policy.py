@@ -23,7 +23,7 @@ from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
 from kubectl_queue.objects.fields import spec_of
 from kubectl_queue.objects.types import POD
 from kubectl_queue.output.formats import DOCUMENTS, dump
-from kubectl_queue.output.tables import Layout
+from kubectl_queue.output.tables import TableLayout
 from kubectl_queue.policies.config_map import (
     FLAGS,
     ClusterPolicies,
@@ -32,9 +32,9 @@ from kubectl_queue.policies.config_map import (
     read_cluster_policies,
 )
 from kubectl_queue.policies.explainer import PolicyExplainer, PolicyExplanation, parse_target
-from kubectl_queue.policies.manifest_check import FILE_LIMIT, FileCheck, Finding, check_policies
+from kubectl_queue.policies.manifest_check import FILE_LIMIT, FileCheck, ManifestFinding, check_policies
 from kubectl_queue.session import Session
-from queues.policies.parts import Part, policy_parts, scorers
+from queues.policies.parts import PolicyPart, policy_parts, scorers
 from queues.policies.policy_report import misplaced_text
 from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT, PolicyEntry
 from queues.policies.scheduler_conf import examine_policy
@@ -75,7 +75,7 @@ def _list(session: Session, flags: Flags, words: tuple[str, ...]) -> int:
     elif rows:
         cells = [_cells(row) for row in rows]
         shown = cells if flags.on("no-headers") else [_HEADINGS, *cells]
-        session.console.say("\n".join(line.rstrip() for line in Layout().lines(shown)))
+        session.console.say("\n".join(line.rstrip() for line in TableLayout().lines(shown)))
     if not cluster.exists:
         session.console.note(f"there is no {cluster.place}: no policy counts")
     elif not rows:
@@ -170,10 +170,10 @@ def _show(session: Session, flags: Flags, words: tuple[str, ...]) -> int:
     return 1 if faults else 0
 
 
-def _part_lines(parts: Sequence[Part]) -> Iterator[str]:
+def _part_lines(parts: Sequence[PolicyPart]) -> Iterator[str]:
     """The actions, then the plugins tier by tier."""
-    layout = Layout()
-    groups: dict[str, list[Part]] = {}
+    layout = TableLayout()
+    groups: dict[str, list[PolicyPart]] = {}
     for part in parts:
         groups.setdefault(f"Tier {part.tier}" if part.tier else "Actions", []).append(part)
     every = iter(layout.lines([(part.name, f"{part.effect}: {part.text}") for part in parts]))
@@ -238,7 +238,7 @@ def _check_lines(file: str, found: FileCheck) -> Iterator[str]:
     yield f"{file}: {', '.join(counts)}"
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: ManifestFinding) -> str:
     return f"policy {quoted(finding.policy)}: {finding.text}" if finding.policy else finding.text
 
 

@@ -18,7 +18,7 @@ from kubectl_queue.cli.suggestions import queue_not_found
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import QueueError, UsageError
 from kubectl_queue.output.formats import DOCUMENTS, dump
-from kubectl_queue.output.tables import Layout
+from kubectl_queue.output.tables import TableLayout
 from kubectl_queue.policies.config_map import FLAGS, place_of, read_cluster_policies
 from kubectl_queue.session import Session
 from kubectl_queue.views.text import plural
@@ -97,7 +97,7 @@ def run_reclaim(session: Session, flags: Flags) -> int:
         return 0
     if preview.going:
         table = [_row(each, pods) for each in preview.going]
-        lines = Layout().lines(table if flags.on("no-headers") else [_HEADINGS, *table])
+        lines = TableLayout().lines(table if flags.on("no-headers") else [_HEADINGS, *table])
         session.console.say("\n".join(line.rstrip() for line in lines))
     session.console.note(_summary(queue, preview, is_any=asked.is_any))
     for line in preview.kept.lines() if preview.kept is not None else ():
@@ -133,14 +133,14 @@ def _summary(queue: str, preview: ReclaimPreview, *, is_any: bool) -> str:
         return f"no pod of queue {quoted(queue)} waits for room"
     if not is_any:
         return (
-            f"the scheduling policy of queue {quoted(queue)} has neither action reclaim nor preempt: nobody "
+            f"the scheduling policy of queue {quoted(queue)} has neither action reclaim nor preempt: no pod "
             f"goes for the {plural(waits, 'pod')} that would ask"
         )
     parts = [f"{plural(len(preview.going), 'pod')} would go for pods of queue {quoted(queue)}"]
     if preview.with_room:
         parts.append(f"{preview.with_room} have room without that")
     if preview.without:
-        parts.append(f"{preview.without} wait on: nobody may go for them")
+        parts.append(f"{preview.without} wait on: no pod may go for them")
     return "; ".join(parts)
 
 

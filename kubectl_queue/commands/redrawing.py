@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kubectl_queue.access.client import Listing
+from kubectl_queue.access.client import ObjectList
 from kubectl_queue.cli.flags import Flag, Flags, bool_flag
 from kubectl_queue.cli.options import NO_HEADERS, Output, formats
 from kubectl_queue.commands.get import changes
@@ -43,7 +43,7 @@ def redraw(session: Session, draw: Callable[[QueueObjects], str]) -> int:
             session.console.say(text if not shown or session.output in DOCUMENTS else f"\n{text}")
         shown = text
 
-    def listed(listing: Listing) -> str:
+    def listed(listing: ObjectList) -> str:
         items.clear()
         items.update((name_of(item), item) for item in listing.items)
         show()

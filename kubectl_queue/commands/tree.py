@@ -14,7 +14,7 @@ from kubectl_queue.errors import UsageError
 from kubectl_queue.objects.fields import status_of
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.output.formats import DOCUMENTS
-from kubectl_queue.output.tables import Layout, short_names
+from kubectl_queue.output.tables import TableLayout, short_names
 from kubectl_queue.session import Session
 from kubectl_queue.views.queue_tree import TreeRow, as_structure, tree_rows
 
@@ -65,7 +65,7 @@ def draw(rows: Sequence[TreeRow], *, glyphs: Glyphs = UNICODE, headings: bool = 
         (stroke + shown.get(row.name, row.name), *_cells(row))
         for stroke, row in zip(_strokes(rows, glyphs), rows, strict=True)
     ]
-    return [line.rstrip() for line in Layout().lines([_HEADINGS, *table] if headings else table)]
+    return [line.rstrip() for line in TableLayout().lines([_HEADINGS, *table] if headings else table)]
 
 
 def _cells(row: TreeRow) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from kubectl_queue.cli.flags import Flags, bool_flag
 from kubectl_queue.cli.options import COMMAND, DRY_RUN, DryRun
 from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import QueueError, UsageError
-from kubectl_queue.removal.inventory import Inventory, Marks, read_inventory
+from kubectl_queue.removal.inventory import Installation, Marks, read_inventory
 from kubectl_queue.session import Session
 
 _COMMAND = f"{COMMAND} uninstall"
@@ -49,7 +49,7 @@ def run_uninstall(session: Session, flags: Flags) -> int:
     return 0
 
 
-def plan(inventory: Inventory, *, definitions: bool) -> Iterator[str]:
+def plan(inventory: Installation, *, definitions: bool) -> Iterator[str]:
     """What would be done, a line each."""
     own = (*inventory.checks, *inventory.calls, *inventory.rights, *inventory.server)
     for item in (*own, *(inventory.definitions if definitions else ())):

@@ -44,38 +44,40 @@ class Verb:
         return code
 
 
-class Row(NamedTuple):
+class VerbRow(NamedTuple):
     """What a verb is for, and the module whose `VERBS` has it."""
 
     short: str
     module: str
 
 
-TABLE: Mapping[str, Row] = {
-    "list": Row("Show all queues.", "get"),
-    "get": Row("Show some queues, or all.", "get"),
-    "tree": Row("Draw the hierarchy, with states and their causes.", "tree"),
-    "ui": Row("Show queues on a page in your browser, live, with what can be done to them.", "ui"),
-    "usage": Row("Show what queues use of their quotas, and how many pods wait for room.", "usage"),
-    "reclaim": Row("Say which pods would be evicted for a queue that waits for what it deserves.", "reclaim"),
-    "why": Row("Say what stops a pod, a workload or a queue, who did that, and the way out.", "why"),
-    "history": Row("Show who changed a queue, when and why.", "history"),
-    "windows": Row("Show when change windows stop queues; start, skip and extend one.", "windows"),
-    "create": Row("Make a queue.", "create"),
-    "open": Row("Let queues take and schedule work.", "actions"),
-    "close": Row("Let queues take no new work and run out.", "actions"),
-    "suspend": Row("Let queues take work and schedule none.", "actions"),
-    "hold": Row("Let queues schedule nothing new, by their stop policy.", "actions"),
-    "drain": Row("Let queues schedule nothing new, and evict what runs.", "drain"),
-    "stop": Row("Drain queues, or hold them with --keep-already-running, as kueuectl does.", "drain"),
-    "resume": Row("Undo a suspension and a stop policy, and leave out the window that is on.", "actions"),
-    "move": Row("Put queues under another parent.", "move"),
-    "delete": Row("Delete queues.", "delete"),
-    "convert": Row("Print queues in place of Kueue's ClusterQueues, Cohorts and LocalQueues.", "convert"),
-    "policy": Row("Show, check and explain scheduling policies.", "policy"),
-    "uninstall": Row("Take Sluice off the cluster: gates, labels, webhooks, server.", "uninstall"),
-    "status": Row("Show the server: replicas, leader, certificates, webhooks.", "status"),
-    "version": Row("Show the versions of the plugin, of the server and of Kubernetes.", "version"),
+TABLE: Mapping[str, VerbRow] = {
+    "list": VerbRow("Show all queues.", "get"),
+    "get": VerbRow("Show some queues, or all.", "get"),
+    "tree": VerbRow("Draw the hierarchy, with states and their causes.", "tree"),
+    "ui": VerbRow("Show queues on a page in your browser, live, with what can be done to them.", "ui"),
+    "usage": VerbRow("Show what queues use of their quotas, and how many pods wait for room.", "usage"),
+    "reclaim": VerbRow(
+        "Say which pods would be evicted for a queue that waits for what it deserves.", "reclaim"
+    ),
+    "why": VerbRow("Say what stops a pod, a workload or a queue, who did that, and the way out.", "why"),
+    "history": VerbRow("Show who changed a queue, when and why.", "history"),
+    "windows": VerbRow("Show when change windows stop queues; start, skip and extend one.", "windows"),
+    "create": VerbRow("Make a queue.", "create"),
+    "open": VerbRow("Let queues take and schedule work.", "actions"),
+    "close": VerbRow("Let queues take no new work and run out.", "actions"),
+    "suspend": VerbRow("Let queues take work and schedule none.", "actions"),
+    "hold": VerbRow("Let queues schedule nothing new, by their stop policy.", "actions"),
+    "drain": VerbRow("Let queues schedule nothing new, and evict what runs.", "drain"),
+    "stop": VerbRow("Drain queues, or hold them with --keep-already-running, as kueuectl does.", "drain"),
+    "resume": VerbRow("Undo a suspension and a stop policy, and leave out the window that is on.", "actions"),
+    "move": VerbRow("Put queues under another parent.", "move"),
+    "delete": VerbRow("Delete queues.", "delete"),
+    "convert": VerbRow("Print queues in place of Kueue's ClusterQueues, Cohorts and LocalQueues.", "convert"),
+    "policy": VerbRow("Show, check and explain scheduling policies.", "policy"),
+    "uninstall": VerbRow("Take Sluice off the cluster: gates, labels, webhooks, server.", "uninstall"),
+    "status": VerbRow("Show the server: replicas, leader, certificates, webhooks.", "status"),
+    "version": VerbRow("Show the versions of the plugin, of the server and of Kubernetes.", "version"),
 }
 
 

@@ -22,7 +22,7 @@ from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.objects.types import QUEUE, type_of
 from kubectl_queue.output.formats import DOCUMENTS, dump
-from kubectl_queue.output.tables import Layout, short_names
+from kubectl_queue.output.tables import TableLayout, short_names
 from kubectl_queue.session import Session
 from kubectl_queue.views import drain_status as drains
 from kubectl_queue.views.outage import lost_text
@@ -128,7 +128,7 @@ def lines(
 def _section_lines(section: Section) -> list[str]:
     names = short_names(row.queue for row in section.chain)
     rows = [(names[row.queue], row.state or "not known", ", ".join(row.marks)) for row in section.chain]
-    body = [*(line.rstrip() for line in Layout().lines(rows)), *section.lines]
+    body = [*(line.rstrip() for line in TableLayout().lines(rows)), *section.lines]
     heads = [f"{section.heading}:", *[""] * (len(body) - 1)]
     return [f"{head:<{_WIDTH - 1}} {line}".rstrip() for head, line in zip(heads, body, strict=True)]
 

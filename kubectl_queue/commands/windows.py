@@ -24,7 +24,7 @@ from kubectl_queue.edit.operation import StopFields
 from kubectl_queue.edit.window_lines import FLAGS, WORDS, check_line, window_operation_of
 from kubectl_queue.errors import UsageError
 from kubectl_queue.output.formats import DOCUMENTS, dump
-from kubectl_queue.output.tables import Layout
+from kubectl_queue.output.tables import TableLayout
 from kubectl_queue.session import Session
 from kubectl_queue.views.calendar import calendar
 from kubectl_queue.views.windows import HEADINGS, WindowTable, as_structure, cells, window_table
@@ -82,7 +82,7 @@ def _print(session: Session, flags: Flags, table: WindowTable, *, now: datetime,
         console.say(dump({"windows": as_structure(table.rows)}, output=session.output))
     elif table.rows:
         rows = [_shown(cells(row, now=now)) for row in table.rows]
-        lines = Layout().lines(rows if flags.on("no-headers") else [HEADINGS, *rows])
+        lines = TableLayout().lines(rows if flags.on("no-headers") else [HEADINGS, *rows])
         console.say("\n".join(line.rstrip() for line in lines))
     else:
         what = f"neither queue {named(top)} nor one above it has" if top else "no queue has"

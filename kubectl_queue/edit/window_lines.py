@@ -15,13 +15,13 @@ from kubectl_queue.cli.flag_values import future_fault, parse_time
 from kubectl_queue.cli.flags import Flag, Flags, checked_name, duration_with_unit_flag
 from kubectl_queue.cli.options import COMMAND
 from kubectl_queue.cli.suggestions import queue_not_found
-from kubectl_queue.edit.window_operation import Change, WindowOperation
+from kubectl_queue.edit.window_operation import OccurrenceEdit, WindowOperation
 from kubectl_queue.errors import QueueError, UsageError
 from kubectl_queue.objects.fields import spec_of
 from kubectl_queue.objects.queues import QueueObjects
 from queues.text import quoted
 from queues.windows import overriding
-from queues.windows.overriding import Chosen, Overridden, choose
+from queues.windows.overriding import ChosenOccurrence, Overridden, choose
 from queues.windows.reader import read_windows
 from queues.windows.refusals import WindowError
 
@@ -102,22 +102,22 @@ def _later_end(
     return chosen.occurrence.end + (span or queues.now - queues.now)
 
 
-def _start(until: datetime | None, reason: str, now: datetime, is_named: bool) -> Change:
-    def change(raw: Sequence[Any], chosen: Chosen) -> Overridden:
+def _start(until: datetime | None, reason: str, now: datetime, is_named: bool) -> OccurrenceEdit:
+    def change(raw: Sequence[Any], chosen: ChosenOccurrence) -> Overridden:
         return overriding.start(raw, chosen, until=until, reason=reason, now=now, is_named=is_named)
 
     return change
 
 
-def _skip(_until: datetime | None, reason: str, now: datetime, _is_named: bool) -> Change:
-    def change(raw: Sequence[Any], chosen: Chosen) -> Overridden:
+def _skip(_until: datetime | None, reason: str, now: datetime, _is_named: bool) -> OccurrenceEdit:
+    def change(raw: Sequence[Any], chosen: ChosenOccurrence) -> Overridden:
         return overriding.skip(raw, chosen, reason=reason, now=now)
 
     return change
 
 
-def _extend(until: datetime | None, reason: str, now: datetime, _is_named: bool) -> Change:
-    def change(raw: Sequence[Any], chosen: Chosen) -> Overridden:
+def _extend(until: datetime | None, reason: str, now: datetime, _is_named: bool) -> OccurrenceEdit:
+    def change(raw: Sequence[Any], chosen: ChosenOccurrence) -> Overridden:
         return overriding.extend(raw, chosen, until=until or now, reason=reason, now=now)
 
     return change

@@ -25,12 +25,12 @@ from queues.text import quoted
 from queues.verdict import Verdict
 from queues.windows.entries import read_entries, to_wire
 from queues.windows.in_window import in_window
-from queues.windows.overriding import Chosen, Overridden, choose
+from queues.windows.overriding import ChosenOccurrence, Overridden, choose
 from queues.windows.reader import read_windows
 from queues.windows.refusals import WindowError
 
 #: What is done to `spec.windowOverrides`, for the occurrence that was chosen.
-Change = Callable[[Sequence[Any], Chosen], Overridden]
+OccurrenceEdit = Callable[[Sequence[Any], ChosenOccurrence], Overridden]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class WindowOperation:
     """
 
     window: str
-    change: Change
+    change: OccurrenceEdit
     now: datetime
     at: datetime | None = None
     begins: bool = False

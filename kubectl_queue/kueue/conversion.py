@@ -25,12 +25,12 @@ import msgspec
 
 from kubectl_queue.kueue.decoding import NO_NAMESPACE
 from kubectl_queue.kueue.fields import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
-from kubectl_queue.kueue.limits import Amounts, CohortTree, Limits, LimitsByName, cohort_tree, limits_of
+from kubectl_queue.kueue.limits import CohortTree, KueueLimits, LimitsByName, cohort_tree, limits_of
 from kubectl_queue.kueue.model import ClusterQueue, Cohort, Kueue, LocalQueue
 from kubectl_queue.kueue.names import Leaf, QueueNames, queue_names
 from kubectl_queue.kueue.preemption import policies, policy_name
 from kubectl_queue.kueue.report import Report
-from queues.apimachinery.quantities import format_quantity
+from queues.apimachinery.quantities import ResourceAmounts, format_quantity
 from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, NAME_LABEL, VALUES_LIMIT
 from queues.states import StopPolicy
 from queues.text import join_limited
@@ -43,7 +43,7 @@ DEPTH_LIMIT = 5
 _FACTOR_LIMIT, _WEIGHT_LIMIT = 1000, 2**31 - 1
 _NAMES = 3
 
-Spec = dict[str, Any]
+QueueSpecBody = dict[str, Any]
 
 
 class ConvertedQueue(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +104,7 @@ class _Queues:
         weights = _whole_weights([each.weight for each in siblings]) if below else None
         for index, node in enumerate(siblings):
             kind = COHORT if isinstance(node, Cohort) else CLUSTER_QUEUE
-            spec: Spec = {}
+            spec: QueueSpecBody = {}
             if below:
                 spec["parent"] = self._names.cohorts[below.name]
             if weights:
@@ -116,13 +116,13 @@ class _Queues:
             else:
                 self._add_cluster_queue(node, spec, level)
 
-    def _add_cohort(self, cohort: Cohort, spec: Spec, level: int) -> None:
+    def _add_cohort(self, cohort: Cohort, spec: QueueSpecBody, level: int) -> None:
         self._levels[cohort.name] = level
         spec |= self._amounts(COHORT, cohort.name, self._limits.cohorts[cohort.name])
         selector = self._selector(COHORT, cohort.name, {}, self._namespaces.of_cohort(cohort.name))
         self._append(COHORT, cohort.name, self._names.cohorts[cohort.name], spec | selector, level)
 
-    def _add_cluster_queue(self, queue: ClusterQueue, spec: Spec, level: int) -> None:
+    def _add_cluster_queue(self, queue: ClusterQueue, spec: QueueSpecBody, level: int) -> None:
         name, merged = self._names.queues[queue.name], self._names.merged[queue.name]
         leaves = self._names.leaves[queue.name]
         spec |= self._amounts(CLUSTER_QUEUE, queue.name, self._limits.queues[queue.name])
@@ -137,7 +137,7 @@ class _Queues:
             self._report.lost(CLUSTER_QUEUE, queue.name, text)
         spec |= self._selector(CLUSTER_QUEUE, queue.name, own, namespaces)
         spec |= _stop([queue.stop, *(each.stop for each in merged)])
-        order: Spec = {"dequeueStrategy": "fifo"} if queue.strict else {}
+        order: QueueSpecBody = {"dequeueStrategy": "fifo"} if queue.strict else {}
         if order and leaves:
             text = "StrictFIFO holds in each queue below it, and not between them"
             self._report.lost(CLUSTER_QUEUE, queue.name, text, field="spec.queueingStrategy")
@@ -147,11 +147,11 @@ class _Queues:
         self._append(CLUSTER_QUEUE, queue.name, name, spec | order, level, merged)
         self._add_leaves(leaves, name, order, level + 1)
 
-    def _add_leaves(self, leaves: Sequence[Leaf], parent: str, order: Spec, level: int) -> None:
+    def _add_leaves(self, leaves: Sequence[Leaf], parent: str, order: QueueSpecBody, level: int) -> None:
         weights = _whole_weights([leaf.local_queues[0].weight for leaf in leaves])
         for index, leaf in enumerate(leaves):
             first = leaf.local_queues[0]
-            spec: Spec = {"parent": parent, **order, **_stop([first.stop])}
+            spec: QueueSpecBody = {"parent": parent, **order, **_stop([first.stop])}
             if weights:
                 spec["weight"] = weights[index]
                 self._say_weight(LOCAL_QUEUE, first.path, first.weight, exact=weights.exact)
@@ -164,7 +164,7 @@ class _Queues:
         kind: str,
         name: str,
         queue: str,
-        spec: Spec,
+        spec: QueueSpecBody,
         level: int,
         local_queues: Sequence[LocalQueue] = (),
     ) -> None:
@@ -178,7 +178,7 @@ class _Queues:
             origin = f"{kind} {name}" + (f", {LOCAL_QUEUE} {paths}" if paths else "")
         self.queues.append(ConvertedQueue(name=queue, origin=origin, spec=spec))
 
-    def _amounts(self, kind: str, name: str, limits: Limits) -> Spec:
+    def _amounts(self, kind: str, name: str, limits: KueueLimits) -> QueueSpecBody:
         fields = limits._asdict()
         if len(limits.capability) > RESOURCES_LIMIT:
             named = {resource: amount for resource, amount in limits.capability.items() if amount}
@@ -190,12 +190,14 @@ class _Queues:
             if len(named) > RESOURCES_LIMIT:
                 text = f"has more than {RESOURCES_LIMIT} resources: the API server refuses the queue"
                 self._report.fault(kind, name, text)
-        spec: Spec = {field: _shown(amounts) for field, amounts in fields.items() if amounts}
+        spec: QueueSpecBody = {field: _shown(amounts) for field, amounts in fields.items() if amounts}
         if "guarantee" in spec:
             spec["guarantee"] = {"resource": spec["guarantee"]}
         return spec
 
-    def _selector(self, kind: str, name: str, own: Mapping[str, Any], namespaces: Sequence[str]) -> Spec:
+    def _selector(
+        self, kind: str, name: str, own: Mapping[str, Any], namespaces: Sequence[str]
+    ) -> QueueSpecBody:
         if not namespaces or own == NO_NAMESPACE:
             return {"namespaceSelector": NO_NAMESPACE}
         selector = dict(own)
@@ -260,12 +262,12 @@ def _local_queues(names: QueueNames, queue: str) -> Iterator[LocalQueue]:
         yield from leaf.local_queues
 
 
-def _stop(policies: Iterable[StopPolicy]) -> Spec:
+def _stop(policies: Iterable[StopPolicy]) -> QueueSpecBody:
     strictest = max(policies, key=lambda policy: policy.strictness)
     return {} if strictest is StopPolicy.NONE else {"stopPolicy": strictest.value}
 
 
-def _shown(amounts: Amounts) -> dict[str, str]:
+def _shown(amounts: ResourceAmounts) -> dict[str, str]:
     return {resource: format_quantity(amount, resource) for resource, amount in amounts.items()}
 
 

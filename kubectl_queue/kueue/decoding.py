@@ -34,9 +34,9 @@ from kubectl_queue.kueue.model import (
     ClusterQueue,
     Cohort,
     FlavorQuota,
+    FlavorResource,
     Kueue,
     LocalQueue,
-    Pair,
     Preemption,
     Quotas,
 )
@@ -201,7 +201,7 @@ def _preemption(name: str, spec: Mapping[str, Any], report: Report) -> Preemptio
     )
     borrow = _mapping(policies.get("borrowWithinCohort"), "spec.preemption.borrowWithinCohort")
     if borrow.get("policy", "Never") != "Never":
-        text = "has no counterpart: a pod for which its queue would borrow evicts nobody of other queues"
+        text = "has no counterpart: a pod for which its queue would borrow evicts no pod of another queue"
         report.lost(CLUSTER_QUEUE, name, text, field="spec.preemption.borrowWithinCohort")
     if found.within == "LowerOrNewerEqualPriority":
         text = "pods of lower priority are evicted, and none of equal priority"
@@ -210,7 +210,7 @@ def _preemption(name: str, spec: Mapping[str, Any], report: Report) -> Preemptio
 
 
 def _quotas(spec: Mapping[str, Any]) -> Quotas:
-    found: dict[Pair, FlavorQuota] = {}
+    found: dict[FlavorResource, FlavorQuota] = {}
     for place, group in _items(spec, "resourceGroups", "spec."):
         for flavor_place, flavor in _items(group, "flavors", f"{place}."):
             name = _text(flavor.get("name"), f"{flavor_place}.name")

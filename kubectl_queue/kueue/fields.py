@@ -12,7 +12,7 @@ from typing import NamedTuple
 CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, FLAVOR = "ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor"
 
 
-class Row(NamedTuple):
+class FieldRow(NamedTuple):
     """`names`: the field's, below `spec`. `becomes`: "" where it has no counterpart. `text`: more of it."""
 
     names: tuple[str, ...]
@@ -20,51 +20,51 @@ class Row(NamedTuple):
     text: str
 
 
-FIELDS: Mapping[str, tuple[Row, ...]] = {
+FIELDS: Mapping[str, tuple[FieldRow, ...]] = {
     CLUSTER_QUEUE: (
-        Row(("resourceGroups",), "capability, deserved, guarantee", "see the table of quotas"),
-        Row(("cohortName", "cohort"), "parent", "the queue of the Cohort"),
-        Row(("queueingStrategy",), "dequeueStrategy", "StrictFIFO is fifo, BestEffortFIFO is traverse"),
-        Row(
+        FieldRow(("resourceGroups",), "capability, deserved, guarantee", "see the table of quotas"),
+        FieldRow(("cohortName", "cohort"), "parent", "the queue of the Cohort"),
+        FieldRow(("queueingStrategy",), "dequeueStrategy", "StrictFIFO is fifo, BestEffortFIFO is traverse"),
+        FieldRow(
             ("namespaceSelector",),
             "namespaceSelector",
             "with the namespaces of its LocalQueues. An absent one selects no namespace in Kueue, and is "
             "written so",
         ),
-        Row(("stopPolicy",), "stopPolicy", "None, Hold and HoldAndDrain mean the same"),
-        Row(("preemption",), "schedulerPolicy", "see the table of preemption policies"),
-        Row(("fairSharing",), "weight", "as whole numbers, in proportion to its siblings"),
-        Row(("flavorFungibility",), "", "a queue has one limit for a resource, whatever nodes it is on"),
-        Row(
+        FieldRow(("stopPolicy",), "stopPolicy", "None, Hold and HoldAndDrain mean the same"),
+        FieldRow(("preemption",), "schedulerPolicy", "see the table of preemption policies"),
+        FieldRow(("fairSharing",), "weight", "as whole numbers, in proportion to its siblings"),
+        FieldRow(("flavorFungibility",), "", "a queue has one limit for a resource, whatever nodes it is on"),
+        FieldRow(
             ("admissionChecksStrategy", "admissionChecks"),
             "",
             "work starts without these checks; for nodes that are made on demand see node autoscalers",
         ),
-        Row(("admissionScope",), "", "usage of the past does not count, here or between LocalQueues"),
+        FieldRow(("admissionScope",), "", "usage of the past does not count, here or between LocalQueues"),
     ),
     COHORT: (
-        Row(("parentName", "parent"), "parent", "the queue of that Cohort"),
-        Row(
+        FieldRow(("parentName", "parent"), "parent", "the queue of that Cohort"),
+        FieldRow(
             ("resourceGroups",),
             "capability, deserved, guarantee",
             "added to what those below it have; see the table of quotas",
         ),
-        Row(("fairSharing",), "weight", "as of ClusterQueues"),
+        FieldRow(("fairSharing",), "weight", "as of ClusterQueues"),
     ),
     LOCAL_QUEUE: (
-        Row(("clusterQueue",), "", "it is that queue, or one below it: see the table of names"),
-        Row(("stopPolicy",), "stopPolicy", "of the queue that it becomes"),
-        Row(("fairSharing",), "weight", "of the queue that it becomes"),
+        FieldRow(("clusterQueue",), "", "it is that queue, or one below it: see the table of names"),
+        FieldRow(("stopPolicy",), "stopPolicy", "of the queue that it becomes"),
+        FieldRow(("fairSharing",), "weight", "of the queue that it becomes"),
     ),
     FLAVOR: (
-        Row(
+        FieldRow(
             ("nodeLabels",),
             "",
             "pods are not sent to these nodes: use node groups, or a nodeSelector in the pods",
         ),
-        Row(("nodeTaints",), "", "whether pods tolerate them decides kube-scheduler alone"),
-        Row(("tolerations",), "", "pods get none: write them into the pods"),
-        Row(("topologyName",), "", "kube-scheduler places each pod: use pod affinity"),
+        FieldRow(("nodeTaints",), "", "whether pods tolerate them decides kube-scheduler alone"),
+        FieldRow(("tolerations",), "", "pods get none: write them into the pods"),
+        FieldRow(("topologyName",), "", "kube-scheduler places each pod: use pod affinity"),
     ),
 }
 
@@ -86,6 +86,6 @@ VERSIONS = ("v1beta2", "v1beta1", "v1alpha1")
 GROUP = "kueue.x-k8s.io"
 
 
-def row(kind: str, field: str) -> Row | None:
+def row(kind: str, field: str) -> FieldRow | None:
     """The row of a field below `spec`; None for one that is not known."""
     return next((each for each in FIELDS[kind] if field in each.names), None)

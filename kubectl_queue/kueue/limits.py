@@ -28,23 +28,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from kubectl_queue.kueue.model import ClusterQueue, Cohort, FlavorQuota, Kueue, Pair, Quotas
-from queues.apimachinery.quantities import MAX_AMOUNT, Amount, sum_amounts
+from kubectl_queue.kueue.model import ClusterQueue, Cohort, FlavorQuota, FlavorResource, Kueue, Quotas
+from queues.apimachinery.quantities import MAX_AMOUNT, Amount, ResourceAmounts, sum_amounts
 
-Amounts = Mapping[str, Amount]
-_PairAmounts = Mapping[Pair, Amount]
+_PairAmounts = Mapping[FlavorResource, Amount]
 #: Counted by Kueue only where a queue names it.
 _PODS = "pods"
 _NO_QUOTA = FlavorQuota(0)
 _Key = TypeVar("_Key")
 
 
-class Limits(NamedTuple):
+class KueueLimits(NamedTuple):
     """By resource; none is an empty mapping."""
 
-    capability: Amounts
-    deserved: Amounts
-    guarantee: Amounts
+    capability: ResourceAmounts
+    deserved: ResourceAmounts
+    guarantee: ResourceAmounts
 
 
 class CohortTree(NamedTuple):
@@ -77,8 +76,8 @@ def cohort_tree(kueue: Kueue) -> CohortTree:
 
 
 class LimitsByName(NamedTuple):
-    queues: Mapping[str, Limits]
-    cohorts: Mapping[str, Limits]
+    queues: Mapping[str, KueueLimits]
+    cohorts: Mapping[str, KueueLimits]
 
 
 def limits_of(kueue: Kueue, tree: CohortTree) -> LimitsByName:
@@ -87,26 +86,26 @@ def limits_of(kueue: Kueue, tree: CohortTree) -> LimitsByName:
     had, guaranteed = _totals(tree), _guarantees(tree)
     queues, cohorts = {}, {}
     for queue in tree.queues.get("", ()):
-        queues[queue.name] = Limits({**absent, **_sums(_nominal(queue.quotas))}, {}, {})
-    allowed: dict[str, Amounts] = {}
+        queues[queue.name] = KueueLimits({**absent, **_sums(_nominal(queue.quotas))}, {}, {})
+    allowed: dict[str, ResourceAmounts] = {}
     whole: dict[str, _PairAmounts] = {}
     for cohort in tree.cohorts:
         name, own = cohort.name, had[cohort.name]
         whole[name] = whole.get(cohort.parent, own)
         if not cohort.parent:
             allowed[name] = {**absent, **_sums(own)}
-            cohorts[name] = Limits(allowed[name], {}, guaranteed[name])
+            cohorts[name] = KueueLimits(allowed[name], {}, guaranteed[name])
         else:
             most = {pair: _most(pair, own, cohort.quotas, whole[name]) for pair in whole[name]}
             bounds = _tighter(_sums(most), allowed[cohort.parent])
             allowed[name] = {**allowed[cohort.parent], **bounds}
-            cohorts[name] = Limits(bounds, _sums(own), guaranteed[name])
+            cohorts[name] = KueueLimits(bounds, _sums(own), guaranteed[name])
         for queue in tree.queues.get(name, ()):
             nominal = _nominal(queue.quotas)
             most = {pair: _most(pair, nominal, queue.quotas, whole[name]) for pair in queue.quotas}
             nothing = {resource: 0 for resource in allowed[name] if resource != _PODS}
             bounds = _tighter({**nothing, **_sums(most)}, allowed[name])
-            queues[queue.name] = Limits(bounds, _sums(nominal), _kept(queue.quotas, nominal))
+            queues[queue.name] = KueueLimits(bounds, _sums(nominal), _kept(queue.quotas, nominal))
     return LimitsByName(queues, cohorts)
 
 
@@ -132,9 +131,9 @@ def _totals(tree: CohortTree) -> Mapping[str, _PairAmounts]:
     return totals
 
 
-def _guarantees(tree: CohortTree) -> Mapping[str, Amounts]:
+def _guarantees(tree: CohortTree) -> Mapping[str, ResourceAmounts]:
     """What each Cohort does not lend, with what those below it do not."""
-    kept: dict[str, Amounts] = {}
+    kept: dict[str, ResourceAmounts] = {}
     shared: dict[str, _PairAmounts] = {}
     for cohort in reversed(tree.cohorts):
         children = tree.below.get(cohort.name, ())
@@ -161,25 +160,25 @@ def _lent(quotas: Quotas, amounts: _PairAmounts) -> _PairAmounts:
     return {pair: amount - _kept_of(pair, quotas, amount) for pair, amount in amounts.items()}
 
 
-def _kept(quotas: Quotas, amounts: _PairAmounts) -> Amounts:
+def _kept(quotas: Quotas, amounts: _PairAmounts) -> ResourceAmounts:
     """What they may not, by resource; without zeros."""
     kept = _sums({pair: _kept_of(pair, quotas, amount) for pair, amount in amounts.items()})
     return {resource: amount for resource, amount in kept.items() if amount}
 
 
-def _kept_of(pair: Pair, quotas: Quotas, amount: Amount) -> Amount:
+def _kept_of(pair: FlavorResource, quotas: Quotas, amount: Amount) -> Amount:
     lending = quotas.get(pair, _NO_QUOTA).lending
     return 0 if lending is None else max(0, amount - lending)
 
 
-def _most(pair: Pair, had: _PairAmounts, quotas: Quotas, whole: _PairAmounts) -> Amount:
+def _most(pair: FlavorResource, had: _PairAmounts, quotas: Quotas, whole: _PairAmounts) -> Amount:
     """What may be used of one flavor, by the borrowing limit. `whole`: what the topmost Cohort has."""
     borrowing = quotas.get(pair, _NO_QUOTA).borrowing
     most = whole.get(pair, 0)
     return most if borrowing is None else min(most, sum_amounts([had.get(pair, 0), borrowing]))
 
 
-def _tighter(bounds: Amounts, above: Amounts) -> Amounts:
+def _tighter(bounds: ResourceAmounts, above: ResourceAmounts) -> ResourceAmounts:
     """Those that bound more than what is allowed above."""
     return {
         resource: amount

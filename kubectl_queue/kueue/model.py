@@ -12,7 +12,7 @@ from queues.apimachinery.quantities import Amount
 from queues.states import StopPolicy
 
 #: A resource and a flavor of it.
-Pair = tuple[str, str]
+FlavorResource = tuple[str, str]
 NEVER = "Never"
 
 
@@ -24,7 +24,7 @@ class FlavorQuota(msgspec.Struct, frozen=True):
     lending: Amount | None = None
 
 
-Quotas = Mapping[Pair, FlavorQuota]
+Quotas = Mapping[FlavorResource, FlavorQuota]
 
 
 class Preemption(msgspec.Struct, frozen=True):

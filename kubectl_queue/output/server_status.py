@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from kubectl_queue.output.tables import Layout
+from kubectl_queue.output.tables import TableLayout
 from kubectl_queue.views.server_status import ReplicaStatus, ServerStatus, WebhookStatus
 from kubectl_queue.views.text import human_duration
 from queues.text import printable
@@ -29,7 +29,7 @@ def status_lines(status: ServerStatus, *, now: datetime) -> list[str]:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [line.rstrip() for line in Layout().lines([headings, *rows])]
+    return [line.rstrip() for line in TableLayout().lines([headings, *rows])]
 
 
 def _replica(replica: ReplicaStatus, *, now: datetime) -> tuple[str, ...]:

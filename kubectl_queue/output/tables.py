@@ -33,7 +33,7 @@ class Table:
         self._headings = headings
         self._columns = [column for column in COLUMNS if wide or not column.wide]
         self._labels = [label_column(label) for label in labels]
-        self._layout = Layout()
+        self._layout = TableLayout()
         self._is_begun = False
         self._names: set[str] = set()
 
@@ -78,7 +78,7 @@ class Table:
         return [*shown, end] if end else shown
 
 
-class Layout:
+class TableLayout:
     """Widths of columns, which only grow."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kubectl_queue.output.tables import Layout, short_names
+from kubectl_queue.output.tables import TableLayout, short_names
 from kubectl_queue.views.usage import UsageRow, amount_text
 from queues.quota.standing import Standing
 from queues.text import printable
@@ -40,7 +40,7 @@ def usage_lines(rows: Sequence[UsageRow], *, bars: Bars | None, headings: bool =
         "WAITING",
     ]
     table = [[line.get(heading, "") for heading in columns] for line in cells]
-    return [line.rstrip() for line in Layout().lines([columns, *table] if headings else table)]
+    return [line.rstrip() for line in TableLayout().lines([columns, *table] if headings else table)]
 
 
 def _row_cells(row: UsageRow, name: str, bars: Bars | None) -> Iterator[dict[str, str]]:

@@ -41,7 +41,7 @@ FLAGS = (
 )
 
 
-class Place(NamedTuple):
+class ConfigMapName(NamedTuple):
     """Where the ConfigMap is."""
 
     namespace: str
@@ -54,21 +54,21 @@ class Place(NamedTuple):
 class ClusterPolicies(NamedTuple):
     """The policies at a place. `exists`: whether there is a ConfigMap; `unread`: those beyond the limit."""
 
-    place: Place
+    place: ConfigMapName
     exists: bool
     policies: PolicySet
     unread: int = 0
 
 
-def place_of(flags: Flags, *, command: str) -> Place:
+def place_of(flags: Flags, *, command: str) -> ConfigMapName:
     """The place that the flags name. Raises UsageError."""
-    return Place(
+    return ConfigMapName(
         checked_name(flags.text("policies-namespace"), see=command),
         checked_name(flags.text("policies-name"), see=command),
     )
 
 
-def read_cluster_policies(client: ApiClient, place: Place) -> ClusterPolicies:
+def read_cluster_policies(client: ApiClient, place: ConfigMapName) -> ClusterPolicies:
     """Raises QueueError where the ConfigMap may not be read."""
     path = f"/api/v1/namespaces/{quote(place.namespace, safe='')}/configmaps/{quote(place.name, safe='')}"
     try:
@@ -89,7 +89,7 @@ def _decoded(binary: Mapping[str, str]) -> Mapping[str, bytes]:
     return {key: base64.b64decode(value) for key, value in binary.items()}
 
 
-def _missing_right(place: Place) -> str:
+def _missing_right(place: ConfigMapName) -> str:
     way_out = (
         "an administrator gives it with: kubectl apply --server-side -k manifests/queue-readers"
         if place.name == NAME

@@ -31,10 +31,10 @@ from queues import well_known
 from queues.apimachinery.quantities import parse_quantity
 from queues.membership import GROUP_ANNOTATION
 from queues.policies.model import Policy
-from queues.policies.parts import Part, PodFacts, policy_parts
+from queues.policies.parts import PolicyPart, ScoredPodFacts, policy_parts
 from queues.policies.policy_report import misplaced_text
 from queues.policies.policy_set import GLOBAL_KEY
-from queues.policies.resolution import PolicySource, Problem, Resolution, resolve_policy
+from queues.policies.resolution import PolicyProblem, PolicySource, Resolution, resolve_policy
 from queues.status.policy_condition import POLICY_RESOLVED
 from queues.text import printable, quoted
 
@@ -54,7 +54,7 @@ class PolicyExplanation(msgspec.Struct, frozen=True, kw_only=True):
     policy: str = ""
     named_by: str = msgspec.field(default="", name="namedBy")
     tried: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PolicyPart, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -117,7 +117,7 @@ class PolicyExplainer:
             replace(subject, notes=tuple(notes)),
             self._resolve(chain, subject.queue, job=job),
             chain,
-            facts=PodFacts(resources=_requested_resources(item), scored=_is_scored(item)),
+            facts=ScoredPodFacts(resources=_requested_resources(item), scored=_is_scored(item)),
             job=named_by,
         )
 
@@ -150,7 +150,7 @@ class PolicyExplainer:
         resolution: Resolution,
         chain: QueueObjects,
         *,
-        facts: PodFacts | None = None,
+        facts: ScoredPodFacts | None = None,
         job: str = "",
     ) -> PolicyExplanation:
         """`subject`: without the answer. `facts`: of a pod; `job`: what names its own policy."""
@@ -174,7 +174,7 @@ class PolicyExplainer:
             return f"has the global policy, {GLOBAL_KEY}"
         return f"has policy {quoted(resolution.name)}, named by {_named_by(resolution, job)}"
 
-    def _tried(self, problem: Problem, job: str) -> str:
+    def _tried(self, problem: PolicyProblem, job: str) -> str:
         """A name that was tried and cannot be used as it is, and the names that are near it."""
         others = self._cluster.policies.entries.keys() - {GLOBAL_KEY}
         near = close_matches(problem.name, sorted(others)) if problem.missing else ()

@@ -31,7 +31,7 @@ from typing import NamedTuple
 import yaml
 
 from queues.apimachinery.yaml_events import yaml_events
-from queues.policies.model import Place
+from queues.policies.model import PolicyProblemLine
 from queues.policies.policy_report import misplaced_text
 from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT, holds_policy, misplaced_keys
 from queues.policies.scheduler_conf import BadPolicy, examine_policy
@@ -48,7 +48,7 @@ _COUNTS_NOT = f"for queues that name no policy, the one under {GLOBAL_KEY} count
 _DEPTH_LIMIT = 64
 
 
-class Finding(NamedTuple):
+class ManifestFinding(NamedTuple):
     """`policy`: the key; empty where the file itself or a text that is a file of its own is meant."""
 
     line: int
@@ -60,8 +60,8 @@ class FileCheck(NamedTuple):
     """All of a file, by line. `policies`: the names of those that were checked; "" for a text alone."""
 
     policies: Sequence[str]
-    faults: Sequence[Finding]
-    warnings: Sequence[Finding]
+    faults: Sequence[ManifestFinding]
+    warnings: Sequence[ManifestFinding]
 
 
 def check_policies(content: str, *, name: str, namespace: str = "") -> FileCheck:
@@ -70,7 +70,7 @@ def check_policies(content: str, *, name: str, namespace: str = "") -> FileCheck
         documents = _documents(content)
         return _check_documents(content, documents, name=name, namespace=namespace)
     except BadPolicy as exc:
-        return FileCheck([], [Finding(exc.place.line, "", exc.place.reason)], [])
+        return FileCheck([], [ManifestFinding(exc.place.line, "", exc.place.reason)], [])
 
 
 def _check_documents(content: str, documents: Sequence[yaml.Node], *, name: str, namespace: str) -> FileCheck:
@@ -80,7 +80,7 @@ def _check_documents(content: str, documents: Sequence[yaml.Node], *, name: str,
     objects = [each for document in documents for each in _objects(document)]
     named = {id(each) for each in objects if _is_config_map(each) and _name(each) == name}
     results: list[tuple[str, _Findings]] = []
-    more: list[Finding] = []
+    more: list[ManifestFinding] = []
     for each in objects:
         if _is_config_map(each):
             if id(each) in named or not named:
@@ -129,13 +129,13 @@ def _in_document(content: str, node: yaml.Node, *, alone: bool) -> _Findings:
     first = node.start_mark.line
     return _Findings(
         *(
-            [Place(first + place.line, place.reason) for place in places]
+            [PolicyProblemLine(first + place.line, place.reason) for place in places]
             for places in examine_text(indent + text)
         )
     )
 
 
-def _where_it_is(node: yaml.Node, *, name: str, namespace: str) -> Iterator[Finding]:
+def _where_it_is(node: yaml.Node, *, name: str, namespace: str) -> Iterator[ManifestFinding]:
     """A warning where the server reads another ConfigMap."""
     metadata, line = _value(node, "metadata"), node.start_mark.line + 1
     its_name, its_namespace = _scalar(metadata, "name"), _scalar(metadata, "namespace")
@@ -143,24 +143,24 @@ def _where_it_is(node: yaml.Node, *, name: str, namespace: str) -> Iterator[Find
         place = f"{namespace}/{name}" if namespace else name
         its = f"{its_namespace}/{its_name}" if its_namespace else str(its_name)
         reason = f"the ConfigMap is {its}; the server reads {place} unless its settings name another one"
-        yield Finding(line, "", printable(reason, limit=400))
+        yield ManifestFinding(line, "", printable(reason, limit=400))
 
 
-def _chart_values(node: yaml.Node) -> Iterator[Finding]:
+def _chart_values(node: yaml.Node) -> Iterator[ManifestFinding]:
     """What values of Volcano's chart say of a policy that is not in them: the chart's own one counts, or they
     choose a file whose key is not that of the global policy.
     """
     for path, value in _scalars(node):
         if path[-1] == _OVERRIDE and _is_empty(value):
             empty = f"{'.'.join(path)} is empty, so the chart's own policy counts; {_SEE_CHART}"
-            yield Finding(value.start_mark.line + 1, "", printable(empty, limit=400))
+            yield ManifestFinding(value.start_mark.line + 1, "", printable(empty, limit=400))
         if path[-1] == "scheduler_config_file":
             key = str(value.value).rsplit("/", 1)[-1]
             if key != GLOBAL_KEY:
                 reason = (
                     f"{'.'.join(path)} has the chart put its policy under key {quoted(key)}; {_COUNTS_NOT}"
                 )
-                yield Finding(value.start_mark.line + 1, "", printable(reason, limit=400))
+                yield ManifestFinding(value.start_mark.line + 1, "", printable(reason, limit=400))
 
 
 def _documents(content: str) -> list[yaml.Node]:
@@ -195,8 +195,8 @@ def _check_depth(content: str) -> None:
 
 
 class _Findings(NamedTuple):
-    faults: list[Place]
-    warnings: list[Place]
+    faults: list[PolicyProblemLine]
+    warnings: list[PolicyProblemLine]
 
 
 def examine_text(text: str, *, node: yaml.ScalarNode | None = None) -> _Findings:
@@ -208,16 +208,18 @@ def examine_text(text: str, *, node: yaml.ScalarNode | None = None) -> _Findings
     )
 
 
-def _in_file(place: Place, text: str, node: yaml.ScalarNode | None) -> Place:
+def _in_file(place: PolicyProblemLine, text: str, node: yaml.ScalarNode | None) -> PolicyProblemLine:
     if node is None:
         return place
     start = node.start_mark.line + 1
     if node.style == "|":
-        return Place(start + place.line, place.reason)
-    return Place(start, f"line {place.line} of the text: {place.reason}" if "\n" in text else place.reason)
+        return PolicyProblemLine(start + place.line, place.reason)
+    return PolicyProblemLine(
+        start, f"line {place.line} of the text: {place.reason}" if "\n" in text else place.reason
+    )
 
 
-def _check_config_map(node: yaml.Node, more: list[Finding]) -> Iterator[tuple[str, _Findings]]:
+def _check_config_map(node: yaml.Node, more: list[ManifestFinding]) -> Iterator[tuple[str, _Findings]]:
     """The findings by key. `more`: gets what concerns no key."""
     line = node.start_mark.line + 1
     held: list[str] = []
@@ -231,16 +233,18 @@ def _check_config_map(node: yaml.Node, more: list[Finding]) -> Iterator[tuple[st
                 continue
             held.append(name)
             if name in seen:
-                findings.faults.append(Place(at, "the key is there twice, and only one of them is kept"))
+                findings.faults.append(
+                    PolicyProblemLine(at, "the key is there twice, and only one of them is kept")
+                )
             seen.add(name)
             if len(seen) == KEYS_LIMIT + 1:
                 findings.faults.append(
-                    Place(at, f"there are more policies than the {KEYS_LIMIT:,} that are read")
+                    PolicyProblemLine(at, f"there are more policies than the {KEYS_LIMIT:,} that are read")
                 )
             yield name, findings
     if not held:
-        more.append(Finding(line, "", "no key of the ConfigMap holds a policy"))
-    more += [Finding(line, "", misplaced_text(key)) for key in misplaced_keys(held)[:1]]
+        more.append(ManifestFinding(line, "", "no key of the ConfigMap holds a policy"))
+    more += [ManifestFinding(line, "", misplaced_text(key)) for key in misplaced_keys(held)[:1]]
 
 
 def _of_key(name: str, value: yaml.Node, line: int, *, is_binary: bool) -> _Findings | None:
@@ -248,20 +252,22 @@ def _of_key(name: str, value: yaml.Node, line: int, *, is_binary: bool) -> _Find
     if not isinstance(value, yaml.ScalarNode) or value.tag != "tag:yaml.org,2002:str":
         if not (name == GLOBAL_KEY or _is_policy(value)):
             return None
-        return _Findings([Place(line, "its value is no text; write the policy below it, after a |")], [])
+        return _Findings(
+            [PolicyProblemLine(line, "its value is no text; write the policy below it, after a |")], []
+        )
     text = str(value.value)
     if is_binary:
         try:
             text = base64.b64decode(text, validate=False).decode(errors="replace")
         except binascii.Error as exc:
-            return _Findings([Place(line, f"its value in binaryData is no base64: {exc}")], [])
+            return _Findings([PolicyProblemLine(line, f"its value in binaryData is no base64: {exc}")], [])
     if name != GLOBAL_KEY and not holds_policy(text):
         return None
     if not is_binary:
         return examine_text(text, node=value)
     return _Findings(
         *(
-            [Place(line, f"line {place.line} of the text: {place.reason}") for place in places]
+            [PolicyProblemLine(line, f"line {place.line} of the text: {place.reason}") for place in places]
             for places in examine_text(text)
         )
     )
@@ -277,7 +283,8 @@ def _check_texts(node: yaml.Node, *, line: int) -> Iterator[tuple[str, _Findings
             name = GLOBAL_KEY if path[-1] == GLOBAL_KEY else ".".join(path[1:] if path[0] == "data" else path)
             faults, warnings = examine_text(text, node=value)
             moved = (
-                [Place(line + place.line, place.reason) for place in all_] for all_ in (faults, warnings)
+                [PolicyProblemLine(line + place.line, place.reason) for place in all_]
+                for all_ in (faults, warnings)
             )
             yield printable(name, limit=253), _Findings(*moved)
         elif _OVERRIDE in text and not line:
@@ -312,9 +319,15 @@ def _scalars(node: yaml.Node) -> Iterator[tuple[tuple[str, ...], yaml.ScalarNode
     yield from walk(node, ())
 
 
-def _checked(results: Sequence[tuple[str, _Findings]], *, warnings: Sequence[Finding] = ()) -> FileCheck:
-    faults = [Finding(place.line, name, place.reason) for name, all_ in results for place in all_.faults]
-    more = [Finding(place.line, name, place.reason) for name, all_ in results for place in all_.warnings]
+def _checked(
+    results: Sequence[tuple[str, _Findings]], *, warnings: Sequence[ManifestFinding] = ()
+) -> FileCheck:
+    faults = [
+        ManifestFinding(place.line, name, place.reason) for name, all_ in results for place in all_.faults
+    ]
+    more = [
+        ManifestFinding(place.line, name, place.reason) for name, all_ in results for place in all_.warnings
+    ]
     return FileCheck([name for name, _ in results], sorted(faults), sorted([*warnings, *more]))
 
 

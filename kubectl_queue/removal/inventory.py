@@ -65,7 +65,7 @@ FROM_TEMPLATES = (well_known.QUEUE, well_known.QUEUE_FROM)
 #: Secrets and ConfigMaps for the server alone: its authority, the book of releases, where notices go.
 OWN_DATA = frozenset({"sluice-ca", "sluice-notices", "sluice-quota"})
 
-Chosen = Callable[[Object], bool]
+ObjectFilter = Callable[[Object], bool]
 
 
 class Item(NamedTuple):
@@ -76,7 +76,7 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Inventory:
+class Installation:
     """What was found. `checks`: webhooks that refuse what the others, in `calls`, have not looked at.
 
     `calls`: what else makes the API server call the server, or obey its policies.
@@ -115,11 +115,11 @@ class Marks:
         return not (self.gated or self.pods or self.workloads or self.podgroups or self.namespaces)
 
 
-def read_inventory(client: ApiClient, *, namespace: str) -> Inventory:
+def read_inventory(client: ApiClient, *, namespace: str) -> Installation:
     """`namespace`: the server's own. Raises `QueueError`."""
     named = {replica.scheduler for replica, _ in read_replicas(client, namespace=namespace)} - {""}
     schedulers = frozenset({SCHEDULER_NAME, *named})
-    return Inventory(
+    return Installation(
         checks=list(_admission(client, "validatingwebhookconfigurations")),
         calls=[
             item
@@ -178,7 +178,7 @@ def _server(client: ApiClient, namespace: str) -> Iterator[Item]:
     )
 
 
-def _own(client: ApiClient, path: str, kind: str, chosen: Chosen | None = None) -> Iterator[Item]:
+def _own(client: ApiClient, path: str, kind: str, chosen: ObjectFilter | None = None) -> Iterator[Item]:
     """The objects of a list that are Sluice's."""
     for item in _items(client, path, kind):
         if (chosen or _is_own)(item):
@@ -208,7 +208,7 @@ def _name(item: Object) -> str:
 
 
 def read_marks(client: ApiClient, *, schedulers: Collection[str]) -> Marks:
-    """What bears a mark now. `schedulers`: as in `Inventory`. Raises `QueueError`."""
+    """What bears a mark now. `schedulers`: as in `Installation`. Raises `QueueError`."""
     pods = _items(client, "/api/v1/pods", "pods")
     waiting = [pod for pod in pods if not pod["spec"].get("nodeName") and not _has_ended(pod)]
     workloads = [

@@ -37,7 +37,7 @@ from kubectl_queue.errors import (
 )
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.removal.inventory import (
-    Inventory,
+    Installation,
     Item,
     Marks,
     is_suspended,
@@ -65,13 +65,13 @@ _STALE = re.compile(r"failed calling webhook|admission webhook|ValidatingAdmissi
 _STRATEGIC = "application/strategic-merge-patch+json"
 _MERGE = "application/merge-patch+json"
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 class Remover:
     """One removal. `say`: receives a line for each thing that was done."""
 
-    def __init__(self, client: ApiClient, *, namespace: str, say: Say, progress: Say) -> None:
+    def __init__(self, client: ApiClient, *, namespace: str, say: PrintLine, progress: PrintLine) -> None:
         self._client = client
         self._namespace = namespace
         self._say = say
@@ -90,7 +90,7 @@ class Remover:
                 f'"{self._namespace}"; name it: kubectl queue uninstall --namespace={namespaces[0]}'
             )
 
-    def remove(self, inventory: Inventory, *, definitions: bool) -> Marks:
+    def remove(self, inventory: Installation, *, definitions: bool) -> Marks:
         """Remove it all; returns what still bears marks. Raises `QueueError`."""
         for item in inventory.checks:
             self._delete(item)

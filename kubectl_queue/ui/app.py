@@ -45,7 +45,7 @@ from kubectl_queue.ui.viewer import read_viewer
 _BAD_GATEWAY = 502
 
 
-class Session(msgspec.Struct, frozen=True):
+class SessionToken(msgspec.Struct, frozen=True):
     token: str
 
 
@@ -56,7 +56,7 @@ class Code(msgspec.Struct, frozen=True):
 _code = msgspec.json.Decoder(Code)
 
 
-class Problem(msgspec.Struct, frozen=True):
+class PageError(msgspec.Struct, frozen=True):
     error: str
 
 
@@ -73,7 +73,7 @@ def create_app(backend: Backend) -> Flask:
         if token is None:
             abort(401, "this address was used before; the terminal has a new one")
         backend.used()
-        return json_answer(Session(token))
+        return json_answer(SessionToken(token))
 
     @app.get("/api/viewer")
     def viewer() -> Response:
@@ -128,16 +128,16 @@ def _add_guard(app: Flask, backend: Backend) -> None:
 
     @app.errorhandler(HTTPException)
     def refused(error: HTTPException) -> Response:
-        return json_answer(Problem(str(error.description)), status=error.code or 500)
+        return json_answer(PageError(str(error.description)), status=error.code or 500)
 
     @app.errorhandler(QueueError)
     def failed(error: QueueError) -> Response:
-        return json_answer(Problem(str(error)), status=_status(error))
+        return json_answer(PageError(str(error)), status=_status(error))
 
     @app.errorhandler(Exception)
     def mistaken(error: Exception) -> Response:
         text = f"{error!r}; this is a mistake in kubectl queue, please report it"
-        return json_answer(Problem(text), status=500)
+        return json_answer(PageError(text), status=500)
 
 
 def _status(error: QueueError) -> int:

@@ -18,16 +18,16 @@ from flask import Response, abort, request
 from kubectl_queue.access.client import ApiClient, Queues
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.ui.board import Board
-from kubectl_queue.ui.keys import Keys
+from kubectl_queue.ui.keys import PageKeys
 from kubectl_queue.ui.stream import HEARTBEAT
-from kubectl_queue.ui.viewer import Place
+from kubectl_queue.ui.viewer import ClusterContext
 
 STREAMS, QUESTIONS = 16, 8
 
 T = TypeVar("T")
 
 
-class Connection(NamedTuple):
+class ClusterAccess(NamedTuple):
     """To the API server, for one request of the page."""
 
     client: ApiClient
@@ -35,7 +35,7 @@ class Connection(NamedTuple):
 
 
 #: The function gets what the API server warns of.
-Connect = Callable[[Callable[[str], None]], Connection]
+Connect = Callable[[Callable[[str], None]], ClusterAccess]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +46,10 @@ class Backend:
     """
 
     port: int
-    keys: Keys
+    keys: PageKeys
     board: Board
     connect: Connect
-    place: Place
+    place: ClusterContext
     now: Callable[[], datetime]
     used: Callable[[], None] = lambda: None
     written: Callable[[Object], None] = lambda _: None

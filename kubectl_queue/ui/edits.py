@@ -46,7 +46,7 @@ _CONFLICT = 409
 _NAMED = 20
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class RequestedEdit(msgspec.Struct, frozen=True):
     """An edit: a verb with the values of its flags; of a `window`, where the verb is for one."""
 
     verb: str
@@ -58,7 +58,7 @@ class Wanted(msgspec.Struct, frozen=True):
         return EditLine(self.verb, self.values, self.window)
 
 
-class Agreed(Wanted, frozen=True):
+class Agreed(RequestedEdit, frozen=True):
     """What the viewer has seen and said: `uid`, `generation` and `outcome` as in the preview; `typed`: the
     name of the queue.
     """
@@ -70,7 +70,7 @@ class Agreed(Wanted, frozen=True):
     agreed: bool = False
 
 
-DECODE_WANTED = msgspec.json.Decoder(Wanted)
+DECODE_WANTED = msgspec.json.Decoder(RequestedEdit)
 DECODE_AGREED = msgspec.json.Decoder(Agreed)
 
 
@@ -95,7 +95,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     generation: int
 
 
-class DrainedPods(msgspec.Struct, frozen=True, kw_only=True):
+class DrainSections(msgspec.Struct, frozen=True, kw_only=True):
     """One queue's policy: what goes, what stays, what is blocked."""
 
     summary: str
@@ -103,11 +103,11 @@ class DrainedPods(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pods(msgspec.Struct, frozen=True, kw_only=True):
-    drains: Sequence[DrainedPods]
+    drains: Sequence[DrainSections]
     warnings: Sequence[str]
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class EditResult(msgspec.Struct, frozen=True, kw_only=True):
     """`generation`: of the spec that was written, or is there already."""
 
     outcome: str
@@ -115,7 +115,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
 
 
-def preview(wanted: Wanted, name: str, queues: QueueObjects) -> Preview:
+def preview(wanted: RequestedEdit, name: str, queues: QueueObjects) -> Preview:
     """Raises QueueError where it cannot be done."""
     operation = operation_of(wanted.line, name, queues, simulates=True)
     shown = preview_edit(operation, name, queues)
@@ -137,7 +137,7 @@ def preview(wanted: Wanted, name: str, queues: QueueObjects) -> Preview:
     )
 
 
-def _with_times(wanted: Wanted, patch: Mapping[str, Any], item: Object) -> Mapping[str, str]:
+def _with_times(wanted: RequestedEdit, patch: Mapping[str, Any], item: Object) -> Mapping[str, str]:
     """A span from now is another time when it is written."""
     fixed = dict(wanted.values)
     if wanted.line.is_of_window:
@@ -175,7 +175,7 @@ def _evicts_more(before: QueueObjects, after: QueueObjects) -> bool:
     )
 
 
-def drain_pods(wanted: Wanted, name: str, queues: QueueObjects, client: ApiClient) -> Pods:
+def drain_pods(wanted: RequestedEdit, name: str, queues: QueueObjects, client: ApiClient) -> Pods:
     """What `--dry-run` says of the pods, read with the viewer's rights."""
     operation = operation_of(wanted.line, name, queues, simulates=True)
     after = preview_edit(operation, name, queues).after
@@ -190,13 +190,13 @@ def drain_pods(wanted: Wanted, name: str, queues: QueueObjects, client: ApiClien
             f"{count} without a controller would be evicted, and nothing makes them again: {named}"
         )
     drains = [
-        DrainedPods(summary=each.summary, sections=each.sections)
+        DrainSections(summary=each.summary, sections=each.sections)
         for each in previews(inventory, after, names=[name])
     ]
     return Pods(drains=drains, warnings=warnings)
 
 
-def write(agreed: Agreed, name: str, queues: QueueObjects, api: Queues) -> tuple[Written, Object]:
+def write(agreed: Agreed, name: str, queues: QueueObjects, api: Queues) -> tuple[EditResult, Object]:
     """What was written, and the queue as it is then. `queues`: as the board has them.
 
     Raises QueueError; ConflictError where the queue is not the one of the preview.
@@ -221,7 +221,7 @@ def write(agreed: Agreed, name: str, queues: QueueObjects, api: Queues) -> tuple
                 raise
     after = queues.with_item(item, now=api.now)
     warnings = operation.warnings(name, before=queues, after=after)
-    return Written(outcome=before.outcome, warnings=warnings, generation=generation_of(item)), item
+    return EditResult(outcome=before.outcome, warnings=warnings, generation=generation_of(item)), item
 
 
 def _patched_again(
@@ -275,7 +275,7 @@ def with_warning(shown: Preview, text: str) -> Preview:
     return msgspec.structs.replace(shown, warnings=[*shown.warnings, text])
 
 
-def with_warnings(written: Written, texts: Sequence[str]) -> Written:
+def with_warnings(written: EditResult, texts: Sequence[str]) -> EditResult:
     """With what the API server warned of, which comes first."""
     return msgspec.structs.replace(written, warnings=list(dict.fromkeys((*texts, *written.warnings))))
 

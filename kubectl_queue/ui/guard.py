@@ -39,7 +39,7 @@ HEADERS: Mapping[str, str] = MappingProxyType(
 )
 
 
-class Refused(NamedTuple):
+class RefusedRequest(NamedTuple):
     status: int
     text: str
 
@@ -50,16 +50,16 @@ def origin_of(port: int) -> str:
 
 def refusal(
     *, method: str, host: str | None, origin: str | None, port: int, is_socket: bool = False
-) -> Refused | None:
+) -> RefusedRequest | None:
     """Why a request is not for us, whatever it asks; None where it may be.
 
     `is_socket`: it opens a WebSocket, which pages of other sites may do without being asked.
     """
     if host != f"{HOST}:{port}":
-        return Refused(421, f"this is {HOST}:{port}, and no other name")
+        return RefusedRequest(421, f"this is {HOST}:{port}, and no other name")
     is_change = is_socket or method not in {"GET", "HEAD"}
     if origin != origin_of(port) and (is_change or origin is not None):
-        return Refused(403, "only the page itself may ask this")
+        return RefusedRequest(403, "only the page itself may ask this")
     return None
 
 

@@ -18,7 +18,7 @@ import threading
 _BYTES = 32
 
 
-class Keys:
+class PageKeys:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._code = secrets.token_urlsafe(_BYTES)

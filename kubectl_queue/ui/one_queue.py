@@ -21,7 +21,7 @@ from kubectl_queue.cli.suggestions import queue_not_found
 from kubectl_queue.errors import ForbiddenError, QueueError
 from kubectl_queue.objects.fields import generation_of, value_at
 from kubectl_queue.objects.queues import QueueObjects, changes_of, given_back_of
-from kubectl_queue.ui.rows import Frame, Row
+from kubectl_queue.ui.rows import Frame, QueueRow
 from kubectl_queue.views import drain_status as drains
 from kubectl_queue.views.history import with_given_back
 from kubectl_queue.views.waiting_pods import WaitingRow, waiting_rows
@@ -51,7 +51,7 @@ class OpenedQueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """
 
     frame: int
-    row: Row | None
+    row: QueueRow | None
     generation: int
     created: str
     summary: str
@@ -62,7 +62,7 @@ class OpenedQueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     windows: WindowsShown
 
 
-class WaitingPods(msgspec.Struct, frozen=True, kw_only=True):
+class WaitingPage(msgspec.Struct, frozen=True, kw_only=True):
     """`next`: of the page after this one; "" where it is the last. `refused`: why they may not be read."""
 
     pods: Sequence[WaitingRow] = ()
@@ -118,7 +118,7 @@ def windows(frame: Frame | None, *, now: datetime, top: str = "", number: int = 
     return WindowsShown(as_structure(table.rows), refused)
 
 
-def waiting_pods(client: ApiClient, name: str, *, after: str) -> WaitingPods:
+def waiting_pods(client: ApiClient, name: str, *, after: str) -> WaitingPage:
     """`after`: `next` of the page before."""
     query = {
         "labelSelector": f"{well_known.QUEUE}={label_value(name)}",
@@ -129,9 +129,9 @@ def waiting_pods(client: ApiClient, name: str, *, after: str) -> WaitingPods:
     try:
         page = client.send(Request(method="GET", path="/api/v1/pods", query=query), kind="pods")
     except ForbiddenError as exc:
-        return WaitingPods(refused=str(exc))
+        return WaitingPage(refused=str(exc))
     following = str(value_at(page, "metadata.continue") or "")
-    return WaitingPods(pods=waiting_rows(page.get("items") or (), name), next=following)
+    return WaitingPage(pods=waiting_rows(page.get("items") or (), name), next=following)
 
 
 def rights(client: ApiClient, name: str) -> Rights:

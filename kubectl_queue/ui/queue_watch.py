@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from kubectl_queue.access.client import Event, Queues
+from kubectl_queue.access.client import Queues, WatchEvent
 from kubectl_queue.errors import ClosedError, ExpiredError, QueueError
 from kubectl_queue.objects.fields import Object, name_of, value_at
 from kubectl_queue.objects.queues import QueueObjects
@@ -136,7 +136,7 @@ class QueueWatch:
         self._dirty.set()
         return listing.resource_version
 
-    def _take_event(self, event: Event) -> str:
+    def _take_event(self, event: WatchEvent) -> str:
         """The resourceVersion that the watch has come to."""
         with self._lock:
             self._heard = self._clock()

@@ -23,7 +23,7 @@ from kubectl_queue.views.text import text_without_times
 from queues.tree import Tree
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class QueueRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A row of the tree as the page takes it. Times in `cause` are absolute."""
 
     name: str
@@ -44,7 +44,7 @@ class Frame(msgspec.Struct, frozen=True):
 
     number: int
     queues: QueueObjects
-    rows: Mapping[str, Row]
+    rows: Mapping[str, QueueRow]
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     where it is the same.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[QueueRow]
     gone: Sequence[str]
     order: Sequence[str] | None
 
@@ -91,7 +91,7 @@ def _place(name: str, tree: Tree) -> tuple[bool, str | None]:
     return queue is not None, queue.parent if queue is not None else None
 
 
-def _next_row(name: str, parent: str, before: Frame, queues: QueueObjects, again: Container[str]) -> Row:
+def _next_row(name: str, parent: str, before: Frame, queues: QueueObjects, again: Container[str]) -> QueueRow:
     row = before.rows.get(name)
     is_kept = row is not None and name not in again and row.parent == parent
     return row if row is not None and is_kept else _row(tree_row(name, parent, queues))
@@ -106,8 +106,8 @@ def difference(before: Frame | None, after: Frame) -> Difference:
     return Difference(rows=rows, gone=gone, order=None if is_same else list(after.rows))
 
 
-def _row(row: TreeRow) -> Row:
-    return Row(
+def _row(row: TreeRow) -> QueueRow:
+    return QueueRow(
         name=row.name,
         parent=row.parent,
         state=row.state.value,

@@ -29,11 +29,11 @@ from kubectl_queue.access.outages import read_outage
 from kubectl_queue.access.transport import Transport
 from kubectl_queue.ui import guard
 from kubectl_queue.ui.app import create_app
-from kubectl_queue.ui.backend import Backend, Connection, ignore
+from kubectl_queue.ui.backend import Backend, ClusterAccess, ignore
 from kubectl_queue.ui.board import Board
-from kubectl_queue.ui.keys import Keys
+from kubectl_queue.ui.keys import PageKeys
 from kubectl_queue.ui.queue_watch import QueueWatch
-from kubectl_queue.ui.viewer import Place
+from kubectl_queue.ui.viewer import ClusterContext
 from kubectl_queue.views.outage import outage_text
 
 CONNECTIONS = 64
@@ -80,11 +80,13 @@ class _Server(ThreadedWSGIServer):
 class PageServer:
     """`say` gets the address, and another one each time that it was used. `run` it, then `close` it."""
 
-    def __init__(self, transport: Transport, place: Place, *, port: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, transport: Transport, place: ClusterContext, *, port: int, say: Callable[[str], None]
+    ) -> None:
         """`port`: 0 for any. Raises OSError where it is taken."""
         self._transport = transport
         self._say = say
-        self._keys = Keys()
+        self._keys = PageKeys()
         self._board = Board(clock=time.monotonic)
         self._watch = QueueWatch(
             lambda: Queues(ApiClient(transport, warn=ignore)),
@@ -134,9 +136,9 @@ class PageServer:
             file.write(_REDIRECT.format(self.address))
         return path
 
-    def _connect(self, warn: Callable[[str], None]) -> Connection:
+    def _connect(self, warn: Callable[[str], None]) -> ClusterAccess:
         client = ApiClient(self._transport, warn=warn, read_outage=read_outage)
-        return Connection(client, Queues(client))
+        return ClusterAccess(client, Queues(client))
 
     def _say_next_address(self) -> None:
         (self._folder / "open.html").unlink(missing_ok=True)

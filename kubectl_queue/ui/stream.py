@@ -22,7 +22,7 @@ from kubectl_queue.ui.rows import Difference, Frame, difference, encoded
 HEARTBEAT = 2.0
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class StreamLine(msgspec.Struct, frozen=True, kw_only=True):
     """`age`: seconds since what is shown was known to be so; None before the first frame.
 
     `frame`: its number, 0 before the first. `change`: None where the window shows it already. `fault`,
@@ -47,10 +47,10 @@ def lines(board: Board, *, heartbeat: float = HEARTBEAT) -> Iterator[bytes]:
         version, before = shown.version, shown.frame
 
 
-def _line(before: Frame | None, shown: Shown) -> Line:
+def _line(before: Frame | None, shown: Shown) -> StreamLine:
     frame = shown.frame
     is_news = frame is not None and frame is not before
-    return Line(
+    return StreamLine(
         age=shown.age,
         fault=shown.fault,
         outage=shown.outage,

@@ -17,7 +17,7 @@ from kubectl_queue.objects.fields import value_at
 _REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterContext(msgspec.Struct, frozen=True, kw_only=True):
     """By the kubeconfig and the flags. `acts_as`: the user of --as; "" without."""
 
     context: str
@@ -37,7 +37,7 @@ class Viewer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     acts_as: str
 
 
-def read_place(*, access: tuple[str, ...], environ: Mapping[str, str], acts_as: str) -> Place:
+def read_place(*, access: tuple[str, ...], environ: Mapping[str, str], acts_as: str) -> ClusterContext:
     """Raises ConfigError in kubectl's words."""
     done = kubectl.run(("config", "view", "--minify", "-o", "json"), access=access, environ=environ, stdin="")
     try:
@@ -47,11 +47,11 @@ def read_place(*, access: tuple[str, ...], environ: Mapping[str, str], acts_as: 
     return place_of(config, acts_as=acts_as)
 
 
-def place_of(config: Any, *, acts_as: str) -> Place:
+def place_of(config: Any, *, acts_as: str) -> ClusterContext:
     """`config`: as `kubectl config view --minify -o json` prints it; flags may be enough without one."""
     config = config if isinstance(config, dict) else {}
     [cluster] = (config.get("clusters") or [{}])[:1]
-    return Place(
+    return ClusterContext(
         context=str(config.get("current-context") or ""),
         cluster=str(cluster.get("name") or ""),
         server=str(value_at(cluster, "cluster.server") or ""),
@@ -59,7 +59,7 @@ def place_of(config: Any, *, acts_as: str) -> Place:
     )
 
 
-def read_viewer(client: ApiClient, place: Place) -> Viewer:
+def read_viewer(client: ApiClient, place: ClusterContext) -> Viewer:
     """Asks the API server, whose word counts: it knows what became of a certificate or --as."""
     body = json.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).encode()
     request = Request(method="POST", path=_REVIEW, query={}, body=body)

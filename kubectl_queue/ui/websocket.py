@@ -31,13 +31,13 @@ _OPCODE, _CLOSES = 0x0F, 0x08
 _HEARD = 4096
 
 
-class Headers(Protocol):
+class RequestHeaders(Protocol):
     """Those of a request, by names in any case."""
 
     def get(self, name: str, default: str, /) -> str: ...
 
 
-def is_asked(headers: Headers) -> bool:
+def is_asked(headers: RequestHeaders) -> bool:
     """Whether the request is a whole opening handshake."""
     upgrades = "upgrade" in _words(headers.get("Connection", ""))
     return (
@@ -49,7 +49,7 @@ def is_asked(headers: Headers) -> bool:
     )
 
 
-def token_of(headers: Headers) -> str:
+def token_of(headers: RequestHeaders) -> str:
     """The token of an opening handshake; "" where there is none."""
     words = [word.strip() for word in headers.get("Sec-WebSocket-Protocol", "").split(",")]
     return words[1] if len(words) == 2 and words[0] == PROTOCOL else ""
@@ -80,7 +80,7 @@ def text_frame(text: bytes) -> bytes:
     return bytes((_TEXT, 127)) + size.to_bytes(8, "big") + text
 
 
-def serve(connection: socket.socket, headers: Headers, texts: Iterable[bytes]) -> None:
+def serve(connection: socket.socket, headers: RequestHeaders, texts: Iterable[bytes]) -> None:
     """Send the texts until there are no more, or the window is gone. Then the connection is of no use."""
     head = (
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from kubectl_queue.views.windows import Standing, WindowRow
+from kubectl_queue.views.windows import WindowRow, WindowState
 from queues.text import printable, quoted
 
 #: Bytes of a line without its end (RFC 5545, 3.1).
@@ -44,7 +44,7 @@ def calendar(rows: Iterable[WindowRow], *, now: datetime, name: str = "Change wi
 
 def _event(row: WindowRow, *, now: datetime) -> Iterator[str]:
     window, queue = printable(row.window, limit=_NAME), printable(row.queue, limit=_NAME)
-    status = "CANCELLED" if row.standing is Standing.SKIPPED else "CONFIRMED"
+    status = "CANCELLED" if row.standing is WindowState.SKIPPED else "CONFIRMED"
     what = row.sets or "stopped"
     reason = [printable(row.reason, limit=_REASON)] if row.reason else []
     description = [*reason, f"window {window} of queue {quoted(row.queue)}: kubectl queue windows {queue}"]

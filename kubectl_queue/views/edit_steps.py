@@ -19,7 +19,7 @@ from queues.status.conditions import ACTIVE
 from queues.status.stop_status import ObservedChain, waiting_for
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class EditStep(msgspec.Struct, frozen=True, kw_only=True):
     """`text`: what is missing, or what has come of it."""
 
     name: str
@@ -30,7 +30,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 class EditSteps(msgspec.Struct, frozen=True, kw_only=True):
     """`never`: why it will never end, as far as is known. `left`, `gone`: pods of a drain, where counted."""
 
-    steps: Sequence[Step]
+    steps: Sequence[EditStep]
     never: str = ""
     left: int | None = None
     gone: int | None = None
@@ -44,7 +44,7 @@ def edit_steps(
     Raises QueueError where a drain was ended meanwhile.
     """
     progress = edit_progress(condition, items, since=since, chain=chain)
-    steps: list[Step] = []
+    steps: list[EditStep] = []
     for step in _steps(condition, items, since=since, chain=chain):
         is_reached = all(each.done for each in steps)
         steps.append(step if is_reached else msgspec.structs.replace(step, done=False, text=""))
@@ -53,19 +53,19 @@ def edit_steps(
 
 def _steps(
     condition: WaitCondition, items: Sequence[Object], *, since: int, chain: ObservedChain
-) -> Iterator[Step]:
+) -> Iterator[EditStep]:
     item = items[0]
-    yield Step(name="Written", done=generation_of(item) >= since)
+    yield EditStep(name="Written", done=generation_of(item) >= since)
     observed = int(status_of(item).get("observedGeneration") or 0)
     waits = waiting_for(status_of(item).get("stop"))
-    yield Step(name="Seen", done=observed >= since, text=waits if observed < since else "")
+    yield EditStep(name="Seen", done=observed >= since, text=waits if observed < since else "")
     first, end = _conditions(condition)
     missing = first.missing(item, since=since, chain=chain)
-    yield Step(name="Acknowledged", done=not missing, text=missing or first.done(items))
+    yield EditStep(name="Acknowledged", done=not missing, text=missing or first.done(items))
     if end:
         missing = condition.missing(item, since=since, chain=chain)
         text = f"{missing}; {condition.remaining(items)}" if missing else condition.done(items)
-        yield Step(name=end, done=not missing, text=text)
+        yield EditStep(name=end, done=not missing, text=text)
 
 
 def _conditions(condition: WaitCondition) -> tuple[WaitCondition, str]:

@@ -38,7 +38,7 @@ from queues.windows.window import Override, Window, Windows
 HEADINGS = ("QUEUE", "WINDOW", "STARTS", "ENDS", "FOR", "SETS", "STATE", "REASON")
 
 
-class Standing(StrEnum):
+class WindowState(StrEnum):
     """The table of the module."""
 
     ON = "On"
@@ -59,7 +59,7 @@ class WindowRow(msgspec.Struct, frozen=True, kw_only=True):
     scheduled: datetime | None
     start: datetime
     end: datetime
-    standing: Standing
+    standing: WindowState
     sets: str
     state: Desired | None
     policy: StopPolicy
@@ -69,10 +69,10 @@ class WindowRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_now(self) -> bool:
-        return self.standing is not Standing.NEXT
+        return self.standing is not WindowState.NEXT
 
 
-class Refused(msgspec.Struct, frozen=True):
+class RefusedWindows(msgspec.Struct, frozen=True):
     """What of a queue's windows cannot be read."""
 
     queue: str
@@ -81,20 +81,20 @@ class Refused(msgspec.Struct, frozen=True):
 
 class WindowTable(msgspec.Struct, frozen=True):
     rows: tuple[WindowRow, ...]
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedWindows, ...]
 
 
 def window_table(queues: QueueObjects, *, top: str = "", number: int) -> WindowTable:
     names = [queue.name for queue in queues.tree.chain(top).queues] if top else sorted(queues.items)
     now: list[WindowRow] = []
     later: list[WindowRow] = []
-    refused: list[Refused] = []
+    refused: list[RefusedWindows] = []
     for name in (name for name in names if name in queues.items):
         given = read_windows(spec_of(queues.items[name]))
         entries = read_entries(spec_of(queues.items[name]).get("inWindow"))
         now += _present(name, given, entries, queues.now)
         later += _coming(name, given, queues.now, number=number)
-        refused += [Refused(name, given.refusals)] if given.refusals else []
+        refused += [RefusedWindows(name, given.refusals)] if given.refusals else []
     later.sort(key=_order)
     return WindowTable((*sorted(now, key=_order), *later[:number]), tuple(refused))
 
@@ -151,16 +151,16 @@ def _present(queue: str, given: Windows, entries: Sequence[Entry], now: datetime
     for window in given.windows:
         entry, on = written.pop(window.name, None), window_on(window, given.overrides, now)
         if entry is not None:
-            standing = Standing.ON if on is not None or now < entry.until else Standing.OVERDUE
+            standing = WindowState.ON if on is not None or now < entry.until else WindowState.OVERDUE
             end = on.until if on is not None else entry.until
             current = latest_on(window, given.overrides, now)
             yield _row(queue, window, given, current, entry.start, end, standing)
         elif on is not None:
             current = latest_on(window, given.overrides, now)
-            yield _row(queue, window, given, current, on.since, on.until, Standing.DUE)
+            yield _row(queue, window, given, current, on.since, on.until, WindowState.DUE)
         skipped = latest_on(window, _without_skips(given.overrides), now)
         if skipped is not None and _override(given, skipped) and on is None:
-            yield _row(queue, window, given, skipped, skipped.start, skipped.end, Standing.SKIPPED)
+            yield _row(queue, window, given, skipped, skipped.start, skipped.end, WindowState.SKIPPED)
     for entry in written.values():
         yield WindowRow(
             queue=queue,
@@ -169,7 +169,7 @@ def _present(queue: str, given: Windows, entries: Sequence[Entry], now: datetime
             scheduled=None,
             start=entry.start,
             end=entry.until,
-            standing=Standing.OVERDUE if entry.until <= now else Standing.ON,
+            standing=WindowState.OVERDUE if entry.until <= now else WindowState.ON,
             sets="",
             state=None,
             policy=StopPolicy.NONE,
@@ -184,7 +184,7 @@ def _coming(queue: str, given: Windows, now: datetime, *, number: int) -> Iterat
                 break
             override = _override(given, occurrence)
             is_skipped = override is not None and override.skip
-            standing = Standing.SKIPPED if is_skipped else Standing.NEXT
+            standing = WindowState.SKIPPED if is_skipped else WindowState.NEXT
             yield _row(queue, window, given, occurrence, occurrence.start, occurrence.end, standing)
 
 
@@ -212,7 +212,7 @@ def _row(
     occurrence: Occurrence | None,
     start: datetime,
     end: datetime,
-    standing: Standing,
+    standing: WindowState,
 ) -> WindowRow:
     override = _override(given, occurrence)
     return WindowRow(

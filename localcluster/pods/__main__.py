@@ -15,11 +15,11 @@ from localcluster import command_line, processes
 from localcluster.command_line import Program
 from localcluster.layout import Layout
 from localcluster.pods import lifecycle
-from localcluster.pods.lifecycle import Options
+from localcluster.pods.lifecycle import PodClusterOptions
 
 
 def _up(layout: Layout, *, nodes: int, server: bool) -> None:
-    options = Options(nodes=nodes, server=server, mode=command_line.mode(os.environ))
+    options = PodClusterOptions(nodes=nodes, server=server, mode=command_line.mode(os.environ))
     lifecycle.up(layout, options, say=command_line.say)
 
 

@@ -26,7 +26,7 @@ from localcluster.ports import Ports
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 KUBELET_CLIENT = "apiserver-kubelet"
 #: The value of each flag that differs; None: the default.
-Changes = Mapping[str, str | None]
+FlagChanges = Mapping[str, str | None]
 
 
 def write_credentials(layout: Layout, ports: Ports, nodes: Sequence[NodeLayout], *, now: datetime) -> None:
@@ -54,7 +54,7 @@ def start(layout: Layout, ports: Ports, names: Sequence[str], *, say: Say) -> No
     until_ready(layout, ports, started=started, say=say)
 
 
-def restart(layout: Layout, ports: Ports, name: str, *, changes: Changes, say: Say) -> None:
+def restart(layout: Layout, ports: Ports, name: str, *, changes: FlagChanges, say: Say) -> None:
     """End a component as its kubelet does, and start it again with these flags. Returns once it is ready."""
     sandbox.terminate(layout, name)
     sandbox.spawn(layout, changed(command(layout, ports, name), changes), component=name)
@@ -66,13 +66,13 @@ def command(layout: Layout, ports: Ports, name: str) -> list[str]:
     return changed(components.BY_NAME[name].command(layout, ports), changes)
 
 
-def changed(command: Sequence[str], changes: Changes) -> list[str]:
+def changed(command: Sequence[str], changes: FlagChanges) -> list[str]:
     """The command with these flags in place of those of the same name."""
     kept = [each for each in command if each.partition("=")[0].removeprefix("--") not in changes]
     return [*kept, *(f"--{name}={value}" for name, value in changes.items() if value is not None)]
 
 
-def _apiserver_changes(layout: Layout) -> Changes:
+def _apiserver_changes(layout: Layout) -> FlagChanges:
     return {
         "bind-address": "0.0.0.0",  # noqa: S104 - all addresses of the sandbox
         "advertise-address": CONTROL_PLANE,
@@ -87,7 +87,7 @@ def _apiserver_changes(layout: Layout) -> Changes:
     }
 
 
-def _controller_manager_changes(_: Layout) -> Changes:
+def _controller_manager_changes(_: Layout) -> FlagChanges:
     return {"node-monitor-grace-period": None}
 
 

@@ -18,7 +18,7 @@ from localcluster.components import NAMESPACE, until
 from localcluster.layout import Layout
 from localcluster.pods import control_plane
 from localcluster.ports import Ports
-from localcluster.scheduler_config import Configuration
+from localcluster.scheduler_config import SchedulerConfigBody
 from queues.mode import Mode
 
 NAME = "sluice"
@@ -51,7 +51,7 @@ def connect_scheduler(layout: Layout, ports: Ports, *, say: Say) -> None:
     authority = _json(layout, "configmap", AUTHORITY)["data"]["ca.crt"].encode()
     url = f"https://{address}:443/extender"
 
-    def edit(configuration: Configuration) -> None:
+    def edit(configuration: SchedulerConfigBody) -> None:
         for extender in configuration["extenders"]:
             extender["urlPrefix"] = url
 

@@ -39,7 +39,7 @@ READY_SECONDS = 120
 
 
 @dataclass(frozen=True)
-class Options:
+class PodClusterOptions:
     """How a cluster is started; without `server` it is one that knows nothing of us."""
 
     nodes: int = 2
@@ -69,7 +69,7 @@ def fill_cache(layout: Layout, *, say: Say) -> None:
     images.ensure_scheduler(layout.bin / "kube-scheduler")
 
 
-def up(layout: Layout, options: Options, *, say: Say) -> None:
+def up(layout: Layout, options: PodClusterOptions, *, say: Say) -> None:
     """Return once the nodes are Ready and the server is installed. Raises `LocalClusterError`."""
     if not 1 <= options.nodes <= MOST_NODES:
         raise StartFailed(f"NODES is {options.nodes}; it may be 1 to {MOST_NODES}")

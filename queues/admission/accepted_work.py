@@ -23,7 +23,7 @@ from datetime import datetime
 import msgspec
 
 
-class Owner(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class WorkOwner(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The owner that counts: the topmost by `controller: true` references and UIDs, or the pod's PodGroup."""
 
     kind: str
@@ -35,7 +35,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def is_accepted_work(
-    owner: Owner | None, *, queue: str, refusing_since: datetime | None, closed: bool = False
+    owner: WorkOwner | None, *, queue: str, refusing_since: datetime | None, closed: bool = False
 ) -> bool:
     """Whether this is work that its queue had accepted before it stopped accepting.
 

@@ -1,9 +1,9 @@
-"""What a client of another schema drops of a Queue when it writes the whole object back, and what is kept.
+"""The fields of a Queue that a client of another schema drops with a write of the whole object; those kept.
 
-A client with Go types of Volcano's API reads a queue, changes one field and writes all that its types have:
-the stop, the windows, the selector are not among them. The API server takes that for their removal. A review
-does not say whether a field was removed or not known. But it has the `status` as the client sent it, which
-the API server drops only afterwards:
+A client with Go types of Volcano's API reads a queue, changes one field and writes all fields of its types:
+the stop, the windows and the selector are not among them. The API server treats them as removed. A review
+does not say whether the client removed a field or does not know it. But it has the `status` that the client
+sent, which the API server drops later:
 
 | the object that was sent                              | its client                                        |
 |-------------------------------------------------------|---------------------------------------------------|
@@ -16,7 +16,7 @@ the API server drops only afterwards:
 
 And so for each field of `spec` that only Sluice has, that says something and that the sent object lacks:
 
-| client    | the field                                           | it is   | who sent the object is told  |
+| client    | the field                                           | it is   | the warning says             |
 |-----------|-----------------------------------------------------|---------|------------------------------|
 | WHOLE     | was removed by name, or by a whole object           | removed | which, if none of several is |
 |           |                                                     |         | left                         |
@@ -24,14 +24,14 @@ And so for each field of `spec` that only Sluice has, that says something and th
 | MANIFEST, | by a command of kubectl, such as `replace`, which   | removed | which                        |
 | UNKNOWN   | is meant as it is                                   |         |                              |
 | the same  | has its value from the field manager of the request | removed | which                        |
-| the same  | has it from another, or nobody knows from whom      | kept    | which, and how to change it  |
+| the same  | has it from another, or from an unknown one         | kept    | which, and how to change it  |
 
 An UNKNOWN one that has some other field that only Sluice has is taken for WHOLE. `reason` and `resumeAt` are
 no such sign: they go with the stop, and the answer must be the same where it is asked for once more.
 
 Newer fields of Volcano are lost by clients of an older release of it. Each stored queue but `root` names its
 parent. So a TYPED client that sends none knows neither it nor what is as new or newer (`NEWER`): these are
-kept. Of the others it can be that the client removed them: who sent it is told.
+kept. The client may have removed the others: a warning says so.
 
 Invariants
 - A function of values. What the object has is never changed: fields are put back where there are none.
@@ -77,7 +77,7 @@ _NAMED = 6
 _NAME = 63
 
 
-class Client(Enum):
+class ClientType(Enum):
     """The rows of the first table."""
 
     WHOLE = auto()
@@ -103,14 +103,14 @@ class DroppedFields(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING_DROPPED = DroppedFields()
 
 
-def client_of(stored: SentQueue, sent: SentQueue) -> Client:
+def client_of(stored: SentQueue, sent: SentQueue) -> ClientType:
     """By the first table."""
     ours = OUR_STATUS & stored.status.keys()
     if not ours:
-        return Client.TYPED if sent.status and sent.status != stored.status else Client.UNKNOWN
+        return ClientType.TYPED if sent.status and sent.status != stored.status else ClientType.UNKNOWN
     if ours <= sent.status.keys():
-        return Client.WHOLE
-    return Client.TYPED if sent.status else Client.MANIFEST
+        return ClientType.WHOLE
+    return ClientType.TYPED if sent.status else ClientType.MANIFEST
 
 
 def dropped_fields(
@@ -125,10 +125,10 @@ def dropped_fields(
     if not gone and not newer:
         return NOTHING_DROPPED
     client, is_meant = client_of(stored, sent), manager.startswith(_MEANT)
-    if client is Client.TYPED and not is_meant:
+    if client is ClientType.TYPED and not is_meant:
         return _typed(queue, stored, sent, gone, newer)
     has_ours = any(_is_sent(name, sent.spec) for name in OURS if name not in _OF_STOP)
-    if client is Client.WHOLE or (client is Client.UNKNOWN and has_ours):
+    if client is ClientType.WHOLE or (client is ClientType.UNKNOWN and has_ours):
         removed, kept = gone if len(gone) > 1 and not has_ours else gone[:0], gone[:0]
     else:
         mine = gone if is_meant else owned()

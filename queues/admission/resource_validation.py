@@ -46,6 +46,7 @@ import msgspec
 from queues.apimachinery.quantities import (
     Amount,
     BadQuantity,
+    ResourceAmounts,
     format_quantity,
     parse_quantity,
     sum_amounts,
@@ -57,15 +58,13 @@ from queues.text import quoted
 #: Children that are named in a message.
 _NAMED = 3
 
-Amounts = Mapping[str, Amount]
-
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One queue's three amounts by resource."""
 
-    guarantee: Amounts = {}
-    deserved: Amounts = {}
-    capability: Amounts = {}
+    guarantee: ResourceAmounts = {}
+    deserved: ResourceAmounts = {}
+    capability: ResourceAmounts = {}
 
 
 class QuotaFamily(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +91,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 #: Which rule, which field or fields, which resource.
-Key = tuple[str, ...]
+FieldPath = tuple[str, ...]
 
 _ORDER = (("guarantee", "deserved"), ("deserved", "capability"), ("guarantee", "capability"))
 _SHARED = ("guarantee", "deserved")
@@ -116,7 +115,7 @@ def quota_refusal(before: QuotaFamily, after: QuotaFamily) -> str | None:
     return None
 
 
-def violations(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
+def violations(family: QuotaFamily) -> Iterator[tuple[FieldPath, Violation]]:
     """Every rule that is broken in this family."""
     yield from _within(family.own)
     if family.parent_quota is not None and family.is_child:
@@ -126,7 +125,7 @@ def violations(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
     yield from _over(family)
 
 
-def _within(own: Quota) -> Iterator[tuple[Key, Violation]]:
+def _within(own: Quota) -> Iterator[tuple[FieldPath, Violation]]:
     for low, high in _ORDER:
         for resource, less, more in _both(_amounts_of(own, low), _amounts_of(own, high)):
             if less > more:
@@ -140,7 +139,7 @@ def _within(own: Quota) -> Iterator[tuple[Key, Violation]]:
                 )
 
 
-def _under(family: QuotaFamily, above: Quota) -> Iterator[tuple[Key, Violation]]:
+def _under(family: QuotaFamily, above: Quota) -> Iterator[tuple[FieldPath, Violation]]:
     """The queue as one of its parent's children."""
     parent = quoted(family.parent)
     for field in _SHARED:
@@ -173,7 +172,7 @@ def _under(family: QuotaFamily, above: Quota) -> Iterator[tuple[Key, Violation]]
             )
 
 
-def _over(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
+def _over(family: QuotaFamily) -> Iterator[tuple[FieldPath, Violation]]:
     """The queue as its children's parent."""
     for field in _SHARED:
         asked = [_amounts_of(quota, field) for quota in family.child_quotas.values()]
@@ -209,7 +208,9 @@ def _over(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
             )
 
 
-def _bounds(name: str, quota: Quota, field: str, *, asked: Iterable[Amounts]) -> Iterator[tuple[str, Amount]]:
+def _bounds(
+    name: str, quota: Quota, field: str, *, asked: Iterable[ResourceAmounts]
+) -> Iterator[tuple[str, Amount]]:
     """What the children of queue `name` may have together, of what it names and of what is asked for."""
     named = _amounts_of(quota, field)
     yield from named.items()
@@ -223,12 +224,12 @@ def _without(family: QuotaFamily) -> QuotaFamily:
     return QuotaFamily(name=family.name, parent=family.parent, sibling_quotas=family.sibling_quotas)
 
 
-def _amounts_of(quota: Quota, field: str) -> Amounts:
-    amounts: Amounts = getattr(quota, field)
+def _amounts_of(quota: Quota, field: str) -> ResourceAmounts:
+    amounts: ResourceAmounts = getattr(quota, field)
     return amounts
 
 
-def _both(low: Amounts, high: Amounts) -> Iterator[tuple[str, Amount, Amount]]:
+def _both(low: ResourceAmounts, high: ResourceAmounts) -> Iterator[tuple[str, Amount, Amount]]:
     return ((resource, amount, high[resource]) for resource, amount in low.items() if resource in high)
 
 
@@ -252,7 +253,7 @@ def _shown(amount: Amount, resource: str) -> str:
     return f'"{format_quantity(amount, resource)}"'
 
 
-def _amounts(value: Any) -> Amounts:
+def _amounts(value: Any) -> ResourceAmounts:
     amounts = {}
     for resource, text in value.items() if isinstance(value, dict) else ():
         try:

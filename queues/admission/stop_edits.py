@@ -6,7 +6,7 @@ what the stop is now: one whose `resumeAt` has passed is over, and ending it end
 An edit goes from one stop to another: `state`, `stopPolicy`, its end (`resumeAt`) and its reason. Each row
 that holds says its sentence, in this order:
 
-| `Effect`       | the edit                                   | says                            | asks |
+| effect         | the edit                                   | says                            | asks |
 |----------------|--------------------------------------------|---------------------------------|------|
 | `REOPENS`      | ends a close, another's or by another stop | who closed it, and why; that it | [1]  |
 |                |                                            | takes work, and when it is Open |      |
@@ -48,7 +48,7 @@ LENGTH = 250
 _NAME, _REASON = 63, 60
 
 
-class Effect(StrEnum):
+class StopEditEffect(StrEnum):
     """The rows of the table above."""
 
     REOPENS = "Reopens"
@@ -63,7 +63,7 @@ class Effect(StrEnum):
 class Consequence(msgspec.Struct, frozen=True, kw_only=True):
     """`asks`: whether a client should ask its user before."""
 
-    effect: Effect
+    effect: StopEditEffect
     text: str
     asks: bool = False
 
@@ -156,7 +156,7 @@ class _Edit:
         if stops and self._will.end is not None:
             then += f", and is Open at {rfc3339(self._will.end)}"
         yield _said(
-            Effect.REOPENS, f"this undoes the close of queue {self._name}{closed}: {then}", asks=stops
+            StopEditEffect.REOPENS, f"this undoes the close of queue {self._name}{closed}: {then}", asks=stops
         )
 
     def _ends(self) -> Iterator[Consequence]:
@@ -171,7 +171,7 @@ class _Edit:
             return
         until = f"; it was until {rfc3339(was.end)}" if was.end is not None else ""
         done = _who(made, what="made", reason=was.reason)
-        yield _said(Effect.ENDS, f"this ends the {what} of queue {self._name}{done}{until}")
+        yield _said(StopEditEffect.ENDS, f"this ends the {what} of queue {self._name}{done}{until}")
 
     @property
     def _releases(self) -> bool:
@@ -182,16 +182,16 @@ class _Edit:
     def _closes(self) -> Iterator[Consequence]:
         if self._will.policy is not StopPolicy.NONE:
             yield _said(
-                Effect.KEEPS_OPEN,
+                StopEditEffect.KEEPS_OPEN,
                 f"queue {self._name} stays held (stopPolicy {self._will.policy}): what waits in it waits "
-                "until somebody resumes it, and it is not Closed before; stopPolicy None lets it run out",
+                "until it is resumed, and it is not Closed before; stopPolicy None lets it run out",
                 asks=self._was.desired is not Desired.CLOSED,
             )
         else:
             then = f" once {self._other_stop}" if self._other_stop else ""
             pods = f"the {self._waiting} pods that wait" if self._waiting > 1 else "what waits"
             yield _said(
-                Effect.RELEASES,
+                StopEditEffect.RELEASES,
                 f"queue {self._name} was Suspended, and Closed schedules: {pods} in it will run{then}; "
                 "spec.stopPolicy Hold keeps that waiting",
             )
@@ -201,14 +201,14 @@ class _Edit:
         was, will = self._was, self._will
         if was.end is not None and will.end is None and not will.schedules:
             yield _said(
-                Effect.LOSES_END,
+                StopEditEffect.LOSES_END,
                 f"queue {self._name} is stopped without an end now, it was until {rfc3339(was.end)}; "
                 "to keep that, set spec.resumeAt again",
                 asks=will.desired is Desired.CLOSED,
             )
         if was.reason and not will.reason:
             yield _said(
-                Effect.LOSES_REASON,
+                StopEditEffect.LOSES_REASON,
                 f'the reason "{printable(was.reason, limit=_REASON)}" of queue {self._name} went with the '
                 "stop before; to keep it, set spec.reason again",
             )
@@ -217,7 +217,7 @@ class _Edit:
         if sooner and will.end is not None and was.end is not None and self._of_another(made):
             done = _who(made, what="made", reason="")
             yield _said(
-                Effect.SOONER,
+                StopEditEffect.SOONER,
                 f"the stop of queue {self._name}{done} ends at {rfc3339(will.end)}, it was until "
                 f"{rfc3339(was.end)}",
             )
@@ -250,5 +250,5 @@ def _who(made: Change | None, *, what: str, reason: str) -> str:
     return who + (f' ("{printable(reason, limit=_REASON)}")' if reason else "")
 
 
-def _said(effect: Effect, text: str, *, asks: bool = False) -> Consequence:
+def _said(effect: StopEditEffect, text: str, *, asks: bool = False) -> Consequence:
     return Consequence(effect=effect, text=truncated(text, limit=LENGTH), asks=asks)

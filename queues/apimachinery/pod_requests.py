@@ -18,7 +18,7 @@ from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
 
 #: Sorted by resource. Equal requests are one object: many pods have the same few requests.
 Requests = tuple[tuple[str, Amount], ...]
-Amounts = dict[str, Amount]
+_Amounts = dict[str, Amount]
 
 #: How many claims a pod names.
 CLAIMS = "count/resourceclaims.resource.k8s.io"
@@ -67,14 +67,14 @@ class NodeSpec(Protocol):
     def overhead(self) -> Mapping[str, str | int | float] | None: ...
 
 
-class Spec(NodeSpec, Protocol):
+class PodRequestSpec(NodeSpec, Protocol):
     """The same, and the claims that it names."""
 
     @property
     def resource_claims(self) -> Sequence[object] | None: ...
 
 
-def pod_requests(spec: Spec) -> Requests:
+def pod_requests(spec: PodRequestSpec) -> Requests:
     """Return the requests of a pod, without our markers and without zeros."""
     requests = count_written(written_requests(spec))
     return limited((*requests, (CLAIMS, len(spec.resource_claims)))) if spec.resource_claims else requests
@@ -158,8 +158,8 @@ def _count_requests(
     overhead: _Written,
 ) -> Requests:
     steady = _sum(map(_amounts, containers))
-    peak: Amounts = {}
-    sidecars: Amounts = {}
+    peak: _Amounts = {}
+    sidecars: _Amounts = {}
     for always, written in init_containers:
         if always:
             sidecars = _sum((sidecars, _amounts(written)))
@@ -172,8 +172,8 @@ def _count_requests(
     return limited((key, value) for key, value in whole.items() if value)
 
 
-def _amounts(written: _Written) -> Amounts:
-    amounts: Amounts = {}
+def _amounts(written: _Written) -> _Amounts:
+    amounts: _Amounts = {}
     for key, text in written:
         if key not in _MARKERS:
             try:
@@ -191,15 +191,15 @@ def limited(requests: Iterable[tuple[str, Amount]]) -> Requests:
     return tuple(kept)
 
 
-def _sum(several: Iterable[Amounts]) -> Amounts:
-    total: Amounts = {}
+def _sum(several: Iterable[_Amounts]) -> _Amounts:
+    total: _Amounts = {}
     for amounts in several:
         for key, value in amounts.items():
             total[key] = total.get(key, 0) + value
     return total
 
 
-def _most(first: Amounts, second: Amounts) -> Amounts:
+def _most(first: _Amounts, second: _Amounts) -> _Amounts:
     return {
         key: max(first.get(key, 0), second.get(key, 0))
         for key in (*first, *(k for k in second if k not in first))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 
@@ -25,6 +25,8 @@ from queues.text import printable
 
 #: An exact amount: bytes, cores, or pieces.
 Amount = int | Fraction
+#: Amounts by the name of the resource.
+ResourceAmounts = Mapping[str, Amount]
 
 #: The greatest amount of Kubernetes.
 MAX_AMOUNT = 2**63 - 1

@@ -32,14 +32,14 @@ RESOURCES_LIMIT = 256
 _SHOWN = 80
 
 #: Takes a place, the value there and the value before; raises `BadField` where the value is wrong.
-Check = Callable[[str, Any, Any], None]
+FieldCheck = Callable[[str, Any, Any], None]
 
 
 class BadField(ValueError):
     """A field has a value that it may not have; the message is for its author."""
 
 
-def check_change(check: Check, place: str, value: Any, before: Any) -> None:
+def check_change(check: FieldCheck, place: str, value: Any, before: Any) -> None:
     """Checks a value that is there and was not there before."""
     if value is not None and (value != before or type(value) is not type(before)):
         check(place, value, before)
@@ -71,7 +71,7 @@ def _not(place: str, value: object, wanted: str) -> BadField:
     return BadField(f"{place}: {show_value(value)} is not {wanted}")
 
 
-def whole(least: int, most: int) -> Check:
+def whole(least: int, most: int) -> FieldCheck:
     def check(place: str, value: Any, before: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise _not(place, value, f"a whole number from {least} to {most}")
@@ -84,7 +84,7 @@ def boolean(place: str, value: Any, before: Any) -> None:
         raise _not(place, value, "true or false")
 
 
-def one_of(*words: str) -> Check:
+def one_of(*words: str) -> FieldCheck:
     def check(place: str, value: Any, before: Any) -> None:
         if value not in words:
             raise _not(place, value, f"one of {', '.join(words)}")
@@ -92,7 +92,7 @@ def one_of(*words: str) -> Check:
     return check
 
 
-def text(length: int) -> Check:
+def text(length: int) -> FieldCheck:
     def check(place: str, value: Any, before: Any) -> None:
         if not isinstance(value, str):
             raise _not(place, value, "a text")
@@ -108,7 +108,7 @@ def text(length: int) -> Check:
     return check
 
 
-def _matching(pattern: re.Pattern[str], length: int, wanted: str) -> Check:
+def _matching(pattern: re.Pattern[str], length: int, wanted: str) -> FieldCheck:
     def check(place: str, value: Any, before: Any) -> None:
         if not isinstance(value, str) or len(value) > length or not pattern.fullmatch(value):
             raise _not(place, value, wanted)
@@ -137,7 +137,7 @@ def rate(place: str, value: Any, before: Any) -> None:
         raise _not(place, value, "a number above 0 and up to 1000, such as 0.5 or 20")
 
 
-def each_of(check: Check) -> Check:
+def each_of(check: FieldCheck) -> FieldCheck:
     """A list whose items all pass."""
 
     def every(place: str, value: Any, before: Any) -> None:
@@ -151,7 +151,7 @@ def each_of(check: Check) -> Check:
     return every
 
 
-def map_of(key: Check, check: Check) -> Check:
+def map_of(key: FieldCheck, check: FieldCheck) -> FieldCheck:
     """An object whose keys and values pass."""
 
     def every(place: str, value: Any, before: Any) -> None:
@@ -164,7 +164,7 @@ def map_of(key: Check, check: Check) -> Check:
     return every
 
 
-def object_of(checks: Mapping[str, Check], *, required: tuple[str, ...] = ()) -> Check:
+def object_of(checks: Mapping[str, FieldCheck], *, required: tuple[str, ...] = ()) -> FieldCheck:
     """An object of these fields; the API server drops others."""
 
     def every(place: str, value: Any, before: Any) -> None:
@@ -223,7 +223,7 @@ def namespace_selector(place: str, value: Any, before: Any) -> None:
             )
 
 
-def at_most(limit: int, what: str, check: Check) -> Check:
+def at_most(limit: int, what: str, check: FieldCheck) -> FieldCheck:
     """A list, or an object, of so many items, which pass."""
 
     def bounded(place: str, value: Any, before: Any) -> None:

@@ -14,11 +14,11 @@ from queues.fields.checks import (
     time,
     whole,
 )
-from queues.fields.row import Effect, Origin, QueueField
+from queues.fields.row import FieldEffect, Origin, QueueField
 
 
 def _row(name: str, **row: Any) -> QueueField:
-    return QueueField(name=name, origin=Origin.SLUICE, effect=Effect.ALWAYS, **row)
+    return QueueField(name=name, origin=Origin.SLUICE, effect=FieldEffect.ALWAYS, **row)
 
 
 DRAIN_FIELDS = (

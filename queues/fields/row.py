@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from queues.fields.checks import Check
+from queues.fields.checks import FieldCheck
 from queues.queue import Queue
 
 
@@ -20,7 +20,7 @@ class Origin(StrEnum):
     SLUICE = "Sluice"
 
 
-class Effect(StrEnum):
+class FieldEffect(StrEnum):
     """What the field does in this version."""
 
     ALWAYS = "always"
@@ -42,7 +42,7 @@ class Reading(msgspec.Struct, frozen=True):
     read: Callable[[Any], Any]
 
 
-class Notice(msgspec.Struct, frozen=True):
+class FieldWarning(msgspec.Struct, frozen=True):
     """The warning for who sets or changes the field; none for a value of `unless`."""
 
     text: str
@@ -61,14 +61,14 @@ class QueueField(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     origin: Origin
-    effect: Effect
+    effect: FieldEffect
     help: str
     details: str = ""
-    check: Check
+    check: FieldCheck
     reading: Reading | None = None
     history: Callable[[Queue], str] | None = None
     of_stop: bool = False
-    notice: Notice | None = None
+    notice: FieldWarning | None = None
     fields: tuple[QueueField, ...] = ()
 
     @property

@@ -9,7 +9,7 @@ from queues.apimachinery.timestamps import rfc3339
 from queues.fields import checks, readers, windows
 from queues.fields.drain import DRAIN_FIELDS, drain
 from queues.fields.history_lines import amounts_line, node_groups_line
-from queues.fields.row import Effect, Notice, Origin, QueueField, Reading
+from queues.fields.row import FieldEffect, FieldWarning, Origin, QueueField, Reading
 from queues.node_groups import read_node_groups
 from queues.queue import DequeueStrategy, StoppedGuarantee
 from queues.states import Desired, ParkedPods, StopPolicy
@@ -28,7 +28,7 @@ FIELDS = (
     QueueField(
         name="state",
         origin=Origin.SLUICE,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="The desired state; absent means Open.",
         details=(
             "Suspended takes submissions and schedules nothing. Closed takes no new submission and lets what "
@@ -41,7 +41,7 @@ FIELDS = (
     QueueField(
         name="stopPolicy",
         origin=Origin.KUEUE,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="Hold schedules nothing new; HoldAndDrain evicts what runs too, as drain says.",
         details=(
             "Reservations are let go of, and submissions stay welcome. The strictest policy on the way up to "
@@ -56,7 +56,7 @@ FIELDS = (
     QueueField(
         name="parked",
         origin=Origin.SLUICE,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="What becomes of pods that were pending without a gate when the queue was stopped.",
         details=(
             "Keep leaves them to the extender, which refuses them; kube-scheduler tries them again and "
@@ -72,7 +72,7 @@ FIELDS = (
     QueueField(
         name="resumeAt",
         origin=Origin.SLUICE,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="When Suspended and stopPolicy undo themselves.",
         details="Belongs to the stop it was set with; refused with Closed.",
         check=checks.time,
@@ -83,7 +83,7 @@ FIELDS = (
     QueueField(
         name="reason",
         origin=Origin.SLUICE,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="Why the queue is stopped, for people.",
         details="Belongs to the stop.",
         check=checks.text(REASON_LENGTH),
@@ -93,7 +93,7 @@ FIELDS = (
     QueueField(
         name="drain",
         origin=Origin.SLUICE,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="How HoldAndDrain empties the queue and those below it.",
         details=(
             "That of the queue whose policy drains counts, the topmost on the way up to root where several "
@@ -106,7 +106,7 @@ FIELDS = (
     QueueField(
         name="windows",
         origin=Origin.SLUICE,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="Change windows: when the queue is stopped by the calendar.",
         details=(
             "Each has a schedule, duration and timeZone, or from and until alone, and what it sets: "
@@ -119,7 +119,7 @@ FIELDS = (
     QueueField(
         name="windowOverrides",
         origin=Origin.SLUICE,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="For one occurrence of a window: skip it, begin it early, or end it otherwise.",
         details="start says which: when it begins by its schedule.",
         check=windows.overrides,
@@ -129,7 +129,7 @@ FIELDS = (
     QueueField(
         name="inWindow",
         origin=Origin.SLUICE,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="The windows that are on, each with its end.",
         details="The server writes it, as each begins and ends; what others write is overwritten.",
         check=windows.entries,
@@ -140,7 +140,7 @@ FIELDS = (
     QueueField(
         name="parent",
         origin=Origin.VOLCANO,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="Name of the queue above this one. Empty means root.",
         check=checks.queue_name,
         reading=Reading("parent", readers.parent),
@@ -149,7 +149,7 @@ FIELDS = (
     QueueField(
         name="namespaceSelector",
         origin=Origin.KUEUE,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="Which namespaces may use this queue and those below it, by their labels.",
         details=(
             "Absent or empty means all. A namespace has to match the selector of every queue on the way up "
@@ -163,14 +163,14 @@ FIELDS = (
     QueueField(
         name="SchedulerPolicy",
         origin=Origin.SLUICE,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="Another spelling of schedulerPolicy.",
         check=checks.policy_key,
     ),
     QueueField(
         name="schedulerPolicy",
         origin=Origin.SLUICE,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="The scheduling policy of its jobs: a key of the ConfigMap with the policies.",
         details=(
             "Absent means that of the nearest ancestor that names one, else the global one. A job may name "
@@ -184,7 +184,7 @@ FIELDS = (
     QueueField(
         name="priority",
         origin=Origin.VOLCANO,
-        effect=Effect.ALSO_RECLAIM,
+        effect=FieldEffect.ALSO_RECLAIM,
         help=f"Pods of queues with a lower one may not evict its pods, {_RECLAIM}.",
         details="Pods of the queue with the higher one go first where several wait for room. Absent means 0.",
         check=checks.whole(0, checks.INT32),
@@ -194,7 +194,7 @@ FIELDS = (
     QueueField(
         name="reclaimable",
         origin=Origin.VOLCANO,
-        effect=Effect.RECLAIM,
+        effect=FieldEffect.RECLAIM,
         help=f"Whether pods of other queues may evict its pods, {_RECLAIM}.",
         details="Only of what it uses above its deserved share and its guarantee.",
         check=checks.boolean,
@@ -202,7 +202,7 @@ FIELDS = (
     QueueField(
         name="deserved",
         origin=Origin.VOLCANO,
-        effect=Effect.ALSO_RECLAIM,
+        effect=FieldEffect.ALSO_RECLAIM,
         help=f"What it may count on: pods of other queues may evict what is above it, {_RECLAIM}.",
         details=(
             "While it uses less, its waiting pods go before those of queues that borrow. For evictions it "
@@ -216,7 +216,7 @@ FIELDS = (
     QueueField(
         name="guarantee",
         origin=Origin.VOLCANO,
-        effect=Effect.ALSO_RECLAIM,
+        effect=FieldEffect.ALSO_RECLAIM,
         help=(
             "Kept free for this queue: pods of other queues neither start in it nor (with action reclaim) "
             "keep it."
@@ -233,7 +233,7 @@ FIELDS = (
     QueueField(
         name="guaranteeWhileStopped",
         origin=Origin.SLUICE,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="What becomes of its guarantee while it does not schedule.",
         details=(
             "With Keep, the default, it stays set aside. With Lend other queues may use it until this one "
@@ -249,7 +249,7 @@ FIELDS = (
     QueueField(
         name="capability",
         origin=Origin.VOLCANO,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="Upper bound on what the queue and those below it use.",
         details=(
             "Pods without room wait, with a gate, until others end. What runs already counts, and is never "
@@ -264,14 +264,14 @@ FIELDS = (
     QueueField(
         name="weight",
         origin=Origin.VOLCANO,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="Of queues that use more than they deserve, how much one uses beside another before that goes.",
         details=(
             "It orders pods that wait for room in a capability. With plugin proportion of the scheduling "
             "policy queues deserve by it. Absent means 1."
         ),
         # Volcano's definition of Queues writes 1.
-        notice=Notice(
+        notice=FieldWarning(
             "orders pods that wait; with plugin proportion it is what the queue deserves; it limits nothing",
             unless=(1,),
         ),
@@ -282,7 +282,7 @@ FIELDS = (
     QueueField(
         name="dequeueStrategy",
         origin=Origin.VOLCANO,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="What happens behind a pod that has no room in a capability.",
         details="With traverse, the default, those behind it may go; with fifo they wait for it.",
         check=checks.one_of(*DequeueStrategy),
@@ -295,14 +295,14 @@ FIELDS = (
     QueueField(
         name="type",
         origin=Origin.VOLCANO,
-        effect=Effect.NONE,
+        effect=FieldEffect.NONE,
         help="Free text to sort queues by. Nothing acts on it.",
         check=checks.text(TEXT_LENGTH),
     ),
     QueueField(
         name="affinity",
         origin=Origin.VOLCANO,
-        effect=Effect.ALWAYS,
+        effect=FieldEffect.ALWAYS,
         help="Node groups that its new pods should, must, or must not run in.",
         details=(
             "A node names its group in label volcano.sh/nodegroup-name. Becomes node affinity of the pods "
@@ -318,9 +318,9 @@ FIELDS = (
     QueueField(
         name="extendClusters",
         origin=Origin.VOLCANO,
-        effect=Effect.NONE,
+        effect=FieldEffect.NONE,
         help=f"Other clusters that work of this queue may be sent to. {_IDLE}",
-        notice=Notice("has no effect yet"),
+        notice=FieldWarning("has no effect yet"),
         check=checks.each_of(
             checks.object_of(
                 {

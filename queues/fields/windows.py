@@ -10,7 +10,7 @@ from typing import Any
 
 from queues.fields.checks import (
     BadField,
-    Check,
+    FieldCheck,
     at_most,
     each_of,
     object_of,
@@ -40,7 +40,7 @@ def _window_drain(place: str, value: Any, before: Any) -> None:
         )
 
 
-_several: Check = at_most(
+_several: FieldCheck = at_most(
     WINDOWS,
     "windows",
     each_of(
@@ -54,12 +54,12 @@ _several: Check = at_most(
     ),
 )
 _times = dict.fromkeys(("start", "from", "until"), _text)
-overrides: Check = at_most(
+overrides: FieldCheck = at_most(
     OVERRIDES,
     "overrides",
     each_of(object_of({"window": _text, **_times, "reason": _reason}, required=("window", "start"))),
 )
-entries: Check = at_most(
+entries: FieldCheck = at_most(
     WINDOWS,
     "windows",
     each_of(object_of({"name": _text, **_times}, required=("name", "start", "until"))),

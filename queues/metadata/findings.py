@@ -47,7 +47,7 @@ class FindingKind(IntEnum):
     IGNORED = 4
 
 
-class Finding(NamedTuple):
+class KeyFinding(NamedTuple):
     """`hint`: what to do, or why; "" where there is nothing to say."""
 
     kind: FindingKind
@@ -72,10 +72,10 @@ class PlacedMetadata(NamedTuple):
 
 def findings(
     after: Iterable[PlacedMetadata], before: Iterable[PlacedMetadata] = (), *, kueue: bool = False
-) -> tuple[Finding, ...]:
+) -> tuple[KeyFinding, ...]:
     """What is wrong with what an edit sets or changes. `before`: as the object was; `kueue`: the setting."""
     known = {(each.place, form, key, value) for each in before for form, key, value in each.items()}
-    found: dict[tuple[Form, str], Finding] = {}
+    found: dict[tuple[Form, str], KeyFinding] = {}
     for each in after:
         for form, key, value in each.items():
             if (each.place, form, key, value) in known:
@@ -86,29 +86,29 @@ def findings(
     return tuple(sorted(found.values(), key=lambda each: each.kind))
 
 
-def find(place: Place, form: Form, key: str, value: str, *, kueue: bool = False) -> Finding | None:
+def find(place: Place, form: Form, key: str, value: str, *, kueue: bool = False) -> KeyFinding | None:
     """What is wrong with one label or annotation; None where nothing is, or the key is somebody else's."""
     row = KEYS.get(key)
     if row is None:
         is_meant = _reads_as_queue(key) and (not key.startswith(_OWN) or key == _OWN_QUEUE)
         if is_meant and (key != _OWN_QUEUE or place is Place.NAMESPACE):
-            return Finding(FindingKind.MISSPELT, form, key, _naming(place))
+            return KeyFinding(FindingKind.MISSPELT, form, key, _naming(place))
         return None
     if row.effect in {KeyEffect.WRITTEN, KeyEffect.FOR_AGENT}:
         return None
     if row.effect is KeyEffect.ACTS and place in row.places.get(form, ()):
         return _of_value(form, key, value, kueue=kueue)
     if row.names_queue:
-        return Finding(FindingKind.MISPLACED, form, key, _right_place(row, place))
-    return Finding(FindingKind.IGNORED, form, key, _instead(row, place, form))
+        return KeyFinding(FindingKind.MISPLACED, form, key, _right_place(row, place))
+    return KeyFinding(FindingKind.IGNORED, form, key, _instead(row, place, form))
 
 
-def _of_value(form: Form, key: str, value: str, *, kueue: bool) -> Finding | None:
+def _of_value(form: Form, key: str, value: str, *, kueue: bool) -> KeyFinding | None:
     """Of a key that acts where it stands."""
     if key == KUEUE_LABEL and not kueue:
-        return Finding(FindingKind.MISPLACED, form, key, "setting kueue_label is off")
+        return KeyFinding(FindingKind.MISPLACED, form, key, "setting kueue_label is off")
     fault = _value_fault(key, value)
-    return Finding(FindingKind.BAD, form, key, fault) if fault else None
+    return KeyFinding(FindingKind.BAD, form, key, fault) if fault else None
 
 
 def _reads_as_queue(key: str) -> bool:

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from queues.messages import WARNING_LIMIT, truncate_warning
-from queues.metadata.findings import Finding, FindingKind
+from queues.metadata.findings import FindingKind, KeyFinding
 from queues.text import printable
 
 #: Characters of one key that are shown.
 _KEY = 63
 
 
-def metadata_warnings(found: Sequence[Finding]) -> tuple[str, ...]:
+def metadata_warnings(found: Sequence[KeyFinding]) -> tuple[str, ...]:
     """Of findings in their order."""
     return tuple(
         truncate_warning(_line(kind, list(of_kind)))
@@ -25,7 +25,7 @@ def metadata_warnings(found: Sequence[Finding]) -> tuple[str, ...]:
     )
 
 
-def _line(kind: FindingKind, found: Sequence[Finding]) -> str:
+def _line(kind: FindingKind, found: Sequence[KeyFinding]) -> str:
     first = found[0]
     what = f"{first.form} {printable(first.key, limit=_KEY)}"
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
@@ -41,7 +41,7 @@ def _line(kind: FindingKind, found: Sequence[Finding]) -> str:
     return f"{says}: {first.hint}" if first.hint else says
 
 
-def _list(found: Sequence[Finding]) -> str:
+def _list(found: Sequence[KeyFinding]) -> str:
     """As many of the keys as fit, and how many more there are."""
     shown = [printable(each.key, limit=_KEY) for each in found]
     for number in range(len(shown), 0, -1):

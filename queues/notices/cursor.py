@@ -1,19 +1,20 @@
-"""What was told already. It is stored after each message that was taken, so everything is told at least once.
+"""The cursor of notices: which ones were sent. It is stored after each accepted message, so each notice is
+sent at least once.
 
-| a notice                       | is new while                                          |
-|--------------------------------|-------------------------------------------------------|
-| that stands: a blocked drain,  | its id is not in `standing`                           |
-| a window that begins soon      |                                                       |
-| any other                      | it is later than `since`, and its id is not in `told` |
+| a notice                              | is new while                                          |
+|---------------------------------------|-------------------------------------------------------|
+| of a state: a blocked drain, a window | its id is not in `standing`                           |
+| that begins soon                      |                                                       |
+| of a moment: any other                | it is later than `since`, and its id is not in `told` |
 
 Promises
-- `since` follows the latest moment that was seen, `OVERLAP` behind it, and is never later than that behind
-  our own clock. Clocks of replicas differ by less, so that what was written before and is seen later is
-  still new. It never goes back.
-- What is new stays new until `after_sending` has it; nothing else makes it old. So `since` stays before what
-  still waits, when a part was sent.
-- The cursor has at most `MOST` ids with their moments: beyond, the oldest go, and `since` with them. Of the
-  others it has at most `MOST_STANDING`.
+- `since` is `OVERLAP` before the latest moment that was seen, and at least `OVERLAP` before our own clock.
+  The clocks of replicas differ by less, so a line that another replica wrote earlier and that is seen later
+  is still new. `since` never goes back.
+- A new notice stays new until `after_sending` gets it. So if a part of the notices was sent, `since` stays
+  before those that wait.
+- The cursor holds at most `MOST` ids of moments: beyond that it drops the oldest, and `since` moves past
+  them. It holds at most `MOST_STANDING` ids of states.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class BadCursor(Exception):
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
-    """`told`: the moments by id, all later than `since`."""
+    """`told`: the moments of sent notices, by id; all are later than `since`."""
 
     since: datetime
     told: Mapping[str, datetime] = {}
@@ -60,11 +61,10 @@ def after_sending(
     now: datetime,
     standing: Collection[str],
 ) -> Cursor:
-    """The cursor once these were taken, or given up.
+    """The cursor after the receiver accepted these notices, or the sender gave them up.
 
-    `waiting`: what is new and was not sent with them. `latest`: the latest moment of the history that was
-    seen when they were put together. `standing`: the ids of what stands still; those of anything else are
-    forgotten.
+    `waiting`: new notices that were not sent with them. `latest`: the latest moment of the histories when the
+    message was made. `standing`: the ids of states that last; the cursor forgets all other states.
     """
     notices = list(sent)
     since = cursor.since

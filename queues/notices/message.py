@@ -3,13 +3,13 @@
     {"text": "queue \\"research\\": ...", "notices": [{"id": "5f...", "queue": "research", ...}], "more": 0}
 
 Promises
-- A message has `MOST` notices at most. Each queue has its share of them, so that no queue's many keep another
-  queue's one from being told: of the queues that have news, in the order of the first of it, as many as
-  there is room for, each with its latest and what stands. What else such a queue has counts as told ("and 6
-  more of queue ..."); other queues wait for the next message.
-- First what stands (blocked drains), then in the order in which it happened.
-- `text` pings nobody and links nowhere, whatever users wrote (`plain_text`). `notices` has it as it is.
-- A message has a bounded size, whatever there is to tell.
+- A message has at most `MOST` notices, and each queue gets a share of them: many notices of one queue cannot
+  delay the notice of another. Queues come in the order of their first notice. Of each queue the message has
+  its states and its latest moments; the rest counts as sent ("and 6 more of queue ..."). Queues beyond `MOST`
+  wait for the next message.
+- States (blocked drains) come first, then moments in the order of time.
+- `text` has no mention and no link, for any text of users (`plain_text`). `notices` has the text unchanged.
+- The size of a message is bounded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def in_order(notices: Iterable[Notice]) -> list[Notice]:
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes in one message. `folded`: what counts as told by it, though only its number is said."""
+    """The notices of one message. `folded`: those that count as sent by their number alone."""
 
     shown: tuple[Notice, ...]
     folded: tuple[Notice, ...] = ()
@@ -67,7 +67,7 @@ def share(notices: Sequence[Notice]) -> Share:
 
 
 def _places(numbers: Sequence[int]) -> list[int]:
-    """How many of `MOST` each gets: none more than another that has as many, and none is left over."""
+    """Share `MOST` among queues with these numbers of notices: equally, up to the number of each."""
     places, left = [0] * len(numbers), MOST
     while left and any(place < number for place, number in zip(places, numbers, strict=True)):
         for at, number in enumerate(numbers):
@@ -78,7 +78,7 @@ def _places(numbers: Sequence[int]) -> list[int]:
 
 
 def _rank(notice: Notice) -> tuple[bool, float, str]:
-    """What stands first, then the latest."""
+    """States first, then the latest."""
     return not notice.stands, -notice.at.timestamp(), notice.id
 
 

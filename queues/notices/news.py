@@ -1,17 +1,18 @@
-"""What there is to tell of a queue, from what the API server has of it.
+"""The notices of a queue, from the fields that the API server stores.
 
-| what                                                          | told                        |
+| event                                                         | sent                        |
 |---------------------------------------------------------------|-----------------------------|
-| a line of its history, of a field that stops it (`TOLD`)      | once                        |
+| a line of its history about a field that stops it (`TOLD`)    | once                        |
 | its own drain is blocked, or past its deadline                | once for each drain         |
 | its own drain has ended                                       | once                        |
 | a window begins soon, is left out or missed                   | once each (`windows`)       |
 
 Promises
-- Everything follows from fields that are stored: a new leader finds the same, with the same ids.
-- An id is the same exactly where the queue (by UID), what happened and its moment are the same.
-- A drain that a queue inherits is told of the queue that has it: there may be a thousand below.
-- What users wrote is cut to one printable line.
+- Notices follow from stored fields alone: a new leader finds the same notices, with the same ids.
+- Two notices have the same id only if queue (by UID), event and moment are the same.
+- A drain gives notices for the queue that has it, and none for the queues that inherit it: there may be a
+  thousand.
+- Texts of users are cut to one printable line.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from queues.drain.progress import DrainedReason
 from queues.status.changes import Change, describe_change
 from queues.text import printable, quoted
 
-#: The fields whose changes are told: they stop a queue, or end that.
+#: Changes of these fields are sent: they stop a queue, or end a stop.
 TOLD = frozenset({"state", "stopPolicy", "resumeAt", "inWindow", "windowOverrides"})
 #: Characters of a notice, and of the name of its queue.
 TEXT_LIMIT, NAME_LIMIT = 400, 80
@@ -40,7 +41,7 @@ _PROBLEMS = {
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """`stands`: it is told as long as it was not, whenever it began; else only if it is new (`cursor`)."""
+    """`stands`: it is of a state, and is sent once however old that is; else only if it is new (`cursor`)."""
 
     id: str
     at: datetime
@@ -49,7 +50,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     stands: bool = False
 
 
-class Drain(msgspec.Struct, frozen=True, kw_only=True):
+class DrainNews(msgspec.Struct, frozen=True, kw_only=True):
     """Condition Drained of a queue that has the drain itself. `since`: its last transition."""
 
     reason: str
@@ -58,7 +59,7 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def notices_of_history(queue: str, uid: str, lines: list[Change]) -> Iterator[Notice]:
-    """The newest first: who looks for what is new may stop at the first that is not."""
+    """The newest first: a reader that wants new ones may stop at the first old one."""
     for line in reversed(lines):
         if line.field in TOLD and (at := parse_timestamp(line.at)) != EARLIEST:
             told = (line.at, line.by, line.field, line.from_, line.to, line.reason, line.until)
@@ -66,8 +67,8 @@ def notices_of_history(queue: str, uid: str, lines: list[Change]) -> Iterator[No
             yield Notice(id=notice_id(uid, "history", *told), at=at, queue=queue, text=text)
 
 
-def notice_of_drain(queue: str, uid: str, drain: Drain) -> Notice | None:
-    """None while there is nothing to tell of it."""
+def notice_of_drain(queue: str, uid: str, drain: DrainNews) -> Notice | None:
+    """None while the drain gives no notice."""
     problem = _PROBLEMS.get(DrainedReason(drain.reason)) if drain.reason in set(DrainedReason) else None
     if problem is None and drain.reason != DrainedReason.DRAINED:
         return None
@@ -80,9 +81,9 @@ def notice_of_drain(queue: str, uid: str, drain: Drain) -> Notice | None:
     )
 
 
-def ids_of_drain(uid: str, drain: Drain) -> tuple[str, ...]:
-    """The ids of all that may stand of this drain: they are remembered for as long as it lasts, so that one
-    that is blocked again and again is told once.
+def ids_of_drain(uid: str, drain: DrainNews) -> tuple[str, ...]:
+    """The ids of all states that this drain may get into. The cursor keeps them until the drain ends, so a
+    drain that is blocked again and again gives one notice.
     """
     return tuple(drainnotice_id(uid, reason, drain.since) for reason in _PROBLEMS)
 
@@ -98,5 +99,5 @@ def notice_id(*parts: str) -> str:
 
 
 def notice_text(queue: str, what: str) -> str:
-    """One printable line, whatever users wrote."""
+    """One printable line, for any text of users."""
     return printable(f"queue {quoted(queue, limit=NAME_LIMIT)}: {what}", limit=TEXT_LIMIT)

@@ -1,19 +1,19 @@
-"""What becomes of messages that the receiver does not take.
+"""What the sender does with messages that the receiver refuses.
 
-| the receiver                                     | so                                                     |
+| the receiver                                     | what follows                                           |
 |--------------------------------------------------|--------------------------------------------------------|
-| answers 2xx                                      | they are told                                          |
-| does not answer, or answers 408, 425, 429 or 5xx | that may pass: the same again, for ever                |
-| gives any other answer, to several notices       | one of them may be why: they go one by one, until one  |
-|                                                  | is taken                                               |
-| gives any other answer, to one notice            | it goes again after all that were refused less often,  |
-|                                                  | and the `MOST_REFUSALS`-th time it is given up         |
+| answers 2xx                                      | the notices count as sent                              |
+| does not answer, or answers 408, 425, 429 or 5xx | this may pass: the same message again, without a limit |
+| gives any other answer, to several notices       | one of them may be the cause: they are sent one by     |
+|                                                  | one, until one is accepted                             |
+| gives any other answer, to one notice            | it is sent again after all that were refused less      |
+|                                                  | often; the `MOST_REFUSALS`-th refusal gives it up      |
 
 Promises
-- A notice that is refused for what it says costs others one try: they do not wait until it is given up.
-- A notice is given up only if it was refused alone, so many times; none while the receiver is away. At a URL
-  that is wrong for good, each takes so many tries.
-- What is given up is returned once, to be said.
+- A notice that is refused for its content delays others by one try: they do not wait until it is given up.
+- A notice is given up only after `MOST_REFUSALS` refusals of it alone, and never while the receiver is away.
+  At a wrong URL each notice takes that many tries.
+- Each notice that is given up is returned once, so that the sender reports it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def may_pass(status: int) -> bool:
     return status in _MAY_PASS or status >= _FAULTS
 
 
-class Refusals:
+class NoticeRefusals:
     """Which notices were refused, and how often. A new leader counts anew. For one thread."""
 
     def __init__(self) -> None:

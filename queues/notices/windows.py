@@ -1,15 +1,15 @@
-"""What there is to tell of a queue's change windows, beside their edges, which its history has.
+"""The notices of a queue's change windows. Their edges are in its history, and are not here.
 
-| what                                                  | told                                     |
-|-------------------------------------------------------|------------------------------------------|
-| a window begins soon (setting `window_soon`)          | once for each beginning, until it begins |
-| an occurrence would begin that an override leaves out | once, from then on                       |
-| a window is on, and ends too soon to be written       | once, until it ends                      |
+| event                                                 | sent                                      |
+|-------------------------------------------------------|-------------------------------------------|
+| a window begins soon (setting `window_soon`)          | once for each occurrence, until it begins |
+| an override leaves an occurrence out                  | once, from the time of its beginning on   |
+| a window is on, and ends too soon to be written       | once, until it ends                       |
 
 Promises
-- It follows from fields that are stored and the time: a new leader finds the same, with the same ids and
-  texts.
-- Before `WindowNews.look_again` nothing becomes new by itself, and nothing ends.
+- Notices follow from stored fields and the time alone: a new leader finds the same ones, with the same ids
+  and texts.
+- Until `WindowNews.look_again` no notice begins and none ends, unless a field changes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class WindowNews(msgspec.Struct, frozen=True):
 def news_of_windows(
     windows: QueueWindows, *, now: datetime, since: datetime, within: timedelta
 ) -> WindowNews:
-    """`since`: what began before that is not told. `within`: how soon is soon; none: that is not told."""
+    """`since`: skips before that give no notice. `within`: the time before a beginning; 0: no such notice."""
     calendar, written = windows.calendar, windows.written
     changes = settle(calendar, written, now).changes
     times = [next_look(calendar, written, now)]
@@ -56,7 +56,7 @@ def news_of_windows(
     if within:
         notices += _soon(windows, now, within)
         times.append(next_soon(calendar.given, now, within))
-    if changes:  # they are about to be written, or it is told that they are not
+    if changes:  # they are written next, or a notice says that they are missed
         times.append(now)
     return WindowNews(tuple(notices), min((at for at in times if at is not None), default=None))
 

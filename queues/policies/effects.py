@@ -1,8 +1,8 @@
 """What each action and plugin of Volcano does here; admission, `policy explain` and the docs show this table.
 
-`Effect.APPLIED`: this server does it where a policy has it. `ALWAYS`: this server does it, whether a policy
-has it or not. `KUBE_SCHEDULER`: kube-scheduler does it in any case. `NOT_YET`: read and checked, and without
-effect so far. `NOT_HERE`: without effect, and not planned.
+`PolicyPartEffect.APPLIED`: this server does it if a policy has it. `ALWAYS`: this server does it, whether a
+policy has it or not. `KUBE_SCHEDULER`: kube-scheduler does it in any case. `NOT_YET`: read and checked, and
+without effect so far. `NOT_HERE`: without effect, and not planned.
 
 Invariant: the names are those that Volcano registers, in its versions 1.10 to 1.15. They are not always those
 of the folders of its source: plugin `numa-aware` is in the folder numaaware.
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import msgspec
 
 
-class Effect(enum.Enum):
+class PolicyPartEffect(enum.Enum):
     APPLIED = "applied"
     ALWAYS = "applied in any case"
     KUBE_SCHEDULER = "done by kube-scheduler"
@@ -29,26 +29,28 @@ class Effect(enum.Enum):
 class Meaning(msgspec.Struct, frozen=True):
     """What becomes of an action or plugin. `text`: a sentence without its full stop."""
 
-    effect: Effect
+    effect: PolicyPartEffect
     text: str
 
 
 #: What has no effect, and is said where it is written.
-WITHOUT_EFFECT = frozenset({Effect.NOT_YET, Effect.NOT_HERE})
+WITHOUT_EFFECT = frozenset({PolicyPartEffect.NOT_YET, PolicyPartEffect.NOT_HERE})
 
 
 ACTIONS: Mapping[str, Meaning] = {
-    "enqueue": Meaning(Effect.APPLIED, "new pods wait as plugin overcommit says; without it, for nothing"),
-    "allocate": Meaning(Effect.APPLIED, "pods with resource requests may be scheduled"),
-    "backfill": Meaning(Effect.APPLIED, "pods without resource requests may be scheduled"),
-    "preempt": Meaning(Effect.APPLIED, "pods may evict others of their own queue"),
+    "enqueue": Meaning(
+        PolicyPartEffect.APPLIED, "new pods wait as plugin overcommit says; without it, for nothing"
+    ),
+    "allocate": Meaning(PolicyPartEffect.APPLIED, "pods with resource requests may be scheduled"),
+    "backfill": Meaning(PolicyPartEffect.APPLIED, "pods without resource requests may be scheduled"),
+    "preempt": Meaning(PolicyPartEffect.APPLIED, "pods may evict others of their own queue"),
     "reclaim": Meaning(
-        Effect.APPLIED,
+        PolicyPartEffect.APPLIED,
         "pods may evict those of other queues: what their own queue deserves and another has borrowed",
     ),
-    "shuffle": Meaning(Effect.NOT_HERE, "no plugin here names victims for it"),
-    "gangpreempt": Meaning(Effect.NOT_HERE, "use preempt"),
-    "gangreclaim": Meaning(Effect.NOT_HERE, "use reclaim"),
+    "shuffle": Meaning(PolicyPartEffect.NOT_HERE, "no plugin here names victims for it"),
+    "gangpreempt": Meaning(PolicyPartEffect.NOT_HERE, "use preempt"),
+    "gangreclaim": Meaning(PolicyPartEffect.NOT_HERE, "use reclaim"),
 }
 
 #: What it means that a policy has not one of these actions; without the others it lacks nothing.
@@ -62,46 +64,51 @@ MISSING_ACTIONS: Mapping[str, str] = {
 _OTHER_PREFERENCE = "kube-scheduler's own plugins place pods"
 
 PLUGINS: Mapping[str, Meaning] = {
-    "binpack": Meaning(Effect.APPLIED, "scores nodes: the fuller, the better"),
-    "nodeorder": Meaning(Effect.APPLIED, "scores nodes by its weights"),
+    "binpack": Meaning(PolicyPartEffect.APPLIED, "scores nodes: the fuller, the better"),
+    "nodeorder": Meaning(PolicyPartEffect.APPLIED, "scores nodes by its weights"),
     "priority": Meaning(
-        Effect.APPLIED,
+        PolicyPartEffect.APPLIED,
         "victims of preempt have a lower priority than the pod; those of reclaim only with "
         "enableReclaimable: true",
     ),
-    "conformance": Meaning(Effect.APPLIED, "system-critical pods are no victims"),
-    "predicates": Meaning(Effect.KUBE_SCHEDULER, "its filters say which nodes fit"),
+    "conformance": Meaning(PolicyPartEffect.APPLIED, "system-critical pods are no victims"),
+    "predicates": Meaning(PolicyPartEffect.KUBE_SCHEDULER, "its filters say which nodes fit"),
     "gang": Meaning(
-        Effect.ALWAYS,
-        "PodGroups are released whole in queues with a quota, and nobody takes them below their minimum, as "
-        "without it",
+        PolicyPartEffect.ALWAYS,
+        "PodGroups are released whole in queues with a quota, and no eviction takes them below their "
+        "minimum, as without it",
     ),
-    "drf": Meaning(Effect.NOT_YET, "shares do not order queues or jobs"),
+    "drf": Meaning(PolicyPartEffect.NOT_YET, "shares do not order queues or jobs"),
     "proportion": Meaning(
-        Effect.APPLIED,
+        PolicyPartEffect.APPLIED,
         "what the queues right below deserve is by weight: it orders them, and reclaim gives it back; it "
         "limits nothing",
     ),
     "capacity": Meaning(
-        Effect.ALWAYS, "`capability`, `deserved` and `guarantee` count, as they do without it"
+        PolicyPartEffect.ALWAYS, "`capability`, `deserved` and `guarantee` count, as they do without it"
     ),
     "overcommit": Meaning(
-        Effect.APPLIED, "with action enqueue, pods wait while its factor times what nodes have is let go"
+        PolicyPartEffect.APPLIED,
+        "with action enqueue, pods wait while its factor times what nodes have is let go",
     ),
-    "cdp": Meaning(Effect.NOT_HERE, "pods have no cool-down against eviction"),
-    "deviceshare": Meaning(Effect.NOT_HERE, "devices are shared by their own drivers"),
-    "extender": Meaning(Effect.NOT_HERE, "extenders belong into the configuration of kube-scheduler"),
-    "network-topology-aware": Meaning(Effect.NOT_HERE, _OTHER_PREFERENCE),
-    "nodegroup": Meaning(Effect.NOT_HERE, "`spec.affinity` of queues acts without it"),
-    "numa-aware": Meaning(Effect.NOT_HERE, "the kubelet's topology manager does it on the node"),
-    "pdb": Meaning(Effect.KUBE_SCHEDULER, "it prefers victims whose disruption budget allows it"),
-    "rescheduling": Meaning(Effect.NOT_HERE, "running pods stay where they are"),
-    "resource-strategy-fit": Meaning(Effect.NOT_HERE, "use binpack or nodeorder"),
-    "resourcequota": Meaning(Effect.KUBE_SCHEDULER, "kube-apiserver checks ResourceQuota at admission"),
-    "sla": Meaning(Effect.NOT_HERE, "waiting pods do not gain priority"),
-    "task-topology": Meaning(Effect.NOT_HERE, "use pod affinity in the pods"),
-    "tdm": Meaning(Effect.NOT_HERE, "nodes have no hours"),
-    "usage": Meaning(Effect.NOT_HERE, "scores count what is requested, not what is used"),
+    "cdp": Meaning(PolicyPartEffect.NOT_HERE, "pods have no cool-down against eviction"),
+    "deviceshare": Meaning(PolicyPartEffect.NOT_HERE, "devices are shared by their own drivers"),
+    "extender": Meaning(
+        PolicyPartEffect.NOT_HERE, "extenders belong into the configuration of kube-scheduler"
+    ),
+    "network-topology-aware": Meaning(PolicyPartEffect.NOT_HERE, _OTHER_PREFERENCE),
+    "nodegroup": Meaning(PolicyPartEffect.NOT_HERE, "`spec.affinity` of queues acts without it"),
+    "numa-aware": Meaning(PolicyPartEffect.NOT_HERE, "the kubelet's topology manager does it on the node"),
+    "pdb": Meaning(PolicyPartEffect.KUBE_SCHEDULER, "it prefers victims whose disruption budget allows it"),
+    "rescheduling": Meaning(PolicyPartEffect.NOT_HERE, "running pods stay where they are"),
+    "resource-strategy-fit": Meaning(PolicyPartEffect.NOT_HERE, "use binpack or nodeorder"),
+    "resourcequota": Meaning(
+        PolicyPartEffect.KUBE_SCHEDULER, "kube-apiserver checks ResourceQuota at admission"
+    ),
+    "sla": Meaning(PolicyPartEffect.NOT_HERE, "waiting pods do not gain priority"),
+    "task-topology": Meaning(PolicyPartEffect.NOT_HERE, "use pod affinity in the pods"),
+    "tdm": Meaning(PolicyPartEffect.NOT_HERE, "nodes have no hours"),
+    "usage": Meaning(PolicyPartEffect.NOT_HERE, "scores count what is requested, not what is used"),
 }
 
 #: Switches of a plugin; each is on unless the policy says false, but `enableHierarchy`: on if it says true.

@@ -19,7 +19,7 @@ import msgspec
 WEIGHT_LIMIT = 1_000_000
 
 
-class Place(msgspec.Struct, frozen=True):
+class PolicyProblemLine(msgspec.Struct, frozen=True):
     """A line of a policy's text (from 1) and what is to be said of it, in one line."""
 
     line: int
@@ -42,8 +42,8 @@ class NamedPart(msgspec.Struct, frozen=True):
     text: str
 
     @property
-    def place(self) -> Place:
-        return Place(self.line, self.text)
+    def place(self) -> PolicyProblemLine:
+        return PolicyProblemLine(self.line, self.text)
 
 
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,12 +91,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     binpack: Binpack | None = None
     node_order: NodeOrder | None = None
     overcommit_factor: Fraction | None = None
-    warnings: tuple[Place, ...] = ()
+    warnings: tuple[PolicyProblemLine, ...] = ()
     unknown: tuple[NamedPart, ...] = ()
     idle: tuple[NamedPart, ...] = ()
 
     @property
-    def ignored(self) -> tuple[Place, ...]:
+    def ignored(self) -> tuple[PolicyProblemLine, ...]:
         """What of its text is ignored, by line, but for the actions and plugins that it has in vain."""
         return ignored_places(self.warnings, self.unknown, self.idle)
 
@@ -132,8 +132,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ignored_places(
-    warnings: Iterable[Place], unknown: Iterable[NamedPart], idle: Iterable[NamedPart]
-) -> tuple[Place, ...]:
+    warnings: Iterable[PolicyProblemLine], unknown: Iterable[NamedPart], idle: Iterable[NamedPart]
+) -> tuple[PolicyProblemLine, ...]:
     """What of a text is ignored, by line. Actions and plugins that do nothing here are parts of the policy:
     those who show it part by part say it of them (`queues.policies.parts`).
     """

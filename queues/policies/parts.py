@@ -22,7 +22,7 @@ from queues.policies.victims import PREEMPT, RECLAIM, asked_by
 from queues.quota.giving_back import Taking
 from queues.text import all_of
 
-#: What is said of a part in place of an `Effect`.
+#: What is said of a part in place of a `PolicyPartEffect`.
 MISSING, SWITCHED_OFF, NOT_FOR_POD = "missing", "switched off", "does nothing for this pod"
 #: The action by which a pod gets victims of its own queue and of others, and the switch of plugins for it.
 _SWITCHES = {PREEMPT: "enablePreemptable", RECLAIM: "enableReclaimable"}
@@ -34,10 +34,10 @@ _GATES: Mapping[str, Callable[[Taking], bool]] = {
 }
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyPart(msgspec.Struct, frozen=True, kw_only=True):
     """`kind`: action or plugin. `tier`, `line`: of a plugin, from 1; 0 for an action. `text`: no full stop.
 
-    `effect`: the value of an `Effect`, or one of the words of this module.
+    `effect`: the value of a `PolicyPartEffect`, or one of the words of this module.
     """
 
     kind: str
@@ -48,14 +48,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     line: int = 0
 
 
-class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
+class ScoredPodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """`resources`: those of which the pod requests any. `scored`: whether kube-scheduler asks for scores."""
 
     resources: frozenset[str]
     scored: bool
 
 
-def policy_parts(policy: Policy, *, pod: PodFacts | None = None) -> tuple[Part, ...]:
+def policy_parts(policy: Policy, *, pod: ScoredPodFacts | None = None) -> tuple[PolicyPart, ...]:
     """The actions in their order, then those that are missing, then the plugins. `pod`: for that pod."""
     return (*_actions(policy, pod), *(_plugin(policy, plugin, pod) for plugin in policy.plugins))
 
@@ -77,18 +77,20 @@ def _takings(policy: Policy) -> Mapping[str, Taking]:
     return {PREEMPT: asked.own, RECLAIM: asked.others}
 
 
-def _actions(policy: Policy, pod: PodFacts | None) -> Iterator[Part]:
+def _actions(policy: Policy, pod: ScoredPodFacts | None) -> Iterator[PolicyPart]:
     for name in policy.actions:
         meaning = ACTIONS[name]
         other = _of_other_pods(name, pod)
         effect, text = (NOT_FOR_POD, other) if other else (meaning.effect.value, meaning.text)
         if name in _SWITCHES:
             text = f"{text}; {_gated_by(gates_of(policy, name))}"
-        yield Part(kind="action", name=name, effect=effect, text=text)
+        yield PolicyPart(kind="action", name=name, effect=effect, text=text)
     for name, text in MISSING_ACTIONS.items():
         if name not in policy.actions:
             other = _of_other_pods(name, pod)
-            yield Part(kind="action", name=name, effect=NOT_FOR_POD if other else MISSING, text=other or text)
+            yield PolicyPart(
+                kind="action", name=name, effect=NOT_FOR_POD if other else MISSING, text=other or text
+            )
 
 
 def _gated_by(plugins: Sequence[str]) -> str:
@@ -97,7 +99,7 @@ def _gated_by(plugins: Sequence[str]) -> str:
     return f"plugin {plugins[0]} gates it" if len(plugins) == 1 else f"plugins {all_of(plugins)} gate it"
 
 
-def _of_other_pods(action: str, pod: PodFacts | None) -> str:
+def _of_other_pods(action: str, pod: ScoredPodFacts | None) -> str:
     """Why the action does not concern this pod; empty where it does."""
     if pod is None or action not in (ALLOCATE, BACKFILL):
         return ""
@@ -108,7 +110,7 @@ def _of_other_pods(action: str, pod: PodFacts | None) -> str:
     return ""
 
 
-def _plugin(policy: Policy, plugin: Plugin, pod: PodFacts | None) -> Part:
+def _plugin(policy: Policy, plugin: Plugin, pod: ScoredPodFacts | None) -> PolicyPart:
     meaning = PLUGINS[plugin.name]
     effect, text = meaning.effect.value, meaning.text
     if plugin.name in ("binpack", "nodeorder"):
@@ -127,7 +129,9 @@ def _plugin(policy: Policy, plugin: Plugin, pod: PodFacts | None) -> Part:
         effect, text = SWITCHED_OFF, "enableJobEnqueued is false" if off else _no_action(["enqueue"])
     elif plugin.name in _GATES:
         effect, text = _victims(policy, plugin, effect, text)
-    return Part(kind="plugin", name=plugin.name, effect=effect, text=text, tier=plugin.tier, line=plugin.line)
+    return PolicyPart(
+        kind="plugin", name=plugin.name, effect=effect, text=text, tier=plugin.tier, line=plugin.line
+    )
 
 
 def _why_no_scores(plugin: Plugin) -> str:

@@ -1,19 +1,18 @@
-"""The policies of a ConfigMap: `volcano-scheduler.conf` for everybody, every other key that holds one a named
-one.
+"""The policies of a ConfigMap: the global one under `volcano-scheduler.conf`, named ones under other keys.
 
 | the key                                    | what it is                                                |
 |--------------------------------------------|-----------------------------------------------------------|
-| `volcano-scheduler.conf`                   | the global policy, whatever its text is                   |
+| `volcano-scheduler.conf`                   | the global policy, for any text                           |
 | another, with `actions` or `tiers` on top  | a named policy                                            |
-| another, which held a policy that counts   | a named policy: its last good text counts                 |
-| any other                                  | somebody else's: it is not read, and nothing is said of   |
-|                                            | it, unless a queue names it                               |
+| another, which held a policy before        | a named policy: its last good text counts                 |
+| any other                                  | not ours: it is neither read nor reported, unless a queue |
+|                                            | names it                                                  |
 
-Where there is no global policy, a named one whose key is one that a Volcano elsewhere is started with may be
-meant (`PolicySet.misplaced`).
+Other distributions of Volcano use other keys for the global policy. If there is no global policy, such a key
+may be meant (`PolicySet.misplaced`).
 
-Invariant: a set never changes. `policy_texts` makes it. Nothing is parsed here: who only asks need not load
-the parser.
+Invariant: a set never changes. `policy_texts` makes it. This module parses nothing, so its readers need not
+load the parser.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from queues.policies.model import Place, Policy
+from queues.policies.model import Policy, PolicyProblemLine
 
-#: The key of the policy that counts where no other does.
+#: The key of the policy for queues that have no other.
 GLOBAL_KEY = "volcano-scheduler.conf"
 #: Named policies that are read.
 KEYS_LIMIT = 1_000
-#: Keys under which others have the policy that counts for everybody: the file that Volcano's
+#: Keys under which other distributions have the global policy: the file that Volcano's
 #: `--scheduler-conf` names. `volcano-scheduler-ci.conf` is that of its chart for tests,
 #: `agent-scheduler.conf` that of its second scheduler, `default-scheduler.conf` that of Huawei's and
 #: Telekom's clouds, `volcano-scheduler.yaml` that of charms, `kube-batch-conf.yaml` that of its predecessor.
@@ -43,12 +42,12 @@ _IN_BRACES = re.compile(r"\s*\{")
 
 
 class PolicyEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What a key of the ConfigMap gives. `policy`: the last good one; `problem`: what is wrong now."""
+    """The value of a key of the ConfigMap. `policy`: the last good one; `problem`: the present fault."""
 
     name: str
     text: str
     policy: Policy | None
-    problem: Place | None = None
+    problem: PolicyProblemLine | None = None
 
     @property
     def stale(self) -> bool:
@@ -101,7 +100,7 @@ class PolicySet(msgspec.Struct, frozen=True):
 
     @property
     def overcommits(self) -> bool:
-        """Whether any policy lets go no more than a number of times what nodes have."""
+        """Whether any policy limits releases to a multiple of what nodes have."""
         policies = (entry.policy for entry in self.entries.values())
         return any(policy is not None and policy.overcommit is not None for policy in policies)
 

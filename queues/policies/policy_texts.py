@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 
-from queues.policies.model import Place
+from queues.policies.model import PolicyProblemLine
 from queues.policies.policy_set import (
     GLOBAL_KEY,
     KEYS_LIMIT,
@@ -67,5 +67,5 @@ def _entry(name: str, text: str, before: PolicyEntry | None) -> PolicyEntry:
         problem = exc.place
     except Exception as exc:  # a fault of the reader's concerns this key alone
         log.exception("the scheduling policy %s cannot be read", name)
-        problem = Place(1, f"the policy cannot be read: {type(exc).__name__}")
+        problem = PolicyProblemLine(1, f"the policy cannot be read: {type(exc).__name__}")
     return PolicyEntry(name=name, text=text, policy=before.policy if before else None, problem=problem)

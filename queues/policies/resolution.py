@@ -33,7 +33,7 @@ class PolicySource(enum.Enum):
     NONE = "None"
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyProblem(msgspec.Struct, frozen=True, kw_only=True):
     """A name that cannot be used as it is. `missing`: there is no such policy; else its text is wrong."""
 
     name: str
@@ -49,7 +49,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     queue: str = ""
     policy: Policy | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[PolicyProblem, ...] = ()
 
     @property
     def stale(self) -> bool:
@@ -59,7 +59,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
 
 def resolve_policy(policies: PolicySet, *, chain: Iterable[tuple[str, str]], job: str = "") -> Resolution:
     """The policy of a pod. `chain`: queues with what each names (or ""), its own first; `job`: likewise."""
-    problems: list[Problem] = []
+    problems: list[PolicyProblem] = []
     own = True
     for queue, name in (("", job), *chain):
         if name:
@@ -94,13 +94,13 @@ def _source(queue: str, *, own: bool) -> PolicySource:
     return PolicySource.QUEUE if own else PolicySource.ANCESTOR
 
 
-def _problem(policies: PolicySet, entry: PolicyEntry | None, name: str, queue: str) -> Problem | None:
+def _problem(policies: PolicySet, entry: PolicyEntry | None, name: str, queue: str) -> PolicyProblem | None:
     if entry is None and name in policies.others:
         text = f"key {quoted(name)} holds no policy: it has neither actions nor tiers"
-        return Problem(name=name, queue=queue, missing=False, text=text)
+        return PolicyProblem(name=name, queue=queue, missing=False, text=text)
     if entry is None:
-        return Problem(name=name, queue=queue, missing=True, text=f"there is no policy {quoted(name)}")
+        return PolicyProblem(name=name, queue=queue, missing=True, text=f"there is no policy {quoted(name)}")
     if entry.problem is None:
         return None
     text = f"policy {quoted(name)}, {entry.problem}"
-    return Problem(name=name, queue=queue, missing=False, text=text)
+    return PolicyProblem(name=name, queue=queue, missing=False, text=text)

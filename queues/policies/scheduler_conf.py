@@ -2,28 +2,27 @@
 
 | in the text                                   | becomes                                                  |
 |-----------------------------------------------|----------------------------------------------------------|
-| no YAML, no `actions`, none that is known     | `BadPolicy` with the line                                |
+| no YAML, no `actions`, no known action        | `BadPolicy` with the line                                |
 | no `tiers`, a plugin without a name           | `BadPolicy`                                              |
 | a weight below 0 or too great                 | `BadPolicy`                                              |
 | too long, too deep, too many values           | `BadPolicy`, after a bounded amount of work              |
-| an action or a plugin that is not known       | passed over (`Policy.unknown`)                           |
-| one that is known and does nothing here       | read, and named (`Policy.idle`)                          |
+| an unknown action or plugin                   | skipped, and listed (`Policy.unknown`)                   |
+| a known one that does nothing here            | read, and listed (`Policy.idle`)                         |
 | an unknown field, switch or argument          | ignored, as Volcano does, with a warning                 |
 | a key twice                                   | the last one counts, as in Volcano, with a warning       |
 | a plugin twice                                | the later arguments count, and a switch is off only      |
 |                                               | where each says false, as in Volcano; with a warning     |
-| a merge key (`<<`)                            | sets what it has where it stands; later keys override    |
+| a merge key (`<<`)                            | sets its fields at its place; later keys override them   |
 | an argument of the wrong type (`"10"`, `1.5`) | its default counts, as Volcano does, with a warning      |
 | a negative weight of a resource of `binpack`  | 1, as Volcano does, with a warning                       |
 | a factor of `overcommit` that is below 1      | 1.2, as Volcano does, with a warning                     |
 
 Invariants
-- The work is bounded whatever the text is: `TEXT_LIMIT` bytes are parsed at most, `VALUE_LIMIT` values are
-  visited at most, an alias counts as often as it is used.
+- The work is bounded for any text: at most `TEXT_LIMIT` bytes are parsed and at most `VALUE_LIMIT` values are
+  visited. An alias counts at each use.
 - Every reason is one line of bounded length. Lines count from 1.
-- One fault makes a text no policy; `examine_policy` lists all of them, as far as the text can be read.
-- A name that is not known is no fault: another version of Volcano, or a plugin of somebody's own, may have
-  it.
+- A text with one fault is no policy; `examine_policy` lists all faults that it can read.
+- An unknown name is no fault: it may be of another version of Volcano, or of a plugin of the user's own.
 
 Source: Volcano's `pkg/scheduler/util.go` (`UnmarshalSchedulerConf`), `conf/scheduler_conf.go`,
 `framework/arguments.go`, and the plugins' own readers of arguments; `gopkg.in/yaml.v2`, which reads the text
@@ -56,9 +55,9 @@ from queues.policies.model import (
     Binpack,
     NamedPart,
     NodeOrder,
-    Place,
     Plugin,
     Policy,
+    PolicyProblemLine,
     ignored_places,
 )
 from queues.text import printable, quoted
@@ -96,29 +95,29 @@ class BadPolicy(ValueError):
     """The text is no policy. `place`: the line, and why, for its author."""
 
     def __init__(self, line: int, reason: str) -> None:
-        self.place = Place(line, printable(reason, limit=400))
+        self.place = PolicyProblemLine(line, printable(reason, limit=400))
         super().__init__(str(self.place))
 
 
 class Examination(msgspec.Struct, frozen=True, kw_only=True):
-    """A text, read to its end. `policy`: None where there are faults. `warnings`: by line, however many.
+    """A text, read to its end. `policy`: None if it has faults. `warnings`: by line, without a limit.
 
-    `unknown`, `idle`: as those of a `Policy`, however many.
+    `unknown`, `idle`: as those of a `Policy`, without a limit.
     """
 
     policy: Policy | None
-    faults: tuple[Place, ...] = ()
-    warnings: tuple[Place, ...] = ()
+    faults: tuple[PolicyProblemLine, ...] = ()
+    warnings: tuple[PolicyProblemLine, ...] = ()
     unknown: tuple[NamedPart, ...] = ()
     idle: tuple[NamedPart, ...] = ()
 
     @property
-    def ignored(self) -> tuple[Place, ...]:
+    def ignored(self) -> tuple[PolicyProblemLine, ...]:
         """As that of a `Policy`."""
         return ignored_places(self.warnings, self.unknown, self.idle)
 
     @property
-    def notices(self) -> tuple[Place, ...]:
+    def notices(self) -> tuple[PolicyProblemLine, ...]:
         """All that has no effect, by line."""
         named = (part.place for part in (*self.unknown, *self.idle))
         return tuple(sorted((*self.warnings, *named), key=lambda place: place.line))
@@ -134,7 +133,7 @@ def parse_policy(text: str) -> Policy:
 
 
 def examine_policy(text: str) -> Examination:
-    """All that is wrong with a text, in the order in which it is found, and all that is ignored of it."""
+    """All faults of a text, in the order in which they are found, and all parts that are ignored."""
     try:
         return _examine(text, faults_limit=FAULTS_LIMIT)
     except BadPolicy as exc:
@@ -201,7 +200,7 @@ class _Converter:
 
     def __init__(self) -> None:
         #: Of keys that are there twice.
-        self.warnings: list[Place] = []
+        self.warnings: list[PolicyProblemLine] = []
         self._values = 0
         self._constructor = yaml.SafeLoader("")
 
@@ -224,7 +223,7 @@ class _Converter:
                 former = entries.get(key.value)
                 if former is not None and key.value not in merged:
                     twice = f"{quoted(key.value, limit=80)} is there twice, in line {former.line} too"
-                    self.warnings.append(Place(at, f"{twice}; this one counts"))
+                    self.warnings.append(PolicyProblemLine(at, f"{twice}; this one counts"))
                 merged.discard(key.value)
                 entries[key.value] = _Entry(at, self.convert(value, depth=depth + 1))
             return _Value(line, entries)
@@ -257,12 +256,14 @@ class _Converter:
 class _Reader:
     """Values to a policy; collects the warnings and at most `faults_limit` faults."""
 
-    def __init__(self, document: _Value, *, faults_limit: int, warnings: Iterable[Place] = ()) -> None:
+    def __init__(
+        self, document: _Value, *, faults_limit: int, warnings: Iterable[PolicyProblemLine] = ()
+    ) -> None:
         """`warnings`: those that are known already."""
         self._document = document
         self._faults_limit = faults_limit
-        self._faults: list[Place] = []
-        self._warnings: list[Place] = list(warnings)
+        self._faults: list[PolicyProblemLine] = []
+        self._warnings: list[PolicyProblemLine] = list(warnings)
         self._unknown_names: dict[tuple[str, str], NamedPart] = {}
         self._idle: list[NamedPart] = []
         #: The arguments of each plugin, with their lines.
@@ -291,7 +292,7 @@ class _Reader:
 
     @contextmanager
     def _collected_faults(self) -> Iterator[None]:
-        """What is wrong in this part of the text does not keep the rest from being read, up to the limit."""
+        """Faults in this part of the text do not end the reading of the rest, up to the limit."""
         try:
             yield
         except BadPolicy as exc:
@@ -419,7 +420,7 @@ class _Reader:
         )
 
     def _note_plugin(self, plugin: Plugin) -> None:
-        """Names the plugin, or what of it is written in vain."""
+        """Lists the plugin, or its parts, if they have no effect."""
         meaning = PLUGINS[plugin.name]
         if meaning.effect in WITHOUT_EFFECT:  # and so have its arguments and switches none
             self._note_meaning(plugin.line, "plugin", plugin.name, meaning)
@@ -439,7 +440,7 @@ class _Reader:
         self._idle.append(NamedPart(line, kind, name, text))
 
     def _pass_over(self, line: int, kind: str, name: str, known: Iterable[str]) -> None:
-        """Names what is not known, once for each name."""
+        """Lists an unknown name, once."""
         if (kind, name) in self._unknown_names:
             return
         near = _near(name, known) if len(self._unknown_names) < NEAREST_LIMIT else ""
@@ -485,7 +486,7 @@ class _Reader:
         return NodeOrder(**weights) if any(weights.values()) else None
 
     def _warn_of_priority(self, actions: Collection[str], plugins: Iterable[Plugin]) -> None:
-        """Where plugin `priority` stands beside action `reclaim`, and nothing says whether it gates that."""
+        """Warns if plugin `priority` is beside action `reclaim`, and no switch says whether it gates that."""
         plugin = next((each for each in plugins if each.name == "priority"), None)
         switch = "enableReclaimable"
         if plugin is None or "reclaim" not in actions or switch in plugin.disabled | plugin.enabled:
@@ -547,7 +548,7 @@ class _Reader:
 
     def _warn(self, line: int, reason: str) -> None:
         if len(self._warnings) < VALUE_LIMIT:
-            self._warnings.append(Place(line, printable(reason, limit=400)))
+            self._warnings.append(PolicyProblemLine(line, printable(reason, limit=400)))
 
 
 def _plain(value: _Value) -> object:

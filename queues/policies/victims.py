@@ -35,20 +35,18 @@ plugins of a tier have to agree; here the plugins of all tiers have to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from queues.apimachinery.quantities import Amount
+from queues.apimachinery.quantities import Amount, ResourceAmounts
 from queues.metadata.keys import PREEMPTABLE
 from queues.policies.model import Policy
 from queues.quota.giving_back import Asked, Taking
 from queues.quota.lending import Standing, asking_denial, exchange_denial, lending_denial, protected
 from queues.quota.started_gangs import GangCount, StartedGang
 from queues.text import quoted
-
-Amounts = Mapping[str, Amount]
 
 PREEMPT, RECLAIM = "preempt", "reclaim"
 _CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
@@ -62,9 +60,9 @@ class QueueShare(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     ancestors: tuple[str, ...] = ()
-    allocated: Amounts = {}
-    deserved: Amounts = {}
-    guarantee: Amounts = {}
+    allocated: ResourceAmounts = {}
+    deserved: ResourceAmounts = {}
+    guarantee: ResourceAmounts = {}
     reclaimable: bool = True
     priority: int = 0
 
@@ -74,7 +72,7 @@ class Preemptor(msgspec.Struct, frozen=True, kw_only=True):
 
     queue: str
     priority: int = 0
-    requests: Amounts = {}
+    requests: ResourceAmounts = {}
 
 
 class Victim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -88,12 +86,12 @@ class Victim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     queue: str = ""
     priority: int = 0
     priority_class: str = ""
-    requests: Amounts = {}
+    requests: ResourceAmounts = {}
     gang: str = ""
     is_preemptable: bool = True
 
 
-class Shares(Protocol):
+class SharesByQueue(Protocol):
     """Shares by queue, such as a mapping; None for a queue without one."""
 
     def get(self, name: str, /) -> QueueShare | None: ...
@@ -113,7 +111,7 @@ class VictimRules:
         self,
         policy: Policy,
         preemptor: Preemptor,
-        shares: Shares,
+        shares: SharesByQueue,
         *,
         gangs: Callable[[str], StartedGang | None] = lambda _uid: None,
         given: Callable[[], Set[str]] = frozenset,
@@ -197,7 +195,7 @@ class VictimRules:
                 of_queue[resource] = of_queue.get(resource, 0) + amount
         return None
 
-    def _lent_denial(self, side: _Side, victim: Amounts, taken: _Taken) -> str | None:
+    def _lent_denial(self, side: _Side, victim: ResourceAmounts, taken: _Taken) -> str | None:
         for share, standing in side.lenders:
             denial = lending_denial(
                 _without(standing, taken.get(share.name)),
@@ -253,7 +251,7 @@ class _Side(NamedTuple):
 
 
 def victim_denial(
-    policy: Policy | None, preemptor: Preemptor, victims: Sequence[Victim], shares: Shares
+    policy: Policy | None, preemptor: Preemptor, victims: Sequence[Victim], shares: SharesByQueue
 ) -> str | None:
     """Why the pod may not have all of these victims; None: it may. A queue without a share lends nothing."""
     return None if policy is None else VictimRules(policy, preemptor, shares).denial(victims)
@@ -287,7 +285,7 @@ def _standing(share: QueueShare) -> Standing:
     return Standing(share.name, share.allocated, deserved)
 
 
-def _without(standing: Standing, taken: Amounts | None) -> Standing:
+def _without(standing: Standing, taken: ResourceAmounts | None) -> Standing:
     """What is left once so much was taken."""
     if not taken:
         return standing

@@ -57,16 +57,16 @@ from queues.registration.needs import (
     NAME,
     POLICIES,
     UNMANAGED_POLICY,
-    Asked,
     EntryNeed,
     Need,
+    ReviewedResource,
 )
 from queues.registration.objects import (
-    Binding,
+    AdmissionPolicySpec,
+    CelExpression,
     ClientConfig,
-    Expression,
     MatchResources,
-    Policy,
+    PolicyBindingSpec,
     Rule,
     Webhook,
 )
@@ -104,8 +104,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     entries: Mapping[str, tuple[Webhook, ...] | None]
-    policies: Mapping[str, Policy] | None = None
-    bindings: Collection[Binding] | None = None
+    policies: Mapping[str, AdmissionPolicySpec] | None = None
+    bindings: Collection[PolicyBindingSpec] | None = None
     seen: Collection[str] = frozenset()
 
 
@@ -156,7 +156,7 @@ def _of_entry(webhook: Webhook, need: EntryNeed, expected: Expected) -> Iterator
     yield from _of_selector("objects", webhook.object_selector, need.objects, expected)
     yield from _of_failures(webhook, need, expected)
     if not _is_ours(webhook.client_config, need.path, expected):
-        yield "calls somebody else"
+        yield "calls another server"
 
 
 def _of_failures(webhook: Webhook, need: EntryNeed, expected: Expected) -> Iterator[str]:
@@ -194,7 +194,7 @@ def _of_policies(found: Found, need: Need, expected: Expected) -> Iterator[str]:
         yield f"no {BINDING} has {POLICY} {need.name} deny everywhere"
 
 
-def _of_policy(policy: Policy, need: Need, expected: Expected) -> Iterator[str]:
+def _of_policy(policy: AdmissionPolicySpec, need: Need, expected: Expected) -> Iterator[str]:
     constraints = policy.match_constraints or MatchResources()
     if policy.failure_policy != FAIL:
         yield "lets pass what it cannot judge: its failurePolicy is not Fail"
@@ -214,7 +214,7 @@ def _of_matched(matched: MatchResources, need: Need, expected: Expected) -> Iter
     yield from _of_selector("objects", matched.object_selector, need.objects, expected)
 
 
-def _validates(policy: Policy, edition: Edition, expected: Expected) -> bool:
+def _validates(policy: AdmissionPolicySpec, edition: Edition, expected: Expected) -> bool:
     own = expected.own_user
     found = {normal_form(each.expression, own_user=own).digest for each in policy.validations or ()}
     variables = {
@@ -224,7 +224,7 @@ def _validates(policy: Policy, edition: Edition, expected: Expected) -> bool:
     return found >= edition.validations and variables == edition.variables
 
 
-def _is_bound(need: Need, bindings: Collection[Binding], expected: Expected) -> bool:
+def _is_bound(need: Need, bindings: Collection[PolicyBindingSpec], expected: Expected) -> bool:
     ours = [
         binding
         for binding in bindings
@@ -241,7 +241,7 @@ def _is_bound(need: Need, bindings: Collection[Binding], expected: Expected) -> 
     )
 
 
-def _narrows(binding: Binding, allowed: Terms, expected: Expected) -> bool:
+def _narrows(binding: PolicyBindingSpec, allowed: Terms, expected: Expected) -> bool:
     matched = binding.match_resources or MatchResources()
     if matched.resource_rules or matched.exclude_resource_rules:
         return True
@@ -255,14 +255,14 @@ def _narrows(binding: Binding, allowed: Terms, expected: Expected) -> bool:
 # Parts of both
 
 
-def _of_rules(rules: Iterable[Rule], asked: Iterable[Asked]) -> Iterator[str]:
+def _of_rules(rules: Iterable[Rule], asked: Iterable[ReviewedResource]) -> Iterator[str]:
     rules = tuple(rules)
     missing = [str(each) for each in asked if not any(_covers(rule, each) for rule in rules)]
     if missing:
         yield f"is not asked about {join_limited(missing, limit=SHOWN)}"
 
 
-def _covers(rule: Rule, asked: Asked) -> bool:
+def _covers(rule: Rule, asked: ReviewedResource) -> bool:
     in_namespaces = asked.resource not in _CLUSTER_SCOPED
     scope = "Namespaced" if in_namespaces else "Cluster"
     return (
@@ -290,7 +290,7 @@ def _has_resource(resources: Collection[str], resource: str) -> bool:
     )
 
 
-def _of_conditions(conditions: Iterable[Expression], name: str, expected: Expected) -> Iterator[str]:
+def _of_conditions(conditions: Iterable[CelExpression], name: str, expected: Expected) -> Iterator[str]:
     known = CONDITIONS.get(name, frozenset())
     for condition in conditions:
         form = normal_form(condition.expression, own_user=expected.own_user)

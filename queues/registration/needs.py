@@ -51,7 +51,7 @@ _WITHOUT_QUEUE = frozenset({Term(well_known.QUEUE, Operator.DOES_NOT_EXIST)})
 _RELEASED = frozenset({Term(well_known.RELEASED, Operator.EXISTS)})
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ReviewedResource(msgspec.Struct, frozen=True):
     """One resource, and one operation on it."""
 
     group: str
@@ -70,7 +70,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    asked: tuple[Asked, ...]
+    asked: tuple[ReviewedResource, ...]
     namespaces: Terms = frozenset()
     objects: Terms = frozenset()
     of_pods: bool = True
@@ -91,12 +91,16 @@ class EntryNeed(Need, frozen=True, kw_only=True):
     fails_closed: bool = True
 
 
-def _asked(operations: tuple[str, ...], *resources: str, group: tuple[str, str] = _CORE) -> tuple[Asked, ...]:
-    return tuple(Asked(*group, resource, operation) for resource in resources for operation in operations)
+def _asked(
+    operations: tuple[str, ...], *resources: str, group: tuple[str, str] = _CORE
+) -> tuple[ReviewedResource, ...]:
+    return tuple(
+        ReviewedResource(*group, resource, operation) for resource in resources for operation in operations
+    )
 
 
-def _of_workloads(*kinds: tuple[str, str, str]) -> tuple[Asked, ...]:
-    return tuple(Asked(*kind, operation) for kind in kinds for operation in _SUBMIT)
+def _of_workloads(*kinds: tuple[str, str, str]) -> tuple[ReviewedResource, ...]:
+    return tuple(ReviewedResource(*kind, operation) for kind in kinds for operation in _SUBMIT)
 
 
 def _entry(kind: str, root: str) -> Callable[..., EntryNeed]:

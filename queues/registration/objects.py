@@ -22,7 +22,7 @@ class Rule(_Part, frozen=True):
     resource_names: tuple[str, ...] | None = None
 
 
-class Expression(_Part, frozen=True):
+class CelExpression(_Part, frozen=True):
     """A condition, a variable or a validation, in CEL. A validation has no name."""
 
     expression: str = ""
@@ -53,7 +53,7 @@ class Webhook(_Part, frozen=True):
     rules: tuple[Rule, ...] | None = None
     namespace_selector: Any = None
     object_selector: Any = None
-    match_conditions: tuple[Expression, ...] | None = None
+    match_conditions: tuple[CelExpression, ...] | None = None
     failure_policy: str | None = "Fail"
     timeout_seconds: int | None = 10
 
@@ -67,18 +67,18 @@ class MatchResources(_Part, frozen=True):
     object_selector: Any = None
 
 
-class Policy(_Part, frozen=True):
+class AdmissionPolicySpec(_Part, frozen=True):
     """The spec of a ValidatingAdmissionPolicy."""
 
     failure_policy: str | None = "Fail"
     match_constraints: MatchResources | None = None
-    match_conditions: tuple[Expression, ...] | None = None
-    validations: tuple[Expression, ...] | None = None
-    variables: tuple[Expression, ...] | None = None
+    match_conditions: tuple[CelExpression, ...] | None = None
+    validations: tuple[CelExpression, ...] | None = None
+    variables: tuple[CelExpression, ...] | None = None
     param_kind: Any = None
 
 
-class Binding(_Part, frozen=True):
+class PolicyBindingSpec(_Part, frozen=True):
     """The spec of a ValidatingAdmissionPolicyBinding."""
 
     policy_name: str = ""

@@ -21,7 +21,7 @@ import numpy as np
 
 from queues.policies.model import Binpack, NodeOrder
 from queues.scoring.node_table import NodeTable, View
-from queues.scoring.requests import Request
+from queues.scoring.requests import ScoringRequest
 from queues.scoring.resource_scores import BinpackFormula, Formula, NodeOrderFormula, Rows, Scores
 
 #: Each has 8 bytes for a row of the table.
@@ -30,7 +30,7 @@ LIMIT = 64
 FEW_ROWS = 16
 
 #: Weights by identity: their `_Pair` holds them, so that the number stays theirs.
-_Key = tuple[int, Request]
+_Key = tuple[int, ScoringRequest]
 
 
 class _Pair:
@@ -55,7 +55,7 @@ class KeptScores:
         return len(self._pairs)
 
     def scores(
-        self, weights: Binpack | NodeOrder, request: Request, view: View, position: int, rows: Rows
+        self, weights: Binpack | NodeOrder, request: ScoringRequest, view: View, position: int, rows: Rows
     ) -> Scores:
         """One score for each of the rows. `position`: that of the view."""
         key = (id(weights), request)
@@ -81,7 +81,7 @@ class KeptScores:
         return pair.scores.take(rows)
 
 
-def _formula(weights: Binpack | NodeOrder, request: Request, view: View) -> Formula:
+def _formula(weights: Binpack | NodeOrder, request: ScoringRequest, view: View) -> Formula:
     if isinstance(weights, Binpack):
         return BinpackFormula(view.columns, request, weights)
     return NodeOrderFormula(view.columns, request, weights)

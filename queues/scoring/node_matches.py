@@ -31,11 +31,11 @@ from queues.scoring.preferences import (
     whole_number,
 )
 
-Flags = npt.NDArray[np.bool_]
+NodeFlags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
 A = TypeVar("A")
 
-Numbers = tuple[Flags, Counts]
+Numbers = tuple[NodeFlags, Counts]
 
 #: Label keys, and images.
 KEPT = 128
@@ -64,17 +64,17 @@ class NodeMatches:
     """Answers for one table; used by one thread at a time."""
 
     def __init__(self) -> None:
-        self._exist: _Kept[Flags] = _Kept(1)
+        self._exist: _Kept[NodeFlags] = _Kept(1)
         self._domains: _Kept[Domains] = _Kept(KEPT)
         self._numbers: _Kept[Numbers] = _Kept(KEPT)
         self._taints: _Kept[Mapping[Taint, Counts]] = _Kept(1)
         self._images: _Kept[Counts] = _Kept(KEPT)
 
-    def exist(self, view: View) -> Flags:
+    def exist(self, view: View) -> NodeFlags:
         """Which rows are nodes."""
         return self._exist.get(view.labels_generation, "", lambda: _exist(view))
 
-    def term(self, view: View, term: NodeTerm) -> Flags:
+    def term(self, view: View, term: NodeTerm) -> NodeFlags:
         """Which nodes match a term."""
         expressions, fields = term.match_expressions or (), term.match_fields or ()
         flags = self.exist(view).copy() if expressions or fields else np.zeros(len(view.facts), dtype=bool)
@@ -84,7 +84,7 @@ class NodeMatches:
             flags &= _field(view, one)
         return flags
 
-    def selector(self, view: View, labels: Mapping[str, str]) -> Flags:
+    def selector(self, view: View, labels: Mapping[str, str]) -> NodeFlags:
         """Which nodes have all these labels (`spec.nodeSelector`)."""
         flags = self.exist(view).copy()
         if any(key not in view.label_keys for key in labels):
@@ -114,7 +114,7 @@ class NodeMatches:
         """The bytes of an image that some node has, by row; 0: it is not there."""
         return self._images.get(view.images_generation, name, lambda: _images(view, name))
 
-    def _requirement(self, view: View, one: NodeRequirement) -> Flags:
+    def _requirement(self, view: View, one: NodeRequirement) -> NodeFlags:
         domains = self.domains(view, one.key)
         # by the number of the value; the last is for nodes without the label (-1)
         matches = np.zeros(domains.count + 1, dtype=bool)
@@ -124,7 +124,9 @@ class NodeMatches:
             matches[:-1] = True
         elif domains.ids:
             matches[:-1] = _compared(one, self._numbers.get(view.labels_generation, one.key, domains.numbers))
-        flags: Flags = (~matches if one.operator in ("NotIn", "DoesNotExist") else matches)[domains.of_row]
+        flags: NodeFlags = (~matches if one.operator in ("NotIn", "DoesNotExist") else matches)[
+            domains.of_row
+        ]
         return flags
 
 
@@ -147,21 +149,21 @@ class _Kept(Generic[A]):
         return answer
 
 
-def _compared(one: NodeRequirement, numbers: Numbers) -> Flags:
+def _compared(one: NodeRequirement, numbers: Numbers) -> NodeFlags:
     """`Gt` and `Lt`; any other operator matches nothing."""
     readable, values = numbers
     asked = whole_number(one.values[0]) if one.values and len(one.values) == 1 else None
     if asked is None or one.operator not in ("Gt", "Lt"):
         return np.zeros(len(values), dtype=bool)
-    compared: Flags = readable & (values > asked if one.operator == "Gt" else values < asked)
+    compared: NodeFlags = readable & (values > asked if one.operator == "Gt" else values < asked)
     return compared
 
 
-def _exist(view: View) -> Flags:
+def _exist(view: View) -> NodeFlags:
     return np.fromiter((facts is not None for facts in view.facts), dtype=np.bool_, count=len(view.facts))
 
 
-def _field(view: View, one: NodeRequirement) -> Flags:
+def _field(view: View, one: NodeRequirement) -> NodeFlags:
     """`matchFields`: there is one field, the node's name."""
     flags = np.zeros(len(view.facts), dtype=bool)
     if one.key == "metadata.name" and one.operator in ("In", "NotIn"):

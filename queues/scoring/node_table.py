@@ -33,9 +33,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from queues.scoring.pod_classes import PodClass, PodClasses
+from queues.scoring.pod_classes import PodClasses, ScoringPodClass
 from queues.scoring.preferences import NO_FACTS, NodeFacts, PodPlacement
-from queues.scoring.requests import AMOUNT_LIMIT, Request
+from queues.scoring.requests import AMOUNT_LIMIT, ScoringRequest
 
 Units = npt.NDArray[np.int64]
 
@@ -83,9 +83,9 @@ class _Placed(msgspec.Struct, gc=False):
     """A pod on a node. `until`: when the assumption expires; None if the pod was seen there."""
 
     node: str
-    request: Request
+    request: ScoringRequest
     until: float | None
-    pod_class: PodClass | None
+    pod_class: ScoringPodClass | None
 
 
 class NodeTable:
@@ -207,7 +207,7 @@ class NodeTable:
         self,
         uid: str,
         node: str,
-        request: Request,
+        request: ScoringRequest,
         placement: PodPlacement | None = None,
         *,
         terminating: bool = False,
@@ -226,7 +226,7 @@ class NodeTable:
         self,
         uid: str,
         node: str,
-        request: Request,
+        request: ScoringRequest,
         placement: PodPlacement | None = None,
         *,
         until: float,
@@ -270,7 +270,9 @@ class NodeTable:
         for name in gone:
             self.remove_node(name)
 
-    def _class_of(self, placement: PodPlacement | None, *, terminating: bool = False) -> PodClass | None:
+    def _class_of(
+        self, placement: PodPlacement | None, *, terminating: bool = False
+    ) -> ScoringPodClass | None:
         return self.classes.class_of(placement, terminating=terminating) if placement else None
 
     def _place(self, uid: str, placed: _Placed) -> None:
@@ -300,7 +302,7 @@ class NodeTable:
         if row is not None:
             self._count(row, placed.request, -1)
 
-    def _count(self, row: int, request: Request, sign: int) -> None:
+    def _count(self, row: int, request: ScoringRequest, sign: int) -> None:
         used, padded = self._used, self._padded  # `item` and not `+=`: in half the time
         used[row, CPU] = used.item(row, CPU) + sign * request.cpu
         used[row, MEMORY] = used.item(row, MEMORY) + sign * request.memory

@@ -22,7 +22,7 @@ from queues.scoring.preferences import PodPlacement, WeightedPodTerm
 _Key = tuple[str, tuple[tuple[str, str], ...], str, bytes, bool]
 
 
-class PodClass(msgspec.Struct, eq=False):
+class ScoringPodClass(msgspec.Struct, eq=False):
     """`terms`: its preferred affinity, anti-affinity with negative weights. `nodes`: pods by node."""
 
     key: _Key
@@ -41,26 +41,28 @@ class PodClass(msgspec.Struct, eq=False):
 
 class PodClasses:
     def __init__(self) -> None:
-        self._by_key: dict[_Key, PodClass] = {}
-        self._by_namespace: dict[str, dict[_Key, PodClass]] = {}
+        self._by_key: dict[_Key, ScoringPodClass] = {}
+        self._by_namespace: dict[str, dict[_Key, ScoringPodClass]] = {}
         #: By the UID of the owner that they are spread by.
-        self._by_owner: dict[str, dict[_Key, PodClass]] = {}
+        self._by_owner: dict[str, dict[_Key, ScoringPodClass]] = {}
         #: Those with terms: by each namespace that a term names; all with a term that selects namespaces.
-        self._about: dict[str, dict[_Key, PodClass]] = {}
-        self._by_label: dict[_Key, PodClass] = {}
+        self._about: dict[str, dict[_Key, ScoringPodClass]] = {}
+        self._by_label: dict[_Key, ScoringPodClass] = {}
 
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def class_of(self, pod: PodPlacement, *, terminating: bool = False) -> PodClass:
+    def class_of(self, pod: PodPlacement, *, terminating: bool = False) -> ScoringPodClass:
         """The class of a pod, a new one where it is the first; `count` counts the pod."""
         key = _key(pod, terminating)
         known = self._by_key.get(key)
         if known is not None:
             return known
-        return PodClass(key, pod.namespace, dict(pod.labels), pod.spread_by, pod.preferred_pods, terminating)
+        return ScoringPodClass(
+            key, pod.namespace, dict(pod.labels), pod.spread_by, pod.preferred_pods, terminating
+        )
 
-    def count(self, pod_class: PodClass, node: str, by: int) -> PodClass:
+    def count(self, pod_class: ScoringPodClass, node: str, by: int) -> ScoringPodClass:
         """Counts a pod of the class on a node (1), or takes one away (-1); returns the class of that key."""
         pod_class = self._by_key.get(pod_class.key, pod_class)
         had_pods = bool(pod_class.nodes)
@@ -76,7 +78,7 @@ class PodClasses:
                 self._add(pod_class)
         return pod_class
 
-    def _add(self, pod_class: PodClass) -> None:
+    def _add(self, pod_class: ScoringPodClass) -> None:
         key = pod_class.key
         self._by_key[key] = pod_class
         for index, name in self._indexes(pod_class):
@@ -84,7 +86,7 @@ class PodClasses:
         if any(term.by_label is not None for term in pod_class.terms):
             self._by_label[key] = pod_class
 
-    def _remove(self, pod_class: PodClass) -> None:
+    def _remove(self, pod_class: ScoringPodClass) -> None:
         key = pod_class.key
         self._by_key.pop(key, None)
         self._by_label.pop(key, None)
@@ -94,7 +96,9 @@ class PodClasses:
             if not classes:
                 index.pop(name, None)
 
-    def _indexes(self, pod_class: PodClass) -> Iterable[tuple[dict[str, dict[_Key, PodClass]], str]]:
+    def _indexes(
+        self, pod_class: ScoringPodClass
+    ) -> Iterable[tuple[dict[str, dict[_Key, ScoringPodClass]], str]]:
         """Each index that has the class, and its name there."""
         indexes = [(self._by_namespace, pod_class.namespace)]
         if pod_class.spread_by:
@@ -103,16 +107,16 @@ class PodClasses:
             indexes += [(self._about, namespace) for namespace in pod_class.about]
         return indexes
 
-    def of_owner(self, uid: str) -> list[PodClass]:
+    def of_owner(self, uid: str) -> list[ScoringPodClass]:
         """The classes of pods that are spread by this owner."""
         return list(self._by_owner.get(uid, {}).values())
 
-    def with_terms_about(self, namespace: str) -> list[PodClass]:
+    def with_terms_about(self, namespace: str) -> list[ScoringPodClass]:
         """The classes whose pods prefer or avoid others, and may mean those of a namespace; its own first."""
         about = list(self._about.get(namespace, {}).values()) + list(self._by_label.values())
         return sorted(dict.fromkeys(about), key=lambda one: one.namespace != namespace)
 
-    def of_namespaces(self, namespaces: Iterable[str] | None) -> list[PodClass]:
+    def of_namespaces(self, namespaces: Iterable[str] | None) -> list[ScoringPodClass]:
         """The classes of these namespaces; None: all."""
         if namespaces is None:
             return list(self._by_key.values())

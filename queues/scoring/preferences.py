@@ -32,7 +32,7 @@ NUMBER_LIMIT = 63
 #: The greatest weight of a preferred term, and the greatest `maxSkew`.
 PREFERENCE_LIMIT, SKEW_LIMIT = 100, 2**31 - 1
 #: The labels of a namespace; None if it is not known.
-NamespaceLabels = Callable[[str], Mapping[str, str] | None]
+LabelsByNamespace = Callable[[str], Mapping[str, str] | None]
 PREFER_NO_SCHEDULE, SCHEDULE_ANYWAY = "PreferNoSchedule", "ScheduleAnyway"
 T = TypeVar("T")
 

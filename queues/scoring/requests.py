@@ -18,7 +18,7 @@ from queues.apimachinery.quantities import Amount
 AMOUNT_LIMIT = 2**48
 
 
-class Request(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+class ScoringRequest(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """Whole units by resource; `cpu` and `memory` as 0 where nothing is requested.
 
     `padded_cpu`, `padded_memory`: with kube-scheduler's defaults for each container that requests none (its
@@ -38,11 +38,11 @@ def whole_units(resource: str, amount: Amount) -> int:
     return max(0, min(units, AMOUNT_LIMIT))
 
 
-def request_of(amounts: Iterable[tuple[str, Amount]], padded: Iterable[tuple[str, Amount]]) -> Request:
+def request_of(amounts: Iterable[tuple[str, Amount]], padded: Iterable[tuple[str, Amount]]) -> ScoringRequest:
     """The request of a pod. `padded`: its amounts with the defaults of kube-scheduler."""
     units = {resource: whole_units(resource, amount) for resource, amount in amounts}
     with_defaults = {resource: whole_units(resource, amount) for resource, amount in padded}
-    return Request(
+    return ScoringRequest(
         cpu=units.pop("cpu", 0),
         memory=units.pop("memory", 0),
         padded_cpu=with_defaults.get("cpu", 0),

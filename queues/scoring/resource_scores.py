@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from queues.policies.model import Binpack, NodeOrder
 from queues.scoring.node_table import CPU, MEMORY, Units, View
-from queues.scoring.requests import Request
+from queues.scoring.requests import ScoringRequest
 
 Scores = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
@@ -43,7 +43,7 @@ class Formula(Protocol):
 class BinpackFormula:
     """The fuller a node gets, the better; 0 for a node with too little of any resource that counts."""
 
-    def __init__(self, columns: Mapping[str, int], request: Request, weights: Binpack) -> None:
+    def __init__(self, columns: Mapping[str, int], request: ScoringRequest, weights: Binpack) -> None:
         resources = weights.resources
         requested = {name: units for name, units in _requested(request).items() if name in resources}
         counted = [name for name in requested if name in columns and resources[name]]
@@ -81,7 +81,7 @@ class BinpackFormula:
 class NodeOrderFormula:
     """The parts of nodeorder that depend on resources, each times its weight; a whole number."""
 
-    def __init__(self, columns: Mapping[str, int], request: Request, weights: NodeOrder) -> None:
+    def __init__(self, columns: Mapping[str, int], request: ScoringRequest, weights: NodeOrder) -> None:
         self._request = request
         self._least, self._most = weights.least_requested, weights.most_requested
         self._balanced = weights.balanced_resource
@@ -126,22 +126,22 @@ class NodeOrderFormula:
         return math.trunc((1 - _spread_of(shares)) * MAX_SCORE)
 
 
-def binpack_scores(view: View, rows: Rows, request: Request, weights: Binpack) -> Scores:
+def binpack_scores(view: View, rows: Rows, request: ScoringRequest, weights: Binpack) -> Scores:
     """The fuller a node gets, the better; 0 for a node with too little of any resource that counts."""
     return BinpackFormula(view.columns, request, weights).of_rows(view, rows)
 
 
-def least_requested_scores(view: View, rows: Rows, request: Request) -> Scores:
+def least_requested_scores(view: View, rows: Rows, request: ScoringRequest) -> Scores:
     """The more is left of CPU and memory, the better."""
     return _mean_of_shares(view, rows, request, least=True)
 
 
-def most_requested_scores(view: View, rows: Rows, request: Request) -> Scores:
+def most_requested_scores(view: View, rows: Rows, request: ScoringRequest) -> Scores:
     """The less is left of CPU and memory, the better."""
     return _mean_of_shares(view, rows, request, least=False)
 
 
-def _mean_of_shares(view: View, rows: Rows, request: Request, *, least: bool) -> Scores:
+def _mean_of_shares(view: View, rows: Rows, request: ScoringRequest, *, least: bool) -> Scores:
     """Over the resources that a node has. Kubernetes gives both the same weight, which cancels out."""
     columns = _per_column((CPU, MEMORY))
     capacity = _amounts(view.allocatable, rows, columns)
@@ -153,7 +153,7 @@ def _mean_of_shares(view: View, rows: Rows, request: Request, *, least: bool) ->
     return mean
 
 
-def balanced_scores(view: View, rows: Rows, request: Request) -> Scores:
+def balanced_scores(view: View, rows: Rows, request: ScoringRequest) -> Scores:
     """The more alike the used shares of the resources are, the better."""
     wanted = _balanced_columns(view.columns, request)
     columns = _per_column(wanted)
@@ -165,7 +165,7 @@ def balanced_scores(view: View, rows: Rows, request: Request) -> Scores:
     return np.trunc((1 - spread) * MAX_SCORE)
 
 
-def _balanced_columns(columns: Mapping[str, int], request: Request) -> Mapping[int, int]:
+def _balanced_columns(columns: Mapping[str, int], request: ScoringRequest) -> Mapping[int, int]:
     """What is requested, by the columns that balanced counts."""
     wanted = {CPU: request.cpu, MEMORY: request.memory}
     gpus = dict(request.others).get(_GPU, 0)
@@ -215,7 +215,7 @@ def _per_column(amounts: Iterable[int]) -> Units:
     return np.array([[amount] for amount in amounts], dtype=np.int64)
 
 
-def _requested(request: Request) -> Mapping[str, int]:
+def _requested(request: ScoringRequest) -> Mapping[str, int]:
     """The resources of which anything is requested."""
     amounts = {"cpu": request.cpu, "memory": request.memory, **dict(request.others)}
     return {resource: units for resource, units in amounts.items() if units}

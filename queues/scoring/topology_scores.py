@@ -22,14 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from queues.apimachinery.label_selectors import Selector
-from queues.scoring.node_matches import Flags, NodeMatches
+from queues.scoring.node_matches import NodeFlags, NodeMatches
 from queues.scoring.node_table import View
-from queues.scoring.pod_classes import PodClass, PodClasses
+from queues.scoring.pod_classes import PodClasses, ScoringPodClass
 from queues.scoring.preferences import (
     PREFER_NO_SCHEDULE,
     SCHEDULE_ANYWAY,
     SKEW_LIMIT,
-    NamespaceLabels,
+    LabelsByNamespace,
     PodPlacement,
     SpreadConstraint,
     WeightedPodTerm,
@@ -57,7 +57,7 @@ def pod_affinity_scores(
     pod: PodPlacement,
     matches: NodeMatches,
     classes: PodClasses,
-    namespace_labels: NamespaceLabels,
+    namespace_labels: LabelsByNamespace,
 ) -> Scores:
     """The sum of the weights of the preferred terms, the pod's and those of running pods, by domain."""
     totals: dict[str, _Numbers] = {}
@@ -95,8 +95,8 @@ class _Checks:
 
 
 def _weights(
-    pod: PodPlacement, classes: PodClasses, namespace_labels: NamespaceLabels, checks: _Checks
-) -> Iterator[tuple[PodClass, Mapping[str, int]]]:
+    pod: PodPlacement, classes: PodClasses, namespace_labels: LabelsByNamespace, checks: _Checks
+) -> Iterator[tuple[ScoringPodClass, Mapping[str, int]]]:
     """The weights by topology key that classes give to their nodes; first by the pod's own terms."""
     own = pod.preferred_pods
     by_label = any(term.by_label is not None for term in own)
@@ -115,8 +115,8 @@ def _weights(
 
 
 def _weighted(
-    one: PodClass, terms: Sequence[WeightedPodTerm]
-) -> Iterator[tuple[PodClass, Mapping[str, int]]]:
+    one: ScoringPodClass, terms: Sequence[WeightedPodTerm]
+) -> Iterator[tuple[ScoringPodClass, Mapping[str, int]]]:
     weights: dict[str, int] = {}
     for term in terms:
         weights[term.topology_key] = weights.get(term.topology_key, 0) + term.weight
@@ -124,7 +124,7 @@ def _weighted(
         yield one, weights
 
 
-def _where(one: PodClass, view: View) -> tuple[_Numbers, _Numbers]:
+def _where(one: ScoringPodClass, view: View) -> tuple[_Numbers, _Numbers]:
     """The rows on which pods of a class are, and how many on each."""
     row = view.rows.get
     here = [(at, count) for node, count in list(one.nodes.items()) if (at := row(node)) is not None]
@@ -164,7 +164,7 @@ def spread_scores(
     return _normalised(rounded, candidate)
 
 
-def _normalised(score: _Numbers, candidate: Flags) -> Scores:
+def _normalised(score: _Numbers, candidate: NodeFlags) -> Scores:
     if not candidate.any():
         return np.zeros(len(score))
     least, most = int(score[candidate].min()), max(0, int(score[candidate].max()))
@@ -174,7 +174,7 @@ def _normalised(score: _Numbers, candidate: Flags) -> Scores:
 
 
 def _by_domain(
-    of_row: _Numbers, by_node: _Numbers, counted: Flags, rows: Rows, candidate: Flags
+    of_row: _Numbers, by_node: _Numbers, counted: NodeFlags, rows: Rows, candidate: NodeFlags
 ) -> tuple[_Numbers, int]:
     """How many pods are in the domain of each row, and how many domains the candidates have."""
     # nodes without the label are a domain of their own, the last one
@@ -208,7 +208,7 @@ class _PodsByNode:
             by_node[at] += number  # each row once
         return by_node
 
-    def _of_kind(self, constraint: SpreadConstraint) -> Iterator[PodClass]:
+    def _of_kind(self, constraint: SpreadConstraint) -> Iterator[ScoringPodClass]:
         pod = self._pod
         if not pod.spread:
             candidates = self._classes.of_owner(pod.spread_by)
@@ -225,7 +225,7 @@ class _PodsByNode:
                 yield one
 
 
-def _included(constraint: SpreadConstraint, view: View, pod: PodPlacement, matches: NodeMatches) -> Flags:
+def _included(constraint: SpreadConstraint, view: View, pod: PodPlacement, matches: NodeMatches) -> NodeFlags:
     """The nodes whose pods count: by default those that the pod's own node affinity lets it go to."""
     included = np.ones(len(view.facts), dtype=bool)
     if constraint.node_affinity_policy in (None, "Honor"):

@@ -20,8 +20,8 @@ from queues.scoring.kept_scores import KeptScores
 from queues.scoring.node_matches import NodeMatches
 from queues.scoring.node_table import NodeTable, View
 from queues.scoring.preference_scores import image_scores, node_affinity_scores, taint_scores
-from queues.scoring.preferences import NamespaceLabels, PodPlacement
-from queues.scoring.requests import Request
+from queues.scoring.preferences import LabelsByNamespace, PodPlacement
+from queues.scoring.requests import ScoringRequest
 from queues.scoring.resource_scores import (
     Rows,
     Scores,
@@ -36,13 +36,15 @@ from queues.scoring.topology_scores import pod_affinity_scores, spread_scores
 class Scorer:
     """Scores the nodes of one table; used by one thread at a time."""
 
-    def __init__(self, table: NodeTable, *, namespace_labels: NamespaceLabels) -> None:
+    def __init__(self, table: NodeTable, *, namespace_labels: LabelsByNamespace) -> None:
         self._table = table
         self._matches = NodeMatches()
         self._kept = KeptScores(table)
         self._namespace_labels = namespace_labels
 
-    def scores(self, policy: Policy, nodes: Sequence[str], request: Request, pod: PodPlacement) -> Scores:
+    def scores(
+        self, policy: Policy, nodes: Sequence[str], request: ScoringRequest, pod: PodPlacement
+    ) -> Scores:
         """One score for each of the nodes: the sum of the `parts`."""
         view, position = self._table.snapshot()
         try:
@@ -56,7 +58,13 @@ class Scorer:
         return total
 
     def _total(
-        self, policy: Policy, view: View, position: int, rows: Rows, request: Request, pod: PodPlacement
+        self,
+        policy: Policy,
+        view: View,
+        position: int,
+        rows: Rows,
+        request: ScoringRequest,
+        pod: PodPlacement,
     ) -> Scores:
         """The parts of nodeorder are whole numbers: in which order they are added up makes no difference."""
         weights, binpack, total = policy.node_order, policy.binpack, np.zeros(len(rows))
@@ -71,7 +79,7 @@ class Scorer:
         return total
 
     def parts(
-        self, policy: Policy, view: View, rows: Rows, request: Request, pod: PodPlacement
+        self, policy: Policy, view: View, rows: Rows, request: ScoringRequest, pod: PodPlacement
     ) -> Mapping[str, Scores]:
         """What each part adds to the score of each row, its weight included; nothing is kept for it."""
         parts: dict[str, Scores] = {}

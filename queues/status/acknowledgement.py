@@ -18,7 +18,7 @@ Invariants. A stop that the queues have since version `since` is acknowledged on
    (`pods_since`, a resource version of that moment; `cluster.cache.watch_progress` makes views catch up).
    From then on each pod that was let pass is known to the leader, which turns the guard on where a member
    could be bound, and to every replica that the guard may call;
-3. all that a replica which is gone may have let pass is accounted for;
+3. all passes that a lost replica may have given are accounted for;
 4. the guard is known to be on in each namespace where a member could be bound; for members whose scheduler
    does not call filter since `bypass_seconds`, longer than a bind takes from admission to storage;
 5. no open pass can lead to a bind any more. A pass of filter can, unless its bind must meet the guard: the
@@ -26,14 +26,15 @@ Invariants. A stop that the queues have since version `since` is acknowledged on
    the guard was on already (`unsent_at`). A bind that the guard itself let pass is stored within the time of
    a request, whichever replica answered it, and however long the guard has been on;
 6. each member that could be bound has its label, so every replica has it in its cache: all pods without the
-   label are known as of (2), by what namespaces named then, and none of them is such a member. One that left
-   the watch may exist without its label, and counts until a list shows that it is gone; but if it left only
-   after the stop had waited for nothing else (`departures_until`), it was in that evidence as a member, and
-   is as one that left after the acknowledgement: members that leave all the time put off no stop for good;
-7. what a replica does not say counts as not known: an older version says less. One that does not say that it
-   knows change windows lets pods pass where nothing but a window stops them;
+   label are known as of (2), by what namespaces named then, and none of them is such a member. A member
+   that left the watch may exist without its label, and counts until a list shows that it is gone. If it
+   left after the stop waited for nothing else (`departures_until`), it was a member in that evidence, and
+   counts as one that left after the acknowledgement: a steady stream of departures cannot delay a stop
+   forever;
+7. a value that a replica does not report counts as unknown: an older version reports less. A replica that
+   does not report that it knows change windows lets pods pass that only a window stops;
 8. the API server asks us about all pods (`queues.registration.coverage`). While it does not, nothing above is
-   known, and what was acknowledged is withdrawn. Evidence counts from the end of that on.
+   known, and acknowledgements are withdrawn. Evidence counts only from the time when it asks again.
 
 ====================================================  ==============================================
 what is known                                          what is missing (`Obstacle.reason`)

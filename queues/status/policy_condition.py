@@ -17,7 +17,7 @@ from __future__ import annotations
 import msgspec
 
 from queues.policies.policy_set import GLOBAL_KEY
-from queues.policies.resolution import PolicySource, Problem, Resolution
+from queues.policies.resolution import PolicyProblem, PolicySource, Resolution
 from queues.status.conditions import DerivedCondition
 from queues.text import join_limited, quoted, truncated
 
@@ -83,6 +83,6 @@ def admission_text(queue: str, resolution: Resolution, *, limit: int) -> str:
     return problems_text(queue, msgspec.structs.replace(resolution, problems=tuple(problems)), limit=limit)
 
 
-def _problem_text(queue: str, problem: Problem) -> str:
+def _problem_text(queue: str, problem: PolicyProblem) -> str:
     by_ancestor = problem.queue not in {"", queue}
     return problem.text + (f" (named by the ancestor {quoted(problem.queue)})" if by_ancestor else "")

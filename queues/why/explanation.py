@@ -324,7 +324,7 @@ class Stop(_JsonStruct, frozen=True):
     `change`: the edit that did it; None where the history has none.
 
     `created`: when the queue was created, if it was created so. `lost`: the history does not go back so far.
-    `contact`: whom to ask about that queue (`queues.contacts`); "" where nobody is named.
+    `contact`: whom to ask about that queue (`queues.contacts`); "" if it names no contact.
     """
 
     queue: str
@@ -359,7 +359,7 @@ class Explanation(_JsonStruct, frozen=True):
 
     `room`: why a pod, or the minimum of a PodGroup, has no room in a quota. `gang`: how the pods of a
     PodGroup stand. `quota`: how a queue stands against its quota, as `kubectl queue usage -o json` has it.
-    `contact`: whom to ask about the queue that has to be changed, or about its own; "" where nobody is named,
+    `contact`: whom to ask about the queue that has to be changed, or about its own; "" without a contact,
     or where it may not be read.
     """
 

@@ -194,8 +194,8 @@ def _unsaid(subject: ObservedObject) -> str:
     if subject.scheduler == DEFAULT_SCHEDULER:
         return "kube-scheduler has said nothing of it yet"
     return (
-        f"its scheduler, {quoted(subject.scheduler)}, has said nothing of it: if nobody runs a scheduler of "
-        "that name, the pod waits for ever"
+        f"its scheduler, {quoted(subject.scheduler)}, has said nothing of it: if no scheduler of that "
+        "name runs, the pod waits for ever"
     )
 
 

@@ -48,7 +48,7 @@ class Overridden(msgspec.Struct, frozen=True, kw_only=True):
     overrides: list[Any] | None = None
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class ChosenOccurrence(msgspec.Struct, frozen=True, kw_only=True):
     """An occurrence of a window, as it would be without a skip. `override`: the one that is for it.
     `overrides`: all that there are, for who ends all that is on; None: the occurrence alone is meant.
     """
@@ -64,7 +64,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
         return self.override is not None and self.override.skip
 
 
-def choose(given: Windows, name: str, *, now: datetime, at: datetime | None = None) -> Chosen:
+def choose(given: Windows, name: str, *, now: datetime, at: datetime | None = None) -> ChosenOccurrence:
     """The occurrence that is on, else the next one, those that are left out among them; or the one that
     begins at `at` by its schedule. Raises `WindowError`.
     """
@@ -84,10 +84,12 @@ def choose(given: Windows, name: str, *, now: datetime, at: datetime | None = No
     )
     is_on = occurrence.start <= now < occurrence.end
     overrides = given.overrides if at is None else None
-    return Chosen(window=window, occurrence=occurrence, override=override, is_on=is_on, overrides=overrides)
+    return ChosenOccurrence(
+        window=window, occurrence=occurrence, override=override, is_on=is_on, overrides=overrides
+    )
 
 
-def skip(raw: Sequence[Any], chosen: Chosen, *, reason: str, now: datetime) -> Overridden:
+def skip(raw: Sequence[Any], chosen: ChosenOccurrence, *, reason: str, now: datetime) -> Overridden:
     if chosen.occurrence.end <= now:
         raise WindowError(f"{_shown(chosen, now)} is over")
     if chosen.is_skipped:
@@ -99,7 +101,7 @@ def skip(raw: Sequence[Any], chosen: Chosen, *, reason: str, now: datetime) -> O
     return Overridden(outcome=f"edited ({ends}{_shown(chosen, now)} is left out)", overrides=overrides)
 
 
-def _others_on(chosen: Chosen, now: datetime) -> Iterator[Chosen]:
+def _others_on(chosen: ChosenOccurrence, now: datetime) -> Iterator[ChosenOccurrence]:
     """The occurrences that overlap this one, and would keep the window on."""
     if chosen.overrides is None:
         return
@@ -111,11 +113,17 @@ def _others_on(chosen: Chosen, now: datetime) -> Iterator[Chosen]:
         if occurrence is None:
             return
         left_out.add(occurrence.scheduled)
-        yield Chosen(window=chosen.window, occurrence=occurrence, override=None, is_on=True)
+        yield ChosenOccurrence(window=chosen.window, occurrence=occurrence, override=None, is_on=True)
 
 
 def start(
-    raw: Sequence[Any], chosen: Chosen, *, until: datetime | None, reason: str, now: datetime, is_named: bool
+    raw: Sequence[Any],
+    chosen: ChosenOccurrence,
+    *,
+    until: datetime | None,
+    reason: str,
+    now: datetime,
+    is_named: bool,
 ) -> Overridden:
     """`is_named`: the occurrence was named by its moment."""
     shown = _shown(chosen, now)
@@ -141,7 +149,9 @@ def start(
     )
 
 
-def extend(raw: Sequence[Any], chosen: Chosen, *, until: datetime, reason: str, now: datetime) -> Overridden:
+def extend(
+    raw: Sequence[Any], chosen: ChosenOccurrence, *, until: datetime, reason: str, now: datetime
+) -> Overridden:
     """`until`: its new end."""
     shown, before = _shown(chosen, now), chosen.occurrence.end
     if chosen.is_skipped:
@@ -191,14 +201,14 @@ def _around(window: Window, own: Sequence[Override], at: datetime) -> list[Occur
     return found
 
 
-def _usual_end(chosen: Chosen, begin: datetime) -> datetime:
+def _usual_end(chosen: ChosenOccurrence, begin: datetime) -> datetime:
     when = chosen.window.when
     return when.end if isinstance(when, Span) else begin + when.duration
 
 
 def _with(
     raw: Sequence[Any],
-    chosen: Chosen,
+    chosen: ChosenOccurrence,
     *,
     now: datetime,
     skip: bool = False,
@@ -225,7 +235,7 @@ def _with(
     return [*others, override]
 
 
-def _without(raw: Sequence[Any], chosen: Chosen) -> list[Any]:
+def _without(raw: Sequence[Any], chosen: ChosenOccurrence) -> list[Any]:
     return [
         each
         for each in raw
@@ -254,7 +264,7 @@ def _moment(each: Wire, field: str, window: Window) -> datetime | None:
         return None
 
 
-def _shown(chosen: Chosen, now: datetime) -> str:
+def _shown(chosen: ChosenOccurrence, now: datetime) -> str:
     """`window nightly of Sun 4 Oct 02:00 CEST`."""
     moment = clock(chosen.occurrence.scheduled, chosen.window.zone, now=now, with_day=True)
     return f"window {chosen.window.name} of {moment}"

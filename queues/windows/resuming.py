@@ -22,7 +22,7 @@ import msgspec
 from queues.apimachinery.timestamps import rfc3339
 from queues.states import Desired
 from queues.windows.entries import Entry, read_entries
-from queues.windows.overriding import Chosen, skip
+from queues.windows.overriding import ChosenOccurrence, skip
 from queues.windows.reader import read_windows
 from queues.windows.rules import Occurrence, latest_on
 from queues.windows.stops import on_by, read_stops
@@ -91,7 +91,7 @@ def _without_what_is_on(
     return [*_of_others(overrides, window.name, entry), _skip_of(entry, reason=reason)]
 
 
-def _chosen(window: Window, occurrence: Occurrence, read: Windows, *, is_on: bool) -> Chosen:
+def _chosen(window: Window, occurrence: Occurrence, read: Windows, *, is_on: bool) -> ChosenOccurrence:
     override: Override | None = next(
         (
             each
@@ -100,7 +100,7 @@ def _chosen(window: Window, occurrence: Occurrence, read: Windows, *, is_on: boo
         ),
         None,
     )
-    return Chosen(window=window, occurrence=occurrence, override=override, is_on=is_on)
+    return ChosenOccurrence(window=window, occurrence=occurrence, override=override, is_on=is_on)
 
 
 def _skip_of(entry: Entry, *, reason: str) -> dict[str, Any]:

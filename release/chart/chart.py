@@ -18,8 +18,8 @@ from queues.managed_namespaces import MANAGED_LABEL
 from release.archives import tar_gz
 from release.chart import kustomize, template
 from release.chart.kustomize import Manifest, identity
-from release.chart.values import ARGUMENTS, KINDS, OPTIONS, VALUES, Place, Value, settings_schema
-from release.chart.variants import ABSENT, Block, Expression, Optional, edit, merge
+from release.chart.values import ARGUMENTS, KINDS, OPTIONS, VALUES, ManifestField, Value, settings_schema
+from release.chart.variants import ABSENT, Block, HelmExpression, Optional, edit, merge
 
 ROOT = Path(__file__).parent.parent.parent
 FILES = Path(__file__).with_name("files")
@@ -136,20 +136,20 @@ def _is_at(manifest: Manifest, kind: str, name: str = NAME) -> bool:
     return (manifest["kind"], manifest["metadata"]["name"]) == (kind, name)
 
 
-def _written_at(value: Value, place: Place, old: Any) -> Any:
+def _written_at(value: Value, place: ManifestField, old: Any) -> Any:
     """What the template has in a place that has `old` in the manifests."""
     written = Block(place.write) if place.write else _written(value)
     return Optional(f".Values.{value.name}", written) if old is ABSENT else written
 
 
-def _written(value: Value) -> Expression | Block:
+def _written(value: Value) -> HelmExpression | Block:
     if value.write:
         is_block = value.write.endswith("trim")
-        return Block(value.write) if is_block else Expression(value.write)
+        return Block(value.write) if is_block else HelmExpression(value.write)
     if value.schema.get("type") in ("object", "array"):
         return Block(f"toYaml .Values.{value.name}")
     quoted = "" if value.schema.get("type") in ("integer", "boolean") else " | quote"
-    return Expression(f".Values.{value.name}{quoted}")
+    return HelmExpression(f".Values.{value.name}{quoted}")
 
 
 def defaults_of(builds: Sequence[Sequence[Manifest]]) -> Mapping[str, Any]:

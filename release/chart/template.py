@@ -10,12 +10,12 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from release.chart.variants import Block, Branch, Choice, Expression, Field, Fields, Items, Node
+from release.chart.variants import Block, Branch, Choice, Field, Fields, HelmExpression, Items, TemplateNode
 
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9/._-]*( [A-Za-z0-9/._-]+)*")
 _BRACES = re.compile(r"\{\{|\}\}")
 _OTHER_TYPES = frozenset({"yes", "no", "on", "off", "true", "false", "null", "y", "n"})
-_Write = Callable[[Node, int], list[str]]
+_Write = Callable[[TemplateNode, int], list[str]]
 
 
 def document(tree: Choice, *, tokens: Mapping[str, str]) -> str:
@@ -26,9 +26,9 @@ def document(tree: Choice, *, tokens: Mapping[str, str]) -> str:
     return text
 
 
-def scalar(node: Node, *, quote: bool = False) -> str:
+def scalar(node: TemplateNode, *, quote: bool = False) -> str:
     """A scalar as YAML has it; `quote`: a string is quoted whatever it is."""
-    if isinstance(node, Expression):
+    if isinstance(node, HelmExpression):
         return f"{{{{ {node.text} }}}}"
     if isinstance(node, str):
         plain = _PLAIN.fullmatch(node) and node.lower() not in _OTHER_TYPES and not quote
@@ -57,7 +57,7 @@ class _Writer:
             lines += write(branch.node, indent)
         return [*lines, "{{- end }}"]
 
-    def _lines(self, node: Node, indent: int) -> list[str]:
+    def _lines(self, node: TemplateNode, indent: int) -> list[str]:
         if isinstance(node, Fields) and node.fields:
             return [line for field in node.fields for line in self._field(field, indent)]
         if isinstance(node, Items) and node.items:
@@ -69,7 +69,7 @@ class _Writer:
     def _field(self, field: Field, indent: int) -> list[str]:
         key = " " * indent + self._inline(field.key) + ":"
 
-        def write(node: Node, indent: int) -> list[str]:
+        def write(node: TemplateNode, indent: int) -> list[str]:
             if isinstance(node, Block) or (isinstance(node, Fields) and node.fields):
                 return [key, *self._lines(node, indent + 2)]
             if isinstance(node, Items) and node.items:
@@ -78,7 +78,7 @@ class _Writer:
 
         return self.branches(field.choice, indent, write)
 
-    def _item(self, node: Node, indent: int) -> list[str]:
+    def _item(self, node: TemplateNode, indent: int) -> list[str]:
         if isinstance(node, Block):
             return self._lines(node, indent)
         lines = self._lines(node, indent + 2)
@@ -86,7 +86,7 @@ class _Writer:
             return [" " * indent + "-", *lines]
         return [" " * indent + "- " + lines[0].lstrip(), *lines[1:]]
 
-    def _inline(self, node: Node) -> str:
+    def _inline(self, node: TemplateNode) -> str:
         if isinstance(node, Fields):
             return "{}"
         if isinstance(node, Items):

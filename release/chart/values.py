@@ -103,7 +103,7 @@ _SCHEDULERS = {"type": "array", "items": {"type": "string", "pattern": NAME}, "u
 
 
 @dataclass(frozen=True)
-class Place:
+class ManifestField:
     """A field of the manifest of this kind and name. `write`: what Helm writes there, if not the value."""
 
     kind: str
@@ -122,7 +122,7 @@ class Value:
     name: str
     help: str
     schema: Mapping[str, Any]
-    places: tuple[Place, ...] = ()
+    places: tuple[ManifestField, ...] = ()
     replaces: str = ""
     by: str = ""
     setting: str = ""
@@ -136,8 +136,8 @@ def _image(part: int) -> Callable[[Any], Any]:
     return lambda image: image.rpartition(":")[part]
 
 
-_SCHEDULER_IMAGE = Place("Deployment", (*_POD, "containers", "kube-scheduler", "image"))
-_IMAGE = Place("Deployment", (*_CONTAINER, "image"))
+_SCHEDULER_IMAGE = ManifestField("Deployment", (*_POD, "containers", "kube-scheduler", "image"))
+_IMAGE = ManifestField("Deployment", (*_CONTAINER, "image"))
 #: The arguments of the server by flag; `templates.parametrised` finds the value after the flag.
 ARGUMENTS: Path = (*_CONTAINER, "args")
 
@@ -146,7 +146,7 @@ VALUES: tuple[Value, ...] = (
         name="replicas",
         help="Each replica serves; one of them also runs the queue controller.",
         schema={"type": "integer", "minimum": 1},
-        places=(Place("Deployment", ("spec", "replicas")),),
+        places=(ManifestField("Deployment", ("spec", "replicas")),),
     ),
     Value(
         name="image.repository",
@@ -175,14 +175,14 @@ VALUES: tuple[Value, ...] = (
         name="image.pullPolicy",
         help="Always, IfNotPresent or Never; empty: what Kubernetes does by the tag.",
         schema={"enum": ["", "Always", "IfNotPresent", "Never"]},
-        places=(Place("Deployment", (*_CONTAINER, "imagePullPolicy")),),
+        places=(ManifestField("Deployment", (*_CONTAINER, "imagePullPolicy")),),
         default="",
     ),
     Value(
         name="image.pullSecrets",
         help="[{name: NAME}], Secrets in the same namespace.",
         schema={"type": "array", "items": _PULL_SECRET},
-        places=(Place("Deployment", (*_POD, "imagePullSecrets")),),
+        places=(ManifestField("Deployment", (*_POD, "imagePullSecrets")),),
         default=[],
     ),
     Value(
@@ -200,8 +200,8 @@ VALUES: tuple[Value, ...] = (
         "Empty: Kubernetes chooses one, which lasts as long as the Service.",
         schema={"type": "string", "anyOf": [{"const": ""}, {"format": "ipv4"}, {"format": "ipv6"}]},
         places=(
-            Place("Service", ("spec", "clusterIP")),
-            Place(
+            ManifestField("Service", ("spec", "clusterIP")),
+            ManifestField(
                 "Certificate", ("spec", "ipAddresses"), "sluice-serving", "list .Values.clusterIP | toYaml"
             ),
         ),
@@ -211,40 +211,40 @@ VALUES: tuple[Value, ...] = (
         name="resources",
         help="No limit of cpu: a throttled server delays every bind of a member.",
         schema=_RESOURCES,
-        places=(Place("Deployment", (*_CONTAINER, "resources")),),
+        places=(ManifestField("Deployment", (*_CONTAINER, "resources")),),
     ),
     Value(
         name="priorityClassName",
         help="",
         schema={"type": "string", "maxLength": 253, "pattern": f"^({_SUBDOMAIN})?$"},
-        places=(Place("Deployment", (*_POD, "priorityClassName")),),
+        places=(ManifestField("Deployment", (*_POD, "priorityClassName")),),
     ),
     Value(
         name="nodeSelector",
         help="",
         schema=_TEXTS,
-        places=(Place("Deployment", (*_POD, "nodeSelector")),),
+        places=(ManifestField("Deployment", (*_POD, "nodeSelector")),),
         default={},
     ),
     Value(
         name="tolerations",
         help="",
         schema={"type": "array", "items": _TOLERATION},
-        places=(Place("Deployment", (*_POD, "tolerations")),),
+        places=(ManifestField("Deployment", (*_POD, "tolerations")),),
         default=[],
     ),
     Value(
         name="affinity",
         help="",
         schema=_OBJECT,
-        places=(Place("Deployment", (*_POD, "affinity")),),
+        places=(ManifestField("Deployment", (*_POD, "affinity")),),
         default={},
     ),
     Value(
         name="podAnnotations",
         help="",
         schema=_TEXTS,
-        places=(Place("Deployment", ("spec", "template", "metadata", "annotations")),),
+        places=(ManifestField("Deployment", ("spec", "template", "metadata", "annotations")),),
         default={},
     ),
     Value(
@@ -276,7 +276,7 @@ VALUES: tuple[Value, ...] = (
         help="Schedulers whose members are the server's: in mode extender those whose configuration has our\n"
         "entry, in mode scheduler those whose members our own scheduler takes.",
         schema={**_SCHEDULERS, "minItems": 1},
-        places=(Place("Deployment", (*ARGUMENTS, "--schedulers")),),
+        places=(ManifestField("Deployment", (*ARGUMENTS, "--schedulers")),),
         read=lambda text: text.split(","),
         write='join "," .Values.schedulers | quote',
     ),
@@ -314,7 +314,7 @@ VALUES: tuple[Value, ...] = (
         '(manifests/managed-namespaces, whose selector is {matchLabels: {sluice.dev/managed: "true"}}).',
         schema=_SELECTOR,
         # `chart` writes it into webhooks, and `files/unmanaged.yaml` into the bindings of the policy.
-        places=(Place("Deployment", (*ARGUMENTS, "--managed-namespaces")),),
+        places=(ManifestField("Deployment", (*ARGUMENTS, "--managed-namespaces")),),
         read=lambda _example: {},
         write=".Values.managedNamespaces | toJson | quote",
     ),
@@ -345,7 +345,7 @@ VALUES: tuple[Value, ...] = (
         name="certificates.issuerRef",
         help="With cert-manager: who signs the serving certificate; as it is, an authority made for it.",
         schema=_ISSUER,
-        places=(Place("Certificate", ("spec", "issuerRef"), "sluice-serving"),),
+        places=(ManifestField("Certificate", ("spec", "issuerRef"), "sluice-serving"),),
     ),
     Value(
         name="clientCertificates",
@@ -358,7 +358,7 @@ VALUES: tuple[Value, ...] = (
     ),
     Value(
         name="notices",
-        help="Whether changes of queues are told to the URL in Secret sluice-notices (manifests/notices).",
+        help="Whether changes of queues are sent to the URL in Secret sluice-notices (manifests/notices).",
         schema={"type": "boolean"},
         default=False,
     ),
@@ -372,7 +372,7 @@ VALUES: tuple[Value, ...] = (
         name="networkPolicy.controlPlane",
         help="The nodes of the control plane, as ranges: kube-apiserver and kube-scheduler call from there.",
         schema={"type": "array", "items": _RANGE, "minItems": 1},
-        places=(Place("NetworkPolicy", ("spec", "ingress", "0", "from")),),
+        places=(ManifestField("NetworkPolicy", ("spec", "ingress", "0", "from")),),
         read=lambda peers: [peer["ipBlock"]["cidr"] for peer in peers],
         write='include "sluice.ipBlocks" .Values.networkPolicy.controlPlane | trim',
     ),

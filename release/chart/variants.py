@@ -20,7 +20,7 @@ from typing import Any, Final
 
 
 @dataclass(frozen=True)
-class Expression:
+class HelmExpression:
     """A Helm expression in place of a scalar, written between braces."""
 
     text: str
@@ -38,7 +38,7 @@ class Branch:
     """What stands there where the condition holds and that of no branch before it. "": always."""
 
     condition: str
-    node: Node
+    node: TemplateNode
 
 
 #: One place in the tree. Without a branch whose condition is "", nothing may stand there.
@@ -66,7 +66,7 @@ class Items:
 
 
 Scalar = str | int | float | bool | None
-Node = Fields | Items | Expression | Block | Scalar
+TemplateNode = Fields | Items | HelmExpression | Block | Scalar
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ Builds = Sequence[tuple[str, Any]]
 
 
 def merge(default: Any, others: Builds) -> Choice:
-    """The tree of one place. A build is JSON, with `Expression`, `Block` and `Optional` in it, or ABSENT."""
+    """The tree of one place. A build is JSON with `HelmExpression`, `Block`, `Optional` in it, or ABSENT."""
     changed = [(condition, build) for condition, build in others if build != default]
     if isinstance(default, Mapping):
         maps = [each for each in changed if isinstance(each[1], Mapping)]
@@ -133,7 +133,7 @@ def _additions(builds: Builds) -> Choice:
     )
 
 
-def _plain(value: Any) -> Node:
+def _plain(value: Any) -> TemplateNode:
     """The tree of a value that has no conditions in it."""
     [branch] = merge(value, [])
     return branch.node

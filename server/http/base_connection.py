@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from server.http.authorization import EVERYTHING, Access
-from server.http.connection_table import ConnectionTable, Phase
+from server.http.connection_table import ConnectionPhase, ConnectionTable
 from server.http.large_bodies import LargeBodies
 from server.http.limits import SLOW_READER_FACTOR, Limits
 from server.http.refusals import Refusals
-from server.http.request_parser import Request, RequestError
-from server.http.responses import Environ, Response, WsgiApp, build_environ, call_app, error_response
+from server.http.request_parser import HttpRequest, RequestError
+from server.http.responses import Environ, HttpResponse, WsgiApp, build_environ, call_app, error_response
 from server.http.run_queue import RunQueue
 
 READ_AHEAD = 64 * 1024
@@ -118,7 +118,7 @@ class BaseConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._write_paused = True
         if self._transport is not None and not self._finished:
-            self._context.connections.set_phase(self, Phase.SENDING)
+            self._context.connections.set_phase(self, ConnectionPhase.SENDING)
             self._update_reading()
 
     def resume_writing(self) -> None:
@@ -135,7 +135,7 @@ class BaseConnection(asyncio.Protocol):
     # The connection table and the worker call these.
 
     @abstractmethod
-    def on_phase_timeout(self, phase: Phase) -> None:
+    def on_phase_timeout(self, phase: ConnectionPhase) -> None:
         """The connection has been in this phase for too long."""
 
     def abort(self) -> None:
@@ -150,7 +150,7 @@ class BaseConnection(asyncio.Protocol):
         self._finished = self._closing = True
         if self._transport is not None:
             self._write_unsent()
-            phase = Phase.SENDING if self._write_paused else Phase.LINGERING
+            phase = ConnectionPhase.SENDING if self._write_paused else ConnectionPhase.LINGERING
             self._context.connections.set_phase(self, phase)
 
     def unsent_bytes(self) -> int:
@@ -164,7 +164,7 @@ class BaseConnection(asyncio.Protocol):
 
     # From a request to its response.
 
-    def _answer(self, request: Request, *, done: Callable[[Response], None]) -> Response | None:
+    def _answer(self, request: HttpRequest, *, done: Callable[[HttpResponse], None]) -> HttpResponse | None:
         """The response; None if another thread makes it, and `done` will be called with it on the loop."""
         large_bodies = self._context.large_bodies
         try:
@@ -179,7 +179,7 @@ class BaseConnection(asyncio.Protocol):
             return error_response(error)
         return None
 
-    def _app_response(self, request: Request) -> Response:
+    def _app_response(self, request: HttpRequest) -> HttpResponse:
         """The app's response.
 
         If the app fails: a 500 without details for the client, and a traceback in the log.
@@ -237,7 +237,7 @@ class BaseConnection(asyncio.Protocol):
         if self._closing and not self._unsent:
             transport.close()
 
-    def _record_refusal(self, error: RequestError, request: Request | None) -> None:
+    def _record_refusal(self, error: RequestError, request: HttpRequest | None) -> None:
         self._context.refusals.record(error, address=self._environ.get("REMOTE_ADDR", ""), request=request)
 
     def _should_close(self) -> bool:

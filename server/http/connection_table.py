@@ -15,7 +15,7 @@ from typing import Protocol
 from server.http.limits import Limits
 
 
-class Phase(IntEnum):
+class ConnectionPhase(IntEnum):
     """The phase of a connection."""
 
     LINGERING = 0  # has been sent its last response
@@ -27,7 +27,12 @@ class Phase(IntEnum):
 
 
 #: In these we wait for the client.
-WAITING_PHASES = (Phase.HANDSHAKE, Phase.NEW, Phase.RECEIVING, Phase.SENDING)
+WAITING_PHASES = (
+    ConnectionPhase.HANDSHAKE,
+    ConnectionPhase.NEW,
+    ConnectionPhase.RECEIVING,
+    ConnectionPhase.SENDING,
+)
 #: How much below the limit unsent responses are brought, so that not every response has to recount them.
 _FREED_SHARE = 1 / 8
 #: A quarter of the room is for connections that we wait for, so that idle ones cannot keep new ones out.
@@ -37,7 +42,7 @@ _WAITING_SHARE = 4
 class TrackedConnection(Protocol):
     """A connection, as the table uses it."""
 
-    def on_phase_timeout(self, phase: Phase) -> None:
+    def on_phase_timeout(self, phase: ConnectionPhase) -> None:
         """The connection has been in this phase for too long."""
 
     def abort(self) -> None:
@@ -50,15 +55,15 @@ class TrackedConnection(Protocol):
         """Bytes of responses that wait to be sent."""
 
 
-def phase_timeouts(limits: Limits) -> Mapping[Phase, float]:
+def phase_timeouts(limits: Limits) -> Mapping[ConnectionPhase, float]:
     """How many seconds a connection may stay in a phase."""
     return {
-        Phase.LINGERING: limits.linger_timeout,
-        Phase.HANDSHAKE: limits.handshake_timeout,
-        Phase.NEW: limits.idle_timeout,
-        Phase.RECEIVING: limits.request_timeout,
-        Phase.SENDING: limits.response_timeout,
-        Phase.IDLE: limits.idle_timeout,
+        ConnectionPhase.LINGERING: limits.linger_timeout,
+        ConnectionPhase.HANDSHAKE: limits.handshake_timeout,
+        ConnectionPhase.NEW: limits.idle_timeout,
+        ConnectionPhase.RECEIVING: limits.request_timeout,
+        ConnectionPhase.SENDING: limits.response_timeout,
+        ConnectionPhase.IDLE: limits.idle_timeout,
     }
 
 
@@ -75,8 +80,10 @@ class ConnectionTable:
         self._limits = limits
         self._clock = clock
         self._timeouts = phase_timeouts(limits)
-        self._since: dict[Phase, dict[TrackedConnection, float]] = {phase: {} for phase in Phase}
-        self._phases: dict[TrackedConnection, Phase] = {}
+        self._since: dict[ConnectionPhase, dict[TrackedConnection, float]] = {
+            phase: {} for phase in ConnectionPhase
+        }
+        self._phases: dict[TrackedConnection, ConnectionPhase] = {}
         self._buffered: dict[TrackedConnection, int] = {}
         self._buffered_total = 0
         self._unsent: dict[TrackedConnection, int] = {}
@@ -88,11 +95,11 @@ class ConnectionTable:
     def __iter__(self) -> Iterator[TrackedConnection]:
         return iter(list(self._phases))
 
-    def in_phases(self, *phases: Phase) -> list[TrackedConnection]:
+    def in_phases(self, *phases: ConnectionPhase) -> list[TrackedConnection]:
         """The connections in these phases."""
         return [connection for phase in phases for connection in self._since[phase]]
 
-    def phase(self, connection: TrackedConnection) -> Phase | None:
+    def phase(self, connection: TrackedConnection) -> ConnectionPhase | None:
         """The phase of the connection; None if it is not in the table."""
         return self._phases.get(connection)
 
@@ -100,9 +107,9 @@ class ConnectionTable:
         """Add a connection with phase HANDSHAKE; without room another one is aborted."""
         if len(self._phases) >= self._limits.connections:
             self.evict_one()
-        self.set_phase(connection, Phase.HANDSHAKE)
+        self.set_phase(connection, ConnectionPhase.HANDSHAKE)
 
-    def set_phase(self, connection: TrackedConnection, phase: Phase) -> None:
+    def set_phase(self, connection: TrackedConnection, phase: ConnectionPhase) -> None:
         """The connection's time in the phase starts now, even if it was in this phase."""
         self._clear_phase(connection)
         self._phases[connection] = phase
@@ -124,7 +131,7 @@ class ConnectionTable:
         self._buffered_total += size - self._buffered.get(connection, 0)
         self._buffered[connection] = size
         if self._buffered_total > self._limits.buffered_request_bytes:
-            self._evict_oldest(Phase.RECEIVING)
+            self._evict_oldest(ConnectionPhase.RECEIVING)
 
     def set_unsent(self, connection: TrackedConnection, size: int) -> None:
         """The size of its responses that wait to be sent.
@@ -161,10 +168,10 @@ class ConnectionTable:
     def evict_one(self) -> None:
         """Abort the most dispensable connection, if there is any."""
         waiting_phases = [phase for phase in WAITING_PHASES if self._since[phase]]
-        if self._since[Phase.LINGERING]:
-            self._evict_oldest(Phase.LINGERING)
-        elif self._since[Phase.IDLE] and not self._many_waiting():
-            self._evict_oldest(Phase.IDLE)
+        if self._since[ConnectionPhase.LINGERING]:
+            self._evict_oldest(ConnectionPhase.LINGERING)
+        elif self._since[ConnectionPhase.IDLE] and not self._many_waiting():
+            self._evict_oldest(ConnectionPhase.IDLE)
         elif waiting_phases:
             self._evict_oldest(min(waiting_phases, key=lambda phase: next(iter(self._since[phase].values()))))
 
@@ -172,7 +179,7 @@ class ConnectionTable:
         waiting = sum(len(self._since[phase]) for phase in WAITING_PHASES)
         return waiting * _WAITING_SHARE > self._limits.connections
 
-    def _evict_oldest(self, phase: Phase) -> None:
+    def _evict_oldest(self, phase: ConnectionPhase) -> None:
         connection = next(iter(self._since[phase]), None)
         if connection is not None:
             self.evicted += 1

@@ -28,7 +28,7 @@ from server.http.authorization import (
     authorize_by_certificate,
 )
 from server.http.base_connection import BaseConnection, ConnectionContext
-from server.http.connection_table import Phase
+from server.http.connection_table import ConnectionPhase
 from server.http.http1_connection import Http1Connection
 from server.http.http2.connection import Http2Connection
 from server.http.request_parser import RequestError
@@ -179,7 +179,7 @@ class Handshake(asyncio.Protocol):
 
     # The connection table calls these.
 
-    def on_phase_timeout(self, _: Phase) -> None:
+    def on_phase_timeout(self, _: ConnectionPhase) -> None:
         self.abort()
 
     def abort(self) -> None:
@@ -196,7 +196,7 @@ class Handshake(asyncio.Protocol):
     def refuse(self, error: RequestError) -> None:
         """The client's certificate is refused: it has a moment to read the alert and to close."""
         self._context.refusals.record(error, address=self._address, request=None)
-        self._context.connections.set_phase(self, Phase.LINGERING)
+        self._context.connections.set_phase(self, ConnectionPhase.LINGERING)
 
     async def _run(self, accepted: socket.socket) -> None:
         client_tls.on_refused.set(self.refuse)  # before the transport is made, which keeps this context

@@ -6,9 +6,9 @@ import asyncio
 
 from server.http.authorization import EVERYTHING, Access
 from server.http.base_connection import BaseConnection, ConnectionContext
-from server.http.connection_table import Phase
-from server.http.request_parser import Request, RequestError, RequestParser
-from server.http.responses import Environ, Response, error_response, render
+from server.http.connection_table import ConnectionPhase
+from server.http.request_parser import HttpRequest, RequestError, RequestParser
+from server.http.responses import Environ, HttpResponse, error_response, render
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 #: Bytes that are parsed before the clock is read again: the worst input of this size takes two milliseconds.
@@ -41,7 +41,7 @@ class Http1Connection(BaseConnection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._context.connections.set_phase(self, Phase.NEW)
+        self._context.connections.set_phase(self, ConnectionPhase.NEW)
 
     def data_received(self, data: bytes) -> None:
         if self._finished:
@@ -52,10 +52,10 @@ class Http1Connection(BaseConnection):
 
     # The connection table calls this.
 
-    def on_phase_timeout(self, phase: Phase) -> None:
-        if phase is Phase.RECEIVING:
+    def on_phase_timeout(self, phase: ConnectionPhase) -> None:
+        if phase is ConnectionPhase.RECEIVING:
             self._reject(_TOO_SLOW)
-        elif phase in (Phase.NEW, Phase.IDLE):
+        elif phase in (ConnectionPhase.NEW, ConnectionPhase.IDLE):
             self.close()
         else:
             self.abort()
@@ -70,9 +70,9 @@ class Http1Connection(BaseConnection):
             return False
         self._update_reading()
         if self._parser.ready or self._parser.error is not None or self._received:
-            if self._context.connections.phase(self) in (Phase.NEW, Phase.IDLE):
+            if self._context.connections.phase(self) in (ConnectionPhase.NEW, ConnectionPhase.IDLE):
                 # An idle connection could be evicted before its request is answered.
-                self._context.connections.set_phase(self, Phase.RECEIVING)
+                self._context.connections.set_phase(self, ConnectionPhase.RECEIVING)
             return True
         self._update_phase()
         self._answered = False
@@ -109,11 +109,14 @@ class Http1Connection(BaseConnection):
             parser.expects_continue = False
             self._send(CONTINUE)
         if parser.unfinished is None:
-            if self._answered or connections.phase(self) not in (Phase.NEW, Phase.IDLE):  # else: empty lines
-                connections.set_phase(self, Phase.IDLE)
+            if self._answered or connections.phase(self) not in (
+                ConnectionPhase.NEW,
+                ConnectionPhase.IDLE,
+            ):  # else: empty lines
+                connections.set_phase(self, ConnectionPhase.IDLE)
             return
-        if self._answered or connections.phase(self) is not Phase.RECEIVING:
-            connections.set_phase(self, Phase.RECEIVING)
+        if self._answered or connections.phase(self) is not ConnectionPhase.RECEIVING:
+            connections.set_phase(self, ConnectionPhase.RECEIVING)
         connections.set_buffered(self, parser.buffered_bytes)
 
     # From a request to its response.
@@ -125,18 +128,18 @@ class Http1Connection(BaseConnection):
         response = self._answer(request, done=lambda response: self._on_thread_response(request, response))
         if response is None:
             self._in_thread = True
-            self._context.connections.set_phase(self, Phase.RECEIVING)
+            self._context.connections.set_phase(self, ConnectionPhase.RECEIVING)
         else:
             self._send_response(request, response)
 
-    def _on_thread_response(self, request: Request, response: Response) -> None:
+    def _on_thread_response(self, request: HttpRequest, response: HttpResponse) -> None:
         self._in_thread = False
         if not self._finished:
             self._send_response(request, response)
             self._answered = True
             self._context.run_queue.submit(self, background=self._access.background)
 
-    def _send_response(self, request: Request, response: Response) -> None:
+    def _send_response(self, request: HttpRequest, response: HttpResponse) -> None:
         keep_alive = request.keep_alive and not self._should_close() and not response.closes_connection
         date, to_head = self._context.date, request.method == "HEAD"
         self._send(render(response, date=date, keep_alive=keep_alive, to_head=to_head))
@@ -155,4 +158,4 @@ class Http1Connection(BaseConnection):
             self._finished = True
             self._received.clear()
             self._update_reading()  # paused for too many bytes, it would not see that the client closes
-            self._context.connections.set_phase(self, Phase.LINGERING)
+            self._context.connections.set_phase(self, ConnectionPhase.LINGERING)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster.token_bucket import TokenBucket
-from server.http.request_parser import Request, RequestError
+from server.http.request_parser import HttpRequest, RequestError
 
 BURST = 3
 SECONDS_PER_LINE = 10.0
@@ -52,7 +52,7 @@ class Refusals:
         self._all = TokenBucket(LINES_PER_SECOND, now=clock(), burst=LINES_AT_ONCE)
         self._sources: dict[tuple[str, int], _Source] = {}
 
-    def record(self, error: RequestError, *, address: str, request: Request | None) -> None:
+    def record(self, error: RequestError, *, address: str, request: HttpRequest | None) -> None:
         """`request`: as far as it was read; None if none had begun."""
         target = b"" if request is None else request.target
         self._count(target.partition(b"?")[0].decode("latin-1"), error.status)

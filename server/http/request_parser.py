@@ -36,7 +36,7 @@ def allow_all(_target: bytes) -> RequestError | None:
 
 
 @dataclass(slots=True)
-class Request:
+class HttpRequest:
     """One request. Complete once it is in `RequestParser.ready`; header names are in lower case.
 
     `error`: if set, it is the answer, and the app is not called.
@@ -66,13 +66,13 @@ class RequestParser:
     """
 
     def __init__(self, *, limits: Limits, authorize: Authorize = allow_all) -> None:
-        self.ready: deque[Request] = deque()
+        self.ready: deque[HttpRequest] = deque()
         self.error: RequestError | None = None
         self.expects_continue = False
         self._limits = limits
         self._authorize = authorize
         self._parser = httptools.HttpRequestParser(self)
-        self._request: Request | None = None
+        self._request: HttpRequest | None = None
         self._in_head = True
         self._unfinished = 0
 
@@ -82,7 +82,7 @@ class RequestParser:
         return 0 if self._request is None else self._request.header_bytes + self._request.body.tell()
 
     @property
-    def unfinished(self) -> Request | None:
+    def unfinished(self) -> HttpRequest | None:
         """The request that has begun and is not complete, as far as it was read."""
         return self._request
 
@@ -133,7 +133,7 @@ class RequestParser:
             raise self._reject(
                 RequestError(429, f"more than {self._limits.pipelined_requests} requests at once")
             )
-        self._request = Request()
+        self._request = HttpRequest()
         self._in_head = True
 
     def on_url(self, part: bytes) -> None:
@@ -184,7 +184,7 @@ class RequestParser:
         self._in_head = True
 
 
-def head_error(request: Request, *, upgrade: bool) -> RequestError | None:
+def head_error(request: HttpRequest, *, upgrade: bool) -> RequestError | None:
     """The error of a request with this head; None if its body can be read."""
     if request.version not in ("1.0", "1.1"):
         return RequestError(505, "this server speaks HTTP/1.1")
@@ -195,7 +195,7 @@ def head_error(request: Request, *, upgrade: bool) -> RequestError | None:
     return length_error(request)
 
 
-def length_error(request: Request) -> RequestError | None:
+def length_error(request: HttpRequest) -> RequestError | None:
     """The error of an ambiguous or too large length; None if it is neither. llhttp has refused worse ones."""
     coding, length = request.values(b"transfer-encoding"), request.values(b"content-length")
     if len(length) > 1 or (coding and (length or request.version == "1.0")):
@@ -207,5 +207,5 @@ def length_error(request: Request) -> RequestError | None:
     return None
 
 
-def body_too_large(request: Request) -> RequestError:
+def body_too_large(request: HttpRequest) -> RequestError:
     return RequestError(413, f"the body may have {request.body_limit} bytes")

@@ -11,10 +11,10 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 import msgspec
 
-from server.http.request_parser import Request, RequestError
+from server.http.request_parser import HttpRequest, RequestError
 
 Environ = dict[str, Any]
-Headers = list[tuple[str, str]]
+ResponseHeaders = list[tuple[str, str]]
 WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 #: In the environ: whether the request came by the port of the probes, where everybody may call.
@@ -45,7 +45,7 @@ def base_environ(*, host: str, port: int, tls: bool) -> Environ:
     }
 
 
-def build_environ(request: Request, *, base: Environ) -> Environ:
+def build_environ(request: HttpRequest, *, base: Environ) -> Environ:
     """The environ of a complete request. Raises RequestError for a target that is no path and no http URL."""
     path, query = _split(request.target)
     environ = base.copy()
@@ -98,11 +98,11 @@ def _environ_name(name: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class HttpResponse:
     """A response before it is rendered."""
 
     status: str
-    headers: Headers
+    headers: ResponseHeaders
     body: bytes
 
     @property
@@ -111,15 +111,17 @@ class Response:
         return ("Connection", "close") in self.headers
 
 
-def call_app(app: WsgiApp, environ: Environ) -> Response:
+def call_app(app: WsgiApp, environ: Environ) -> HttpResponse:
     """The app's response. Lets the app's exceptions through.
 
     Raises ValueError for a response that cannot be sent, such as one with a line break in a header.
     """
-    started: list[tuple[str, Headers]] = []
+    started: list[tuple[str, ResponseHeaders]] = []
     written: list[bytes] = []
 
-    def start_response(status: str, headers: Headers, exc_info: Any = None) -> Callable[[bytes], None]:
+    def start_response(
+        status: str, headers: ResponseHeaders, exc_info: Any = None
+    ) -> Callable[[bytes], None]:
         if started and exc_info is None:
             raise ValueError("the app called start_response twice")
         started[:] = [(status, headers)]
@@ -137,16 +139,18 @@ def call_app(app: WsgiApp, environ: Environ) -> Response:
     status, headers = started[0]
     if any(_not_in_headers(text) for text in (status, *chain.from_iterable(headers))):
         raise ValueError("a status or header of the app holds a character that it may not hold")
-    return Response(status, headers, b"".join([*written, *produced]))
+    return HttpResponse(status, headers, b"".join([*written, *produced]))
 
 
-def error_response(error: RequestError) -> Response:
+def error_response(error: RequestError) -> HttpResponse:
     """The response to a request that does not reach the app."""
     status = f"{error.status} {http.HTTPStatus(error.status).phrase}"
-    return Response(status, [("Content-Type", "application/json")], status_error(error.status, error.reason))
+    return HttpResponse(
+        status, [("Content-Type", "application/json")], status_error(error.status, error.reason)
+    )
 
 
-def render(response: Response, *, date: str, keep_alive: bool, to_head: bool) -> bytes:
+def render(response: HttpResponse, *, date: str, keep_alive: bool, to_head: bool) -> bytes:
     """The response as bytes of HTTP/1.1."""
     lines = [f"HTTP/1.1 {response.status}", f"Date: {date}"]
     has_length = bodiless = response.status.startswith(BODILESS_STATUSES)

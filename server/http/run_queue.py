@@ -18,7 +18,7 @@ SLICE = 0.002
 TURN = 0.010
 
 
-class Connection(Protocol):
+class Runnable(Protocol):
     """A connection that has something to do."""
 
     def work(self, until: float) -> bool:
@@ -33,10 +33,10 @@ class RunQueue:
         self._clock = clock
         self._spent = 0.0
         self._scheduled = False
-        self._fresh: dict[Connection, None] = {}
-        self._backlog: dict[Connection, None] = {}
+        self._fresh: dict[Runnable, None] = {}
+        self._backlog: dict[Runnable, None] = {}
 
-    def submit(self, connection: Connection, *, background: bool = False) -> None:
+    def submit(self, connection: Runnable, *, background: bool = False) -> None:
         """The connection has something to do: at once if there is time in this turn, else soon."""
         if connection in self._backlog or connection in self._fresh:
             return
@@ -48,7 +48,7 @@ class RunQueue:
             self._fresh[connection] = None
         self._schedule()
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: Runnable) -> None:
         """The connection is gone."""
         self._fresh.pop(connection, None)
         self._backlog.pop(connection, None)
@@ -71,7 +71,7 @@ class RunQueue:
             self._run(connection)
         self._schedule()
 
-    def _run(self, connection: Connection) -> None:
+    def _run(self, connection: Runnable) -> None:
         began = self._clock()
         if connection.work(began + SLICE):
             self._backlog[connection] = None

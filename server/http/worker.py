@@ -28,7 +28,7 @@ import uvloop
 from gunicorn.workers.base import Worker as GunicornWorker  # type: ignore[import-untyped]
 
 from server.http.base_connection import ConnectionContext
-from server.http.connection_table import ConnectionTable, Phase
+from server.http.connection_table import ConnectionPhase, ConnectionTable
 from server.http.handshake import Certificate, Handshake, Listener
 from server.http.large_bodies import LargeBodies
 from server.http.limits import Limits
@@ -189,9 +189,9 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
         for listener in self.sockets:
             listener.close()
         await self._wait_until_gone(seconds=self.limits.shutdown_notice)
-        for connection in self.context.connections.in_phases(Phase.IDLE, Phase.NEW):
+        for connection in self.context.connections.in_phases(ConnectionPhase.IDLE, ConnectionPhase.NEW):
             connection.close()
-        for connection in self.context.connections.in_phases(Phase.HANDSHAKE):
+        for connection in self.context.connections.in_phases(ConnectionPhase.HANDSHAKE):
             connection.abort()
         await self._wait_until_gone(
             seconds=self.cfg.graceful_timeout - self.limits.shutdown_notice - TICK_SECONDS

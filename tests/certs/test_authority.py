@@ -13,7 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from certs import authority
-from certs.authority import Authority, AuthorityUnreadable, Pair
+from certs.authority import Authority, AuthorityUnreadable, KeyPair
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -23,7 +23,7 @@ def ca() -> Authority:
     return authority.create(name="test", now=NOW)
 
 
-def read(pair: Pair) -> x509.Certificate:
+def read(pair: KeyPair) -> x509.Certificate:
     return x509.load_pem_x509_certificate(pair.certificate)
 
 

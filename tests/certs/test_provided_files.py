@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from certs import authority
-from certs.authority import CertificateError, FilesUnusable, Pair
+from certs.authority import CertificateError, FilesUnusable, KeyPair
 from certs.renewal import CertificateRenewal, CertificateSettings
 from certs.serving import check_files, given_files
 from cluster.metrics import Metrics
@@ -21,7 +21,7 @@ NAME = "sluice.sluice-system.svc"
 CA = authority.create(name="another", now=NOW)
 
 
-def pair(*dns: str, now: datetime = NOW, days: int = 90) -> Pair:
+def pair(*dns: str, now: datetime = NOW, days: int = 90) -> KeyPair:
     return CA.serving(now=now, dns=dns or [NAME], validity=timedelta(days=days))
 
 
@@ -95,7 +95,7 @@ class Given:
             metrics=self.metrics,
         )
 
-    def put(self, made: Pair) -> None:
+    def put(self, made: KeyPair) -> None:
         stored(self.folder, made.certificate, made.key)
 
     def expiry(self) -> float | None:

@@ -13,8 +13,8 @@ from certs.rotation import (
     LAST_CERTIFICATE,
     REPLACE_BEFORE,
     AuthorityState,
-    Evidence,
-    Step,
+    RotationEvidence,
+    RotationStep,
     decide,
     is_due,
     known,
@@ -35,12 +35,12 @@ OLD, NEXT, CREATED = new(), new(), new()
 STEADY = AuthorityState(OLD)
 PUBLISHED = AuthorityState(OLD, next=NEXT, published=NOW)
 SWITCHED = AuthorityState(NEXT, former=(OLD.certificate,), switched=NOW)
-SEEN = Evidence(
+SEEN = RotationEvidence(
     published=True, issuers={"a": fingerprint(OLD.certificate), "b": fingerprint(OLD.certificate)}
 )
 
 
-def decided(state: AuthorityState, *, evidence: Evidence = SEEN, now: datetime = NOW) -> Step:
+def decided(state: AuthorityState, *, evidence: RotationEvidence = SEEN, now: datetime = NOW) -> RotationStep:
     return decide(state, now=now, evidence=evidence, wait=WAIT, create=lambda: CREATED)
 
 
@@ -49,7 +49,7 @@ def asked(state: AuthorityState, request: str) -> AuthorityState:
 
 
 def test_nothing_is_done_to_a_young_authority_that_nobody_wants_replaced() -> None:
-    assert decided(STEADY) == Step(STEADY)
+    assert decided(STEADY) == RotationStep(STEADY)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_no_step_is_taken_while_a_replica_does_not_say_by_what_it_serves(
     state: AuthorityState, now: datetime, issuers: dict[str, str | None]
 ) -> None:
     """It may be of an older version, which writes the first certificate alone into caBundle."""
-    step = decided(state, evidence=Evidence(published=True, issuers=issuers), now=now)
+    step = decided(state, evidence=RotationEvidence(published=True, issuers=issuers), now=now)
     assert step.state == state
     assert step.waits
 
@@ -153,14 +153,14 @@ def test_it_is_dropped_when_asked_for_once_no_replica_serves_by_it(
     known_issuers = {
         name: None if each is None else fingerprint(each.certificate) for name, each in issuers.items()
     }
-    step = decided(asked(SWITCHED, "drop"), evidence=Evidence(published=True, issuers=known_issuers))
+    step = decided(asked(SWITCHED, "drop"), evidence=RotationEvidence(published=True, issuers=known_issuers))
     assert step.state == (AuthorityState(NEXT) if dropped else asked(SWITCHED, "drop"))
     assert bool(step.waits) is not dropped
 
 
 def test_a_replica_that_lags_is_named() -> None:
     issuers = {"fast": fingerprint(NEXT.certificate), "slow": fingerprint(OLD.certificate)}
-    assert "slow" in decided(asked(SWITCHED, "drop"), evidence=Evidence(issuers=issuers)).waits
+    assert "slow" in decided(asked(SWITCHED, "drop"), evidence=RotationEvidence(issuers=issuers)).waits
 
 
 @each_case(
@@ -188,7 +188,7 @@ def test_an_unknown_word_is_left_and_said() -> None:
 
 def test_an_expired_authority_is_replaced_at_once() -> None:
     """Nobody trusts it any more, so there is nothing to wait for."""
-    step = decided(STEADY, evidence=Evidence(), now=expires(OLD.certificate))
+    step = decided(STEADY, evidence=RotationEvidence(), now=expires(OLD.certificate))
     assert step.state == AuthorityState(CREATED)
     assert "schedulers need the new bundle" in step.done
 
@@ -196,7 +196,9 @@ def test_an_expired_authority_is_replaced_at_once() -> None:
 def test_an_expired_authority_is_replaced_by_the_next_one_where_there_is_one() -> None:
     young = new(NOW + 3000 * DAY)
     state = replace(PUBLISHED, next=young)
-    assert decided(state, evidence=Evidence(), now=expires(OLD.certificate)).state == AuthorityState(young)
+    assert decided(state, evidence=RotationEvidence(), now=expires(OLD.certificate)).state == AuthorityState(
+        young
+    )
 
 
 def test_the_bundle_has_each_certificate_once_and_the_current_one_first() -> None:

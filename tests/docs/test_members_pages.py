@@ -15,7 +15,7 @@ from cluster.cache.workloads import is_live, pod_templates
 from cluster.objects import WorkloadObject
 from queues import workload_kinds as kinds_module
 from queues.admission import accepted_work as accepting
-from queues.admission.accepted_work import Owner, is_accepted_work
+from queues.admission.accepted_work import WorkOwner, is_accepted_work
 from queues.membership import Membership, MembershipSettings, PodFacts, submitted_pod_membership
 from queues.status.podgroup_conditions import UNSCHEDULABLE
 from queues.status.podgroup_phases import (
@@ -156,7 +156,7 @@ def test_each_kind_is_live_while_the_page_says() -> None:
         assert not any(is_live(kind, workload(**parts)) for parts in done), row
 
 
-OWNER = Owner(kind="Deployment", name="web", queue="it", created=NOW - SECOND)
+OWNER = WorkOwner(kind="Deployment", name="web", queue="it", created=NOW - SECOND)
 BY_A_USER = OWNER if AdmissionSettings().is_controller("ann") else None
 #: By the words of the page: what is asked, and what the answer has to be for each.
 TAKEN: dict[str, list[dict[str, Any]]] = {

@@ -11,7 +11,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.exceptions import BuildFailed, StartFailed
 from localcluster.layout import Layout
 from localcluster.pods import lifecycle
-from localcluster.pods.lifecycle import Options
+from localcluster.pods.lifecycle import PodClusterOptions
 from tests.support.pods.servers import Servers
 from tests.support.skipping import skip_unless_ci
 
@@ -32,7 +32,7 @@ def pods_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClus
         lifecycle.build_all(layout, say=print)
     except (StartFailed, BuildFailed) as exc:
         skip_unless_ci(f"NO REAL NODES, so this is not tested: {exc}")
-    lifecycle.up(layout, Options(), say=print)
+    lifecycle.up(layout, PodClusterOptions(), say=print)
     yield LocalCluster(layout)
     lifecycle.down(layout, say=print)
 

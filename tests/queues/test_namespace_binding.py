@@ -74,7 +74,7 @@ def test_the_queue_and_those_below_it_may_be_named_and_no_other(bound_to: str, n
 def test_the_refusal_says_what_may_be_named_and_who_can_change_that() -> None:
     assert binding_refusal("default", bound_to="research", namespace="team") == (
         'namespace "team" is bound to queue "research", and queue "default" is neither that nor below it; '
-        "name no queue, or one of those; whoever may update the namespace can end that "
+        "name no queue, or one of those; users who may update the namespace can end that "
         "(annotation sluice.dev/binding)"
     )
 

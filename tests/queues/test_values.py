@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from queues.admission.accepted_work import Owner
+from queues.admission.accepted_work import WorkOwner
 from queues.causes import Cause, CauseKind
 from queues.membership import Membership, MembershipSettings, PodFacts, Source
 from queues.queue import IMPLIED_ROOT, Queue
@@ -34,7 +34,7 @@ VALUES = {
         Membership("q", Source.PODGROUP),
         MembershipSettings(),
         PodFacts(namespace="n", labels={}, annotations={}, scheduler="s"),
-        Owner(kind="Job", name="j", queue="q", created=NOW),
+        WorkOwner(kind="Job", name="j", queue="q", created=NOW),
     )
 }
 

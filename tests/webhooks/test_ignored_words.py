@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from queues.admission.ignored_words import field_warnings
-from queues.fields.row import Effect
+from queues.fields.row import FieldEffect
 from queues.fields.table import FIELDS
 from queues.messages import WARNING_LIMIT
 from tests.support.cases import each_case
@@ -76,7 +76,7 @@ def test_who_sets_a_field_that_does_not_limit_is_told(before: Wire, after: Wire,
 
 def test_each_field_that_nothing_acts_on_says_so_to_who_sets_it() -> None:
     """But for the free text, of which nobody expects anything."""
-    silent = [row.name for row in FIELDS if row.effect is Effect.NONE and row.notice is None]
+    silent = [row.name for row in FIELDS if row.effect is FieldEffect.NONE and row.notice is None]
     assert silent == ["type"]
 
 

@@ -7,7 +7,7 @@ from tests.support.http.asking import Server
 from tests.support.http.wire_objects import NAMED, Wire, member, namespace, pod, queue, template, workload
 from webhooks.settings import AdmissionSettings
 
-TOLD = ['no scheduler named "volcano" was seen here: if nobody runs it, the pods never start']
+TOLD = ['no scheduler named "volcano" was seen here: if it does not run, the pods never start']
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "t", "controller": True}
 
 BOUND = {

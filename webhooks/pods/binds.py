@@ -22,7 +22,7 @@ from cluster.cache.members import Member
 from cluster.cache.store import Store
 from cluster.objects import Metadata
 from queues import well_known
-from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
+from webhooks.review import ALLOWED, ReviewAnswer, ReviewRequest, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
 CUT_OFF = (
@@ -31,14 +31,14 @@ CUT_OFF = (
 )
 
 
-class Binding(msgspec.Struct, frozen=True, gc=False):
+class ReviewedBinding(msgspec.Struct, frozen=True, gc=False):
     metadata: Metadata = Metadata()
 
 
-_bindings = msgspec.json.Decoder(Binding)
+_bindings = msgspec.json.Decoder(ReviewedBinding)
 
 
-def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+def validate(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> ReviewAnswer:
     """The answer to the validating webhook on `pods/binding` and `bindings`."""
     binding = decode_object(request.object, _bindings)
     namespace = request.namespace or binding.metadata.namespace
@@ -67,7 +67,7 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
     return answer
 
 
-def _answer(member: Member | None, queue: str, namespace: str, *, store: Store) -> Answer:
+def _answer(member: Member | None, queue: str, namespace: str, *, store: Store) -> ReviewAnswer:
     """`member`: None where only our own pass says which queue the pod is in: filter has looked for room."""
     released = member is None or not member.unreleased
     start = store.decisions.of_place(queue, namespace=namespace, released=released)

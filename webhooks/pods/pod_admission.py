@@ -59,7 +59,7 @@ from webhooks.pods.pod_patch import (
     set_scheduling_mode,
     set_waiting,
 )
-from webhooks.review import Answer, Request, decode_object, deny
+from webhooks.review import ReviewAnswer, ReviewRequest, decode_object, deny
 from webhooks.schedulers import names_unseen
 from webhooks.settings import AdmissionSettings
 
@@ -87,7 +87,7 @@ class _Admission(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+def mutate(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> ReviewAnswer:
     """The answer to the mutating webhook on CREATE."""
     pod = decode_object(request.object, _pods)
     facts = store.memberships.pod_facts(pod, submitted_to=request.namespace)
@@ -97,7 +97,7 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     gang = _gang(pod, membership, facts.namespace, store=store)
     membership = gang.membership if gang else membership
     admission = _accept(pod, membership, request, store=store, settings=settings)
-    if isinstance(admission, Answer):
+    if isinstance(admission, ReviewAnswer):
         return admission
     scored = admission.member and _is_scored(pod, admission.queue, request.namespace, store=store)
     patch = _patch(pod, admission, scored=scored, settings=settings)
@@ -110,7 +110,7 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     )
     if admission.member and controller_reference(pod.metadata.owner_references) is None:
         warnings += names_unseen([pod.spec.scheduler_name], store=store, settings=settings)
-    return Answer(patch=patch, warnings=warnings)
+    return ReviewAnswer(patch=patch, warnings=warnings)
 
 
 def _gang(pod: Pod, membership: Membership | None, namespace: str, *, store: Store) -> _PodOfGang | None:
@@ -161,8 +161,13 @@ def _is_scored(pod: Pod, queue: str, namespace: str, *, store: Store) -> bool:
 
 
 def _accept(
-    pod: Pod, membership: Membership | None, request: Request, *, store: Store, settings: AdmissionSettings
-) -> _Admission | Answer:
+    pod: Pod,
+    membership: Membership | None,
+    request: ReviewRequest,
+    *,
+    store: Store,
+    settings: AdmissionSettings,
+) -> _Admission | ReviewAnswer:
     if membership is None:
         return _accept_without_queue(pod, request, store=store)
     if membership.queue is None:
@@ -176,11 +181,11 @@ def _accept_member(
     pod: Pod,
     membership: Membership,
     queue: str,
-    request: Request,
+    request: ReviewRequest,
     *,
     store: Store,
     settings: AdmissionSettings,
-) -> _Admission | Answer:
+) -> _Admission | ReviewAnswer:
     submission = Submission(
         queue=queue,
         kind="pods",
@@ -189,7 +194,7 @@ def _accept_member(
         recorded_admission=admission_request(pod.metadata),
     )
     accepted = accept(submission, request, store=store, settings=settings)
-    if isinstance(accepted, Answer):
+    if isinstance(accepted, ReviewAnswer):
         return accepted
     start = store.decisions.by_queue(accepted.decision)
     quota: tuple[str, ...] = ()
@@ -221,7 +226,7 @@ def _accept_member(
     )
 
 
-def _accept_without_queue(pod: Pod, request: Request, *, store: Store) -> _Admission | Answer:
+def _accept_without_queue(pod: Pod, request: ReviewRequest, *, store: Store) -> _Admission | ReviewAnswer:
     """A pod of no queue. With our gate it would wait for good, since no controller removes that gate."""
     if not store.namespaces.is_known(request.namespace):
         return deny_unknown_namespace(request)
@@ -235,14 +240,14 @@ def _accept_without_queue(pod: Pod, request: Request, *, store: Store) -> _Admis
     return _Admission(member=False)
 
 
-def _accept_without_podgroup(pod: Pod, podgroup: str, *, store: Store) -> _Admission | Answer:
+def _accept_without_podgroup(pod: Pod, podgroup: str, *, store: Store) -> _Admission | ReviewAnswer:
     if pod.spec.node_name:
         return _deny_node_name(store.decisions.by_queue(None, podgroup=podgroup).text)
     warning = truncate_warning(waiting_warning(no_podgroup(podgroup)))
     return _Admission(member=True, gates=(well_known.GATE,), warnings=(warning,))
 
 
-def _deny_node_name(text: str) -> Answer:
+def _deny_node_name(text: str) -> ReviewAnswer:
     return deny(f"a pod with spec.nodeName would run at once: {text}")
 
 

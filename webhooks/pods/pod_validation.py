@@ -41,13 +41,13 @@ from queues.membership import (
 )
 from queues.text import quoted
 from webhooks.pods.pod_patch import has_gate
-from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
+from webhooks.review import ALLOWED, ReviewAnswer, ReviewRequest, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
 _pods = msgspec.json.Decoder(Pod)
 
 
-def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+def validate(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> ReviewAnswer:
     """The answer to the validating webhook."""
     if request.operation == "CREATE":
         return _validate_create(request, store=store)
@@ -65,7 +65,7 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
     )
 
 
-def validate_unlabelled(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+def validate_unlabelled(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> ReviewAnswer:
     """The answer to the validating webhook for pods without the label, in namespaces that name a queue."""
     answer = validate(request, store=store, settings=settings)
     return _deny_early(request) if answer.allowed and _is_late(request.namespace, store=store) else answer
@@ -84,7 +84,7 @@ def _is_late(namespace: str, *, store: Store) -> bool:
     return not store.namespaces.queue_for_submission(namespace)
 
 
-def _validate_create(request: Request, *, store: Store) -> Answer:
+def _validate_create(request: ReviewRequest, *, store: Store) -> ReviewAnswer:
     pod = decode_object(request.object, _pods)
     if MIRROR_ANNOTATION in (pod.metadata.annotations or {}):
         return ALLOWED
@@ -101,7 +101,7 @@ def _validate_create(request: Request, *, store: Store) -> Answer:
     return ALLOWED
 
 
-def _deny_unlabelled(pod: Pod, request: Request, *, store: Store) -> Answer | None:
+def _deny_unlabelled(pod: Pod, request: ReviewRequest, *, store: Store) -> ReviewAnswer | None:
     """Without the label no replica sees a member until the leader finds it: its queue's stops miss it."""
     if pod.metadata.annotation(well_known.QUEUE):
         return _deny_changed(f"metadata.labels[{well_known.QUEUE}]", "removed this label")
@@ -134,7 +134,7 @@ def _is_found_in_time(membership: Membership, namespace: str, *, store: Store) -
     return accepts and decisions.of_place(queue, namespace=namespace).may_start
 
 
-def _deny_early(request: Request) -> Answer:
+def _deny_early(request: ReviewRequest) -> ReviewAnswer:
     """A replica that was asked about the pod did not know what its namespace names."""
     namespace = quoted(request.namespace, limit=80)
     return deny(
@@ -142,7 +142,7 @@ def _deny_early(request: Request) -> Answer:
     )
 
 
-def _deny_changed(place: str, what: str, *, way_out: str = "") -> Answer:
+def _deny_changed(place: str, what: str, *, way_out: str = "") -> ReviewAnswer:
     before = "have that webhook's configuration come before"
     return deny(
         f"{place}: another webhook {what} after sluice had been asked; "
@@ -150,7 +150,7 @@ def _deny_changed(place: str, what: str, *, way_out: str = "") -> Answer:
     )
 
 
-def _deny_release(before: Pod, after: Pod) -> Answer | None:
+def _deny_release(before: Pod, after: Pod) -> ReviewAnswer | None:
     """The leader alone releases pods that wait for room, and writes down each (`controller.quota`)."""
     if not has_gate(before, well_known.QUOTA_GATE) or has_gate(after, well_known.QUOTA_GATE):
         return None
@@ -160,7 +160,7 @@ def _deny_release(before: Pod, after: Pod) -> Answer | None:
     )
 
 
-def _deny_mark(before: Pod, after: Pod) -> Answer | None:
+def _deny_mark(before: Pod, after: Pod) -> ReviewAnswer | None:
     """With it filter and the guard would let a pod pass that no quota has room for. One that lost it would
     not count, and could be bound by what is under way.
     """
@@ -170,7 +170,7 @@ def _deny_mark(before: Pod, after: Pod) -> Answer | None:
     return deny(f"{place}: sluice alone says that a quota has room for a pod")
 
 
-def _deny_growth(before: Pod, after: Pod, *, store: Store) -> Answer | None:
+def _deny_growth(before: Pod, after: Pod, *, store: Store) -> ReviewAnswer | None:
     """A pod that was released is not made larger in what its quota limits: nobody has counted that.
 
     One that still waits may be: it is released at the version that it has then.
@@ -191,7 +191,7 @@ def _deny_growth(before: Pod, after: Pod, *, store: Store) -> Answer | None:
     return None
 
 
-def _deny_moved(before: Pod, after: Pod) -> Answer | None:
+def _deny_moved(before: Pod, after: Pod) -> ReviewAnswer | None:
     """No edit changes the queue that admission wrote down."""
     for place, old, new in (
         (
@@ -214,7 +214,7 @@ def _deny_moved(before: Pod, after: Pod) -> Answer | None:
     return None
 
 
-def _deny_renamed(before: Pod, after: Pod, *, store: Store) -> Answer | None:
+def _deny_renamed(before: Pod, after: Pod, *, store: Store) -> ReviewAnswer | None:
     """No queue is written down on a pod that waits for its PodGroup: the keys that name its queue stay."""
     if before.metadata.label(well_known.QUEUE) or _naming_values(before) == _naming_values(after):
         return None
@@ -232,7 +232,7 @@ def _naming_values(pod: Pod) -> list[str]:
     return [*map(meta.annotation, NAMING_ANNOTATIONS), *map(meta.label, NAMING_LABELS)]
 
 
-def _validate_ungating(pod: Pod, *, store: Store) -> Answer:
+def _validate_ungating(pod: Pod, *, store: Store) -> ReviewAnswer:
     membership = store.memberships.of_pod(pod)
     if membership is None:
         return ALLOWED

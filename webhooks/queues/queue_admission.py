@@ -2,9 +2,10 @@
 
 - `status.state` of a new queue, which the API server drops, becomes `spec.state` where that is absent. So
   `vcctl queue create -S Closed` creates a closed queue. A word that is no state is refused.
-- An edit that removes `spec.state` makes it Open, in words: absent, it is that of a queue which is older than
-  Sluice, and which Volcano may have closed (`queues.volcano_close`).
-- What a client of another schema drops is put back, or told (`queues.admission.dropped_fields`).
+- An edit that removes `spec.state` writes Open there: an absent state marks a queue that is older than
+  Sluice, and that Volcano may have closed (`queues.volcano_close`).
+- Fields that a client of another schema drops are put back, or a warning names them
+  (`queues.admission.dropped_fields`).
 - `SchedulerPolicy` is copied to `schedulerPolicy`.
 - A change of state or stopPolicy removes the `resumeAt` and the `reason` of the stop before, unless the
   request sets them (`queues.admission.queue_edits`).
@@ -14,8 +15,8 @@
   server asks about it by an older configuration only.
 - Warnings say what an edit loses of a stop, ends or lets run (`queues.admission.stop_edits`). If the
   validating webhook is going to refuse the edit by its own fields, there are none: nothing of it happens.
-- Each change is added to the annotation `sluice.dev/changes`, with the author of the request, whatever the
-  user wrote there. The controller shows it as `status.changes`.
+- Each change is added to the annotation `sluice.dev/changes`, with the author of the request, for
+  any text that the user wrote there. The controller shows it as `status.changes`.
 
 The validating webhook: `webhooks.queues.queue_validation`.
 """
@@ -62,7 +63,7 @@ from webhooks.queues.queue_validation import (
     submitted_queue_decoder,
 )
 from webhooks.queues.requested_fields import owned_fields, requested_fields
-from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
+from webhooks.review import ALLOWED, ReviewAnswer, ReviewRequest, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
 #: What a new queue is to be, by the `status.state` that it comes with. That of a queue that is created again
@@ -82,7 +83,7 @@ CARRIED_OUT = (well_known.COMMANDS, well_known.RESUMED)
 _queue = Converter[QueueObject](QueueObject)
 
 
-def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+def mutate(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> ReviewAnswer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
     own = request.user_info.username == settings.own_user
     if own and request.field_manager == well_known.EDGES:
@@ -111,7 +112,7 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     was_spec = (before.spec or {}) if before is not None else {}
     refused = own_refusal(stored, submitted.metadata, was_spec, spec, now=store.clock.now())
     if before is None or stored is None:
-        return Answer(
+        return ReviewAnswer(
             patch=(*steps, *_history_steps(submitted, [], dict.fromkeys(CARRIED_OUT))),
             warnings=() if refused else windows.warnings,
         )
@@ -145,13 +146,15 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
             other_stop=_end_of_other_stop(was, after, store=store),
         )
     )
-    return Answer(
+    return ReviewAnswer(
         patch=(*steps, *_history_steps(submitted, [*history, *lines], kept)),
         warnings=() if refused else (*dropped.warnings, *(one.text for one in told), *windows.warnings),
     )
 
 
-def _dropped(request: Request, before: SubmittedQueue | None, submitted: SubmittedQueue) -> DroppedFields:
+def _dropped(
+    request: ReviewRequest, before: SubmittedQueue | None, submitted: SubmittedQueue
+) -> DroppedFields:
     if before is None:
         return NOTHING_DROPPED
     return dropped_fields(
@@ -256,7 +259,7 @@ def _same(after: dict[str, Any], before: dict[str, Any]) -> frozenset[str]:
 
 
 def _set_anew(
-    request: Request,
+    request: ReviewRequest,
     before: SubmittedQueue,
     meta: Metadata,
     spec: dict[str, Any],
@@ -268,7 +271,7 @@ def _set_anew(
     )
 
 
-def _author(request: Request, submitted: SubmittedQueue, *, settings: AdmissionSettings) -> str:
+def _author(request: ReviewRequest, submitted: SubmittedQueue, *, settings: AdmissionSettings) -> str:
     user = request.user_info.username
     behalf = submitted.metadata.annotation(well_known.ON_BEHALF_OF)
     return behalf if user == settings.own_user and behalf else user

@@ -67,7 +67,7 @@ from queues.status.policy_condition import admission_text
 from queues.tree import Tree
 from queues.verdict import verdict
 from webhooks.existing import is_queue_there
-from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
+from webhooks.review import ALLOWED, ReviewAnswer, ReviewRequest, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
 #: Characters of a warning; the API server cuts it after 256.
@@ -134,7 +134,7 @@ _queue = Converter[QueueObject](QueueObject)
 _time = Converter[datetime | None](datetime | None)
 
 
-def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+def validate(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> ReviewAnswer:
     """The answer to the validating webhook."""
     with store.queue_edits.lock:
         answer, before, after = _validate(request, store=store, settings=settings)
@@ -176,8 +176,8 @@ def own_refusal(
 
 
 def _validate(
-    request: Request, *, store: Store, settings: AdmissionSettings
-) -> tuple[Answer, QueueObject | None, QueueObject | None]:
+    request: ReviewRequest, *, store: Store, settings: AdmissionSettings
+) -> tuple[ReviewAnswer, QueueObject | None, QueueObject | None]:
     """The answer, and the queue before and after."""
     before = None
     was: dict[str, Any] = {}
@@ -223,7 +223,7 @@ def _validate(
         *_ended_warnings(before.metadata if before else Metadata(), after.metadata, now=now),
         *field_warnings(was, spec),
     )
-    return Answer(warnings=warnings), before, after
+    return ReviewAnswer(warnings=warnings), before, after
 
 
 def _ended_warnings(before: Metadata, after: Metadata, *, now: datetime) -> tuple[str, ...]:
@@ -455,7 +455,7 @@ def _observed(queue: SubmittedQueue, *, store: Store) -> bool:
     return all(obj is None or obj.status.observed_generation == obj.metadata.generation for obj in above)
 
 
-def _deletion(obj: QueueObject | None, *, store: Store, settled: bool) -> Answer:
+def _deletion(obj: QueueObject | None, *, store: Store, settled: bool) -> ReviewAnswer:
     queue = queue_from_object(obj) if obj else Queue(name="")
     tree = AdmittedQueues(store).tree.with_queue(queue)
     live = store.live_members.below(queue.name, tree=tree) > 0
@@ -469,7 +469,7 @@ def _deletion(obj: QueueObject | None, *, store: Store, settled: bool) -> Answer
     if refusal:
         return deny(refusal)
     warning = deletion_warning(queue.name, namespaces=store.namespaces.naming(queue.name))
-    return Answer(warnings=(warning,)) if warning else ALLOWED
+    return ReviewAnswer(warnings=(warning,)) if warning else ALLOWED
 
 
 def _counts_above(queue: Queue, *, store: Store, tree: Tree) -> Amounts:

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from cluster.objects import Metadata
-from webhooks.review import Request
+from webhooks.review import ReviewRequest
 from webhooks.settings import AdmissionSettings
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -59,7 +59,7 @@ _applied = msgspec.json.Decoder(_Applied)
 
 
 def requested_fields(
-    request: Request,
+    request: ReviewRequest,
     *,
     before: tuple[Metadata, Mapping[str, Any]],
     after: tuple[Metadata, Mapping[str, Any]],
@@ -76,7 +76,7 @@ def requested_fields(
     return frozenset({*_server_side(request, changed), *_client_side(was_meta, meta, spec)})
 
 
-def owned_fields(request: Request) -> frozenset[str]:
+def owned_fields(request: ReviewRequest) -> frozenset[str]:
     """The fields of spec that have their values, before the request, from its field manager.
 
     The review names that only where the client does. Else it is whose entry has a new time: the API server
@@ -87,7 +87,7 @@ def owned_fields(request: Request) -> frozenset[str]:
     return frozenset(name for entry in before if entry.manager in managers for name in _spec_fields(entry))
 
 
-def _managers_of(request: Request, before: list[_Managed]) -> set[str]:
+def _managers_of(request: ReviewRequest, before: list[_Managed]) -> set[str]:
     """Whose entry is new, or has another time than before."""
     known = {(entry.manager, entry.operation, entry.time) for entry in before}
     return {
@@ -97,7 +97,7 @@ def _managers_of(request: Request, before: list[_Managed]) -> set[str]:
     }
 
 
-def _server_side(request: Request, changed: Collection[str]) -> Iterator[str]:
+def _server_side(request: ReviewRequest, changed: Collection[str]) -> Iterator[str]:
     for entry in _entries(request.object):
         fields = _spec_fields(entry) if entry.operation == "Apply" else frozenset()
         if fields & set(changed):

@@ -26,7 +26,7 @@ from queues.text import quoted
 from queues.workload_gangs import WorkloadGang, asked_gang
 from queues.workload_kinds import WorkloadKind
 from webhooks.never_fits import gang_fault
-from webhooks.review import Request, decode_object
+from webhooks.review import ReviewRequest, decode_object
 
 
 class _RollingUpdate(msgspec.Struct, frozen=True, rename="camel"):
@@ -53,7 +53,7 @@ _workloads = msgspec.json.Decoder(_Workload)
 
 
 def gang_warnings(
-    kind: WorkloadKind, obj: WorkloadObject, queue: str, request: Request, *, store: Store
+    kind: WorkloadKind, obj: WorkloadObject, queue: str, request: ReviewRequest, *, store: Store
 ) -> tuple[str, ...]:
     """For a workload that is created in this queue; nothing for one that asks for no gang."""
     gang = asked_gang(kind.key, obj.metadata.annotations or {})

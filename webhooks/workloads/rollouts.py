@@ -32,7 +32,7 @@ from cluster.objects import WorkloadObject
 from queues.messages import waiting_warning
 from queues.namespace_binding import may_name, passing_warning
 from queues.workload_kinds import KINDS, Life, WorkloadKind, find_kind
-from webhooks.review import ALLOWED, Answer, Request, decode_object
+from webhooks.review import ALLOWED, ReviewAnswer, ReviewRequest, decode_object
 
 RECREATED = "strategy Recreate: all its pods go before the new ones come, which wait"
 _JOBS = KINDS["jobs"]
@@ -61,7 +61,7 @@ _workloads = msgspec.json.Decoder(_Workload)
 _workload_objects = msgspec.json.Decoder(WorkloadObject)
 
 
-def validate(request: Request, *, store: Store) -> Answer:
+def validate(request: ReviewRequest, *, store: Store) -> ReviewAnswer:
     """The answer to the validating webhook on UPDATE."""
     kind = find_kind(request.resource.group, request.resource.resource)
     if kind is None:
@@ -77,13 +77,13 @@ def validate(request: Request, *, store: Store) -> Answer:
     warnings = () if is_moved else _passing_warnings(queue, request.namespace, store=store)
     decision = store.decisions.of_queue(queue, namespace=request.namespace)
     if decision.stop is None or decision.undecided:
-        return Answer(warnings=warnings)
+        return ReviewAnswer(warnings=warnings)
     recreated = (RECREATED,) if kind is not _JOBS and after.strategy.type == "Recreate" else ()
     waiting = () if is_moved else (waiting_warning(decision.stop, what=what),)
-    return Answer(warnings=(*warnings, *waiting, *recreated))
+    return ReviewAnswer(warnings=(*warnings, *waiting, *recreated))
 
 
-def _queue_after(kind: WorkloadKind, request: Request, *, store: Store) -> tuple[str, bool]:
+def _queue_after(kind: WorkloadKind, request: ReviewRequest, *, store: Store) -> tuple[str, bool]:
     """The queue after the edit, "" for none, and whether it is another one than before. The mutating webhook
     has written it into the templates; of work that is older than the installation the cache has it alone.
     """

@@ -31,14 +31,14 @@ from queues.messages import waiting_warning, way_out_text
 from queues.snapshot import QueueDecision
 from queues.workload_kinds import WorkloadKind, find_kind
 from webhooks.acceptance import deny_unbound, refusal_message
-from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
+from webhooks.review import ALLOWED, ReviewAnswer, ReviewRequest, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
 #: Of a Scale, metadata and `spec.replicas` are the same as of a workload.
 _scales = msgspec.json.Decoder(WorkloadObject)
 
 
-def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+def validate(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> ReviewAnswer:
     """The answer to the validating webhook."""
     kind = find_kind(request.resource.group, request.resource.resource)
     before = decode_object(request.old_object, _scales, where="oldObject").spec.replicas or 0
@@ -50,18 +50,20 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
         return ALLOWED
     has = before or workload.kept_at_zero
     if has >= after:
-        return Answer(warnings=_waiting_warnings(workload.queue, request, store=store, settings=settings))
+        return ReviewAnswer(
+            warnings=_waiting_warnings(workload.queue, request, store=store, settings=settings)
+        )
     if has:
         return answer_growth(kind, workload.queue, request, store=store, settings=settings, has=has)
     refusal = _accept_first_replicas(kind, workload.queue, request, store=store)
     if refusal is not None:
         return refusal
-    return Answer(warnings=_waiting_warnings(workload.queue, request, store=store, settings=settings))
+    return ReviewAnswer(warnings=_waiting_warnings(workload.queue, request, store=store, settings=settings))
 
 
 def _accept_first_replicas(
-    kind: WorkloadKind, queue: str, request: Request, *, store: Store
-) -> Answer | None:
+    kind: WorkloadKind, queue: str, request: ReviewRequest, *, store: Store
+) -> ReviewAnswer | None:
     """The denial, or None. A Scale cannot carry an admission: it is recorded by the workload's name."""
     key = scale_up_key(kind, request.namespace, request.name)
     already_open = store.admissions.is_open(key, queue)
@@ -84,12 +86,12 @@ def _accept_first_replicas(
 def answer_growth(
     kind: WorkloadKind,
     queue: str,
-    request: Request,
+    request: ReviewRequest,
     *,
     store: Store,
     settings: AdmissionSettings,
     has: int,
-) -> Answer:
+) -> ReviewAnswer:
     """The answer to more replicas than the workload of the queue `has`.
 
     Where the queue does not select the namespace any more, they are pods of work that it had accepted.
@@ -102,7 +104,7 @@ def answer_growth(
     if decision.undecided:
         decision = store.snapshot.decision(queue)
     if decision.accepts or not decision.selected:
-        return Answer(warnings=_waiting_warnings(queue, request, store=store, settings=settings))
+        return ReviewAnswer(warnings=_waiting_warnings(queue, request, store=store, settings=settings))
     assert decision.refusal is not None  # noqa: S101 - it does not accept
     return deny(
         f'spec.replicas: queue "{decision.queue}" takes no new work, and replicas beyond the {has} that this '
@@ -110,7 +112,7 @@ def answer_growth(
     )
 
 
-def deny_scale_up(kind: WorkloadKind, decision: QueueDecision, *, store: Store) -> Answer:
+def deny_scale_up(kind: WorkloadKind, decision: QueueDecision, *, store: Store) -> ReviewAnswer:
     """`decision`: of a queue that accepts nothing new of the namespace."""
     assert decision.refusal is not None  # noqa: S101 - it does not accept
     if not decision.selected:
@@ -123,7 +125,7 @@ def deny_scale_up(kind: WorkloadKind, decision: QueueDecision, *, store: Store) 
 
 
 def _waiting_warnings(
-    queue: str, request: Request, *, store: Store, settings: AdmissionSettings
+    queue: str, request: ReviewRequest, *, store: Store, settings: AdmissionSettings
 ) -> tuple[str, ...]:
     """For more replicas in a queue that does not schedule."""
     if settings.is_controller(request.user_info.username):

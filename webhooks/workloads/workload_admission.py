@@ -97,7 +97,7 @@ from webhooks.acceptance import (
 )
 from webhooks.json_patch import PatchStep, join_patches
 from webhooks.never_fits import workload_warnings
-from webhooks.review import ALLOWED, FORBIDDEN, Answer, Request, decode_object, deny
+from webhooks.review import ALLOWED, FORBIDDEN, ReviewAnswer, ReviewRequest, decode_object, deny
 from webhooks.schedulers import scheduler_warnings
 from webhooks.settings import AdmissionSettings
 from webhooks.workloads.gangs import gang_warnings
@@ -126,7 +126,7 @@ WorkloadMembership = Membership | QueueConflict | None
 _workloads = msgspec.json.Decoder(WorkloadObject)
 
 
-def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+def mutate(request: ReviewRequest, *, store: Store, settings: AdmissionSettings) -> ReviewAnswer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
     kind = find_kind(request.resource.group, request.resource.resource)
     if kind is None:
@@ -170,8 +170,13 @@ def _two_names_warnings(
 
 
 def _create(
-    kind: WorkloadKind, obj: WorkloadObject, request: Request, *, store: Store, settings: AdmissionSettings
-) -> Answer:
+    kind: WorkloadKind,
+    obj: WorkloadObject,
+    request: ReviewRequest,
+    *,
+    store: Store,
+    settings: AdmissionSettings,
+) -> ReviewAnswer:
     membership = store.memberships.of_workload(kind, obj, namespace=request.namespace)
     by_controller = _has_owner(kind, obj) and settings.is_controller(request.user_info.username)
     if isinstance(membership, QueueConflict):
@@ -182,7 +187,7 @@ def _create(
         return deny_bad_name(membership.queue, where=membership.source)
     if by_controller and obj.spec.replicas == 0:
         # The next revision of accepted work. It is a submission when it grows.
-        return Answer(patch=tuple(set_queue(obj.metadata, membership.queue)))
+        return ReviewAnswer(patch=tuple(set_queue(obj.metadata, membership.queue)))
     submission = Submission(
         queue=membership.queue,
         kind=kind.resource,
@@ -191,9 +196,9 @@ def _create(
         recorded_admission=admission_request(obj.metadata),
     )
     accepted = accept(submission, request, store=store, settings=settings)
-    if isinstance(accepted, Answer):
+    if isinstance(accepted, ReviewAnswer):
         return accepted
-    return Answer(
+    return ReviewAnswer(
         patch=_create_patch(kind, obj, membership, accepted, by_controller=by_controller),
         warnings=()
         if by_controller
@@ -237,11 +242,11 @@ def _create_without_queue(
     kind: WorkloadKind,
     obj: WorkloadObject,
     membership: Membership | None,
-    request: Request,
+    request: ReviewRequest,
     *,
     store: Store,
     by_controller: bool,
-) -> Answer:
+) -> ReviewAnswer:
     """A workload of no queue, or of a PodGroup that does not exist."""
     if membership is None and not store.namespaces.is_known(request.namespace):
         return deny_unknown_namespace(request)
@@ -249,7 +254,7 @@ def _create_without_queue(
     may_write = not by_controller or (membership is not None and not _has_owned_template(kind, obj))
     if may_write:
         templates = remove_queue_from_templates(obj, podgroup=named_podgroup(kind, obj))
-    return Answer(
+    return ReviewAnswer(
         patch=join_patches(remove_queue(obj.metadata, waits=membership is not None), templates),
         warnings=_left_out_warnings(kind, obj) or _podgroup_warnings(membership),
     )
@@ -275,11 +280,11 @@ def _update(
     kind: WorkloadKind,
     before: WorkloadObject,
     after: WorkloadObject,
-    request: Request,
+    request: ReviewRequest,
     *,
     store: Store,
     settings: AdmissionSettings,
-) -> Answer:
+) -> ReviewAnswer:
     by_maker = _has_owner(kind, after) and settings.is_controller(request.user_info.username)
     if request.sub_resource or after.metadata.deletion_timestamp is not None or by_maker:
         return ALLOWED
@@ -289,13 +294,13 @@ def _update(
     if isinstance(now, QueueConflict):
         if now != was or revived:
             return _deny_conflict(now)
-        return Answer(patch=tuple(restore_templates(before, after)))
+        return ReviewAnswer(patch=tuple(restore_templates(before, after)))
     old_queue = recorded_queue(before) or _queue_name(was)
     queue = old_queue if now == was else _queue_name(now)
     moved = queue != old_queue
     if moved and (kind.immutable or _has_owner(kind, before)):
         return _deny_move(kind, old_queue, owned=_has_owner(kind, before))
-    accepted: Acceptance | Answer = Answer(warnings=_podgroup_warnings(now) if moved else ())
+    accepted: Acceptance | ReviewAnswer = ReviewAnswer(warnings=_podgroup_warnings(now) if moved else ())
     if queue and (moved or revived):
         recorded = _new_admission(before, after)
         submission = Submission(queue=queue, kind=kind.resource, recorded_admission=recorded)
@@ -305,7 +310,7 @@ def _update(
         )
     elif queue and wanted_replicas(kind, after) > (has := wanted_replicas(kind, before)):
         accepted = answer_growth(kind, queue, request, store=store, settings=settings, has=has)
-    if isinstance(accepted, Answer) and not accepted.allowed:
+    if isinstance(accepted, ReviewAnswer) and not accepted.allowed:
         return accepted
     admission = accepted.admission if isinstance(accepted, Acceptance) else ""
     patch = _update_patch(kind, before, after, now, queue=queue, moved=moved, admission=admission)
@@ -319,19 +324,19 @@ def _update(
         if kind.immutable and named_podgroup(kind, before) != named_podgroup(kind, after)
         else ()
     )
-    return Answer(patch=patch, warnings=(*accepted.warnings, *late, *never))
+    return ReviewAnswer(patch=patch, warnings=(*accepted.warnings, *late, *never))
 
 
 def _accept_update(
     kind: WorkloadKind,
     submission: Submission,
-    request: Request,
+    request: ReviewRequest,
     *,
     store: Store,
     settings: AdmissionSettings,
     moved: bool,
     where: str,
-) -> Acceptance | Answer:
+) -> Acceptance | ReviewAnswer:
     """A workload that comes to the queue (`moved`), or that wants its first replicas there.
 
     `where`: what names the queue, for messages.
@@ -426,7 +431,7 @@ def _left_out_warnings(kind: WorkloadKind, obj: WorkloadObject) -> tuple[str, ..
     return (PODGROUP_LEFT_OUT,)
 
 
-def _deny_conflict(conflict: QueueConflict) -> Answer:
+def _deny_conflict(conflict: QueueConflict) -> ReviewAnswer:
     first, second = (
         f"{membership.source} says {quoted(membership.queue or '', limit=80)}"
         for membership in (conflict.first, conflict.second)
@@ -434,7 +439,7 @@ def _deny_conflict(conflict: QueueConflict) -> Answer:
     return deny(f"it is in two queues: {first}, {second}; name one queue", code=422)
 
 
-def _deny_move(kind: WorkloadKind, queue: str, *, owned: bool) -> Answer:
+def _deny_move(kind: WorkloadKind, queue: str, *, owned: bool) -> ReviewAnswer:
     way_out = "delete it and create it in the other queue"
     if owned:
         way_out = "change the workload that made it"

@@ -35,7 +35,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from cluster.cache.workloads import (
-    Keys,
+    WorkloadKeys,
     pod_templates,
     template_names,
 )
@@ -60,13 +60,16 @@ from queues.workload_gangs import WorkloadGang, gang_for_template
 from queues.workload_kinds import Life, WorkloadKind
 from webhooks.json_patch import PatchStep, json_pointer, patch_map
 
-Wanted = dict[str, str | None]
+TemplateChanges = dict[str, str | None]
 NO_NAMES = NamingMetadata({}, {})
 
 
 def set_queue(meta: Metadata, queue: str, *, admission: str = "") -> Iterator[PatchStep]:
     """The queue on the workload itself; `admission`: by which request it comes there."""
-    wanted: Wanted = {well_known.QUEUE: queue, **({well_known.ADMISSION: admission} if admission else {})}
+    wanted: TemplateChanges = {
+        well_known.QUEUE: queue,
+        **({well_known.ADMISSION: admission} if admission else {}),
+    }
     yield from patch_map("/metadata/annotations", meta.annotations, wanted)
     yield from patch_map("/metadata/labels", meta.labels, {well_known.QUEUE: label_value(queue)})
 
@@ -107,7 +110,7 @@ def set_queue_in_templates(
     """
     for number, (keys, template) in enumerate(pod_templates(obj)):
         user_names = without_webhook_names(submitted[number] if submitted else template_names(template))
-        wanted: Wanted = {
+        wanted: TemplateChanges = {
             well_known.QUEUE: queue,
             well_known.GANG: gang_for_template(gang, user_names.annotations),
             **_names_for(user_names, queue, source=source, podgroup=podgroup),
@@ -117,7 +120,7 @@ def set_queue_in_templates(
         yield from _annotate(keys, template, wanted)
 
 
-def _names_for(user_names: NamingMetadata, queue: str, *, source: str, podgroup: str) -> Wanted:
+def _names_for(user_names: NamingMetadata, queue: str, *, source: str, podgroup: str) -> TemplateChanges:
     """What the webhook writes in a template in which the user wrote these names."""
     if names_a_queue(user_names):
         ours = {GROUP_ANNOTATION, VOLCANO_ANNOTATION}.difference(user_names.annotations)
@@ -132,14 +135,14 @@ def _names_for(user_names: NamingMetadata, queue: str, *, source: str, podgroup:
     return {well_known.QUEUE_FROM: source, GROUP_ANNOTATION: None, VOLCANO_ANNOTATION: queue}
 
 
-def _policy_for(obj: WorkloadObject, template: Template) -> Wanted:
+def _policy_for(obj: WorkloadObject, template: Template) -> TemplateChanges:
     """The scheduling policy that the workload names, for a template that names none."""
     named = obj.metadata.annotation(well_known.SCHEDULER_POLICY)
     own = template.metadata is not None and template.metadata.annotation(well_known.SCHEDULER_POLICY)
     return {well_known.SCHEDULER_POLICY: named} if named and not own else {}
 
 
-def _preemptable_for(obj: WorkloadObject, template: Template) -> Wanted:
+def _preemptable_for(obj: WorkloadObject, template: Template) -> TemplateChanges:
     """Whether the workload says that its pods may be evicted for others, for a template that says nothing."""
     said = preemptable_in(obj.metadata.annotations, obj.metadata.labels)
     own = template.metadata or Metadata()
@@ -154,7 +157,7 @@ def remove_queue_from_templates(
     """`podgroup`: `named_podgroup` of it, which does not exist. `submitted`: as above."""
     for number, (keys, template) in enumerate(pod_templates(obj)):
         user_names = without_webhook_names(submitted[number] if submitted else template_names(template))
-        wanted: Wanted = dict.fromkeys(_own_annotations(template))
+        wanted: TemplateChanges = dict.fromkeys(_own_annotations(template))
         if podgroup and not names_a_queue(user_names):
             wanted |= {well_known.QUEUE_FROM: FROM_PODGROUP, GROUP_ANNOTATION: podgroup}
         yield from _annotate(keys, template, wanted)
@@ -249,7 +252,7 @@ def _own_annotations(template: Template | None) -> dict[str, str]:
     return own
 
 
-def _annotate(keys: Keys, template: Template, wanted: Wanted) -> list[PatchStep]:
+def _annotate(keys: WorkloadKeys, template: Template, wanted: TemplateChanges) -> list[PatchStep]:
     place = json_pointer(*keys)
     if template.metadata is not None:
         return patch_map(f"{place}/metadata/annotations", template.metadata.annotations, wanted)

@@ -6,11 +6,11 @@ import asyncio
 
 from server.http.authorization import EVERYTHING, Access
 from server.http.base_connection import BaseConnection, ConnectionContext
-from server.http.connection_table import Phase
+from server.http.connection_table import ConnectionPhase
 from server.http.http2.headers import build_fields
 from server.http.http2.session import Http2Session
-from server.http.request_parser import Request
-from server.http.responses import BODILESS_STATUSES, Environ, Response
+from server.http.request_parser import HttpRequest
+from server.http.responses import BODILESS_STATUSES, Environ, HttpResponse
 
 #: Seconds between checks for responses that the client leaves unread.
 EXPIRY_CHECK_SECONDS = 1.0
@@ -39,7 +39,7 @@ class Http2Connection(BaseConnection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._context.connections.set_phase(self, Phase.NEW)
+        self._context.connections.set_phase(self, ConnectionPhase.NEW)
         self._flush()
 
     def data_received(self, data: bytes) -> None:
@@ -55,10 +55,10 @@ class Http2Connection(BaseConnection):
 
     # The connection table and the worker call these.
 
-    def on_phase_timeout(self, phase: Phase) -> None:
-        if phase in (Phase.NEW, Phase.IDLE):
+    def on_phase_timeout(self, phase: ConnectionPhase) -> None:
+        if phase in (ConnectionPhase.NEW, ConnectionPhase.IDLE):
             self.close()
-        elif phase is Phase.LINGERING or self._write_paused or not self._expire():
+        elif phase is ConnectionPhase.LINGERING or self._write_paused or not self._expire():
             self.abort()
         else:
             self._flush_and_update(answered=False)
@@ -133,9 +133,9 @@ class Http2Connection(BaseConnection):
         if session.closed or (session.draining and session.idle):
             self.close()
         elif session.ready:
-            if connections.phase(self) in (Phase.NEW, Phase.IDLE):
+            if connections.phase(self) in (ConnectionPhase.NEW, ConnectionPhase.IDLE):
                 # An idle connection could be evicted before its requests are answered.
-                connections.set_phase(self, Phase.RECEIVING)
+                connections.set_phase(self, ConnectionPhase.RECEIVING)
         else:
             self._update_phase(answered=answered)
 
@@ -144,14 +144,14 @@ class Http2Connection(BaseConnection):
         connections, session = self._context.connections, self._session
         phase, oldest = connections.phase(self), session.oldest_incomplete
         if session.receiving:
-            if phase is not Phase.RECEIVING or (oldest and oldest != self._oldest_incomplete):
-                connections.set_phase(self, Phase.RECEIVING)
+            if phase is not ConnectionPhase.RECEIVING or (oldest and oldest != self._oldest_incomplete):
+                connections.set_phase(self, ConnectionPhase.RECEIVING)
             connections.set_buffered(self, session.buffered_bytes + session.unread_bytes)
         elif session.blocked_since is not None:
-            if phase is not Phase.SENDING:
-                connections.set_phase(self, Phase.SENDING)
-        elif answered or phase not in (Phase.NEW, Phase.IDLE):
-            connections.set_phase(self, Phase.IDLE)
+            if phase is not ConnectionPhase.SENDING:
+                connections.set_phase(self, ConnectionPhase.SENDING)
+        elif answered or phase not in (ConnectionPhase.NEW, ConnectionPhase.IDLE):
+            connections.set_phase(self, ConnectionPhase.IDLE)
         self._oldest_incomplete = oldest
 
     def _flush(self) -> None:
@@ -173,13 +173,13 @@ class Http2Connection(BaseConnection):
         if response is not None:
             self._send_response(stream, request, response)
 
-    def _on_thread_response(self, stream: int, request: Request, response: Response) -> None:
+    def _on_thread_response(self, stream: int, request: HttpRequest, response: HttpResponse) -> None:
         self._send_response(stream, request, response)
         if self._transport is not None:
             self._flush_and_update(answered=True)
             self._context.run_queue.submit(self, background=self._access.background)
 
-    def _send_response(self, stream: int, request: Request, response: Response) -> None:
+    def _send_response(self, stream: int, request: HttpRequest, response: HttpResponse) -> None:
         bodiless = request.method == "HEAD" or response.status.startswith(BODILESS_STATUSES)
         fields = build_fields(response, date=self._context.date)
         self._session.answer(stream, fields, b"" if bodiless else response.body)

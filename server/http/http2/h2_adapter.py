@@ -29,7 +29,7 @@ TABLE_SIZE_UPDATES = 2
 _TABLE_SIZE_UPDATE = frozenset(bytes([first]) for first in range(0x20, 0x40))
 
 
-class Connection(h2.connection.H2Connection):
+class UnlimitedH2Connection(h2.connection.H2Connection):
     """h2's connection, without its limit of open streams.
 
     h2 would end the connection for one request too many; `Http2Session` refuses only that request.
@@ -44,13 +44,13 @@ class Connection(h2.connection.H2Connection):
         return 0
 
 
-def build_connection(limits: Limits) -> Connection:
+def build_connection(limits: Limits) -> UnlimitedH2Connection:
     """A server's connection that has sent its settings.
 
     h2 does not validate headers: `headers` does, so that a fault in them ends one stream and not the
     connection.
     """
-    connection = Connection(
+    connection = UnlimitedH2Connection(
         h2.config.H2Configuration(
             client_side=False,
             header_encoding=None,

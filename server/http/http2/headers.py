@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from server.http.request_parser import Header, Request
-from server.http.responses import BODILESS_STATUSES, SERVER_HEADERS, Response
+from server.http.request_parser import Header, HttpRequest
+from server.http.responses import BODILESS_STATUSES, SERVER_HEADERS, HttpResponse
 
 #: Headers of HTTP/1.1 connections, which HTTP/2 forbids.
 CONNECTION_HEADERS = frozenset(
@@ -16,10 +16,10 @@ PSEUDO_HEADERS = frozenset({b":method", b":scheme", b":authority", b":path"})
 _has_line_break = re.compile(rb"[\r\n\0]").search
 
 
-def build_request(headers: list[Header], *, header_lines: int) -> Request:
+def build_request(headers: list[Header], *, header_lines: int) -> HttpRequest:
     """The request with these headers. Raises ValueError for invalid ones."""
     pseudo: dict[bytes, bytes] = {}
-    request = Request(version="2", keep_alive=True)
+    request = HttpRequest(version="2", keep_alive=True)
     for name, value in headers:
         if name.startswith(b":"):
             if name not in PSEUDO_HEADERS or name in pseudo or request.headers:
@@ -60,7 +60,7 @@ def _is_name(name: bytes) -> bool:
     )
 
 
-def _set_host(request: Request, authority: bytes | None) -> None:
+def _set_host(request: HttpRequest, authority: bytes | None) -> None:
     hosts = request.values(b"host")
     if authority is not None:
         if any(host != authority for host in hosts):
@@ -70,7 +70,7 @@ def _set_host(request: Request, authority: bytes | None) -> None:
         raise ValueError("a request has one host")
 
 
-def content_length(request: Request) -> int | None:
+def content_length(request: HttpRequest) -> int | None:
     """The announced length of the body. Raises ValueError for an invalid one."""
     lengths = request.values(b"content-length")
     if not lengths:
@@ -80,7 +80,7 @@ def content_length(request: Request) -> int | None:
     return int(lengths[0])
 
 
-def build_fields(response: Response, *, date: str) -> list[tuple[bytes, bytes]]:
+def build_fields(response: HttpResponse, *, date: str) -> list[tuple[bytes, bytes]]:
     """The header fields of a response."""
     fields = [(b":status", response.status[:3].encode()), _field("date", date)]
     has_length = response.status.startswith(BODILESS_STATUSES)

@@ -36,7 +36,7 @@ from server.http.limits import SLOW_READER_FACTOR, Limits
 from server.http.request_parser import (
     Authorize,
     Header,
-    Request,
+    HttpRequest,
     RequestError,
     allow_all,
     body_too_large,
@@ -54,7 +54,7 @@ _TOO_SLOW = RequestError(408, "the request did not become complete in time")
 class _Stream:
     """One request and its response. `header_bytes`: the size of its headers."""
 
-    request: Request
+    request: HttpRequest
     began: float
     header_bytes: int
     complete: bool = False
@@ -71,13 +71,13 @@ class Http2Session:
     def __init__(
         self, *, limits: Limits, clock: Callable[[], float], authorize: Authorize = allow_all
     ) -> None:
-        self.ready: deque[tuple[int, Request]] = deque()
+        self.ready: deque[tuple[int, HttpRequest]] = deque()
         #: Whether the connection is to be closed once everything has been sent.
         self.closed = False
         #: Bytes of requests that are not complete.
         self.buffered_bytes = 0
         #: What was refused by a reset or GOAWAY; the caller takes them out. The request, if one was read.
-        self.refusals: list[tuple[RequestError, Request | None]] = []
+        self.refusals: list[tuple[RequestError, HttpRequest | None]] = []
         self._limits = limits
         self._clock = clock
         self._authorize = authorize
@@ -237,7 +237,7 @@ class Http2Session:
             self._make_ready(event.stream_id, stream)
 
     def _reject(self, stream_id: int, stream: _Stream, error: RequestError) -> None:
-        """The request is ready, with `Request.error`, and no more of it is read."""
+        """The request is ready, with `HttpRequest.error`, and no more of it is read."""
         stream.request.error = error
         self._make_ready(stream_id, stream)
 

@@ -14,7 +14,7 @@ from kubernetes.client import Configuration as Reference
 from kubernetes.config import load_kube_config
 
 from cluster.api import configuration
-from cluster.api.configuration import Configuration, Settings, load_configuration
+from cluster.api.configuration import ApiSettings, Configuration, load_configuration
 from cluster.exceptions import ConfigurationError
 
 SERVER = "https://api.example:6443"
@@ -74,7 +74,7 @@ def test_a_usual_kubeconfig_is_read_as_the_package_reads_it(
 ) -> None:
     file = kubeconfig(tmp_path, cluster, user)
     found = load_configuration(file)
-    assert isinstance(found, Settings)
+    assert isinstance(found, ApiSettings)
     assert values(found) == values(reference(file))
 
 
@@ -139,7 +139,7 @@ def test_a_pod_has_its_service_account_and_reads_a_new_token(
 
 
 def test_a_token_is_not_shown() -> None:
-    assert "secret" not in repr(Settings(host=SERVER, token="secret"))
+    assert "secret" not in repr(ApiSettings(host=SERVER, token="secret"))
 
 
 def test_the_server_does_not_import_the_package(tmp_path: Path) -> None:

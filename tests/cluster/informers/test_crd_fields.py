@@ -20,7 +20,7 @@ from cluster.informers.crd_fields import (
     needed_fields,
     read_queue,
 )
-from queues.fields.row import Effect
+from queues.fields.row import FieldEffect
 from queues.fields.table import FIELDS
 from tests.support import yaml_texts
 from tests.support.cases import each_case
@@ -91,7 +91,7 @@ def test_a_field_that_is_missing_is_named_with_the_way_out(path: tuple[str, ...]
 
 
 #: Volcano's, which the server only keeps; and another spelling of a field of ours.
-NOT_NEEDED = {row.name for row in FIELDS if row.effect is Effect.NONE} | {"SchedulerPolicy"}
+NOT_NEEDED = {row.name for row in FIELDS if row.effect is FieldEffect.NONE} | {"SchedulerPolicy"}
 
 
 def test_each_field_that_is_ours_is_required() -> None:

@@ -7,8 +7,8 @@ from cluster.scoring.reflectors import (
     ASSIGNED_PODS,
     NODES,
     READING_SECONDS,
+    ScoredKind,
     ScoringReflectors,
-    WatchedKind,
 )
 from queues.policies.policy_set import NO_POLICIES, PolicySet
 from queues.policies.policy_texts import read_policies
@@ -20,7 +20,7 @@ PLAIN = read_policies({"plain": "actions: allocate\ntiers: [{}]"}, NO_POLICIES)
 
 class Watches:
     def __init__(self) -> None:
-        self.made: list[tuple[WatchedKind, RecordingReflector]] = []
+        self.made: list[tuple[ScoredKind, RecordingReflector]] = []
         self.now = 100.0
         self.reflectors = ScoringReflectors(
             new_scoring=lambda: NodeScoring(namespace_labels=lambda _: None, monotonic=lambda: 0.0),
@@ -28,7 +28,7 @@ class Watches:
             monotonic=lambda: self.now,
         )
 
-    def _new(self, kind: WatchedKind) -> RecordingReflector:
+    def _new(self, kind: ScoredKind) -> RecordingReflector:
         self.made.append((kind, RecordingReflector()))
         return self.made[-1][1]
 

@@ -20,9 +20,9 @@ from controller.status.status_conflicts import (
     SAME_AUTHOR_SECONDS,
     WITHOUT_QUEUE_CONTROLLER,
     Contest,
-    Owners,
+    OwnedObject,
     StatusConflicts,
-    Written,
+    WrittenStatus,
     changed_by_others,
     last_writer,
     rival_text,
@@ -58,7 +58,7 @@ def owner(manager: str, second: int, fields: dict[str, object]) -> dict[str, obj
 )
 def test_the_last_to_write_a_status_is_named(owners: list[dict[str, object]], name: str) -> None:
     """A writer of the spec does not count, nor an earlier one; of two in one second it is not us."""
-    found = msgspec.convert({"metadata": {"managedFields": owners}}, Owners)
+    found = msgspec.convert({"metadata": {"managedFields": owners}}, OwnedObject)
     assert last_writer(found.metadata.managed_fields) == name
 
 
@@ -109,7 +109,7 @@ def active(status: str = "True", *, kind: str = "Active", message: str = "runs")
 
 
 OURS = queue_with(version=WRITTEN_AT, conditions=[active()])
-WRITTEN = Written("uid-a", WRITTEN_AT, current_status(OURS.status))
+WRITTEN = WrittenStatus("uid-a", WRITTEN_AT, current_status(OURS.status))
 
 
 @each_case(

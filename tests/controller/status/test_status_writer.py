@@ -8,7 +8,7 @@ import pytest
 
 from controller.status.count_slots import COUNT_SECONDS
 from controller.status.queue_status import SHARED_BYTES
-from controller.status.status_writer import COUNTS, STATUS, Part, Wait, Write, part_to_write
+from controller.status.status_writer import COUNTS, STATUS, StatusPart, StatusWrite, Wait, part_to_write
 from tests.support.cases import each_case
 
 ESSENTIAL: dict[str, Any] = {"state": "Suspended"}
@@ -18,8 +18,8 @@ MANY: dict[str, Any] = {"allocated": {"r": "x" * SHARED_BYTES}}
 
 def part(
     difference: dict[str, Any], *, again: float | None = None, due_in: float = 0.0, refused_for: float = 0.0
-) -> Part | Wait:
-    write = Write(difference=difference, urgent="state" in difference, again=again)
+) -> StatusPart | Wait:
+    write = StatusWrite(difference=difference, urgent="state" in difference, again=again)
     return part_to_write(write, counts_due_in=due_in, counts_refused_for=refused_for)
 
 
@@ -53,12 +53,12 @@ def test_the_part_that_is_written(
     again: float | None,
 ) -> None:
     """Counts that are large or were refused are left for later; the essential fields never wait for them."""
-    expected = Part(kind=kind, fields=fields, fenced=fenced, again=again)
+    expected = StatusPart(kind=kind, fields=fields, fenced=fenced, again=again)
     assert part(difference, refused_for=refused_for) == expected
 
 
 def test_essential_fields_do_not_wait_until_counts_are_due() -> None:
-    assert isinstance(part(ESSENTIAL, due_in=0.7), Part)
+    assert isinstance(part(ESSENTIAL, due_in=0.7), StatusPart)
 
 
 @pytest.mark.parametrize(
@@ -75,5 +75,5 @@ def test_counts_alone_wait(due_in: float, refused_for: float, again: float | Non
 )
 def test_counts_that_are_left_follow_soon(again: float | None, expected: float) -> None:
     found = part({**ESSENTIAL, **MANY}, again=again)
-    assert isinstance(found, Part)
+    assert isinstance(found, StatusPart)
     assert found.again == expected

@@ -15,7 +15,7 @@ from localcluster.apiserver import Https
 from localcluster.cluster import LocalCluster
 from localcluster.components import until
 from localcluster.exceptions import SetUpFailed
-from localcluster.lifecycle import Options
+from localcluster.lifecycle import ClusterOptions
 
 pytestmark = pytest.mark.long
 
@@ -105,7 +105,7 @@ def a_user_has_no_rights(cluster: LocalCluster) -> None:
 
 def a_second_start_changes_nothing(cluster: LocalCluster) -> None:
     before = cluster.pids
-    lifecycle.up(cluster.layout, Options(server=False), say=cluster.say)
+    lifecycle.up(cluster.layout, ClusterOptions(server=False), say=cluster.say)
     assert cluster.pids == before
 
 
@@ -113,7 +113,7 @@ def only_the_dead_are_started_again(cluster: LocalCluster) -> None:
     before = cluster.pids
     cluster.signal_component("kube-apiserver", signal.SIGKILL)
     cluster.signal_component("kwok", signal.SIGKILL)
-    lifecycle.up(cluster.layout, Options(server=False), say=cluster.say)
+    lifecycle.up(cluster.layout, ClusterOptions(server=False), say=cluster.say)
     after = cluster.pids
     assert {name for name in RUNNING if before[name] != after[name]} == {"kube-apiserver", "kwok"}
     assert cluster.info["pids"] == after

@@ -20,7 +20,7 @@ from cluster.coordination.leases import COORDINATION
 from cluster.coordination.replica_lease import LABEL
 from kubectl_queue.removal.inventory import FROM_TEMPLATES, own_keys
 from localcluster.cluster import LocalCluster
-from localcluster.scheduler_config import Configuration, without_extenders
+from localcluster.scheduler_config import SchedulerConfigBody, without_extenders
 from queues import well_known
 from tests.conftest import NewCluster
 from tests.support.drain.draining import budget, patch_with_deadline, wait_for_running
@@ -168,7 +168,7 @@ def annotated(queue: str) -> Object:
     return {"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": queue}}}
 
 
-def answered_by_nobody(configuration: Configuration) -> None:
+def answered_by_nobody(configuration: SchedulerConfigBody) -> None:
     for extender in configuration["extenders"]:
         extender["ignorable"] = True
 

@@ -36,7 +36,7 @@ def test_a_pod_that_nobody_takes_says_so_and_leaves_its_room(cluster: LocalClust
     scheduler, queue = f"absent-{sandbox.namespace}", sandbox.queue(capability={"cpu": "1"})
     text = f'no scheduler named "{scheduler}"'
     [line] = sandbox.make(DEPLOYMENT, deployment(queue, scheduler)).must(201).warnings
-    assert line == f"{text} was seen here: if nobody runs it, the pods never start"
+    assert line == f"{text} was seen here: if it does not run, the pods never start"
     [name] = until(lambda: list(sandbox.read_pods()), "its pod")
     until(lambda: "sluice.dev/released" in sandbox.read_pod(name)["metadata"]["labels"], "its release")
     sandbox.pod("other", queue, cpu="1").must(201)

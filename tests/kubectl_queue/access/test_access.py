@@ -17,7 +17,7 @@ import pytest
 from kubectl_queue.access import kubectl, responses
 from kubectl_queue.access.client import WEBHOOK_TRIES, ApiClient
 from kubectl_queue.access.replicas import is_foreign, lease_end
-from kubectl_queue.access.responses import Request, Response
+from kubectl_queue.access.responses import ApiResponse, Request
 from kubectl_queue.access.transport import Transport, unreachable
 from kubectl_queue.cli.flags import parse
 from kubectl_queue.cli.options import ACCESS, COMMON
@@ -124,11 +124,11 @@ def test_a_credential_plugin_that_fails_is_an_error_of_credentials() -> None:
     assert str(error).endswith("failed with exit code 3\n\nget it from x")
 
 
-def answered(code: int, body: str, **headers: str) -> Response:
+def answered(code: int, body: str, **headers: str) -> ApiResponse:
     message = Message()
     for name, value in headers.items():
         message[name] = value
-    return Response(code, message, body.encode())
+    return ApiResponse(code, message, body.encode())
 
 
 @each_case(
@@ -183,7 +183,7 @@ TIMED_OUT = (
 )
 
 
-def failure(cause: str = "context deadline exceeded", name: str = "queues.sluice.dev") -> Response:
+def failure(cause: str = "context deadline exceeded", name: str = "queues.sluice.dev") -> ApiResponse:
     return answered(500, json.dumps({"message": TIMED_OUT.format(name=name, cause=cause)}))
 
 
@@ -201,7 +201,7 @@ def failure(cause: str = "context deadline exceeded", name: str = "queues.sluice
     ids=["its time", "the client's time", "another of ours", "refused", "not ours", "a denial", "no Status"],
 )
 def test_a_webhook_that_did_not_answer_in_time_is_told_from_other_failures(
-    response: Response, webhook: str
+    response: ApiResponse, webhook: str
 ) -> None:
     assert responses.silent_webhook(response) == webhook
 
@@ -211,7 +211,7 @@ def test_a_request_is_sent_again_where_a_webhook_did_not_answer(failures: int, s
     """Each connection of the API server to a replica that is gone fails one request."""
     sent: list[Request] = []
 
-    def send(request: Request) -> Response:
+    def send(request: Request) -> ApiResponse:
         sent.append(request)
         return failure() if len(sent) <= failures else answered(200, '{"kind":"Queue"}')
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from kubectl_queue.access.kubectl import KubectlProxy
-from kubectl_queue.access.responses import Request, Response
+from kubectl_queue.access.responses import ApiResponse, Request
 from kubectl_queue.access.transport import Transport
 from kubectl_queue.errors import ClosedError, QueueError, UnreachableError
 
@@ -147,7 +147,7 @@ def test_an_error_of_one_thread_leaves_the_others_alone(
     assert server.connections_of("/broken").isdisjoint(server.connections_of("/quick"))
 
 
-def watched(transport: Transport, seen: Callable[[bytes | Response], None]) -> None:
+def watched(transport: Transport, seen: Callable[[bytes | ApiResponse], None]) -> None:
     for line in transport.stream(request("/watch"), silence=LONG):
         seen(line)
 
@@ -155,7 +155,7 @@ def watched(transport: Transport, seen: Callable[[bytes | Response], None]) -> N
 def test_close_ends_a_watch_that_is_blocked_and_a_write_goes_on_beside_it_until_then(
     transport: Transport, threads: ThreadPoolExecutor
 ) -> None:
-    first: Future[bytes | Response] = Future()
+    first: Future[bytes | ApiResponse] = Future()
     watching = threads.submit(watched, transport, first.set_result)
     assert first.result(LONG) == b"first\n"
     assert transport.send(request("/quick", "PATCH")).status == 200

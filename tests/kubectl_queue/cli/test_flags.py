@@ -21,7 +21,7 @@ from kubectl_queue.cli.options import (
     OUTPUT,
     UNCHANGED,
     Output,
-    Template,
+    OutputTemplate,
 )
 from kubectl_queue.cli.run import split
 from kubectl_queue.commands import verbs
@@ -112,7 +112,7 @@ def test_output_formats_are_those_of_the_table() -> None:
 
 @pytest.mark.parametrize("text", ["jsonpath={.a}", "jsonpath-file=f", "go-template={{.a}}=b"])
 def test_a_template_is_kept_as_it_is_for_kubectl(text: str) -> None:
-    assert read("-o", text).value("output") == Template(text)
+    assert read("-o", text).value("output") == OutputTemplate(text)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,9 @@ def test_a_template_that_is_none_is_refused_and_so_are_columns_where_kubectl_has
         read("-o", text)
     assert said in str(error.value)
     columns = "custom-columns=A:.a"
-    assert parse(["-o", columns], verbs.load("list").flags, command="").value("output") == Template(columns)
+    assert parse(["-o", columns], verbs.load("list").flags, command="").value("output") == OutputTemplate(
+        columns
+    )
 
 
 @each_case(

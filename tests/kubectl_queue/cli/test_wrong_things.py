@@ -9,7 +9,7 @@ from typing import TextIO
 
 import pytest
 
-from kubectl_queue.access.client import Listing
+from kubectl_queue.access.client import ObjectList
 from kubectl_queue.cli.flags import parse
 from kubectl_queue.cli.options import COMMON
 from kubectl_queue.commands.verbs import load
@@ -250,8 +250,8 @@ def test_nothing_else_is_asked(words: tuple[str, ...]) -> None:
 
 
 class NoneSelected(StoredQueues):
-    def list(self, *, selector: str = "", name: str = "") -> Listing:
-        return Listing([], "7") if selector else super().list(name=name)
+    def list(self, *, selector: str = "", name: str = "") -> ObjectList:
+        return ObjectList([], "7") if selector else super().list(name=name)
 
 
 @pytest.mark.parametrize("verb", ["suspend", "hold", "drain", "close"])

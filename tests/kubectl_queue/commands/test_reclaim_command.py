@@ -83,7 +83,7 @@ def test_it_says_who_would_go_for_whom() -> None:
         ["team", "s3", "speech", "cpu", "1", "team/v0", "reclaim"],
         ["team", "s2", "speech", "cpu", "1", "team/v1", "reclaim"],
     ]
-    assert '2 pods would go for pods of queue "vision"; 1 wait on: nobody may go for them' in done.err
+    assert '2 pods would go for pods of queue "vision"; 1 wait on: no pod may go for them' in done.err
 
 
 def test_without_dry_run_it_is_an_error_that_says_who_does_it() -> None:

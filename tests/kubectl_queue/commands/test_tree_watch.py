@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from kubectl_queue.access.client import Event
+from kubectl_queue.access.client import WatchEvent
 from kubectl_queue.access.replicas import LEADER
 from kubectl_queue.cli.flags import parse
 from kubectl_queue.cli.options import COMMON
@@ -23,16 +23,16 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/sluice-system/leases"
 class WatchedQueues(StoredQueues):
     """Queues that change: the events of one watch, after which the connection is lost."""
 
-    def __init__(self, *items: Object, events: Iterable[Event]) -> None:
+    def __init__(self, *items: Object, events: Iterable[WatchEvent]) -> None:
         super().__init__(*items)
         self._events = events
 
-    def watch(self, since: str, *, name: str = "", selector: str = "") -> Iterator[Event]:
+    def watch(self, since: str, *, name: str = "", selector: str = "") -> Iterator[WatchEvent]:
         yield from self._events
         raise ConnectionError
 
 
-def drawn(*events: Event, words: tuple[str, ...] = ()) -> list[str]:
+def drawn(*events: WatchEvent, words: tuple[str, ...] = ()) -> list[str]:
     """What is printed for a tree of `root` and `a`."""
     queues = WatchedQueues(
         item("root"), item("a", resumeAt="2030-01-01T13:00:00Z", state="Suspended"), events=[*events]
@@ -46,21 +46,21 @@ def drawn(*events: Event, words: tuple[str, ...] = ()) -> list[str]:
 
 
 def test_the_tree_is_drawn_again_where_it_differs_and_only_there() -> None:
-    same = Event("MODIFIED", item("a", resumeAt="2030-01-01T13:00:00Z", state="Suspended", generation=2))
-    made, gone = Event("ADDED", item("b", parent="a")), Event("DELETED", item("b", parent="a"))
-    first, second, third = drawn(same, Event("BOOKMARK", item("root")), made, made, gone)
+    same = WatchEvent("MODIFIED", item("a", resumeAt="2030-01-01T13:00:00Z", state="Suspended", generation=2))
+    made, gone = WatchEvent("ADDED", item("b", parent="a")), WatchEvent("DELETED", item("b", parent="a"))
+    first, second, third = drawn(same, WatchEvent("BOOKMARK", item("root")), made, made, gone)
     assert ("b" in first.split(), "b" in second.split(), "b" in third.split()) == (False, True, False)
     assert second.startswith("\nNAME")
 
 
 def test_documents_follow_each_other_as_those_of_get_do() -> None:
     for output, mark in (("-ojson", "{"), ("-oyaml", "---\n")):
-        texts = drawn(Event("ADDED", item("b")), words=(output,))
+        texts = drawn(WatchEvent("ADDED", item("b")), words=(output,))
         assert [text.startswith(mark) for text in texts] == [True, True]
 
 
 def test_a_top_that_goes_away_ends_it_with_the_error() -> None:
-    queues = WatchedQueues(item("root"), item("a"), events=[Event("DELETED", item("a"))])
+    queues = WatchedQueues(item("root"), item("a"), events=[WatchEvent("DELETED", item("a"))])
     with pytest.raises(Exception, match='"a" not found'):
         run_command(queues, "tree", "a", "-w")
 
@@ -78,10 +78,10 @@ def test_a_watch_says_where_the_server_is_lost_and_where_it_is_back() -> None:
         spec = {"holderIdentity": "a", "renewTime": renewed[word], "leaseDurationSeconds": 6}
         leases[LEASES] = {"items": [{"metadata": {"name": LEADER}, "spec": spec}]}
 
-    def events() -> Iterator[Event]:
+    def events() -> Iterator[WatchEvent]:
         for word in ("lost", "lost", "back"):
             lead(word)
-            yield Event("BOOKMARK", item("root"))
+            yield WatchEvent("BOOKMARK", item("root"))
 
     lead("began")
     err = io.StringIO()

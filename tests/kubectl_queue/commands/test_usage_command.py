@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from kubectl_queue.access.client import Event
+from kubectl_queue.access.client import WatchEvent
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.output.console import Console
 from kubectl_queue.output.usage import ASCII, UNICODE, bar, usage_lines
@@ -159,7 +159,7 @@ def test_it_is_shown_again_where_it_differs(monkeypatch: pytest.MonkeyPatch) -> 
     texts: list[str] = []
     monkeypatch.setattr("kubectl_queue.output.console.Console.say", lambda _self, text: texts.append(text))
     after = {**LAB, "status": quota(2, cpu="8", memory="4Gi")}
-    same, changed = Event("MODIFIED", LAB), Event("MODIFIED", after)
+    same, changed = WatchEvent("MODIFIED", LAB), WatchEvent("MODIFIED", after)
     with pytest.raises(ConnectionError):
         run_command(WatchedQueues(*ALL, events=[same, changed, changed]), "usage", "lab", "-w")
     assert len(texts) == 2

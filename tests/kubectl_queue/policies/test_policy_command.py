@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kubectl_queue.access.client import Listing
+from kubectl_queue.access.client import ObjectList
 from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError, UsageError
 from kubectl_queue.objects.fields import Object
 from queues import well_known
@@ -115,7 +115,7 @@ class TestList:
 
     def test_who_may_not_list_queues_sees_the_policies(self) -> None:
         class Unlisted(StoredQueues):
-            def list(self, *, selector: str = "", name: str = "") -> Listing:
+            def list(self, *, selector: str = "", name: str = "") -> ObjectList:
                 raise ForbiddenError("no", code=403)
 
         result = run("list", api=Unlisted())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kubectl_queue.access.client import Listing
+from kubectl_queue.access.client import ObjectList
 from kubectl_queue.access.replicas import PART_OF
 from kubectl_queue.access.responses import Request
 from kubectl_queue.commands.uninstall import advice, plan
@@ -19,7 +19,7 @@ from kubectl_queue.errors import ForbiddenError, NotFoundError, QueueError, Serv
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.removal import inventory as inventories
 from kubectl_queue.removal import remover as removers
-from kubectl_queue.removal.inventory import Inventory, Marks, read_inventory
+from kubectl_queue.removal.inventory import Installation, Marks, read_inventory
 from kubectl_queue.removal.remover import Remover, metadata_patch, pod_patch, workload_patch
 from queues.workload_kinds import KINDS
 from tests.support import yaml_texts
@@ -62,8 +62,8 @@ class Cluster:
         self.queries: dict[str, Mapping[str, str]] = {}
         self.refusals: list[Exception] = []
 
-    def list(self, path: str, *, query: Mapping[str, str], kind: str) -> Listing:
-        return Listing(list(self.lists.get(path, ())), "7")
+    def list(self, path: str, *, query: Mapping[str, str], kind: str) -> ObjectList:
+        return ObjectList(list(self.lists.get(path, ())), "7")
 
     def send(self, request: Request, *, kind: str = "queues") -> Object:
         if self.refusals:
@@ -100,7 +100,7 @@ class Checked(Cluster):
         return sent
 
 
-def found(cluster: Cluster) -> Inventory:
+def found(cluster: Cluster) -> Installation:
     return read_inventory(cluster, namespace="sluice-system")  # type: ignore[arg-type]
 
 

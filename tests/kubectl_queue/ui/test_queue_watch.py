@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from kubectl_queue.access.client import Event, Queues
+from kubectl_queue.access.client import Queues, WatchEvent
 from kubectl_queue.errors import ExpiredError, ForbiddenError, UnreachableError
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.ui.board import Board, Shown
@@ -54,7 +54,7 @@ class Watching:
         return list(frame.rows) if frame is not None else []
 
     def send(self, kind: str, object: Object) -> None:
-        self.api.events.put(Event(kind, object))
+        self.api.events.put(WatchEvent(kind, object))
 
 
 @pytest.fixture

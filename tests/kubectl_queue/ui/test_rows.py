@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kubectl_queue.objects.fields import Object, name_of
 from kubectl_queue.objects.queues import QueueObjects, queue_of
-from kubectl_queue.ui.rows import Frame, Row, difference, first_frame, next_frame
+from kubectl_queue.ui.rows import Frame, QueueRow, difference, first_frame, next_frame
 from kubectl_queue.views.problems import Problem
 from queues.queue import Queue
 from tests.support.plugin.harness import NOW, item, snapshot
@@ -86,7 +86,7 @@ def test_whoever_applies_the_differences_shows_the_frame(
     for name, what in edits:
         items = edited(items, name, what)
     newer = frame(*items.values())
-    shown: dict[str, Row] = {}
+    shown: dict[str, QueueRow] = {}
     order: list[str] = []
     for each in (difference(None, before), difference(before, newer)):
         shown = {name: row for name, row in shown.items() if name not in each.gone}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubectl_queue.views.calendar import END, LINE, calendar, folded, uid
-from kubectl_queue.views.windows import Standing, WindowRow
+from kubectl_queue.views.windows import WindowRow, WindowState
 from queues.states import StopPolicy
 from tests.support.examples import examples
 from tests.support.plugin.harness import NOW
@@ -28,7 +28,7 @@ def row(**fields: Any) -> WindowRow:
         "scheduled": start,
         "start": start,
         "end": start + timedelta(hours=2),
-        "standing": Standing.NEXT,
+        "standing": WindowState.NEXT,
         "sets": "HoldAndDrain",
         "state": None,
         "policy": StopPolicy.HOLD_AND_DRAIN,
@@ -55,13 +55,13 @@ def test_an_occurrence_is_an_event_in_utc() -> None:
 
 
 def test_one_that_is_left_out_is_cancelled() -> None:
-    [event] = events(row(standing=Standing.SKIPPED))
+    [event] = events(row(standing=WindowState.SKIPPED))
     assert event["STATUS"] == "CANCELLED"
 
 
 def test_the_same_occurrence_has_the_same_uid_when_it_is_moved_and_another_has_another() -> None:
     first, later = row(), row(scheduled=NOW)
-    moved = row(start=NOW, end=NOW + timedelta(hours=1), standing=Standing.ON)
+    moved = row(start=NOW, end=NOW + timedelta(hours=1), standing=WindowState.ON)
     assert uid(first) == uid(moved)
     assert len({uid(each) for each in (first, later, row(queue="other"), row(window="other"))}) == 4
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubectl_queue.objects.queues import QueueObjects
-from kubectl_queue.views.windows import Standing, as_structure, cells, window_table
+from kubectl_queue.views.windows import WindowState, as_structure, cells, window_table
 from tests.support.plugin.harness import NOW, item, snapshot
 
 #: It is noon of 1 January 2030.
@@ -66,9 +66,9 @@ def test_what_is_on_comes_first_and_does_not_count_as_one_that_comes() -> None:
 
 
 def test_what_the_server_has_not_written_yet_is_due_or_overdue() -> None:
-    assert shown(queues(windows=[NOON]), top="research", number=1)[0][3] == Standing.DUE
+    assert shown(queues(windows=[NOON]), top="research", number=1)[0][3] == WindowState.DUE
     late = queues(windows=[NIGHTLY], inWindow=[on("nightly", "2030-01-01T11:30:00Z")])
-    assert shown(late, top="research", number=1)[0][3] == Standing.OVERDUE
+    assert shown(late, top="research", number=1)[0][3] == WindowState.OVERDUE
     removed = queues(inWindow=[on("gone", "2030-01-01T15:00:00Z")])
     assert shown(removed, top="research", number=1)[0] == ("research", "gone", "01 11:00", "On")
 

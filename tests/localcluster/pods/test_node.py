@@ -92,7 +92,7 @@ def test_a_folder_that_the_sandbox_does_not_see_is_refused(monkeypatch: pytest.M
 @pytest.mark.parametrize("count", [0, MOST_NODES + 1])
 def test_a_number_of_nodes_that_cannot_be_is_refused(tmp_path: Path, count: int) -> None:
     with pytest.raises(StartFailed, match=f"NODES is {count}; it may be 1 to {MOST_NODES}"):
-        lifecycle.up(Layout.at(tmp_path), lifecycle.Options(nodes=count), say=print)
+        lifecycle.up(Layout.at(tmp_path), lifecycle.PodClusterOptions(nodes=count), say=print)
 
 
 def test_cgroups_of_version_2_are_one_hierarchy_and_of_version_1_one_each(tmp_path: Path) -> None:

@@ -6,16 +6,16 @@ from datetime import datetime, timedelta, timezone
 from itertools import product
 from typing import Any
 
-from queues.admission.accepted_work import Owner, is_accepted_work
+from queues.admission.accepted_work import WorkOwner, is_accepted_work
 from tests.support.cases import each_case
 from tests.support.rules.cases import NOW, SECOND
 
 BEFORE, AFTER = NOW - SECOND, NOW + SECOND
 
 
-def owner(**fields: Any) -> Owner:
+def owner(**fields: Any) -> WorkOwner:
     """One whose pods are admitted, unless `fields` say otherwise."""
-    return Owner(**{"kind": "Job", "name": "train", "queue": "q", "created": BEFORE, **fields})
+    return WorkOwner(**{"kind": "Job", "name": "train", "queue": "q", "created": BEFORE, **fields})
 
 
 @each_case(

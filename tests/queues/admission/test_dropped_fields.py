@@ -12,7 +12,7 @@ import yaml
 from queues.admission.dropped_fields import (
     OUR_STATUS,
     OURS,
-    Client,
+    ClientType,
     DroppedFields,
     SentQueue,
     client_of,
@@ -88,19 +88,19 @@ def test_what_stops_nothing_is_changed_by_a_client_that_knows_it() -> None:
 @each_case(
     ("before", "sent", "client"),
     [
-        (STATUS, STATUS, Client.WHOLE),
-        (STATUS, {**STATUS, "pending": 1}, Client.WHOLE),
-        (STATUS, TYPED, Client.TYPED),
-        (STATUS, {**TYPED, "conditions": []}, Client.TYPED),
-        (STATUS, {}, Client.MANIFEST),
-        ({}, {}, Client.UNKNOWN),
-        ({}, TYPED, Client.TYPED),
-        (TYPED, TYPED, Client.UNKNOWN),
-        (TYPED, {**TYPED, "pending": 1}, Client.TYPED),
+        (STATUS, STATUS, ClientType.WHOLE),
+        (STATUS, {**STATUS, "pending": 1}, ClientType.WHOLE),
+        (STATUS, TYPED, ClientType.TYPED),
+        (STATUS, {**TYPED, "conditions": []}, ClientType.TYPED),
+        (STATUS, {}, ClientType.MANIFEST),
+        ({}, {}, ClientType.UNKNOWN),
+        ({}, TYPED, ClientType.TYPED),
+        (TYPED, TYPED, ClientType.UNKNOWN),
+        (TYPED, {**TYPED, "pending": 1}, ClientType.TYPED),
     ],
 )
 def test_the_status_that_was_sent_shows_the_client(
-    before: Mapping[str, Any], sent: Mapping[str, Any], client: Client
+    before: Mapping[str, Any], sent: Mapping[str, Any], client: ClientType
 ) -> None:
     assert client_of(SentQueue(spec={}, status=before), SentQueue(spec={}, status=sent)) is client
 

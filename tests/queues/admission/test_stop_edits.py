@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 from msgspec.structs import replace
 
-from queues.admission.stop_edits import LENGTH, Effect, consequences
+from queues.admission.stop_edits import LENGTH, StopEditEffect, consequences
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
 from queues.status.changes import Change, changes_between
@@ -31,7 +31,7 @@ def made_by(who: str, stop: Queue) -> list[Change]:
     return changes_between(queue(), stop, by=who, reason=stop.reason, at=PAST)
 
 
-def effects(before: Queue, after: Queue, *, by: str = ANN, made: str = ANN) -> list[Effect]:
+def effects(before: Queue, after: Queue, *, by: str = ANN, made: str = ANN) -> list[StopEditEffect]:
     told = consequences(before, after, now=NOW, by=by, history=made_by(made, before))
     return [one.effect for one in told]
 
@@ -60,36 +60,36 @@ def reason(one: Queue) -> str:
     return "" if one.is_suspended_or_held and not stops(one) else one.reason
 
 
-def expected(before: Queue, after: Queue, *, same_author: bool) -> set[Effect]:
+def expected(before: Queue, after: Queue, *, same_author: bool) -> set[StopEditEffect]:
     """The table once more, by rows in place of by edits."""
     was, will = before.desired_at(NOW), after.desired_at(NOW)
     held, holds = before.stop_policy_at(NOW), after.stop_policy_at(NOW)
     released = (was, held) == (SUSPENDED, NONE) and (will, holds) == (CLOSED, NONE)
     rows = {
-        Effect.REOPENS: was is CLOSED and (will is SUSPENDED or (will is OPEN and not same_author)),
-        Effect.ENDS: not same_author
+        StopEditEffect.REOPENS: was is CLOSED and (will is SUSPENDED or (will is OPEN and not same_author)),
+        StopEditEffect.ENDS: not same_author
         and ((stops(before) and not stops(after) and not released) or (held is DRAIN and holds is not DRAIN)),
-        Effect.KEEPS_OPEN: (will is CLOSED and holds is not NONE)
+        StopEditEffect.KEEPS_OPEN: (will is CLOSED and holds is not NONE)
         and not (was is CLOSED and held is not NONE),
-        Effect.RELEASES: released,
-        Effect.LOSES_END: end(before) is not None and end(after) is None and stops(after),
-        Effect.LOSES_REASON: bool(reason(before))
+        StopEditEffect.RELEASES: released,
+        StopEditEffect.LOSES_END: end(before) is not None and end(after) is None and stops(after),
+        StopEditEffect.LOSES_REASON: bool(reason(before))
         and not reason(after)
         and (was is not OPEN or held is not NONE)
         and (will is not OPEN or holds is not NONE),
-        Effect.SOONER: not same_author and (end(before), end(after)) == (LATER, SOON),
+        StopEditEffect.SOONER: not same_author and (end(before), end(after)) == (LATER, SOON),
     }
     return {effect for effect, holds_now in rows.items() if holds_now}
 
 
 @pytest.mark.parametrize("same_author", [True, False], ids=["own", "another's"])
 def test_all_pairs_say_what_the_table_says(same_author: bool) -> None:
-    seen: set[Effect] = set()
+    seen: set[StopEditEffect] = set()
     for before, after in product(ALL, ALL):
         told = set(effects(before, after, made=ANN if same_author else BOB))
         assert told == expected(before, after, same_author=same_author), (before, after)
         seen |= told
-    assert len(seen) == (len(Effect) - 2 if same_author else len(Effect))
+    assert len(seen) == (len(StopEditEffect) - 2 if same_author else len(StopEditEffect))
 
 
 def test_the_same_edit_says_nothing_the_second_time() -> None:
@@ -138,7 +138,7 @@ def test_each_text_is_a_warning_that_the_api_server_does_not_cut() -> None:
         (
             queue(OPEN, HOLD),
             queue(CLOSED, HOLD),
-            'queue "q" stays held (stopPolicy Hold): what waits in it waits until somebody resumes it, and '
+            'queue "q" stays held (stopPolicy Hold): what waits in it waits until it is resumed, and '
             "it is not Closed before; stopPolicy None lets it run out",
         ),
         (
@@ -202,6 +202,6 @@ def test_a_client_asks_where_the_author_hardly_means_it() -> None:
         for one in consequences(before, after, now=NOW, by=ANN)
         if one.asks
     }
-    assert asking == {Effect.REOPENS, Effect.KEEPS_OPEN, Effect.LOSES_END}
+    assert asking == {StopEditEffect.REOPENS, StopEditEffect.KEEPS_OPEN, StopEditEffect.LOSES_END}
     ends = consequences(queue(OPEN, HOLD, at=SOON), queue(OPEN, HOLD), now=NOW, by=ANN)
     assert [one.asks for one in ends] == [False]

@@ -11,7 +11,7 @@ from cluster.cache.queues import NO_LENDING, decoded_fields, lending_from_object
 from cluster.objects import Metadata, QueueObject, QueueSpec
 from queues.apimachinery.conversion import Converter
 from queues.fields.reading import READ, read_queue
-from queues.fields.row import Effect
+from queues.fields.row import FieldEffect
 from queues.fields.table import BY_NAME, FIELDS
 from queues.queue import Queue
 from tests.support.cases import each_case
@@ -52,8 +52,8 @@ EXAMPLES: dict[str, Any] = {
 }
 #: Admission copies it to the other spelling, which is read.
 COPIED = "SchedulerPolicy"
-LENDING = (Effect.RECLAIM, Effect.ALSO_RECLAIM)
-IDLE = [row.name for row in FIELDS if row.effect is Effect.NONE]
+LENDING = (FieldEffect.RECLAIM, FieldEffect.ALSO_RECLAIM)
+IDLE = [row.name for row in FIELDS if row.effect is FieldEffect.NONE]
 
 
 def with_fields(**spec: Any) -> QueueObject:
@@ -110,6 +110,6 @@ def test_pods_may_be_evicted_by_the_fields_that_say_so(name: str) -> None:
 @each_case("row", FIELDS, ids=lambda row: row.name)
 def test_the_help_says_what_nothing_follows_from_yet(row: Any) -> None:
     """A description promises nothing that this version does not do, nor hides what it does."""
-    assert ("othing acts on it" in row.help) is (row.effect is Effect.NONE)
+    assert ("othing acts on it" in row.help) is (row.effect is FieldEffect.NONE)
     assert ("action reclaim" in row.help) is (row.effect in LENDING)
     assert row.help.endswith(".") and "\n" not in row.description

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from queues.membership import KUEUE_LABEL, VOLCANO_ANNOTATION, VOLCANO_LABEL
 from queues.messages import WARNING_LIMIT
-from queues.metadata.findings import Finding, FindingKind, PlacedMetadata, find, findings, min_member
+from queues.metadata.findings import FindingKind, KeyFinding, PlacedMetadata, find, findings, min_member
 from queues.metadata.keys import GROUP_MIN_MEMBER, KEYS, PREEMPTABLE, Form, Place
 from queues.metadata.warnings import metadata_warnings
 from tests.support.cases import each_case
@@ -17,7 +17,7 @@ WRITE = f"write annotation {VOLCANO_ANNOTATION}"
 SLA = "volcano.sh/sla-waiting-time"
 
 
-def kind_of(found: Finding | None) -> FindingKind | None:
+def kind_of(found: KeyFinding | None) -> FindingKind | None:
     return None if found is None else found.kind
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queues.notices.refusals import MOST_REFUSALS, Refusals, may_pass
+from queues.notices.refusals import MOST_REFUSALS, NoticeRefusals, may_pass
 from tests.queues.notices.values import notice
 from tests.support.cases import each_case
 
@@ -19,7 +19,7 @@ def test_which_answers_may_pass(status: int, wanted: bool) -> None:
 
 
 def test_several_that_are_refused_go_one_by_one_until_one_is_taken() -> None:
-    refusals = Refusals()
+    refusals = NoticeRefusals()
     assert refusals.next_message([ONE, TWO, THREE]) == [ONE, TWO, THREE]
     assert not refusals.record_refused([ONE, TWO, THREE])
     assert refusals.next_message([ONE, TWO, THREE]) == [ONE]
@@ -30,7 +30,7 @@ def test_several_that_are_refused_go_one_by_one_until_one_is_taken() -> None:
 
 
 def test_what_was_refused_goes_after_all_that_was_refused_less_often() -> None:
-    refusals = Refusals()
+    refusals = NoticeRefusals()
     sent = []
     for _ in range(4):
         [alone] = refusals.next_message([ONE, TWO])[:1]
@@ -41,13 +41,13 @@ def test_what_was_refused_goes_after_all_that_was_refused_less_often() -> None:
 
 
 def test_one_that_is_refused_alone_is_given_up_at_last() -> None:
-    refusals = Refusals()
+    refusals = NoticeRefusals()
     given_up = [refusals.record_refused(refusals.next_message([ONE])) for _ in range(MOST_REFUSALS)]
     assert given_up == [*[False] * (MOST_REFUSALS - 1), True]
 
 
 def test_what_is_new_no_more_is_forgotten() -> None:
-    refusals = Refusals()
+    refusals = NoticeRefusals()
     for _ in range(MOST_REFUSALS - 1):
         refusals.record_refused(refusals.next_message([ONE]))
     refusals.next_message([TWO])

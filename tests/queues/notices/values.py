@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.progress import DrainedReason
-from queues.notices.news import Drain, Notice
+from queues.notices.news import DrainNews, Notice
 from queues.status.changes import Change
 
 NOW = datetime(2026, 11, 28, 14, tzinfo=UTC)
@@ -18,8 +18,8 @@ def line(field: str = "state", *, seconds: float = 0.0, to: str = "Suspended", b
     return Change(by=by, field=field, from_="Open", to=to, reason="storage", at=at)
 
 
-def drain(reason: str = DrainedReason.BLOCKED, *, since: str = "2026-11-28T13:00:00Z") -> Drain:
-    return Drain(reason=reason, message="a budget", since=since)
+def drain(reason: str = DrainedReason.BLOCKED, *, since: str = "2026-11-28T13:00:00Z") -> DrainNews:
+    return DrainNews(reason=reason, message="a budget", since=since)
 
 
 def notice(

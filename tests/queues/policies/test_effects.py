@@ -14,7 +14,7 @@ from queues.policies.effects import (
     SWITCHES,
     WITH_ARGUMENTS,
     WITHOUT_EFFECT,
-    Effect,
+    PolicyPartEffect,
 )
 from queues.policies.model import Policy
 from queues.policies.parts import gates_of, policy_parts
@@ -59,13 +59,13 @@ ALL = answers(policy())
 @each_case("name", ACTIONS)
 def test_the_code_asks_for_an_action_exactly_where_the_table_says_so(name: str) -> None:
     differs = answers(policy(actions=name)) != ALL
-    assert differs is (ACTIONS[name].effect is Effect.APPLIED)
+    assert differs is (ACTIONS[name].effect is PolicyPartEffect.APPLIED)
 
 
 @each_case("name", PLUGINS)
 def test_the_code_asks_for_a_plugin_exactly_where_the_table_says_so(name: str) -> None:
     differs = answers(policy(plugins=name)) != ALL
-    assert differs is (PLUGINS[name].effect is Effect.APPLIED)
+    assert differs is (PLUGINS[name].effect is PolicyPartEffect.APPLIED)
 
 
 @each_case("switch", sorted(SWITCHES - {"enableHierarchy"}))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from queues.policies.effects import ACTIONS, MISSING_ACTIONS, PLUGINS, Effect
+from queues.policies.effects import ACTIONS, MISSING_ACTIONS, PLUGINS, PolicyPartEffect
 from queues.policies.parts import (
     MISSING,
     NOT_FOR_POD,
     SWITCHED_OFF,
-    Part,
-    PodFacts,
+    PolicyPart,
+    ScoredPodFacts,
     policy_parts,
     scorers,
 )
@@ -18,7 +18,9 @@ from queues.policies.scheduler_conf import parse_policy
 from tests.support.cases import each_case
 
 
-def parts(*plugins: str, actions: str = "allocate", pod: PodFacts | None = None) -> dict[str, Part]:
+def parts(
+    *plugins: str, actions: str = "allocate", pod: ScoredPodFacts | None = None
+) -> dict[str, PolicyPart]:
     text = "\n".join(
         [f'actions: "{actions}"', "tiers:", "- plugins:", *(f"  - {{{plugin}}}" for plugin in plugins)]
     )
@@ -107,19 +109,22 @@ def test_a_plugin_that_protects_victims_says_whose() -> None:
 
 
 def test_for_a_pod_each_part_says_whether_it_concerns_the_pod() -> None:
-    pod = PodFacts(resources=frozenset({"cpu"}), scored=False)
+    pod = ScoredPodFacts(resources=frozenset({"cpu"}), scored=False)
     found = parts("name: binpack", actions="allocate, backfill", pod=pod)
-    assert found["allocate"].effect == Effect.APPLIED.value
+    assert found["allocate"].effect == PolicyPartEffect.APPLIED.value
     assert (found["backfill"].effect, found["binpack"].effect) == (NOT_FOR_POD, NOT_FOR_POD)
-    without = parts(actions="backfill", pod=PodFacts(resources=frozenset(), scored=True))
-    assert (without["allocate"].effect, without["backfill"].effect) == (NOT_FOR_POD, Effect.APPLIED.value)
+    without = parts(actions="backfill", pod=ScoredPodFacts(resources=frozenset(), scored=True))
+    assert (without["allocate"].effect, without["backfill"].effect) == (
+        NOT_FOR_POD,
+        PolicyPartEffect.APPLIED.value,
+    )
 
 
 @pytest.mark.parametrize(
     ("resources", "effect"),
     [
-        ({"cpu"}, Effect.APPLIED.value),
-        ({"ephemeral-storage", "nvidia.com/gpu"}, Effect.APPLIED.value),
+        ({"cpu"}, PolicyPartEffect.APPLIED.value),
+        ({"ephemeral-storage", "nvidia.com/gpu"}, PolicyPartEffect.APPLIED.value),
         ({"memory"}, NOT_FOR_POD),
         (set(), NOT_FOR_POD),
     ],
@@ -128,7 +133,7 @@ def test_binpack_does_nothing_for_a_pod_that_requests_nothing_of_what_counts(
     resources: set[str], effect: str
 ) -> None:
     """Memory counts not, since its weight is 0."""
-    pod = PodFacts(resources=frozenset(resources), scored=True)
+    pod = ScoredPodFacts(resources=frozenset(resources), scored=True)
     binpack = parts(
         "name: binpack, arguments: {binpack.memory: 0, binpack.resources: nvidia.com/gpu}", pod=pod
     )["binpack"]

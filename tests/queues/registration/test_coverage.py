@@ -20,7 +20,7 @@ from queues.registration.coverage import (
 )
 from queues.registration.expressions import CONDITIONS, EDITIONS, normal_form
 from queues.registration.needs import ENTRIES, MUTATING, POLICIES, UNMANAGED, VALIDATING
-from queues.registration.objects import Binding, Policy, Webhook
+from queues.registration.objects import AdmissionPolicySpec, PolicyBindingSpec, Webhook
 from queues.registration.selectors import Term
 from tests.support import yaml_texts
 from tests.support.cases import each_case
@@ -62,12 +62,14 @@ def found(objects: Objects, *, seen: frozenset[str] = frozenset()) -> Found:
     return Found(
         entries=entries,
         policies={
-            name: msgspec.convert(each["spec"], Policy)
+            name: msgspec.convert(each["spec"], AdmissionPolicySpec)
             for (kind, name), each in objects.items()
             if kind == POLICY
         },
         bindings=[
-            msgspec.convert(each["spec"], Binding) for (kind, _), each in objects.items() if kind == BINDING
+            msgspec.convert(each["spec"], PolicyBindingSpec)
+            for (kind, _), each in objects.items()
+            if kind == BINDING
         ],
         seen=seen,
     )
@@ -202,15 +204,15 @@ NARROWED: dict[str, tuple[Change, str]] = {
     "failurePolicy": (of_entry(PODS, failurePolicy="Ignore"), "its failurePolicy is not Fail"),
     "another Service": (
         of_entry(PODS, clientConfig={"service": {**SERVICE, "name": "other"}}),
-        "calls somebody else",
+        "calls another server",
     ),
     "another path": (
         of_entry(PODS, clientConfig={"service": {**SERVICE, "path": "/mutate/queues"}}),
-        "calls somebody else",
+        "calls another server",
     ),
     "another host": (
         of_entry(PODS, clientConfig={"url": "https://example.org/mutate/pods"}),
-        "calls somebody else",
+        "calls another server",
     ),
     "the guard gone": (without("binds", kind=VALIDATING), "binds.sluice.dev is not there"),
     "a guard that has less time": (

@@ -23,7 +23,7 @@ from queues.scoring.preferences import (
     Taint,
     Toleration,
 )
-from queues.scoring.requests import Request
+from queues.scoring.requests import ScoringRequest
 from queues.scoring.topology_scores import HOSTNAME
 from queues.scoring.total import Scorer
 
@@ -119,9 +119,9 @@ HOSTILE = {
 
 def seconds(table: NodeTable, pod: PodPlacement) -> float:
     scorer = Scorer(table, namespace_labels=lambda _: {})
-    scorer.scores(ALL, NAMES, Request(), PodPlacement())
+    scorer.scores(ALL, NAMES, ScoringRequest(), PodPlacement())
     began = time.process_time()
-    scorer.scores(ALL, NAMES, Request(), pod)
+    scorer.scores(ALL, NAMES, ScoringRequest(), pod)
     return time.process_time() - began
 
 
@@ -136,7 +136,7 @@ def crowded() -> NodeTable:
     table = full_table()
     for number in range(5_000):
         placement = PodPlacement(namespace="team", labels={"app": str(number)}, affinity=unlike())
-        table.see_pod(str(number), NAMES[number % NODES], Request(), placement)
+        table.see_pod(str(number), NAMES[number % NODES], ScoringRequest(), placement)
     return table
 
 
@@ -169,15 +169,15 @@ def test_terms_of_other_namespaces_take_nothing_from_those_of_the_own() -> None:
     far = affinity("podAntiAffinity", [pod_term(2)] * TERM_LIMIT)
     for number in range(1_000):
         placement = PodPlacement(namespace="far", labels={"n": str(number)}, affinity=far)
-        table.see_pod(str(number), "n2", Request(), placement)
+        table.see_pod(str(number), "n2", ScoringRequest(), placement)
     avoids = PodPlacement(namespace="mine", affinity=affinity("podAntiAffinity", [pod_term(1)]))
-    table.see_pod("mine", "n1", Request(), avoids)
+    table.see_pod("mine", "n1", ScoringRequest(), avoids)
     scorer, view = Scorer(table, namespace_labels=lambda _: {}), table.view()
 
     def scores(namespace: str) -> list[float]:
         pod = PodPlacement(namespace=namespace, labels={"app": "1"})
         rows = view.select(["n1", "n2"])
-        return [float(score) for score in scorer.parts(ALL, view, rows, Request(), pod)["podaffinity"]]
+        return [float(score) for score in scorer.parts(ALL, view, rows, ScoringRequest(), pod)["podaffinity"]]
 
     assert scores("mine") == [0, 200]
     assert scores("third") == [0, 0]  # the limit was reached before

@@ -17,7 +17,7 @@ from queues.scoring import node_table
 from queues.scoring.kept_scores import FEW_ROWS, LIMIT, KeptScores
 from queues.scoring.node_table import NodeTable
 from queues.scoring.preferences import PodPlacement
-from queues.scoring.requests import Request
+from queues.scoring.requests import ScoringRequest
 from queues.scoring.resource_scores import BinpackFormula, NodeOrderFormula
 from queues.scoring.total import Scorer
 from tests.support.examples import examples
@@ -31,7 +31,7 @@ uids = st.sampled_from([f"pod-{number}" for number in range(12)])
 units = st.integers(0, 10_000) | st.integers(0, 2**48)
 resources = st.sampled_from([GPU, "example.com/a"])
 requests = st.builds(
-    Request,
+    ScoringRequest,
     cpu=units,
     memory=units,
     padded_cpu=units,
@@ -60,9 +60,9 @@ node_orders = st.builds(
 )
 #: Few, so that they come again; each is one object, as those of a policy are.
 REQUESTS = (
-    Request(cpu=500, memory=2**30, padded_cpu=500, padded_memory=2**30),
-    Request(cpu=1000, padded_cpu=1000, padded_memory=200 * 2**20, others=((GPU, 1), ("pods", 1))),
-    Request(padded_cpu=100, padded_memory=200 * 2**20),
+    ScoringRequest(cpu=500, memory=2**30, padded_cpu=500, padded_memory=2**30),
+    ScoringRequest(cpu=1000, padded_cpu=1000, padded_memory=200 * 2**20, others=((GPU, 1), ("pods", 1))),
+    ScoringRequest(padded_cpu=100, padded_memory=200 * 2**20),
 )
 POLICIES = (
     Policy(actions=("allocate",), binpack=Binpack(weight=3, resources={"cpu": 2, "memory": 1, GPU: 7})),
@@ -79,7 +79,7 @@ POLICIES = (
 )
 
 
-def from_scratch(scorer: Scorer, table: NodeTable, policy: Policy, request: Request) -> list[float]:
+def from_scratch(scorer: Scorer, table: NodeTable, policy: Policy, request: ScoringRequest) -> list[float]:
     """By the formulas over all rows; a node that is not known gets 0."""
     view = table.view()
     rows = view.select(NAMES)
@@ -121,7 +121,7 @@ class Histories(RuleBasedStateMachine):
         self.table.remove_node(name)
 
     @rule(uid=uids, node=nodes, request=requests)
-    def pod_is_seen(self, uid: str, node: str, request: Request) -> None:
+    def pod_is_seen(self, uid: str, node: str, request: ScoringRequest) -> None:
         self.table.see_pod(uid, node, request)
 
     @rule(uid=uids)
@@ -129,7 +129,7 @@ class Histories(RuleBasedStateMachine):
         self.table.forget_pod(uid)
 
     @rule(uid=uids, node=nodes, request=requests)
-    def pod_is_assumed(self, uid: str, node: str, request: Request) -> None:
+    def pod_is_assumed(self, uid: str, node: str, request: ScoringRequest) -> None:
         self.table.assume_pod(uid, node, request, until=self.now + 10)
 
     @rule(seconds=st.sampled_from([1.0, 10.0]))
@@ -138,7 +138,7 @@ class Histories(RuleBasedStateMachine):
         self.table.expire(self.now)
 
     @rule(policy=st.sampled_from(POLICIES), request=st.sampled_from(REQUESTS))
-    def scores_are_asked_for(self, policy: Policy, request: Request) -> None:
+    def scores_are_asked_for(self, policy: Policy, request: ScoringRequest) -> None:
         expected = from_scratch(self.scorer, self.table, policy, request)
         for _ in range(2):  # the first time that a request comes, nothing is kept yet
             assert self.scorer.scores(policy, NAMES, request, ANY_POD).tolist() == expected
@@ -155,7 +155,10 @@ TestHistories = Histories.TestCase
     node_order=node_orders,
 )
 def test_a_row_by_itself_scores_as_all_rows_at_once(
-    amounts: list[tuple[dict[str, int], Request]], request: Request, binpack: Binpack, node_order: NodeOrder
+    amounts: list[tuple[dict[str, int], ScoringRequest]],
+    request: ScoringRequest,
+    binpack: Binpack,
+    node_order: NodeOrder,
 ) -> None:
     table = NodeTable()
     for number, (allocatable, used) in enumerate(amounts):
@@ -177,7 +180,7 @@ def test_thousands_of_requests_are_not_kept() -> None:
     weights = Binpack(weight=1, resources={"cpu": 1})
     for cpu in range(5000):
         view, position = table.snapshot()
-        request = Request(cpu=cpu % 4000)
+        request = ScoringRequest(cpu=cpu % 4000)
         kept.scores(weights, request, view, position, view.select(["n0"]))
     assert len(kept) == LIMIT
 

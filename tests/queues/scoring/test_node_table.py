@@ -14,12 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from queues.policies.model import Binpack, NodeOrder, Policy
 from queues.scoring.node_table import COLUMN_LIMIT, NodeTable
 from queues.scoring.preferences import NodeFacts, PodPlacement, SpreadConstraint
-from queues.scoring.requests import AMOUNT_LIMIT, Request, request_of
+from queues.scoring.requests import AMOUNT_LIMIT, ScoringRequest, request_of
 from queues.scoring.resource_scores import binpack_scores
 from queues.scoring.total import Scorer
 from tests.support.examples import examples
 
-SMALL = Request(cpu=100, memory=2**20, padded_cpu=100, padded_memory=2**20)
+SMALL = ScoringRequest(cpu=100, memory=2**20, padded_cpu=100, padded_memory=2**20)
 NODE = {"cpu": 4000, "memory": 2**33}
 
 nodes = st.sampled_from(["n1", "n2", "n3", *(f"m{number}" for number in range(30))])
@@ -27,7 +27,7 @@ uids = st.sampled_from([f"pod-{number}" for number in range(12)])
 units = st.integers(0, 10_000)
 resources = st.sampled_from(["example.com/a", "example.com/b", "ephemeral-storage"])
 requests = st.builds(
-    Request,
+    ScoringRequest,
     cpu=units,
     memory=units,
     padded_cpu=units,
@@ -44,7 +44,7 @@ class Histories(RuleBasedStateMachine):
         super().__init__()
         self.table = NodeTable()
         self.nodes: dict[str, dict[str, int]] = {}
-        self.pods: dict[str, tuple[str, Request, float | None]] = {}
+        self.pods: dict[str, tuple[str, ScoringRequest, float | None]] = {}
         self.now = 0.0
 
     @rule(name=nodes, allocatable=allocatables)
@@ -58,7 +58,7 @@ class Histories(RuleBasedStateMachine):
         self.nodes.pop(name, None)
 
     @rule(uid=uids, node=nodes, request=requests)
-    def pod_is_seen(self, uid: str, node: str, request: Request) -> None:
+    def pod_is_seen(self, uid: str, node: str, request: ScoringRequest) -> None:
         self.table.see_pod(uid, node, request)
         self.pods[uid] = (node, request, None)
 
@@ -68,7 +68,7 @@ class Histories(RuleBasedStateMachine):
         self.pods.pop(uid, None)
 
     @rule(uid=uids, node=nodes, request=requests)
-    def pod_is_assumed(self, uid: str, node: str, request: Request) -> None:
+    def pod_is_assumed(self, uid: str, node: str, request: ScoringRequest) -> None:
         self.table.assume_pod(uid, node, request, until=self.now + 10)
         if uid not in self.pods or self.pods[uid][2] is not None:
             self.pods[uid] = (node, request, self.now + 10)
@@ -115,7 +115,7 @@ class Histories(RuleBasedStateMachine):
                 assert view.used[row, column] == sum(_of(request, resource) for request in on_node)
 
 
-def _of(request: Request, resource: str) -> int:
+def _of(request: ScoringRequest, resource: str) -> int:
     return {"cpu": request.cpu, "memory": request.memory, **dict(request.others)}.get(resource, 0)
 
 
@@ -131,7 +131,7 @@ def test_unknown_nodes_have_no_row() -> None:
 
 def test_pods_make_no_columns_and_nodes_only_so_many() -> None:
     table = NodeTable()
-    table.see_pod("uid", "n1", Request(others=(("example.com/x", 1),)))
+    table.see_pod("uid", "n1", ScoringRequest(others=(("example.com/x", 1),)))
     assert set(table.view().columns) == {"cpu", "memory"}
     table.set_node("n1", {f"example.com/{number}": 1 for number in range(1000)})
     assert len(table.view().columns) == COLUMN_LIMIT
@@ -154,7 +154,7 @@ def test_a_view_stays_complete_while_nodes_and_resources_come() -> None:
     view = table.view()
     for number in range(1, 100):  # the arrays grow by rows and columns
         table.set_node(f"n{number}", {**NODE, f"example.com/{number % 20}": 1})
-    asked = Request(cpu=100, memory=2**20, others=(("example.com/1", 1),))
+    asked = ScoringRequest(cpu=100, memory=2**20, others=(("example.com/1", 1),))
     rows = view.select(["n0", "n50"])
     assert rows.tolist() == [view.rows["n0"], -1]
     weights = Binpack(weight=1, resources={"cpu": 1, "example.com/1": 1})
@@ -250,7 +250,7 @@ def test_scores_are_answered_while_nodes_resources_and_pods_come_and_go() -> Non
             ),
         ),
     )
-    asked = Request(cpu=100, others=tuple((f"example.com/{number}", 1) for number in range(60)))
+    asked = ScoringRequest(cpu=100, others=tuple((f"example.com/{number}", 1) for number in range(60)))
     scorer = Scorer(table, namespace_labels=lambda _: None)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -21,13 +21,13 @@ from queues.scoring.preferences import (
     Taint,
     Toleration,
 )
-from queues.scoring.requests import Request
+from queues.scoring.requests import ScoringRequest
 from queues.scoring.topology_scores import HOSTNAME, ZONE, pod_affinity_scores, spread_scores
 from queues.scoring.total import Scorer
 from tests.support.cases import each_case
 
 MB = 1024 * 1024
-NOTHING = Request()
+NOTHING = ScoringRequest()
 
 
 def table_of(**nodes: NodeFacts) -> NodeTable:
@@ -370,9 +370,9 @@ POLICY = parse_policy(
 
 def test_the_total_is_the_weighted_sum_and_unknown_nodes_score_nothing() -> None:
     table = labelled(n1={"disk": "ssd"}, n2={})
-    table.see_pod("uid", "n2", Request(2000, 2**32, 2000, 2**32))
+    table.see_pod("uid", "n2", ScoringRequest(2000, 2**32, 2000, 2**32))
     scorer = Scorer(table, namespace_labels=NAMESPACES.get)
-    pod, request = prefers_nodes((5, is_("disk", "ssd"))), Request(1000, 2**31, 1000, 2**31)
+    pod, request = prefers_nodes((5, is_("disk", "ssd"))), ScoringRequest(1000, 2**31, 1000, 2**31)
     view = table.view()
     parts = scorer.parts(POLICY, view, view.select(["n1", "n2"]), request, pod)
     assert {name: score.tolist() for name, score in parts.items()} == {

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from queues.policies.model import Binpack
 from queues.scoring.levels import levels_with_choice, to_levels
 from queues.scoring.node_table import NodeTable, View
-from queues.scoring.requests import Request
+from queues.scoring.requests import ScoringRequest
 from queues.scoring.resource_scores import (
     balanced_scores,
     binpack_scores,
@@ -27,9 +27,9 @@ GPU, FOO = "nvidia.com/gpu", "example.com/foo"
 GI = 2**30
 
 
-def request(cpu: int, memory: int, **others: int) -> Request:
+def request(cpu: int, memory: int, **others: int) -> ScoringRequest:
     names = {"gpu": GPU, "foo": FOO}
-    return Request(
+    return ScoringRequest(
         cpu=cpu,
         memory=memory,
         padded_cpu=cpu or 100,
@@ -97,8 +97,8 @@ def test_scores_by_cpu_and_memory(
 ) -> None:
     table = NodeTable()
     table.set_node("n1", {"cpu": 4000, "memory": 10_000})
-    table.see_pod("other", "n1", Request(*used, *used))
-    view, pod = table.view(), Request(*asked, *asked)
+    table.see_pod("other", "n1", ScoringRequest(*used, *used))
+    view, pod = table.view(), ScoringRequest(*asked, *asked)
     rows = view.select(["n1"])
     if asked != (0, 0):
         assert least_requested_scores(view, rows, pod).tolist() == [least]
@@ -155,10 +155,10 @@ def test_all_nodes_at_once_score_as_one_by_one(
     )
 
 
-def _request(amounts: Mapping[str, int]) -> Request:
+def _request(amounts: Mapping[str, int]) -> ScoringRequest:
     cpu, memory = amounts["cpu"], amounts["memory"]
     others = tuple((name, units) for name, units in amounts.items() if name == GPU and units)
-    return Request(cpu, memory, cpu, memory, others)
+    return ScoringRequest(cpu, memory, cpu, memory, others)
 
 
 def _binpack(

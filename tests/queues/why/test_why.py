@@ -248,7 +248,7 @@ def test_for_a_pod_whose_queue_schedules_the_message_of_kube_scheduler_is_shown(
         ({"message": "gated", "message_of_gate": True}, "kube-scheduler has said nothing of it yet"),
         (
             {"message": "gated", "message_of_gate": True, "message_by": "sluice", "scheduler": "others"},
-            'its scheduler, "others", has said nothing of it: if nobody runs a scheduler of that name, the '
+            'its scheduler, "others", has said nothing of it: if no scheduler of that name runs, the '
             "pod waits for ever",
         ),
     ],

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from release.chart.template import document, scalar
-from release.chart.variants import ABSENT, Block, Expression, Optional, merge
+from release.chart.variants import ABSENT, Block, HelmExpression, Optional, merge
 from tests.support import yaml_texts
 from tests.support.cases import each_case
 
@@ -46,7 +46,7 @@ def test_braces_in_a_manifest_are_printed_and_not_read_by_helm() -> None:
 def test_conditions_and_values_stand_where_they_count() -> None:
     default = {
         "args": ["x"],
-        "ip": Optional(".Values.ip", Expression(".Values.ip")),
+        "ip": Optional(".Values.ip", HelmExpression(".Values.ip")),
         "map": Block("toYaml .Values.m"),
     }
     other = {**default, "args": ["x", "z"], "name": "space"}

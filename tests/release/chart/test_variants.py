@@ -11,11 +11,11 @@ from release.chart.variants import (
     ABSENT,
     Branch,
     Choice,
-    Expression,
     Fields,
+    HelmExpression,
     Items,
-    Node,
     Optional,
+    TemplateNode,
     edit,
     merge,
 )
@@ -55,7 +55,7 @@ def chosen(choice: Choice, true: frozenset[str]) -> Any:
     return ABSENT
 
 
-def value_of(node: Node, true: frozenset[str]) -> Any:
+def value_of(node: TemplateNode, true: frozenset[str]) -> Any:
     if isinstance(node, Fields):
         fields = {field.key: chosen(field.choice, true) for field in node.fields}
         return {key: value for key, value in fields.items() if value is not ABSENT}
@@ -105,13 +105,13 @@ def test_an_object_that_a_condition_removes_is_not_there_under_it() -> None:
 
 def test_what_a_value_may_add_is_there_only_where_the_value_is_not_empty() -> None:
     tree = merge(
-        {"type": "x", "ip": Optional(".Values.ip", Expression(".Values.ip"))}, [("a", {"type": "y"})]
+        {"type": "x", "ip": Optional(".Values.ip", HelmExpression(".Values.ip"))}, [("a", {"type": "y"})]
     )
     [branch] = tree
     assert isinstance(branch.node, Fields)
     assert [field.choice for field in branch.node.fields] == [
         (Branch("a", "y"), Branch("", "x")),
-        (Branch("and (not a) .Values.ip", Expression(".Values.ip")),),
+        (Branch("and (not a) .Values.ip", HelmExpression(".Values.ip")),),
     ]
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from server.http.connection_table import ConnectionTable, Phase
+from server.http.connection_table import ConnectionPhase, ConnectionTable
 from server.http.limits import Limits
 from tests.support.cases import each_case
 
@@ -17,12 +17,12 @@ LIMITS = Limits(
     linger_timeout=5,
 )
 TIMEOUTS = {
-    Phase.HANDSHAKE: 1,
-    Phase.RECEIVING: 2,
-    Phase.SENDING: 3,
-    Phase.NEW: 4,
-    Phase.IDLE: 4,
-    Phase.LINGERING: 5,
+    ConnectionPhase.HANDSHAKE: 1,
+    ConnectionPhase.RECEIVING: 2,
+    ConnectionPhase.SENDING: 3,
+    ConnectionPhase.NEW: 4,
+    ConnectionPhase.IDLE: 4,
+    ConnectionPhase.LINGERING: 5,
 }
 
 
@@ -34,7 +34,7 @@ class RecordingConnection:
     told: list[object] = field(default_factory=list)
     owed: int = 0
 
-    def on_phase_timeout(self, phase: Phase) -> None:
+    def on_phase_timeout(self, phase: ConnectionPhase) -> None:
         self.told.append(phase)
 
     def abort(self) -> None:
@@ -57,7 +57,7 @@ class Clock:
         return self.now
 
 
-def table_of(*phases: Phase, clock: Clock) -> tuple[ConnectionTable, list[RecordingConnection]]:
+def table_of(*phases: ConnectionPhase, clock: Clock) -> tuple[ConnectionTable, list[RecordingConnection]]:
     """One member in each of these phases, a second apart."""
     table, members = (
         ConnectionTable(limits=LIMITS, clock=clock),
@@ -76,15 +76,19 @@ def dropped(members: list[RecordingConnection]) -> list[int]:
 @each_case(
     ("phases", "goes"),
     [
-        ([Phase.IDLE] * 8, 0),
-        ([Phase.IDLE] * 7 + [Phase.LINGERING], 7),
-        ([Phase.IDLE] * 6 + [Phase.NEW] * 2, 0),
-        ([Phase.IDLE] * 5 + [Phase.NEW] * 3, 5),
-        ([Phase.IDLE] * 5 + [Phase.RECEIVING, Phase.HANDSHAKE, Phase.NEW], 5),
-        ([Phase.HANDSHAKE] * 8, 0),
+        ([ConnectionPhase.IDLE] * 8, 0),
+        ([ConnectionPhase.IDLE] * 7 + [ConnectionPhase.LINGERING], 7),
+        ([ConnectionPhase.IDLE] * 6 + [ConnectionPhase.NEW] * 2, 0),
+        ([ConnectionPhase.IDLE] * 5 + [ConnectionPhase.NEW] * 3, 5),
+        (
+            [ConnectionPhase.IDLE] * 5
+            + [ConnectionPhase.RECEIVING, ConnectionPhase.HANDSHAKE, ConnectionPhase.NEW],
+            5,
+        ),
+        ([ConnectionPhase.HANDSHAKE] * 8, 0),
     ],
 )
-def test_there_is_always_room_for_a_newcomer(phases: list[Phase], goes: int) -> None:
+def test_there_is_always_room_for_a_newcomer(phases: list[ConnectionPhase], goes: int) -> None:
     """Who leaves goes first; then who is waited for, if they are above a quarter; else the oldest idle."""
     table, members = table_of(*phases, clock=Clock())
     newcomer = RecordingConnection("newcomer")
@@ -93,8 +97,8 @@ def test_there_is_always_room_for_a_newcomer(phases: list[Phase], goes: int) -> 
     assert table.evicted == 1
 
 
-@each_case("phase", Phase)
-def test_time_is_over_for_each_phase(phase: Phase) -> None:
+@each_case("phase", ConnectionPhase)
+def test_time_is_over_for_each_phase(phase: ConnectionPhase) -> None:
     """Not before, and only for those who entered early enough."""
     clock = Clock()
     table, (first, second) = table_of(phase, phase, clock=clock)
@@ -109,16 +113,18 @@ def test_time_is_over_for_each_phase(phase: Phase) -> None:
 def test_entering_again_begins_anew() -> None:
     """Each request of a kept connection does so."""
     clock = Clock()
-    table, (kept, other) = table_of(Phase.IDLE, Phase.IDLE, clock=clock)
-    table.set_phase(kept, Phase.IDLE)
+    table, (kept, other) = table_of(ConnectionPhase.IDLE, ConnectionPhase.IDLE, clock=clock)
+    table.set_phase(kept, ConnectionPhase.IDLE)
     clock.now = 5
     table.expire_phases()
-    assert (kept.told, other.told) == ([], [Phase.IDLE])
+    assert (kept.told, other.told) == ([], [ConnectionPhase.IDLE])
 
 
 def test_the_oldest_sender_is_aborted_when_too_much_is_buffered() -> None:
     """Whoever it is that brings the last straw; what has left is no longer counted."""
-    table, members = table_of(Phase.RECEIVING, Phase.RECEIVING, Phase.RECEIVING, clock=Clock())
+    table, members = table_of(
+        ConnectionPhase.RECEIVING, ConnectionPhase.RECEIVING, ConnectionPhase.RECEIVING, clock=Clock()
+    )
     table.set_buffered(members[2], 900)
     table.remove(members[2])
     table.set_buffered(members[1], 900)
@@ -129,10 +135,10 @@ def test_the_oldest_sender_is_aborted_when_too_much_is_buffered() -> None:
 
 def test_a_removed_connection_is_in_no_phase() -> None:
     """Twice is once."""
-    table, (member,) = table_of(Phase.IDLE, clock=Clock())
+    table, (member,) = table_of(ConnectionPhase.IDLE, clock=Clock())
     table.remove(member)
     table.remove(member)
-    assert (len(table), table.phase(member), table.in_phases(*Phase)) == (0, None, [])
+    assert (len(table), table.phase(member), table.in_phases(*ConnectionPhase)) == (0, None, [])
 
 
 def set_unsent(table: ConnectionTable, member: RecordingConnection, size: int) -> None:
@@ -141,10 +147,12 @@ def set_unsent(table: ConnectionTable, member: RecordingConnection, size: int) -
 
 
 def test_beyond_the_bound_of_unsent_bytes_the_connection_with_most_is_aborted() -> None:
-    table, members = table_of(Phase.SENDING, Phase.RECEIVING, Phase.SENDING, clock=Clock())
+    table, members = table_of(
+        ConnectionPhase.SENDING, ConnectionPhase.RECEIVING, ConnectionPhase.SENDING, clock=Clock()
+    )
     for member, size in zip(members, (900, 400, 600), strict=True):
         set_unsent(table, member, size)
-        table.set_phase(member, Phase.IDLE)
+        table.set_phase(member, ConnectionPhase.IDLE)
     assert dropped(members) == []
     set_unsent(table, members[0], 700)
     set_unsent(table, members[2], 1000)
@@ -155,14 +163,14 @@ def test_beyond_the_bound_of_unsent_bytes_the_connection_with_most_is_aborted() 
     set_unsent(table, members[0], 0)
     table.remove(members[1])
     newcomer = RecordingConnection("new")
-    table.set_phase(newcomer, Phase.RECEIVING)
+    table.set_phase(newcomer, ConnectionPhase.RECEIVING)
     set_unsent(table, newcomer, 2000)
     assert (dropped(members), newcomer.told) == ([2], [])
 
 
 def test_bytes_that_were_sent_meanwhile_do_not_count_as_unsent() -> None:
     """A transport sends what it was given a moment later, and says nothing."""
-    table, members = table_of(Phase.IDLE, Phase.IDLE, Phase.IDLE, clock=Clock())
+    table, members = table_of(ConnectionPhase.IDLE, ConnectionPhase.IDLE, ConnectionPhase.IDLE, clock=Clock())
     set_unsent(table, members[0], 1500)
     members[0].owed = 0
     set_unsent(table, members[1], 1500)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from server.http.base_connection import READ_AHEAD, WRITTEN_AT_ONCE
-from server.http.connection_table import Phase
+from server.http.connection_table import ConnectionPhase
 from server.http.http1_connection import Http1Connection
 from server.http.limits import SLOW_READER_FACTOR
 from tests.support.http.lone_connection import Alone
@@ -27,7 +27,7 @@ def test_after_a_refusal_what_still_comes_is_read_and_dropped() -> None:
     connection = alone.open(Http1Connection)
     alone.receive(connection, TOO_LARGE + b"x" * (4 * READ_AHEAD))
     assert alone.transport.written.startswith(b"HTTP/1.1 413 ")
-    assert alone.context.connections.phase(connection) is Phase.LINGERING
+    assert alone.context.connections.phase(connection) is ConnectionPhase.LINGERING
     connection.data_received(b"x" * (READ_AHEAD + 1))
     assert (alone.transport.reading, alone.turns) == ([True, False, True], [])
 

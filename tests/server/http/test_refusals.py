@@ -14,7 +14,7 @@ import tests.support.http.http2_frames_out as frames
 from cluster.metrics import Metrics
 from server.app import create_app, refusal_counter
 from server.http.refusals import BURST, LINES_AT_ONCE, SECONDS_PER_LINE, SOURCES, TARGET_LENGTH, Refusals
-from server.http.request_parser import Request, RequestError
+from server.http.request_parser import HttpRequest, RequestError
 from tests.server.http.http2.test_http2_worker import Caller as Http2Caller
 from tests.support.http.served_worker import Served, request, served
 
@@ -39,7 +39,7 @@ class Refused:
     ) -> str:
         """The line of the log, empty if there is none."""
         self._caplog.clear()
-        self._refusals.record(error, address=address, request=Request(target=target, method="POST"))
+        self._refusals.record(error, address=address, request=HttpRequest(target=target, method="POST"))
         return "".join(record.getMessage() for record in self._caplog.records)
 
     def refuse_until_silent(self, *, address: str = "10.0.0.1") -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from server.http.request_parser import Request, RequestError
+from server.http.request_parser import HttpRequest, RequestError
 from server.http.responses import build_environ, call_app
 
 
@@ -40,4 +40,4 @@ def test_the_first_of_two_starts_is_not_forgotten() -> None:
 @pytest.mark.parametrize("target", [b"http://[", b"ftp://host/", b"*"])
 def test_a_target_that_is_no_path_is_refused(target: bytes) -> None:
     with pytest.raises(RequestError, match="is a path"):
-        build_environ(Request(target=target), base={})
+        build_environ(HttpRequest(target=target), base={})

@@ -16,7 +16,7 @@ from localcluster.cluster import LocalCluster
 from tests.support.paths import ROOT
 from tests.support.skipping import skip_unless_ci
 
-#: The one before `spec.parked`: its definition of queues lacks that field, its Leases say less, its
+#: Of 0.1, before `spec.parked`: its definition of queues lacks that field, its Leases say less, its
 #: webhooks are narrowed otherwise, and it knows no change windows.
 PREVIOUS = "551f4c52d309b9f500dee715fb6ce2e6d2f05579"
 #: Runs the server of a tree, without the flags that it does not know.

@@ -14,7 +14,7 @@ from certs.ca_bundle import ADMISSION, KINDS, NAME
 from localcluster.apiserver import try_kubectl
 from localcluster.cluster import LocalCluster
 from localcluster.ports import LOOPBACK
-from localcluster.scheduler_config import Configuration
+from localcluster.scheduler_config import SchedulerConfigBody
 from tests.support.e2e.api_requests import Api
 from tests.support.e2e.unregistered import REGISTRATIONS
 
@@ -84,7 +84,7 @@ def call_patiently(cluster: LocalCluster) -> None:
     a call fails that no certificate has failed.
     """
 
-    def edit(configuration: Configuration) -> None:
+    def edit(configuration: SchedulerConfigBody) -> None:
         for extender in configuration["extenders"]:
             extender["httpTimeout"] = "30s"
 

@@ -29,7 +29,7 @@ from extender.routes import handlers as extender_handlers
 from queues.membership import MembershipSettings
 from queues.well_known import QUEUE
 from queues.workload_kinds import KINDS
-from server.app import Handler, create_app
+from server.app import BodyHandler, create_app
 from tests.support.cluster.readiness import CountedTrigger, FixedReadiness
 from tests.support.http.wire_objects import (
     Wire,
@@ -150,7 +150,7 @@ class Server:
         return self.app.test_client()
 
     @cached_property
-    def _handlers(self) -> dict[str, Handler]:
+    def _handlers(self) -> dict[str, BodyHandler]:
         extender = extender_handlers(self.store, scoring=lambda: self.scoring)
         return {**extender, **webhook_handlers(self.store, self._settings)}
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from server.http.base_connection import BaseConnection, ConnectionContext
-from server.http.connection_table import ConnectionTable, Phase
+from server.http.connection_table import ConnectionPhase, ConnectionTable
 from server.http.large_bodies import LargeBodies
 from server.http.limits import Limits
 from server.http.refusals import Refusals
@@ -81,7 +81,7 @@ class Alone:
 
     def open(self, kind: type[AnyConnection]) -> AnyConnection:
         connection = kind(context=self.context, environ={}, socket_transport=self.transport)
-        self.context.connections.set_phase(connection, Phase.HANDSHAKE)
+        self.context.connections.set_phase(connection, ConnectionPhase.HANDSHAKE)
         connection.connection_made(self.transport)
         return connection
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kubectl_queue.access.client import Listing
+from kubectl_queue.access.client import ObjectList
 from kubectl_queue.access.responses import Request
 from kubectl_queue.cli.flags import parse
 from kubectl_queue.cli.options import COMMON, DryRun
@@ -99,8 +99,8 @@ class StoredQueues:
         self.patches: list[tuple[str, Mapping[str, Any]]] = []
         self.deleted: list[str] = []
 
-    def list(self, *, selector: str = "", name: str = "") -> Listing:
-        return Listing(list(self._items.values()), "7")
+    def list(self, *, selector: str = "", name: str = "") -> ObjectList:
+        return ObjectList(list(self._items.values()), "7")
 
     def get(self, name: str) -> Object:
         if name not in self._items:
@@ -132,15 +132,15 @@ class StoredObjects:
             raise NotFoundError(f"Error from server (NotFound): {kind} not found", code=404)
         return self._objects[request.path]
 
-    def list(self, path: str, *, query: Mapping[str, str], kind: str = "") -> Listing:
+    def list(self, path: str, *, query: Mapping[str, str], kind: str = "") -> ObjectList:
         """The items of the list stored at the path; none where there is no such list."""
         self._refuse(path, kind)
         stored = self._objects.get(path, {})
-        return Listing(list(stored.get("items", ())), "7")
+        return ObjectList(list(stored.get("items", ())), "7")
 
     def pages(
         self, path: str, *, query: Mapping[str, str], kind: str = "", metadata_only: bool = False
-    ) -> Iterator[Listing]:
+    ) -> Iterator[ObjectList]:
         yield self.list(path, query=query, kind=kind)
 
     def _refuse(self, path: str, kind: str) -> None:

@@ -12,7 +12,7 @@ from email.message import Message
 from typing import Any
 
 from cluster.exceptions import NotFound
-from kubectl_queue.access.responses import Request, Response
+from kubectl_queue.access.responses import ApiResponse, Request
 from queues.apimachinery.label_selectors import Operator, Requirement
 from queues.workload_kinds import KINDS
 from tests.support.http.wire_objects import Wire
@@ -51,13 +51,13 @@ class ListedObjects:
 
     # As `kubectl_queue.access.transport.Transport`
 
-    def send(self, request: Request) -> Response:
+    def send(self, request: Request) -> ApiResponse:
         assert request.method == "GET", request
         code, body = self._answer(request.path, request.query)
         headers = Message()
         if self._date:
             headers["Date"] = self._date
-        return Response(code, headers, json.dumps(body).encode())
+        return ApiResponse(code, headers, json.dumps(body).encode())
 
     # As `cluster.api.client.Client`
 

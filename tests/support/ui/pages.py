@@ -9,20 +9,20 @@ from typing import Any, cast
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from kubectl_queue.access.client import ApiClient, Event, Queues
+from kubectl_queue.access.client import ApiClient, Queues, WatchEvent
 from kubectl_queue.errors import ClosedError, QueueError
 from kubectl_queue.objects.fields import Object
 from kubectl_queue.ui.app import create_app
-from kubectl_queue.ui.backend import Backend, Connection
+from kubectl_queue.ui.backend import Backend, ClusterAccess
 from kubectl_queue.ui.board import Board
-from kubectl_queue.ui.keys import Keys
+from kubectl_queue.ui.keys import PageKeys
 from kubectl_queue.ui.rows import first_frame
-from kubectl_queue.ui.viewer import Place
+from kubectl_queue.ui.viewer import ClusterContext
 from tests.support.plugin.harness import NOW, StoredObjects, StoredQueues, snapshot
 
 PORT = 8765
 ORIGIN = f"http://127.0.0.1:{PORT}"
-PLACE = Place(context="prod", cluster="prod", server="https://api.example.com", acts_as="")
+PLACE = ClusterContext(context="prod", cluster="prod", server="https://api.example.com", acts_as="")
 
 
 class Clock:
@@ -40,7 +40,7 @@ class WatchedQueues(StoredQueues):
 
     def __init__(self, *items: Object) -> None:
         super().__init__(*items)
-        self.events: queue.Queue[Event | QueueError | None] = queue.Queue()
+        self.events: queue.Queue[WatchEvent | QueueError | None] = queue.Queue()
         self.lists: list[QueueError | None] = []
         self.probed: QueueError | None = None
         self.probes = 0
@@ -53,7 +53,7 @@ class WatchedQueues(StoredQueues):
             raise fault
         return super().list(selector=selector, name=name)
 
-    def watch(self, since: str, *, selector: str = "", name: str = "") -> Iterator[Event]:
+    def watch(self, since: str, *, selector: str = "", name: str = "") -> Iterator[WatchEvent]:
         while (event := self.events.get()) is not None:
             if isinstance(event, QueueError):
                 raise event
@@ -82,7 +82,7 @@ class PageOnValues:
         #: By the API server's clock.
         self.now = NOW
         self.board = Board(clock=self.clock)
-        self.keys = Keys()
+        self.keys = PageKeys()
         self.api = StoredQueues(*items)
         self.objects = StoredObjects(objects or {})
         if items:
@@ -103,9 +103,9 @@ class PageOnValues:
             heartbeat=heartbeat,
         )
 
-    def _connect(self, warn: Callable[[str], None]) -> Connection:
+    def _connect(self, warn: Callable[[str], None]) -> ClusterAccess:
         self.connected += 1
-        return Connection(cast(ApiClient, self.objects), cast(Queues, self.api))
+        return ClusterAccess(cast(ApiClient, self.objects), cast(Queues, self.api))
 
     def enter(self, code: str = "", **headers: str) -> TestResponse:
         return self.ask("POST", "/api/session", {"code": code or self.keys.code}, token="", **headers)

@@ -279,7 +279,7 @@ def test_default_in_a_volcano_jobs_spec_is_no_name_and_is_said(server: Server, n
     assert {each["metadata"]["annotations"][QUEUE] for each in templates_of(after)} == {"labs"}
     assert answer.warnings == [
         'spec.queue "default" counts as none: this is in queue "labs"',
-        'no scheduler named "volcano" was seen here: if nobody runs it, the pods never start',
+        'no scheduler named "volcano" was seen here: if it does not run, the pods never start',
     ]
     server.has(after)
     replaced = {**after, "spec": {**after["spec"], "queue": "default"}}
