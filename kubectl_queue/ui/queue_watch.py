@@ -37,7 +37,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 
 
 class QueueWatch:
-    """`api`: makes one for a thread. `start` it once, `stop` it once."""
+    """`api`: makes one for a thread. `start` it once, `stop` it once, also if `start` was interrupted."""
 
     def __init__(
         self,
@@ -81,11 +81,12 @@ class QueueWatch:
             thread.start()
 
     def stop(self) -> None:
-        """Wait until the threads have ended; the transport has been closed before."""
+        """Wait until the threads that were started have ended; the transport has been closed before."""
         self._stopped.set()
         self._dirty.set()
         for thread in self._threads:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
 
     def heard(self, item: Object) -> None:
         """An edit of ours was answered with this: it is shown before the watch brings it."""

@@ -6,17 +6,21 @@ Promises
 - The browser is started with a file that only its user may read, and that is gone once the page is open:
   arguments of programs are seen by everybody on the machine, and the address has the code.
 - `close` ends the server, the streams and the threads of `queue_watch`.
+- No interrupt is lost while it serves: the signal is noted, and raised between two requests. Python drops a
+  KeyboardInterrupt that comes while it clears away an object.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from http.server import HTTPServer
 from pathlib import Path
 from shutil import rmtree
@@ -38,6 +42,8 @@ from kubectl_queue.views.outage import outage_text
 
 CONNECTIONS = 64
 IDLE = 60.0
+#: How often the server looks whether it was interrupted, in seconds.
+POLL = 0.2
 _REDIRECT = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={}">\n'
 
 
@@ -56,10 +62,16 @@ class _Handler(WSGIRequestHandler):
 
 class _Server(ThreadedWSGIServer):
     daemon_threads = True
+    is_interrupted = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._places = threading.BoundedSemaphore(CONNECTIONS)
+
+    def service_actions(self) -> None:
+        """Called after each request, and each `POLL` seconds."""
+        if self.is_interrupted:
+            raise KeyboardInterrupt
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._places.acquire(blocking=False):
@@ -119,7 +131,27 @@ class PageServer:
     def run(self) -> None:
         """Until KeyboardInterrupt."""
         self._watch.start()
-        HTTPServer.serve_forever(self._server, poll_interval=0.2)  # werkzeug's ends quietly when interrupted
+        with self._interrupts_noted():
+            HTTPServer.serve_forever(self._server, poll_interval=POLL)  # werkzeug's hides the interrupt
+
+    @contextmanager
+    def _interrupts_noted(self) -> Iterator[None]:
+        """Where they are ignored, as in the background of a script, they stay so. Only the main thread may
+        ask for signals; another one gets none.
+        """
+        is_main = threading.current_thread() is threading.main_thread()
+        if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+
+        def note(_number: int, _frame: object) -> None:
+            self._server.is_interrupted = True
+
+        before = signal.signal(signal.SIGINT, note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def close(self) -> None:
         self._board.close()

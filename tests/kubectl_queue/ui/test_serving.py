@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import signal
 import socket
 import sys
 import threading
@@ -148,3 +149,43 @@ def test_a_port_that_is_taken_is_an_error_and_leaves_no_folder(tmp_path: Path, m
 @pytest.mark.skipif(sys.platform == "darwin", reason="it always has a desktop")
 def test_without_a_desktop_no_browser_takes_the_terminal(tmp_path: Path) -> None:
     assert open_browser(tmp_path / "open.html", environ={}) is False
+
+
+class Interrupting:
+    """Is interrupted while it is cleared away: Python drops what is raised there."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_no_interrupt_is_lost_while_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = WatchedQueues(item("root"))
+    monkeypatch.setattr("kubectl_queue.ui.serving.Queues", lambda _: api)
+    monkeypatch.setattr("kubectl_queue.ui.queue_watch.QueueWatch.start", lambda self: None)
+    page = PageServer(cast(Transport, api), PLACE, port=0, say=print)
+
+    def answer(request: socket.socket, _address: object) -> None:
+        page._server.shutdown_request(request)
+        Interrupting()
+
+    monkeypatch.setattr(page._server, "process_request", answer)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    too_late = threading.Timer(20, page._server.shutdown)
+    too_late.start()
+    try:
+        with socket.create_connection(("127.0.0.1", page.port)), pytest.raises(KeyboardInterrupt):
+            page.run()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        too_late.cancel()
+        signal.signal(signal.SIGINT, before)
+        page.close()
+
+
+def test_a_page_that_was_interrupted_before_it_served_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = WatchedQueues(item("root"))
+    monkeypatch.setattr("kubectl_queue.ui.serving.Queues", lambda _: api)
+    page = PageServer(cast(Transport, api), PLACE, port=0, say=print)
+    folder = page._folder
+    page.close()
+    assert not folder.exists()
