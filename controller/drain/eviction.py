@@ -3,7 +3,7 @@ made, and what its answer means, is in `controller.evictions`.
 
 Invariants
 - A request is sent by a thread of the drain's writers. Its result comes back by the controller's work queue,
-  and is recorded on the controller's thread, before the next step.
+  and is recorded on the controller's thread, before the next step; of a former term, in no drain.
 - The queue's decision is read again just before the request is sent: a drain that has ended evicts no more
   pods, nor does a replica that no longer leads.
 - Events and metrics are recorded for each request exactly once, after it was granted.
@@ -88,7 +88,7 @@ class DrainRequests:
         pods: an eviction takes long where its budget's status is written at the same time, and hundreds may
         wait.
         """
-        context = self._context
+        context, receive = self._context, self._receiver()
 
         def send() -> RequestResult:
             return _answered(unsent, self._send(unsent.queue, request, granted=granted))
@@ -97,12 +97,12 @@ class DrainRequests:
             context.drain_writers,
             ("drain", unsent.uid),
             send,
-            lambda result: self._receive(result or unsent),
+            lambda result: receive(result or unsent),
             rank=WriteRank.EVICTION if unsent.pod is not None else WriteRank.STOP,
             lane=lane_of(unsent.unit.pods[0].namespace, uid=unsent.uid, budget=budget),
             batched=True,
         ):
-            context.work_queue.deliver(partial(self._receive, unsent), batched=True)
+            context.work_queue.deliver(partial(receive, unsent), batched=True)
 
     def submit_together(
         self, look: Callable[[], object], requests: Sequence[tuple[Callable[[], object], RequestResult]]
@@ -113,6 +113,7 @@ class DrainRequests:
         outcome.
         """
         context, unsent = self._context, [result for _, result in requests]
+        receive_one = self._receiver()
 
         def send() -> list[RequestResult]:
             looked = self._send(unsent[0].queue, look, granted=Outcome.GRANTED)
@@ -125,7 +126,7 @@ class DrainRequests:
 
         def receive(results: list[RequestResult] | None) -> None:
             for each in results or unsent:
-                self._receive(each)
+                receive_one(each)
 
         first = unsent[0]
         if not context.submit(
@@ -160,12 +161,21 @@ class DrainRequests:
             return Answer(Outcome.OVERLOADED, str(exc))
         return Answer(granted)
 
-    def _receive(self, result: RequestResult) -> None:
-        """On the controller's thread."""
+    def _receiver(self) -> Callable[[RequestResult], None]:
+        """What receives the results of requests of this term, on the controller's thread."""
+        context = self._context
+        record = context.requests.of_term(self._record)
+
+        def receive(result: RequestResult) -> None:
+            record(result)
+            if result.outcome is Outcome.GRANTED:
+                record_grant(context, result)
+            context.work_queue.add_batched(result.drain, QueueChange.STATUS)
+
+        return receive
+
+    def _record(self, result: RequestResult) -> None:
         self._drains.record_result(result, now=self._context.store.clock.monotonic())
-        if result.outcome is Outcome.GRANTED:
-            record_grant(self._context, result)
-        self._context.work_queue.add_batched(result.drain, QueueChange.STATUS)
 
 
 def _answered(unsent: RequestResult, answer: Answer) -> RequestResult:
