@@ -164,11 +164,7 @@ class QueueController:
             context, standing=releases.standing, take_changed=releases.take_changed_groups
         )
         ungating = Ungating(context, events=retry_events)
-        changed_members = ChangedMembers(
-            context.store,
-            is_restoring=member_labels.is_restoring,
-            forget=(ungating.forget, conditions.forget),
-        )
+        changed_members = ChangedMembers(context.store, is_restoring=member_labels.is_restoring)
         resumed = ResumedPods(
             context, acknowledgement=acknowledgement, ungating=ungating, members=changed_members
         )

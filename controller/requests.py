@@ -30,6 +30,9 @@ module                         what is asked                 settled by         
 =============================  ============================  =================================  ==============
 `drain.request_states`         pods, workloads go            the cache; budgets that were read  1 to 60 s
 `drain.job_suspension`         workloads are resumed         their mark is gone                 10 s
+`pods.ungating`                gates, retries, queues        another version of the pod         1 to 64 s
+`pods.pod_conditions`          why a pod waits               another version or text            none
+`pods.recreation`              pods, Jobs go                 the answer                         30 s for a Job
 =============================  ============================  =================================  ==============
 
 What is no request of a term stays where it is:
