@@ -33,6 +33,7 @@ module                         what is asked                 settled by         
 `pods.ungating`                gates, retries, queues        another version of the pod         1 to 64 s
 `pods.pod_conditions`          why a pod waits               another version or text            none
 `pods.recreation`              pods, Jobs go                 the answer                         30 s for a Job
+`stops.windows`                edges are written             the answer                         none
 =============================  ============================  =================================  ==============
 
 What is no request of a term stays where it is:
@@ -41,10 +42,12 @@ What is no request of a term stays where it is:
 module                         what it has, and why it is not here
 =============================  ===============================================================================
 `quota.releases`               releases that were begun: the book has them, for the next leader, too
+`pods.untaken_pods`            of each pod how far giving it up has come; its times begin anew with a term
 `pods.label_backoff`           how often others changed a label: that is no request, and no term ends it
 `pods.unlabelled_members`      what lists found; of a write it has a flag, which goes with what was found
 `status.closing`               answers to questions: each holds for one close, whoever leads
 `status.queue_records`         one write of a status at a time, in order; the writers' order knows no term
+`status.podgroup_status`       the version that was written last: no older one is written over, whoever leads
 `stops.bind_guard`             tokens and probes, which prove something; they are forgotten within a term, too
 =============================  ===============================================================================
 """
