@@ -30,6 +30,8 @@ module                         what is asked                 settled by         
 =============================  ============================  =================================  ==============
 `drain.request_states`         pods, workloads go            the cache; budgets that were read  1 to 60 s
 `drain.job_suspension`         workloads are resumed         their mark is gone                 10 s
+`quota.gang_placements`        pods go, workloads suspended  the cache                          10 s; 2 s
+`quota.voided`                 releases come to nothing      the release, or its end; no term   0.5 to 30 s
 `pods.ungating`                gates, retries, queues        another version of the pod         1 to 64 s
 `pods.pod_conditions`          why a pod waits               another version or text            none
 `pods.recreation`              pods, Jobs go                 the answer                         30 s for a Job
@@ -188,7 +190,8 @@ class RequestTable(Generic[S]):
         state.failures += 1
         state.message = message
         wait = (backoff or self._backoff).seconds(state.failures) if seconds is None else seconds
-        self.postpone(uid, until=now + wait)
+        if wait > 0:
+            self.postpone(uid, until=now + wait)
         return state
 
     def drop(self, uid: str, *, until: float | None = None) -> S:
@@ -200,8 +203,9 @@ class RequestTable(Generic[S]):
 
     def postpone(self, uid: str, *, until: float) -> None:
         """It may not be asked again before, whatever its state."""
-        self._state(uid).not_before = until
-        if until > NEVER:
+        state = self._state(uid)
+        if state.not_before != until:
+            state.not_before = until
             heapq.heappush(self._heap, (until, next(self._numbers), uid))
             if len(self._heap) > 2 * len(self._states) + MIN_OUTDATED:
                 self._heap = [each for each in self._heap if self._is_current(each)]
@@ -241,10 +245,11 @@ class RequestTable(Generic[S]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else math.inf
 
-    def take_due(self, now: float) -> Iterator[str]:
+    def take_due(self, now: float) -> Iterator[tuple[str, S]]:
         """Those that may be asked again, once each."""
         while self.due <= now and self._heap:
-            yield heapq.heappop(self._heap)[2]
+            _, _, uid = heapq.heappop(self._heap)
+            yield uid, self._states[uid]
 
     def _is_current(self, entry: tuple[float, int, str]) -> bool:
         until, _, uid = entry

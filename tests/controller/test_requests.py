@@ -88,7 +88,7 @@ def test_only_the_last_time_of_each_is_due_once() -> None:
     table.postpone("b", until=4.0)
     table.forget("b")
     assert table.due == 3.0
-    assert list(table.take_due(10.0)) == ["a"]
+    assert [uid for uid, _ in table.take_due(10.0)] == ["a"]
     assert (list(table.take_due(10.0)), table.due) == ([], math.inf)
 
 
@@ -214,7 +214,7 @@ class RandomRequests:
                 assert self.table.may_send(uid, now=self.now) == may_go
                 assert self.table.failures(uid) == of_it.failures
         postponed = {uid for uid, of_it in self.truth.items() if of_it.until > self.now}
-        assert postponed <= set(self.table.take_due(math.inf))
+        assert postponed <= {uid for uid, _ in self.table.take_due(math.inf)}
 
 
 def test_whatever_comes_late_twice_or_not_at_all() -> None:
