@@ -54,10 +54,10 @@ from cluster.cache.podgroups import PodGroupKey
 from cluster.cache.workloads import Workload, is_paused
 from cluster.exceptions import Conflict, Refused
 from cluster.objects import WorkloadObject
-from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext, pod_subject, podgroup_subject, workload_subject
 from controller.evictions.answers import Answer, Outcome, answer_to
-from controller.evictions.pods import lane_of, send_away
+from controller.evictions.granted import EvictionRequest, Granted, GrantedEvent, ask
+from controller.evictions.pods import send_away
 from controller.evictions.suspend_patches import UNPROCESSABLE, mark_patch, workload_path
 from controller.requests import NEVER, RequestState
 from queues import well_known
@@ -430,7 +430,7 @@ class GangsInPlacement:
 
     def _evict(self, watched: _Watched, member: Member) -> None:
         request = partial(send_away, self._context.client, member)
-        self._submit(member.uid, member.namespace, request, lambda: self._record_eviction(watched, member))
+        self._ask(member.uid, member.namespace, request, granted=lambda: _granted_of(watched, member))
 
     def _suspend(self, watched: _Watched, workload: Workload) -> None:
         path, client = workload_path(workload.kind, workload.namespace, workload.name), self._context.client
@@ -450,44 +450,24 @@ class GangsInPlacement:
                     raise
                 raise Conflict(409, "Conflict", exc.message) from exc
 
-        def granted() -> None:
-            self._context.metrics.evicted(GAVE_BACK, "Suspend")
-            self._context.recorder.record(
-                workload_subject(workload), reason=GAVE_BACK, message=_text(watched), repeat_after=0.0
-            )
+        self._ask(
+            workload.uid, workload.namespace, request, granted=lambda: _granted_suspension(watched, workload)
+        )
 
-        self._submit(workload.uid, workload.namespace, request, granted)
-
-    def _submit(
-        self,
-        uid: str,
-        namespace: str,
-        request: Callable[[], None],
-        granted: Callable[[], None],
+    def _ask(
+        self, uid: str, namespace: str, request: Callable[[], None], *, granted: Callable[[], Granted]
     ) -> None:
-        record = self._context.requests.of_term(partial(self._record_answer, uid))
-
-        def send() -> Answer:
+        def answer() -> Answer:
             return answer_to(request) if self._context.leading() else Answer(Outcome.DROPPED)
-
-        def receive(answer: Answer | None) -> None:
-            answer = answer or Answer(Outcome.OVERLOADED)
-            record(answer)
-            if answer.outcome is Outcome.GRANTED:
-                granted()
 
         self._requests.send(uid)
         self._requests.postpone(uid, until=self._now() + LATE_SECONDS)
-        if not self._context.submit(
-            self._context.drain_writers,
-            ("gang-gives-back", uid),
-            send,
-            receive,
-            rank=WriteRank.EVICTION,
-            lane=lane_of(namespace, uid=uid, budget=None),
-            batched=True,
-        ):
-            receive(None)
+        record = partial(self._record_answer, uid)
+        asked = EvictionRequest(
+            purpose="gang-gives-back", uid=uid, namespace=namespace, answer=answer, granted=granted
+        )
+        if not ask(self._context, asked, record):
+            record(Answer(Outcome.OVERLOADED))
 
     def _record_answer(self, uid: str, answer: Answer) -> None:
         if uid not in self._requests:
@@ -536,16 +516,6 @@ class GangsInPlacement:
             self._store.notify(workload.queue, QueueChange.MEMBERS)
 
     # What is said
-
-    def _record_eviction(self, watched: _Watched, member: Member) -> None:
-        self._context.metrics.evicted(GAVE_BACK, "Evict" if member.node else "Delete")
-        self._context.recorder.record(
-            pod_subject(member),
-            reason=GAVE_BACK,
-            message=_text(watched),
-            rate_limit_key=f"gangs/{member.queue}",
-            repeat_after=0.0,
-        )
 
     def _say_that_it_cannot(self, watched: _Watched) -> None:
         self._record(
@@ -596,6 +566,21 @@ def _rank(gang: Gang, members: Iterable[Member]) -> Rank:
 def _priority(members: Iterable[Member]) -> int:
     """That by which it is compared with gangs of other queues: of pods, which a ResourceQuota can bound."""
     return min((member.priority for member in members), default=0)
+
+
+def _granted_of(watched: _Watched, member: Member) -> Granted:
+    event = GrantedEvent(
+        subject=pod_subject(member),
+        reason=GAVE_BACK,
+        message=_text(watched),
+        rate_limit_key=f"gangs/{member.queue}",
+    )
+    return Granted(reason=GAVE_BACK, how="Evict" if member.node else "Delete", events=(event,))
+
+
+def _granted_suspension(watched: _Watched, workload: Workload) -> Granted:
+    event = GrantedEvent(subject=workload_subject(workload), reason=GAVE_BACK, message=_text(watched))
+    return Granted(reason=GAVE_BACK, how="Suspend", events=(event,))
 
 
 def _failure(watched: _Watched) -> str:

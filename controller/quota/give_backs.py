@@ -67,18 +67,19 @@ from functools import partial
 
 import msgspec
 
-from cluster.api.client import STRATEGIC_MERGE_PATCH
 from cluster.backoff import Backoff
 from cluster.cache.changes import NO_QUEUE, Change, PodChange, QueueChange
 from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey
-from cluster.exceptions import ClusterError, Conflict, NotFound
+from cluster.exceptions import ClusterError
+from cluster.recorder import REPEAT_SECONDS
 from cluster.write_ranks import WriteRank
-from controller.context import ControllerContext, pod_path, pod_subject, workload_subject
+from controller.context import ControllerContext, pod_subject, workload_subject
 from controller.drain.budget_reader import list_budgets
 from controller.drain.running_pods import termination_of
 from controller.evictions.answers import Answer, Outcome, answer_to
-from controller.evictions.pods import lane_of, send_away
+from controller.evictions.granted import EvictionRequest, Granted, GrantedEvent, ask
+from controller.evictions.pods import send_away
 from controller.quota.given_back_lines import GivenBackLines
 from controller.quota.waiting_pods import WaitingPods
 from controller.requests import RequestState, is_open
@@ -766,32 +767,26 @@ class GiveBacks:
         member, client = victim.member, self._context.client
         eviction = self._evictions.send(member.uid)
         eviction.member, eviction.sent_at = member, self._store.clock.monotonic()
-        record = self._context.requests.of_term(partial(self._receive, victim))
         self._budgets.pop(member.namespace, None)  # it allows fewer now
 
-        def send() -> Answer:
+        def answer() -> Answer:
             if not victim.departure.goes(partial(self._still_asks, victim.claimant)):
                 return Answer(Outcome.DROPPED)
             if not self._context.leading():
                 return Answer(Outcome.DROPPED)
             return answer_to(partial(send_away, client, member))
 
-        def receive(answer: Answer | None) -> None:
-            answer = answer or Answer(Outcome.OVERLOADED)
-            record(answer)
-            if answer.outcome is Outcome.GRANTED:
-                self._record(victim)
-
-        if not self._context.submit(
-            self._context.drain_writers,
-            ("give-back", member.uid),
-            send,
-            receive,
-            rank=WriteRank.EVICTION,
-            lane=lane_of(member.namespace, uid=member.uid, budget=victim.budget),
-            batched=True,
-        ):
-            receive(None)
+        request = EvictionRequest(
+            purpose="give-back",
+            uid=member.uid,
+            namespace=member.namespace,
+            answer=answer,
+            granted=partial(self._granted, victim),
+            budget=victim.budget,
+        )
+        record = partial(self._receive, victim)
+        if not ask(self._context, request, record):
+            record(Answer(Outcome.OVERLOADED))
 
     def _still_asks(self, claimant: WaitingPod) -> bool:
         if self._waiting.is_reservation(claimant.uid):
@@ -838,58 +833,37 @@ class GiveBacks:
                 eviction.rest_at - now,
             )
 
-    def _record(self, victim: _Victim) -> None:
-        """Count the eviction, and say on the pod for which queue and by which rule."""
-        member, how = victim.member, "Evict" if victim.member.node else "Delete"
-        self._context.metrics.evicted(victim.reason, how)
+    def _granted(self, victim: _Victim) -> Granted:
+        """Add it to the lines of the statuses. Returns what is said on the pod: for which queue, and by which
+        rule; and on the workload that the user created, since the pod is gone when somebody asks. The
+        recorder drops the same message of the next pods for a while.
+        """
+        member, message = victim.member, _reason_text(victim)
         self.lines.record(from_=member.queue, to=victim.claimant.queue, action=victim.action)
-        message = _reason_text(victim)
-        self._context.recorder.record(
-            pod_subject(member),
+        on_pod = GrantedEvent(
+            subject=pod_subject(member),
             reason=victim.reason,
             message=message,
             rate_limit_key=f"give-backs/{member.queue}",
-            repeat_after=0.0,
         )
-        self._record_on_owner(member, reason=victim.reason, message=f"a pod of it was {message}")
-        if not member.node:
-            return  # it is gone
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": victim.reason,
-            "message": message,
-        }
-        body = {"metadata": {"uid": member.uid}, "status": {"conditions": [condition]}}
-
-        def write() -> bool:
-            try:
-                path = f"{pod_path(member)}/status"
-                self._context.client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
-            except (NotFound, Conflict):
-                return False
-            return True
-
-        self._context.submit_write(
-            ("give-back-condition", member.uid),
-            write,
-            lambda _failed: None,
-            rank=WriteRank.VICTIM,
-            subject=pod_subject(member),
-        )
-
-    def _record_on_owner(self, member: Member, *, reason: str, message: str) -> None:
-        """On the workload that the user created: the pod is gone when somebody asks. The recorder drops the
-        same message of the next pods for a while.
-        """
+        events = [on_pod]
         work = self._store.workloads.top_of(member.owner_uid, namespace=member.namespace)
         if work is not None:
-            self._context.recorder.record(
-                workload_subject(work),
-                reason=reason,
-                message=message,
+            on_owner = GrantedEvent(
+                subject=workload_subject(work),
+                reason=victim.reason,
+                message=f"a pod of it was {message}",
                 rate_limit_key=f"workloads/{member.queue}",
+                repeat_after=REPEAT_SECONDS,
             )
+            events.append(on_owner)
+        return Granted(
+            reason=victim.reason,
+            how="Evict" if member.node else "Delete",
+            events=tuple(events),
+            target=member if member.node else None,  # else it is gone
+            message=message,
+        )
 
     # What is remembered
 
