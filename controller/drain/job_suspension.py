@@ -47,12 +47,12 @@ from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Pod, WorkloadObject
 from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext, workload_subject
-from controller.drain import budget_reader as budgets
 from controller.drain.eviction import CommandTaken, DrainRequests, NotScalable, SuspendBlocked
 from controller.drain.job_commands import ABORT, RESUME, ResumeStep, create_command, resume_step, withdraw
 from controller.drain.request_states import SUSPEND_SECONDS, RequestResult
 from controller.drain.scaling import is_drained, put_back, scale_to_zero
 from controller.drain.snapshot import MAX_BUDGETS
+from controller.evictions import budget_reader as budgets
 from controller.evictions.answers import Outcome
 from controller.evictions.suspend_patches import (
     UNPROCESSABLE,

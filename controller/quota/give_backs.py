@@ -75,9 +75,9 @@ from cluster.exceptions import ClusterError
 from cluster.recorder import REPEAT_SECONDS
 from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext, pod_subject, workload_subject
-from controller.drain.budget_reader import list_budgets
 from controller.drain.running_pods import termination_of
 from controller.evictions.answers import Answer, Outcome, answer_to
+from controller.evictions.budget_reader import list_budgets
 from controller.evictions.granted import EvictionRequest, Granted, GrantedEvent, ask
 from controller.evictions.pods import send_away
 from controller.quota.given_back_lines import GivenBackLines

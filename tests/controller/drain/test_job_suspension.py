@@ -12,7 +12,6 @@ from cluster.exceptions import ClusterError, Conflict, NotFound, Refused, Unreac
 from cluster.metrics import Metrics
 from cluster.objects import Pod
 from cluster.recorder import EventRecorder
-from controller.drain.budget_reader import ListedBudgets
 from controller.drain.eviction import DrainRequests, SuspendBlocked
 from controller.drain.job_commands import TAKEN_SECONDS, ResumeStep, resume_step
 from controller.drain.job_suspension import (
@@ -24,6 +23,7 @@ from controller.drain.job_suspension import (
 from controller.drain.request_states import SUSPEND_SECONDS, RequestResult
 from controller.drain.state import Drains
 from controller.evictions.answers import Outcome
+from controller.evictions.budget_reader import ListedBudgets
 from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.disruption_budgets import Budget
 from queues.drain.model import DrainAction, RunningPod, SuspendableWorkload, Unit
