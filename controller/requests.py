@@ -18,7 +18,7 @@ Invariants
 - A term begins with empty tables, and ends with them: another leader may have asked for anything.
 - An answer is recorded in the term that asked, and in no later one (`Requests.of_term`). Events and metrics
   say what was granted in any case.
-- A pod that is gone is forgotten in all tables (`RequestUpkeep`).
+- A pod that is gone is forgotten in all tables of pods (`RequestUpkeep`).
 - What is not idempotent is read before it is asked again: a Command by its name and by what its Job shows, an
   eviction by its pod, of which the UID is a precondition.
 - One thread, no clock, no I/O. Times are monotonic seconds.

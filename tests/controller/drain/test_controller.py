@@ -151,11 +151,13 @@ def test_a_drain_does_not_begin_with_what_was_read_in_a_former_term(corner: Corn
     """The read says which pods leave already; another leader has evicted more since."""
     corner.receive_events(running("a"))
     corner.drains.step()
-    corner.writers.work()  # the read is answered, and not received yet
-    read = len(corner.api.reads)
-    assert read
     corner.context.requests.begin_term()
     corner.drains.begin_term()
+    corner.drains.step()  # its own read waits: the former one is under way
+    corner.writers.work()
+    read = len(corner.api.reads)
+    assert read
+    corner.harness.clock.seconds += 0.8
     corner.step(1)
     assert (len(corner.api.reads) > read, corner.evicted()) == (True, [])
     corner.step()
