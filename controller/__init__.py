@@ -5,6 +5,7 @@ In the order of reading:
 - `controller`: the thread; which change makes it look at what, and the parts in their order.
 - `parts`: what every part has: changes, a due time, a step, a term.
 - `workqueue`: changes that wait for it, and results of requests that other threads have sent for it.
+- `requests`: what was asked for and does not show yet, in one memory for all parts.
 - `context`: what every part works with; how a request is sent and its result received.
 - `status/`: the status of a queue and of a PodGroup, decided and written.
 - `stops/`: what is needed until a stop is acknowledged, and how it ends on time.

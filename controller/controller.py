@@ -58,6 +58,7 @@ from controller.pods.retry_event import RetryEvents
 from controller.pods.ungating import Ungating
 from controller.pods.untaken_pods import UntakenPods
 from controller.quota.releases import QuotaReleases
+from controller.requests import RequestUpkeep
 from controller.status.podgroup_status import PodGroupStatuses
 from controller.status.policy_changes import PolicyChanges
 from controller.status.queue_reconciler import QueueReconciler
@@ -163,11 +164,7 @@ class QueueController:
             context, standing=releases.standing, take_changed=releases.take_changed_groups
         )
         ungating = Ungating(context, events=retry_events)
-        changed_members = ChangedMembers(
-            context.store,
-            is_restoring=member_labels.is_restoring,
-            forget=(ungating.forget, conditions.forget),
-        )
+        changed_members = ChangedMembers(context.store, is_restoring=member_labels.is_restoring)
         resumed = ResumedPods(
             context, acknowledgement=acknowledgement, ungating=ungating, members=changed_members
         )
@@ -184,6 +181,8 @@ class QueueController:
             podgroups=podgroups,
         )
         return (
+            # A term begins with no request of another one, and pods that are gone with none for anybody.
+            RequestUpkeep(context.store, context.requests),
             # The passes of this replica, also while another one leads.
             bind_pass_retry,
             # What must be there before anything is decided of a queue or a namespace.

@@ -8,7 +8,8 @@ Invariants
   it fails, the whole sync is tried again: what later parts rely on is begun there.
 - A step that raises stops no other part. It is tried again after a back-off, or once `due` comes later.
 - `begin_term` comes before the first step of a term, and when a term ends: whatever another leader may have
-  changed meanwhile is not remembered any more. What belongs to this replica and not to its term is kept:
+  changed meanwhile is not remembered any more. Requests are forgotten for all parts in one place
+  (`controller.requests`). What belongs to this replica and not to its term is kept:
   admissions, binds, the probes of other parts.
 """
 

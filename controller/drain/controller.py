@@ -293,7 +293,12 @@ class DrainController(Part):
 
         writers = self._context.drain_writers
         if not self._context.submit(
-            writers, ("budgets", ""), read, receive, rank=WriteRank.STOP, batched=True
+            writers,
+            ("budgets", ""),
+            read,
+            self._context.requests.of_term(receive),
+            rank=WriteRank.STOP,
+            batched=True,
         ):
             self._drains.cancel_read()
 

@@ -3,21 +3,23 @@ made, and what its answer means, is in `controller.evictions`.
 
 Invariants
 - A request is sent by a thread of the drain's writers. Its result comes back by the controller's work queue,
-  and is recorded on the controller's thread, before the next step.
+  and is recorded on the controller's thread, before the next step; of a former term, in no drain.
 - The queue's decision is read again just before the request is sent: a drain that has ended evicts no more
   pods, nor does a replica that no longer leads.
-- Events and metrics are recorded for each request exactly once, after it was granted.
+- Events and metrics are recorded for each request exactly once, after it was granted
+  (`controller.evictions.granted`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
 
 from cluster.cache.changes import QueueChange
+from cluster.cache.workloads import Workload
 from cluster.exceptions import ClusterError
 from cluster.object_reference import ObjectReference
 from cluster.write_ranks import WriteRank
@@ -25,6 +27,7 @@ from controller.context import ControllerContext, workload_subject
 from controller.drain.request_states import RequestResult
 from controller.drain.state import Drains
 from controller.evictions.answers import Answer, Outcome, answer_of
+from controller.evictions.granted import EvictionRequest, Granted, GrantedEvent, ask, say
 from controller.evictions.pods import delete_pod, evict_pod, lane_of
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import DrainAction, RunningPod, Unit
@@ -88,21 +91,19 @@ class DrainRequests:
         pods: an eviction takes long where its budget's status is written at the same time, and hundreds may
         wait.
         """
-        context = self._context
-
-        def send() -> RequestResult:
-            return _answered(unsent, self._send(unsent.queue, request, granted=granted))
-
-        if not context.submit(
-            context.drain_writers,
-            ("drain", unsent.uid),
-            send,
-            lambda result: self._receive(result or unsent),
+        context, record = self._context, partial(self._record, unsent)
+        asked = EvictionRequest(
+            purpose="drain",
+            uid=unsent.uid,
+            namespace=unsent.unit.pods[0].namespace,
+            answer=lambda: self._send(unsent.queue, request, granted=granted),
+            granted=partial(granted_of, context, unsent),
+            budget=budget,
             rank=WriteRank.EVICTION if unsent.pod is not None else WriteRank.STOP,
-            lane=lane_of(unsent.unit.pods[0].namespace, uid=unsent.uid, budget=budget),
-            batched=True,
-        ):
-            context.work_queue.deliver(partial(self._receive, unsent), batched=True)
+            given_up=Outcome.DROPPED,
+        )
+        if not ask(context, asked, record):
+            context.work_queue.deliver(partial(record, Answer(Outcome.DROPPED)), batched=True)
 
     def submit_together(
         self, look: Callable[[], object], requests: Sequence[tuple[Callable[[], object], RequestResult]]
@@ -113,19 +114,20 @@ class DrainRequests:
         outcome.
         """
         context, unsent = self._context, [result for _, result in requests]
+        record = context.requests.of_term(partial(self._record_all, unsent))
 
-        def send() -> list[RequestResult]:
+        def send() -> list[Answer]:
             looked = self._send(unsent[0].queue, look, granted=Outcome.GRANTED)
             if looked.outcome is not Outcome.GRANTED:
-                return [_answered(each, looked) for each in unsent]
-            return [
-                _answered(each, self._send(each.queue, request, granted=Outcome.GRANTED))
-                for request, each in requests
-            ]
+                return [looked for _ in unsent]
+            return [self._send(each.queue, request, granted=Outcome.GRANTED) for request, each in requests]
 
-        def receive(results: list[RequestResult] | None) -> None:
-            for each in results or unsent:
-                self._receive(each)
+        def receive(answers: list[Answer] | None) -> None:
+            answers = answers or [Answer(Outcome.DROPPED) for _ in unsent]
+            record(answers)
+            for each, answer in zip(unsent, answers, strict=True):
+                if answer.outcome is Outcome.GRANTED:
+                    say(context, granted_of(context, each))
 
         first = unsent[0]
         if not context.submit(
@@ -160,52 +162,81 @@ class DrainRequests:
             return Answer(Outcome.OVERLOADED, str(exc))
         return Answer(granted)
 
-    def _receive(self, result: RequestResult) -> None:
-        """On the controller's thread."""
+    def _record_all(self, unsent: Sequence[RequestResult], answers: Sequence[Answer]) -> None:
+        for each, answer in zip(unsent, answers, strict=True):
+            self._record(each, answer)
+
+    def _record(self, unsent: RequestResult, answer: Answer) -> None:
+        """On the controller's thread, in the term that asked. `unsent`: the result before it was sent."""
+        result = msgspec.structs.replace(
+            unsent, outcome=answer.outcome, message=answer.message, retry_after=answer.retry_after
+        )
         self._drains.record_result(result, now=self._context.store.clock.monotonic())
-        if result.outcome is Outcome.GRANTED:
-            record_grant(self._context, result)
         self._context.work_queue.add_batched(result.drain, QueueChange.STATUS)
 
 
-def _answered(unsent: RequestResult, answer: Answer) -> RequestResult:
-    return msgspec.structs.replace(
-        unsent, outcome=answer.outcome, message=answer.message, retry_after=answer.retry_after
+# What is said of granted requests
+
+
+def granted_of(context: ControllerContext, result: RequestResult) -> Granted:
+    """What is said of a granted request: events on the pods and the workload, with the reason."""
+    text = context.store.snapshot.decision(result.queue).text
+    workload = context.store.workloads.by_uid(result.uid)
+    return Granted(
+        reason=REASON, how=action_label(result.action), events=tuple(_events(result, workload, text))
     )
 
 
-# Metrics and events
-
-
-def record_grant(context: ControllerContext, result: RequestResult) -> None:
-    """Count a granted request, and record events on the pods and the workload with the reason."""
-    context.metrics.evicted(REASON, action_label(result.action))
-    text = context.store.snapshot.decision(result.queue).text
+def _events(result: RequestResult, workload: Workload | None, text: str) -> Iterator[GrantedEvent]:
+    """`text`: why the queue drains. `workload`: the stopped one; None if the cache has it no more."""
+    pods, one = result.unit.pods, tuple(filter(None, [result.pod]))
     match result.action:
         case DrainAction.CUT_GRACE:
-            for pod in result.unit.pods:
-                _record_cut(context, pod, f"its grace period was cut to {result.grace} s: {text}")
+            for pod in pods:
+                yield _on_pod(
+                    pod,
+                    "GracePeriodCut",
+                    f"its grace period was cut to {result.grace} s: {text}",
+                    warning=True,
+                )
         case DrainAction.EVICT:
-            for pod in filter(None, [result.pod]):
-                _record_eviction(context, pod, f"evicted{_with_gang(result.unit, pod)}: {text}")
+            for pod in one:
+                yield _on_pod(pod, "Evicted", f"evicted{_with_gang(result.unit, pod)}: {text}")
         case DrainAction.DELETE:
-            for pod in filter(None, [result.pod]):
-                _record_deletion(context, pod, text)
+            yield from _deleted(one, text)
         case DrainAction.SUSPEND | DrainAction.SUSPEND_ANYWAY:
             message = f"suspended{_with_gang(result.unit)}: {text}"
-            _record_on_workload(context, result.uid, reason="SuspendedByQueue", message=message)
-            for pod in result.unit.pods if result.action is DrainAction.SUSPEND_ANYWAY else ():
-                _record_deletion(context, pod, text)
+            yield from _on_workload(workload, "SuspendedByQueue", message)
+            yield from _deleted(pods if result.action is DrainAction.SUSPEND_ANYWAY else (), text)
         case DrainAction.SCALE:
-            _record_on_workload(
-                context,
-                result.uid,
-                reason="ScaledByQueue",
-                message=f"brought to 0 replicas past the deadline, and back once its queue schedules: {text}",
-                warning=True,
-            )
-            for pod in result.unit.pods:
-                _record_deletion(context, pod, text)
+            message = f"brought to 0 replicas past the deadline, and back once its queue schedules: {text}"
+            yield from _on_workload(workload, "ScaledByQueue", message, warning=True)
+            yield from _deleted(pods, text)
+
+
+def _on_pod(pod: RunningPod, reason: str, message: str, *, warning: bool = False) -> GrantedEvent:
+    return GrantedEvent(
+        subject=_subject(pod),
+        reason=reason,
+        message=message,
+        warning=warning,
+        rate_limit_key=f"evictions/{pod.queue}",
+    )
+
+
+def _deleted(pods: Iterable[RunningPod], text: str) -> Iterator[GrantedEvent]:
+    message = f"deleted past its deadline, disruption budgets or not: {text}"
+    for pod in pods:
+        yield GrantedEvent(subject=_subject(pod), reason="DeletedPastBudget", message=message, warning=True)
+
+
+def _on_workload(
+    workload: Workload | None, reason: str, message: str, *, warning: bool = False
+) -> Iterator[GrantedEvent]:
+    if workload is not None:
+        yield GrantedEvent(
+            subject=workload_subject(workload), reason=reason, message=message, warning=warning
+        )
 
 
 def _with_gang(unit: Unit, pod: RunningPod | None = None) -> str:
@@ -222,44 +253,6 @@ def record_delay(context: ControllerContext, delay: DelayedPod) -> None:
         warning=True,
         rate_limit_key=f"delays/{delay.pod.queue}",
     )
-
-
-def _record_eviction(context: ControllerContext, pod: RunningPod, message: str) -> None:
-    rate_limit_key = f"evictions/{pod.queue}"
-    context.recorder.record(
-        _subject(pod), reason="Evicted", message=message, rate_limit_key=rate_limit_key, repeat_after=0.0
-    )
-
-
-def _record_deletion(context: ControllerContext, pod: RunningPod, text: str) -> None:
-    context.recorder.record(
-        _subject(pod),
-        reason="DeletedPastBudget",
-        message=f"deleted past its deadline, disruption budgets or not: {text}",
-        warning=True,
-        repeat_after=0.0,
-    )
-
-
-def _record_cut(context: ControllerContext, pod: RunningPod, message: str) -> None:
-    context.recorder.record(
-        _subject(pod),
-        reason="GracePeriodCut",
-        message=message,
-        warning=True,
-        rate_limit_key=f"evictions/{pod.queue}",
-        repeat_after=0.0,
-    )
-
-
-def _record_on_workload(
-    context: ControllerContext, uid: str, *, reason: str, message: str, warning: bool = False
-) -> None:
-    workload = context.store.workloads.by_uid(uid)
-    if workload is not None:
-        context.recorder.record(
-            workload_subject(workload), reason=reason, message=message, warning=warning, repeat_after=0.0
-        )
 
 
 def action_label(action: DrainAction) -> str:

@@ -31,8 +31,7 @@ Invariants
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -48,12 +47,12 @@ from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Pod, WorkloadObject
 from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext, workload_subject
-from controller.drain import budget_reader as budgets
 from controller.drain.eviction import CommandTaken, DrainRequests, NotScalable, SuspendBlocked
 from controller.drain.job_commands import ABORT, RESUME, ResumeStep, create_command, resume_step, withdraw
 from controller.drain.request_states import SUSPEND_SECONDS, RequestResult
 from controller.drain.scaling import is_drained, put_back, scale_to_zero
 from controller.drain.snapshot import MAX_BUDGETS
+from controller.evictions import budget_reader as budgets
 from controller.evictions.answers import Outcome
 from controller.evictions.suspend_patches import (
     UNPROCESSABLE,
@@ -62,6 +61,7 @@ from controller.evictions.suspend_patches import (
     unmark_patch,
     workload_path,
 )
+from controller.requests import RequestState
 from queues import well_known
 from queues.drain.disruption_budgets import (
     Budget,
@@ -83,18 +83,16 @@ _pod = msgspec.json.Decoder(Pod)
 _workload = msgspec.json.Decoder(WorkloadObject)
 
 
-@dataclass(kw_only=True)
-class _Resumption:
+class _Resumption(RequestState, kw_only=True):
     """The resumption of a workload that bears the mark, until the cache shows it without.
 
     `version`: of the workload when the requests were sent; they are sent again for another version, or from
-    `again_at` on. `since`: the first of them. `is_sent`: its ResumeJob was. Times are monotonic seconds.
+    `not_before` on. `since`: the first of them. `is_resume_sent`: its ResumeJob was.
     """
 
-    version: int
-    since: float
-    again_at: float = math.inf
-    is_sent: bool = False
+    queue: str = ""
+    since: float = math.inf
+    is_resume_sent: bool = False
 
 
 class JobSuspension:
@@ -103,9 +101,8 @@ class JobSuspension:
     def __init__(self, context: ControllerContext, requests: DrainRequests) -> None:
         self._context = context
         self._requests = requests
-        #: By queue and UID. Without this the requests would be sent again until the watch shows the first
-        #: ones.
-        self._resumptions: dict[str, dict[str, _Resumption]] = {}
+        #: Without this the requests would be sent again until the watch shows the first ones.
+        self._resumptions = context.requests.table("Workload", "resume", _Resumption)
         #: Whether a workload is not to be resumed yet, though its queue schedules.
         self.is_held: Callable[[str], bool] = lambda _uid: False
 
@@ -156,9 +153,7 @@ class JobSuspension:
         if not self._may_resume(queue):
             marked = filter(_is_void, marked)
         suspended = sorted(marked, key=lambda each: each.created)
-        if not suspended:
-            self._resumptions.pop(queue, None)
-            return
+        self._settle(queue, {each.uid for each in suspended})
         store.backoff.attempt_each(
             "resume",
             filter(self._is_due, suspended),
@@ -198,11 +193,17 @@ class JobSuspension:
             return False  # it was changed meanwhile
         return True
 
+    def _settle(self, queue: str, marked: Collection[str]) -> None:
+        """Forget the resumptions of this queue whose workloads bear the mark no more."""
+        done = [uid for uid, each in self._resumptions.items() if each.queue == queue and uid not in marked]
+        for uid in done:
+            self._resumptions.forget(uid)
+
     def _is_due(self, workload: Workload) -> bool:
         if self.is_held(workload.uid):
             return False
-        before = self._resumptions.get(workload.queue, {}).get(workload.uid)
-        return before is None or before.version != workload.version or before.again_at <= self._now()
+        is_asked = self._resumptions.is_asked(workload.uid, workload.version)
+        return not is_asked or self._resumptions.may_send(workload.uid, now=self._now())
 
     def _now(self) -> float:
         return self._context.store.clock.monotonic()
@@ -210,39 +211,49 @@ class JobSuspension:
     def _send_resume(self, workload: Workload) -> None:
         if not workload.live and not _is_void(workload):
             return
-        resumptions = self._resumptions.get(workload.queue, {})
-        before = resumptions.get(workload.uid) or _Resumption(version=0, since=self._now())
-        is_sent, waited = before.is_sent, self._now() - before.since
+        before = self._resumptions.get(workload.uid) or _Resumption()
+        is_sent, since = before.is_resume_sent, min(before.since, self._now())
+        waited = self._now() - since
+        record = self._context.requests.of_term(partial(self._record_step, workload))
+
+        def receive(step: ResumeStep | None) -> None:
+            record(step or ResumeStep.LEAVE)
+            if step is ResumeStep.GIVE_BACK:
+                self._record_resumed(workload)
+
         if self._context.submit(
             self._context.writers,
             ("resume_job", workload.uid),
             lambda: self._resume(workload, is_sent=is_sent, waited=waited),
-            lambda step: self._receive_resume(workload, step or ResumeStep.LEAVE),
+            receive,
             rank=WriteRank.RELEASE,
             order=(0, workload.created),
             subject=workload_subject(workload),
             batched=True,
         ):
-            before.version, before.again_at = workload.version, math.inf
-            self._resumptions.setdefault(workload.queue, resumptions)[workload.uid] = before
+            resumption = self._resumptions.send(workload.uid, version=workload.version)
+            resumption.queue, resumption.since = workload.queue, since
 
-    def _receive_resume(self, workload: Workload, step: ResumeStep) -> None:
-        """On the controller's thread."""
-        queue = workload.queue
-        resumption = self._resumptions.get(queue, {}).get(workload.uid)
-        if step is ResumeStep.LEAVE and resumption and resumption.version == workload.version:
-            del self._resumptions[queue][workload.uid]
-        if step in {ResumeStep.SEND, ResumeStep.WAIT} and resumption is not None:
-            resumption.again_at = self._now() + SUSPEND_SECONDS
-            resumption.is_sent = resumption.is_sent or step is ResumeStep.SEND
-            self._context.work_queue.add_after(queue, QueueChange.MEMBERS, seconds=SUSPEND_SECONDS)
-        if step is not ResumeStep.GIVE_BACK:
-            return
+    def _record_step(self, workload: Workload, step: ResumeStep) -> None:
+        """On the controller's thread, in the term that asked."""
+        uid = workload.uid
+        if uid not in self._resumptions:
+            return  # it bears the mark no more
+        if step is ResumeStep.LEAVE:
+            self._resumptions.forget(uid)
+        elif step in {ResumeStep.SEND, ResumeStep.WAIT}:
+            until = self._now() + SUSPEND_SECONDS
+            self._resumptions.drop(uid, until=until).is_resume_sent |= step is ResumeStep.SEND
+            self._context.work_queue.add_after(workload.queue, QueueChange.MEMBERS, seconds=SUSPEND_SECONDS)
+        else:
+            self._resumptions.grant(uid, now=self._now())
+
+    def _record_resumed(self, workload: Workload) -> None:
         self._context.metrics.given_back.inc()
         self._context.recorder.record(
             workload_subject(workload),
             reason="GivenBack",
-            message=f'{_resumed_text(workload)}: queue "{queue}" schedules its pods again',
+            message=f'{_resumed_text(workload)}: queue "{workload.queue}" schedules its pods again',
             repeat_after=0.0,
         )
 

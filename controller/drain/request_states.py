@@ -35,6 +35,7 @@ import msgspec
 from cluster.backoff import Backoff
 from controller.drain.snapshot import DrainSnapshot
 from controller.evictions.answers import Outcome
+from controller.requests import RequestState, RequestTable
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import DrainAction, RunningPod, Unit
 from queues.workload_kinds import KINDS, Suspension
@@ -48,7 +49,6 @@ REFUSALS_TO_BLOCK, REFUSAL_LIMIT = 2, 300
 SUSPEND_SECONDS = 10.0
 #: How long a granted request may take to show in the cache.
 GRANTED_SECONDS = 60.0
-NEVER = float("-inf")
 #: The actions that are one request for a workload, and none for its pods.
 OF_WORKLOAD = frozenset({DrainAction.SUSPEND, DrainAction.SUSPEND_ANYWAY, DrainAction.SCALE})
 
@@ -84,80 +84,64 @@ class RequestResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.unit.action
 
 
-class Request(msgspec.Struct, kw_only=True):
+class DrainRequest(RequestState, kw_only=True):
     """The request for one pod or workload; see the table of states.
 
     `queue`: whose counts get its result. `budgets` and `pods`: the disruptions that are pending.
-    `answered_at`: since when they are granted. `failures`: in a row; `message`: of the last one.
-    `command_at`: when a Command for the workload was sent.
+    `answered_at`: since when they are granted. `command_at`: when a Command for the workload was sent.
     """
 
     queue: str = ""
     budgets: tuple[BudgetKey, ...] = ()
     pods: int = 0
-    pending: bool = False
-    granted_at: float | None = None
     answered_at: float | None = None
-    not_before: float = NEVER
-    failures: int = 0
-    message: str = ""
     command_at: float | None = None
 
 
-class Requests:
-    """All requests of one drain, by UID."""
+class DrainRequestTable(RequestTable[DrainRequest]):
+    """All requests of one drain."""
 
     def __init__(self) -> None:
-        self._by_uid: dict[str, Request] = {}
+        super().__init__(DrainRequest, backoff=RETRY)
 
     def set_granted(self, uids: Collection[str], *, at: float) -> None:
         """Record the pods that leave already: an earlier leader has evicted them."""
         for uid in uids:
-            self._request(uid).granted_at = at
-
-    @property
-    def unshown(self) -> frozenset[str]:
-        """UIDs of pods and workloads with a request that the cache does not show yet."""
-        requests = self._by_uid.items()
-        return frozenset(uid for uid, each in requests if each.pending or each.granted_at is not None)
+            self._state(uid).granted_at = at
 
     def record_pods(self, present: Collection[str], *, is_leaving: Callable[[str], bool], now: float) -> None:
         """Record which granted requests the cache shows by now: the pod leaves, or is gone.
 
         `present`: UIDs of the pods and workloads that run.
         """
-        for uid, request in self._by_uid.items():
-            if request.granted_at is None:
-                continue
-            expired = now >= request.granted_at + GRANTED_SECONDS
-            if uid not in present or expired or is_leaving(uid):
-                request.granted_at = None
+        self.settle_shown(
+            is_shown=lambda uid: uid not in present or is_leaving(uid), now=now, within=GRANTED_SECONDS
+        )
 
     @property
     def pending_queues(self) -> frozenset[str]:
         """The queues with requests that were sent and not answered."""
-        return frozenset(each.queue for each in self._by_uid.values() if each.pending)
+        return frozenset(each.queue for _, each in self.items() if each.is_sent)
 
     def pending_disruptions(self, snapshot: DrainSnapshot | None) -> dict[BudgetKey, int]:
         """By budget: the disruptions that were requested and that the snapshot does not count yet."""
         pending: dict[BudgetKey, int] = {}
-        for request in self._by_uid.values():
+        for _, request in self.items():
             if request.answered_at is not None and _were_read(request, snapshot):
                 request.budgets, request.answered_at = (), None
             for budget in request.budgets:
                 pending[budget] = pending.get(budget, 0) + request.pods
         return pending
 
-    def may_send(self, unit: Unit, *, now: float) -> bool:
-        requests = (self._by_uid.get(uid) for uid, _ in _uids(unit))
-        return all(each is None or _may_send(each, now) for each in requests)
+    def may_send_all(self, unit: Unit, *, now: float) -> bool:
+        return all(self.may_send(uid, now=now) for uid, _ in _uids(unit))
 
-    def send(self, unit: Unit) -> None:
+    def send_all(self, unit: Unit) -> None:
         for part in unit.parts or (unit,):
             queues, first = {pod.uid: pod.queue for pod in part.pods}, part.pods[0].queue
             for uid, pods in _uids(part):
-                request = self._request(uid)
-                request.pending, request.answered_at = True, None
+                request = self.send(uid)
+                request.answered_at = None
                 request.queue, request.budgets, request.pods = queues.get(uid, first), part.budgets, pods
 
     def has_command(self, unit: Unit) -> bool:
@@ -165,26 +149,26 @@ class Requests:
 
         If the unit is a step again, the Command had no effect so far.
         """
-        request = self._by_uid.get(unit.workload.uid) if unit.workload is not None else None
+        request = self.get(unit.workload.uid) if unit.workload is not None else None
         return request is not None and request.command_at is not None
 
     def refusal(self, unit: Unit) -> str | None:
         """The message of the last of several failures in a row."""
-        requests = (self._by_uid.get(uid) for uid, _ in _uids(unit))
+        requests = (self.get(uid) for uid, _ in _uids(unit))
         refused = (each for each in requests if each is not None and each.failures >= REFUSALS_TO_BLOCK)
         return next((each.message for each in refused), None)
 
     def record_grant(self, result: RequestResult, *, now: float) -> None:
-        request, workload = self._answered(result), result.unit.workload
-        request.failures, request.answered_at = 0, now
-        if result.action is DrainAction.CUT_GRACE:
-            request.not_before = now + SUSPEND_SECONDS
-            return
+        workload = result.unit.workload
         is_command = workload is not None and KINDS[workload.kind].suspension is Suspension.COMMAND
-        if not is_command:
-            request.granted_at = now
-        if result.pod is None and workload is not None:
-            request.not_before = now + SUSPEND_SECONDS
+        is_cut = result.action is DrainAction.CUT_GRACE
+        # Neither shows on the pods: it is asked again after a time.
+        request = self.drop(result.uid) if is_cut or is_command else self.grant(result.uid, now=now)
+        request.failures, request.answered_at = 0, now
+        if is_cut:
+            self.postpone(result.uid, until=now + SUSPEND_SECONDS)
+        elif result.pod is None and workload is not None:
+            self.postpone(result.uid, until=now + SUSPEND_SECONDS)
             request.command_at = now if is_command else None
 
     def record_failure(self, result: RequestResult, *, now: float, budgets_known: bool) -> None:
@@ -193,42 +177,32 @@ class Requests:
         `budgets_known`: whether the budgets of the pod were read. If not, the eviction API looks through very
         many for each try.
         """
-        request = self._answered(result)
-        request.budgets = ()
         refused_for_ever = result.outcome is Outcome.SEVERAL_BUDGETS
-        failures = request.failures + 1
-        request.failures = max(failures, REFUSALS_TO_BLOCK) if refused_for_ever else failures
-        request.message = result.message
-        backoff = BUDGET_RETRY if result.outcome is Outcome.BUDGET and budgets_known else RETRY
-        wait = RETRY.longest if refused_for_ever else backoff.seconds(request.failures)
-        request.not_before = now + wait
+        request = self.refuse(
+            result.uid,
+            now=now,
+            message=result.message,
+            seconds=RETRY.longest if refused_for_ever else None,
+            backoff=BUDGET_RETRY if result.outcome is Outcome.BUDGET and budgets_known else None,
+        )
+        request.budgets = ()
+        if refused_for_ever:
+            request.failures = max(request.failures, REFUSALS_TO_BLOCK)
 
     def record_drop(self, result: RequestResult, *, now: float) -> None:
         """Nothing was requested: this is no failure."""
-        request = self._answered(result)
-        request.budgets = ()
-        if result.outcome is Outcome.DROPPED:
-            request.not_before = now + RETRY.first
+        is_dropped = result.outcome is Outcome.DROPPED
+        self.drop(result.uid, until=now + RETRY.first if is_dropped else None).budgets = ()
 
     def record_taken(self, result: RequestResult, *, now: float) -> float:
         """The Command was taken: ask again later. Returns the seconds since it was sent."""
-        request = self._answered(result)
-        request.answered_at, request.not_before = now, now + SUSPEND_SECONDS
+        request = self.drop(result.uid, until=now + SUSPEND_SECONDS)
+        request.answered_at = now
         return now - request.command_at if request.command_at is not None else 0.0
 
-    def forget_absent(self, present: Collection[str]) -> None:
+    def forget_gone(self, present: Collection[str]) -> None:
         """Forget pods and workloads that are gone, once the budgets count them."""
-        self._by_uid = {
-            uid: each for uid, each in self._by_uid.items() if uid in present or each.pending or each.budgets
-        }
-
-    def _answered(self, result: RequestResult) -> Request:
-        request = self._request(result.uid)
-        request.pending = False
-        return request
-
-    def _request(self, uid: str) -> Request:
-        return self._by_uid.setdefault(uid, Request())
+        self.forget_absent(present, but=lambda each: each.is_sent or bool(each.budgets))
 
 
 def _uids(unit: Unit) -> list[tuple[str, int]]:
@@ -240,12 +214,8 @@ def _uids(unit: Unit) -> list[tuple[str, int]]:
     return [(pod.uid, 1) for pod in unit.pods]
 
 
-def _were_read(request: Request, snapshot: DrainSnapshot | None) -> bool:
+def _were_read(request: DrainRequest, snapshot: DrainSnapshot | None) -> bool:
     """Whether all its budgets were read after the answer."""
     if snapshot is None or request.answered_at is None:
         return False
     return all(request.answered_at < snapshot.read_at(namespace) for namespace, _ in request.budgets)
-
-
-def _may_send(request: Request, now: float) -> bool:
-    return not request.pending and request.granted_at is None and request.not_before <= now

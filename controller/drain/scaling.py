@@ -28,9 +28,9 @@ from cluster.cache.store import Store
 from cluster.cache.workloads import Workload
 from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Metadata, Pod
-from controller.drain import budget_reader
 from controller.drain.eviction import NotScalable
 from controller.drain.job_commands import ResumeStep
+from controller.evictions import budget_reader
 from controller.evictions.suspend_patches import UNPROCESSABLE, mark_patch, unmark_patch, workload_path
 from queues import well_known
 from queues.apimachinery.label_selectors import BadSelector, parse_selector

@@ -24,7 +24,7 @@ import msgspec
 from cluster.api.client import Client
 from cluster.exceptions import ClusterError, NotFound, Refused
 from cluster.objects import Pod
-from controller.drain import budget_reader as budgets
+from controller.evictions import budget_reader as budgets
 from queues import well_known
 from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey, short_budgets
 from queues.membership import label_value

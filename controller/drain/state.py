@@ -11,7 +11,7 @@ Invariants
   that no pod is evicted twice.
 - A budget is busy while pods of suspended workloads that it selects leave, and `BUDGET_SETTLE_SECONDS`
   longer.
-- Which requests were sent, and when each may be sent again, is one table by UID (`Requests`). A
+- Which requests were sent, and when each may be sent again, is one table by UID (`DrainRequestTable`). A
   request that fails delays its own pod; an overloaded API server, the namespace (`limits.OverloadPauses`).
 - No more pods are in flight than the drain's share and its `inFlight`, and no more are sent a second than its
   share of the rate and its `rate`. With none of its pods in flight, one unit may go, however large.
@@ -32,15 +32,15 @@ import msgspec
 from cluster.token_bucket import TokenBucket
 from controller.drain.limits import OverloadPauses
 from controller.drain.request_states import (
-    NEVER,
     OF_WORKLOAD,
     REFUSAL_LIMIT,
     SUSPEND_SECONDS,
+    DrainRequestTable,
     RequestResult,
-    Requests,
 )
 from controller.drain.snapshot import DrainSnapshot, ReadMemory, ReadRequest, ReadResult
 from controller.evictions.answers import Outcome
+from controller.requests import NEVER
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import (
     BlockedUnit,
@@ -90,7 +90,7 @@ class DrainState:
         #: Whether the snapshot had the budgets of all units of the last plan.
         self.all_budgets_known = True
         # What was requested
-        self._requests = Requests()
+        self._requests = DrainRequestTable()
         #: Gangs of which pods were evicted, by namespace and name.
         self.started_gangs: set[BudgetKey] = set()
         #: UIDs of workloads that no controller suspends.
@@ -339,7 +339,7 @@ class DrainState:
             self.in_flight += len(unit.pods)
         if unit.action in OF_WORKLOAD:
             self._busy_budgets_at |= dict.fromkeys(unit.budgets, now)
-        self._requests.send(unit)
+        self._requests.send_all(unit)
 
     def has_command(self, unit: Unit) -> bool:
         """Whether a Command was sent for the unit's workload.
@@ -368,7 +368,7 @@ class DrainState:
     def _may_request(self, unit: Unit, now: float) -> bool:
         if self._pauses.is_paused(unit.pods[0].namespace, now=now) or not self._budgets_known(unit):
             return False
-        return self._requests.may_send(unit, now=now)
+        return self._requests.may_send_all(unit, now=now)
 
     # 4. Account
 
@@ -403,7 +403,7 @@ class DrainState:
 
     def forget_absent(self, present: Collection[str]) -> None:
         """Forget requests for pods and workloads that are not there any more."""
-        self._requests.forget_absent(present)
+        self._requests.forget_gone(present)
 
 
 class Drains:
@@ -446,6 +446,7 @@ class Drains:
         """Forget all drains: this replica leads no longer."""
         self.follow({}, now=0.0, rate=0.0)
         self._read_requests.clear()
+        self._read_pending = False
 
     def request_read(self, by: str, request: ReadRequest) -> None:
         """Replaces what that drain wanted to have read before."""

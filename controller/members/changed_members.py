@@ -15,7 +15,7 @@ PodGroup was not there, and pods that run while their queue is not written on th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 
 from cluster.cache.changes import NO_QUEUE, Change, PodChange, QueueChange
 from cluster.cache.members import Member
@@ -38,14 +38,10 @@ class ChangedMembers:
         store: Store,
         *,
         is_restoring: Callable[[str], bool],
-        forget: Iterable[Callable[[str], object]],
     ) -> None:
-        """`is_restoring`: by UID, whether the queue of a pod is being written back. It waits for that.
-        `forget`: called with the UID of each pod that is no member any more.
-        """
+        """`is_restoring`: by UID, whether the queue of a pod is being written back. It waits for that."""
         self._members = store.members
         self._is_restoring = is_restoring
-        self._forget = tuple(forget)
 
     def of(self, queue: str, changes: Collection[Change]) -> list[Member]:
         """The members of the queue that these changes of it concern."""
@@ -54,10 +50,7 @@ class ChangedMembers:
             if not isinstance(change, PodChange):
                 continue
             member = self._members.by_uid(change.uid)
-            if member is None:
-                for forget in self._forget:
-                    forget(change.uid)
-            elif member.queue == queue:
+            if member is not None and member.queue == queue:
                 members.append(member)
         if concern_all_members(changes):
             members_in = self._members.in_queue if queue == NO_QUEUE else self._members.waiting_in

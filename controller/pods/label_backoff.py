@@ -3,7 +3,8 @@
 Invariants
 - At most `MAX_RESTORED` pods are remembered. Where more are at war, those that take turns do not push each
   other out.
-- Nothing is forgotten when a term of leadership ends.
+- Nothing is forgotten when a term of leadership ends: it counts what others do, so it is no table of requests
+  (`controller.requests`).
 - Owner: the controller's thread.
 """
 

@@ -14,7 +14,7 @@ Owner: the controller's thread. Times are monotonic seconds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -52,7 +52,7 @@ class MissingPods:
         self,
         members: Iterable[Member],
         *,
-        under_way: set[str],
+        under_way: Collection[str],
         parked: Mapping[str, Workload],
         now: float,
     ) -> None:

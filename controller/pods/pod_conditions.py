@@ -39,6 +39,7 @@ from controller.context import (
     pod_subject,
     workload_subject,
 )
+from controller.requests import RequestState
 from queues.causes import Cause, CauseKind, NoRoom
 from queues.quota.lack import Lack
 from queues.snapshot import QueueDecision
@@ -62,15 +63,21 @@ MAX_REMEMBERED = 10_000
 LATER = timedelta(seconds=30)
 
 
+class _Later(RequestState, kw_only=True):
+    """A text that came while another one was written. `write`: writes it on the member."""
+
+    write: Callable[[Member], object] | None = None
+
+
 class PodConditions:
     """Owner: the controller's thread."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        #: The version of a pod and the text that was submitted for it, by UID.
-        self._texts: dict[str, tuple[int, str]] = {}
-        #: By UID: the latest text that came while another one was written, as the arguments of `_write`.
-        self._overtaking: dict[str, partial[None]] = {}
+        #: The texts that were submitted, each for the version of its pod and that text.
+        self._texts = context.requests.table("Pod", "condition", RequestState)
+        #: Of each pod the latest text that came while another one was written.
+        self._later = context.requests.table("Pod", "later condition", _Later)
         #: The stop (a decision's revision) for which a workload got an event, by UID.
         self._owner_stops: dict[str, str] = {}
         #: What workloads got an event for, since pods of them have no room: UID and text.
@@ -179,14 +186,11 @@ class PodConditions:
             rate_limit_key=f"workloads/{member.queue}",
         )
 
-    def forget(self, uid: str) -> None:
-        self._texts.pop(uid, None)
-
     def _remove(self, member: Member) -> None:
         """Remove the condition of a pod without a gate."""
-        if self._texts.get(member.uid) == (member.version, ""):
+        if self._texts.is_asked(member.uid, (member.version, "")):
             return
-        self._texts[member.uid] = (member.version, "")
+        self._texts.send(member.uid, version=(member.version, ""))
         body = {
             "metadata": {"uid": member.uid, "resourceVersion": str(member.version)},
             "status": {"conditions": [{"type": "PodScheduled", "$patch": "delete"}]},
@@ -202,7 +206,8 @@ class PodConditions:
 
     def _submit(self, what: str, member: Member, write: Callable[[], bool]) -> bool:
         """Whether it was submitted: not while another write for the pod waits or is under way."""
-        written = [False]
+        written, uid, later = [False], member.uid, self._later
+        ended = self._context.requests.of_term(partial(self._ended, uid))
 
         def send() -> None:
             written[0] = write()
@@ -210,8 +215,8 @@ class PodConditions:
         def done(ok: bool) -> None:
             """On the writer's thread; another write may be submitted by now."""
             is_written = ok and written[0]
-            if not is_written or member.uid in self._overtaking:
-                self._context.work_queue.deliver(partial(self._ended, member.uid, is_written=is_written))
+            if not is_written or uid in later:
+                self._context.work_queue.deliver(partial(ended, is_written))
 
         submitted = self._context.writers.submit(
             (what, member.uid),
@@ -222,15 +227,16 @@ class PodConditions:
             subject=pod_subject(member),
         )
         if not submitted:
-            self.forget(member.uid)
+            self._texts.forget(uid)
         return submitted
 
-    def _ended(self, uid: str, *, is_written: bool) -> None:
+    def _ended(self, uid: str, is_written: bool) -> None:
         if not is_written:
-            self.forget(uid)
-        write, member = self._overtaking.pop(uid, None), self._context.store.members.by_uid(uid)
-        if write is not None and member is not None:
-            write(member)
+            self._texts.forget(uid)
+        later, member = self._later.get(uid), self._context.store.members.by_uid(uid)
+        self._later.forget(uid)
+        if later is not None and later.write is not None and member is not None:
+            later.write(member)
 
     def _is_parked(self, member: Member) -> bool:
         """Whether its queue's stop keeps it waiting."""
@@ -248,10 +254,10 @@ class PodConditions:
         """`still`: whether it still waits for that reason."""
         still = still or self._is_parked
         store, text = self._context.store, start.text
-        self._overtaking.pop(member.uid, None)
-        if member.condition == text or self._texts.get(member.uid) == (member.version, text):
+        self._later.forget(member.uid)
+        if member.condition == text or self._texts.is_asked(member.uid, (member.version, text)):
             return
-        self._texts[member.uid] = (member.version, text)
+        self._texts.send(member.uid, version=(member.version, text))
         body = {
             "metadata": {"uid": member.uid},
             "status": {"conditions": [{"type": "PodScheduled", "message": text}]},
@@ -267,15 +273,15 @@ class PodConditions:
             return True
 
         if not self._submit("pod_condition", member, write):
-            if len(self._overtaking) >= MAX_REMEMBERED:
-                self._overtaking.clear()
-            self._overtaking[member.uid] = partial(
+            if len(self._later) >= MAX_REMEMBERED:
+                self._later.clear()
+            self._later.send(member.uid).write = partial(
                 self._write, start=start, with_event=with_event, still=still
             )
             # Again: the one that was under way may have ended just before.
             if not self._submit("pod_condition", member, write):
                 return
-            del self._overtaking[member.uid]
+            self._later.forget(member.uid)
         if not with_event:
             return
         self._context.recorder.record(

@@ -55,6 +55,7 @@ from controller.context import ControllerContext, pod_subject, queue_subject, wo
 from controller.evictions.pods import delete_pod
 from controller.parts import Part
 from controller.pods.missing_pods import MissingPods
+from controller.requests import RequestState
 from queues.apimachinery.timestamps import parse_timestamp
 from queues.causes import CauseKind
 from queues.snapshot import QueueDecision
@@ -124,11 +125,9 @@ class ParkedPodRecreation(Part):
         #: The queues that may have such pods, and how many were left in each at the last step.
         self._queues: set[str] = set()
         self._remaining: dict[str, int] = {}
-        #: The pods and Jobs for which a request is under way, by UID.
-        self._under_way: set[str] = set()
+        #: The pods and Jobs that are deleted and suspended.
+        self._requests = context.requests.table("PodOrJob", "recreate", RequestState)
         self._missing = MissingPods()
-        #: The Jobs that there was a request for, and when there may be another, by UID, in monotonic seconds.
-        self._not_before: dict[str, float] = {}
         self._stepped_at = -math.inf
         self._next_step_at = math.inf
 
@@ -150,12 +149,13 @@ class ParkedPodRecreation(Part):
         if now < self.due:
             return
         self._stepped_at = now
-        self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
+        self._forget_ended(now)
         parked = {queue: self._parked_in(queue) for queue in sorted(self._queues)}
         self._queues = {queue for queue, members in parked.items() if members is None or members}
         self._set_remaining({queue: len(members) for queue, members in parked.items() if members})
         self._count_missing(parked, now=now)
-        free = most = RECREATIONS - len(self._under_way)
+        under_way = self._requests.sent
+        free = most = RECREATIONS - len(under_way)
         is_kept = False
         for member in _in_turns(members for members in parked.values() if members):
             if free <= 0:
@@ -167,7 +167,7 @@ class ParkedPodRecreation(Part):
                 free -= 1
                 if not is_job:
                     self._missing.delete(member.owner_uid, now=now)
-        waits = free < most or bool(self._under_way) or None in parked.values()
+        waits = free < most or bool(under_way) or None in parked.values()
         pause = STEP_SECONDS if waits else MISSING_SECONDS if is_kept else IDLE_SECONDS
         self._next_step_at = now + pause if self._queues else math.inf
 
@@ -197,7 +197,7 @@ class ParkedPodRecreation(Part):
         }
         queues = self._missing.queues | {queue for queue, members in parked.items() if members}
         seen = (member for queue in queues for member in self._store.members.in_queue(queue))
-        self._missing.count(seen, under_way=self._under_way, parked=owners, now=now)
+        self._missing.count(seen, under_way=self._requests.sent, parked=owners, now=now)
 
     def _parked_in(self, queue: str) -> list[Member] | None:
         """The pods that are left to be deleted, the oldest first; None if that is to be asked again later."""
@@ -241,7 +241,7 @@ class ParkedPodRecreation(Part):
         """Returns False where a request for it is under way already, or backs off."""
         job = self._job_of(member)
         uid = member.uid if job is None else job.uid
-        if uid in self._under_way or uid in self._not_before:
+        if not self._requests.may_send(uid, now=self._stepped_at):
             return False
         may_send = partial(self._may_send, member, self._decision(member).revision)
         send = partial(self._delete, member, may_send)
@@ -251,7 +251,7 @@ class ParkedPodRecreation(Part):
             self._context.drain_writers,
             ("recreate", uid),
             send,
-            partial(self._receive, member, job),
+            self._receiver(member, job),
             rank=WriteRank.RECREATION,
             queue=member.queue,
             subject=pod_subject(member) if job is None else workload_subject(job),
@@ -259,8 +259,14 @@ class ParkedPodRecreation(Part):
             lane=("recreate", member.namespace, zlib.crc32(uid.encode()) % LANES_PER_NAMESPACE),
         )
         if submitted:
-            self._under_way.add(uid)
+            self._requests.send(uid)
         return submitted
+
+    def _forget_ended(self, now: float) -> None:
+        """Of pods the cache shows what became of them; a Job is left alone for a while."""
+        ended = [uid for uid, _ in self._requests.items() if self._requests.may_send(uid, now=now)]
+        for uid in ended:
+            self._requests.forget(uid)
 
     def _may_send(self, member: Member, revision: str) -> bool:
         decision = self._decision(member)
@@ -283,15 +289,27 @@ class ParkedPodRecreation(Part):
         except (NotFound, Conflict):
             return False
 
-    def _receive(self, member: Member, job: Workload | None, done: bool | None) -> None:
+    def _receiver(self, member: Member, job: Workload | None) -> Callable[[bool | None], None]:
+        record = self._context.requests.of_term(partial(self._record_result, member, job))
+
+        def receive(done: bool | None) -> None:
+            record(done)
+            self._say(member, job, done)
+
+        return receive
+
+    def _record_result(self, member: Member, job: Workload | None, done: bool | None) -> None:
         """`done`: whether it was written; None where the request was given up."""
-        self._under_way.discard(member.uid if job is None else job.uid)
+        if job is not None:  # also where it was suspended: somebody else may resume it
+            self._requests.drop(job.uid, until=self._store.clock.monotonic() + IDLE_SECONDS)
+            return
+        self._requests.forget(member.uid)
+        if done:
+            self._missing.note_deleted(member.uid)
+
+    def _say(self, member: Member, job: Workload | None, done: bool | None) -> None:
         metrics = self._context.metrics
         (metrics.pod_recreations if job is None else metrics.job_recreations).labels(_OUTCOMES[done]).inc()
-        if job is not None:  # also where it was suspended: somebody else may resume it
-            self._not_before[job.uid] = self._store.clock.monotonic() + IDLE_SECONDS
-        elif done:
-            self._missing.note_deleted(member.uid)
         if not done:
             return
         decision = self._decision(member)

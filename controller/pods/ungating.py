@@ -58,6 +58,7 @@ from controller.context import (
 from controller.pods.refused_pods import RefusedPods
 from controller.pods.retry_event import RetryEvents
 from controller.pods.workload_podgroups import WorkloadPodGroups
+from controller.requests import RequestState, RequestTable
 from queues import well_known
 from queues.causes import StartReason
 from queues.membership import label_value
@@ -92,14 +93,6 @@ class PodAction(Enum):
     RETRY = auto()
 
 
-class Retries(msgspec.Struct, frozen=True):
-    """The retries of one pod after one resume. `last`: when the latest was, in monotonic seconds."""
-
-    resume: Resume
-    times: int
-    last: float
-
-
 def pod_action(member: Member, start: StartDecision, decision: QueueDecision) -> PodAction:
     """All rows of the table but the last. `start`: whether the member may start."""
     if start.keeps_gate or not member.waiting or member.leaving:
@@ -119,19 +112,22 @@ def _retried_repeatedly(member: Member, decision: QueueDecision) -> bool:
     return bool(decision.restricted) or member.refusal is StartReason.NO_ACTION
 
 
-def next_retry_at(before: Retries | None, resume: Resume) -> float:
-    """When a pod of a queue with a selector may be retried, in monotonic seconds; infinity: no more."""
-    if before is None or before.resume != resume:
+def next_retry_at(before: RequestState | None, resume: Resume) -> float:
+    """When a pod of a queue with a selector may be retried, in monotonic seconds; infinity: no more.
+
+    `before`: its retries, of which each counts as a failure, since its condition says the opposite still.
+    """
+    if before is None or before.version != resume:
         return -math.inf
-    if before.times >= TIMES:
-        return math.inf
-    return before.last + RETRY.seconds(before.times)
+    return math.inf if before.failures >= TIMES else before.not_before
 
 
-def after_retry(before: Retries | None, resume: Resume, *, now: float) -> Retries:
+def record_retry(retries: RequestTable[RequestState], uid: str, resume: Resume, *, now: float) -> None:
     """One more retry was sent."""
-    times = before.times if before is not None and before.resume == resume else 0
-    return Retries(resume, times + 1, last=now)
+    if not retries.is_asked(uid, resume):
+        retries.forget(uid)
+    retries.send(uid, version=resume)
+    retries.refuse(uid, now=now)
 
 
 def assignment(member: Member, queue: str, *, keeps_gate: bool) -> dict[str, Any]:
@@ -194,10 +190,10 @@ class Ungating:
         self._workload_podgroups = WorkloadPodGroups(context)
         #: For which revision all waiting members of a queue were ungated or retried.
         self._resumed: dict[str, str] = {}
-        #: The version of a pod for which a write was sent, by UID: not sent again for the same version.
-        self._sent: dict[str, int] = {}
-        #: The retries of pods of queues with a selector, by UID.
-        self._retries: dict[str, Retries] = {}
+        #: The writes that were sent for pods: not again for the same version of a pod.
+        self._sent = context.requests.table("Pod", "ungate", RequestState)
+        #: The retries of pods of queues with a selector; the version is the resume.
+        self._retries = context.requests.table("Pod", "retry", RequestState, backoff=RETRY)
         self._backlog = _Backlog()
         #: Whether more of the backlog will be submitted soon.
         self._continues = False
@@ -272,10 +268,6 @@ class Ungating:
         else:
             self._workload_podgroups.make(member)
 
-    def forget(self, uid: str) -> None:
-        self._sent.pop(uid, None)
-        self._retries.pop(uid, None)
-
     def forget_absent_queues(self) -> None:
         """Forget the queues without members."""
         queues = set(self._context.store.members.queues())
@@ -286,7 +278,7 @@ class Ungating:
     def _action(self, member: Member, decision: QueueDecision) -> PodAction:
         action = pod_action(member, self._start(member), decision)
         if action is not PodAction.RETRY:
-            self._retries.pop(member.uid, None)
+            self._retries.forget(member.uid)
         return action
 
     def _submit_gate(self, member: Member) -> None:
@@ -348,13 +340,12 @@ class Ungating:
         """Retry it several times, until its condition says something else."""
         now = self._context.store.clock.monotonic()
         resume = current_resume(self._context.store, decision)
-        before = self._retries.get(member.uid)
-        due = next_retry_at(before, resume)
+        due = next_retry_at(self._retries.get(member.uid), resume)
         if due == math.inf:
             return
         self._requeue(member.queue)
         if now >= due:
-            self._retries[member.uid] = after_retry(before, resume, now=now)
+            record_retry(self._retries, member.uid, resume, now=now)
             self._send(member, "retry", partial(self._retry, member, f"{decision.revision}-{now:.3f}"))
 
     def _requeue(self, queue: str) -> None:
@@ -362,29 +353,28 @@ class Ungating:
 
     def _send(self, member: Member, what: str, write: Callable[[], bool]) -> bool:
         """Returns False if it was sent already, or is not taken now."""
-        if self._sent.get(member.uid) == member.version:
+        if self._sent.is_asked(member.uid, member.version):
             return False
-        self._sent[member.uid] = member.version
+        self._sent.send(member.uid, version=member.version)
         key, not_written = (what, member.uid), partial(self._not_written, member)
         subject = pod_subject(member)
         if self._context.submit_write(
             key,
             write,
-            not_written,
+            self._context.requests.of_term(not_written),
             rank=WriteRank.RELEASE,
             order=_rank(member),
             queue=member.queue,
             subject=subject,
         ):
             return True
-        self._sent.pop(member.uid, None)  # an earlier write for it is still under way, or it backs off
+        self._sent.forget(member.uid)  # an earlier write for it is still under way, or it backs off
         if not self._context.writers.wait(key):
             self._requeue(member.queue)
         return False
 
     def _not_written(self, member: Member, failed: bool) -> None:
-        if self._sent.get(member.uid) == member.version:
-            del self._sent[member.uid]
+        self._sent.forget(member.uid, version=member.version)
         if failed:
             self._requeue(member.queue)
 

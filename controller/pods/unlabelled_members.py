@@ -7,6 +7,8 @@ Invariants
 - A member is looked for, is to be written, is being written, or was written and waits until the watch shows
   that. One whose label is changed while it is being written is to be written again as well.
 - Those that a stop may wait for are written first, one of each queue in turn.
+- It is no table of requests (`controller.requests`): lists say which members there are, and a write of one is
+  a flag of it. Both are forgotten together.
 - Owner: the controller's thread.
 """
 

@@ -18,7 +18,8 @@ Invariants
 - Each step is written at the version of the pod that was read: a bind that was stored before wins.
 - If the pod changes between the steps, the time of step 2 begins anew.
 - A pod of a gang keeps its room here: its gang gives back whole.
-- A new leader begins the time of each pod anew.
+- A new leader begins the time of each pod anew. How far giving it up has come goes with that time, so it is
+  in no table of requests (`controller.requests`).
 - Each workload gets one event for the pods of one scheduler.
 - Owner: the controller's thread. The writers send.
 """

@@ -54,11 +54,12 @@ from cluster.cache.podgroups import PodGroupKey
 from cluster.cache.workloads import Workload, is_paused
 from cluster.exceptions import Conflict, Refused
 from cluster.objects import WorkloadObject
-from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext, pod_subject, podgroup_subject, workload_subject
 from controller.evictions.answers import Answer, Outcome, answer_to
-from controller.evictions.pods import lane_of, send_away
+from controller.evictions.granted import EvictionRequest, Granted, GrantedEvent, ask
+from controller.evictions.pods import send_away
 from controller.evictions.suspend_patches import UNPROCESSABLE, mark_patch, workload_path
+from controller.requests import NEVER, RequestState
 from queues import well_known
 from queues.quota.gang_life import GangPhase
 from queues.quota.gang_placement import GangPlacements, placement_seconds
@@ -83,13 +84,6 @@ _chance = SystemRandom()
 _workload = msgspec.json.Decoder(WorkloadObject)
 
 
-class _Target(msgspec.Struct):
-    """A pod that goes, or whose workload is suspended. `again_at`: when it is asked for again."""
-
-    uid: str
-    again_at: float = -math.inf
-
-
 class _Watched(msgspec.Struct):
     """A gang in placement. `due`: the end of its time; `until`: the same as others read it. `is_reserved`:
     room is kept for it until its pods are made. `giving`: what goes, by UID, while it gives back.
@@ -107,7 +101,7 @@ class _Watched(msgspec.Struct):
     is_reserved: bool = False
     is_held: bool = False
     placed: int = 0
-    giving: dict[str, _Target] = {}
+    giving: dict[str, None] = {}
     suspended: dict[str, Workload] = {}
     is_told: bool = False
 
@@ -129,11 +123,14 @@ class GangsInPlacement:
         self._store = context.store
         self._changed_gang = changed
         self._is_under_way = is_under_way
+        #: Pods that go, and workloads that are suspended.
+        self._requests = context.requests.table("PodOrWorkload", "give back a gang", RequestState)
         self.forget()
 
     def forget(self) -> None:
         """Forget everything: a term begins or ends."""
         self.rules = GangPlacements()
+        self._requests.clear()
         self._is_begun = False
         self._watched: dict[str, _Watched] = {}
         #: The gangs that `rules` remembers: those that are watched, and those that have failed.
@@ -265,7 +262,8 @@ class GangsInPlacement:
     def _next_due(self) -> float:
         times = [self.rules.due(self._now())]
         for watched in self._watched.values():
-            times += [target.again_at for target in watched.giving.values()]
+            states = map(self._requests.get, watched.giving)
+            times += [NEVER if state is None else state.not_before for state in states]
             if watched.is_held:  # its queue may come to select its namespace again, too
                 times.append(self._now() + REFUSED_SECONDS)
             elif not (watched.is_able or watched.is_told):
@@ -354,6 +352,8 @@ class GangsInPlacement:
     def _drop(self, watched: _Watched) -> None:
         """It is in placement no more. Afterwards the rules say what is remembered of it."""
         del self._watched[watched.uid]
+        for uid in watched.giving:
+            self._requests.forget(uid)
         if not self.rules.knows(watched.uid):
             self._forget(watched.key)
         self._resume(watched)
@@ -387,31 +387,34 @@ class GangsInPlacement:
         for member in members:
             if not member.uses_quota or member.uid in watched.giving:
                 continue
-            watched.giving[member.uid] = _Target(member.uid)
+            watched.giving[member.uid] = None
             workload = self._suspendable(member)
             if workload is not None and workload.uid not in watched.suspended:
                 watched.suspended[workload.uid] = workload
-                watched.giving[workload.uid] = _Target(workload.uid)
+                watched.giving[workload.uid] = None
 
     def _give_back(self, watched: _Watched, now: float) -> None:
         members = self._members(watched.key, watched.queue)
         self._add_targets(watched, members)
-        giving = watched.giving
-        for uid, target in list(giving.items()):
-            workload = watched.suspended.get(uid)
+        giving, may_send = watched.giving, partial(self._requests.may_send, now=now)
+        for uid in list(giving):
+            workload, member = watched.suspended.get(uid), self._store.members.by_uid(uid)
             if workload is not None:
                 if self._is_suspended(uid):
-                    del giving[uid]
-                elif target.again_at <= now:
-                    self._suspend(watched, target, workload)
-                continue
-            member = self._store.members.by_uid(uid)
-            if member is None or not member.uses_quota:
-                del giving[uid]
-            elif target.again_at <= now and not member.leaving and self._suspendable(member) is None:
-                self._evict(watched, target, member)
+                    self._settle(watched, uid)
+                elif may_send(uid):
+                    self._suspend(watched, workload)
+            elif member is None or not member.uses_quota:
+                self._settle(watched, uid)
+            elif may_send(uid) and not member.leaving and self._suspendable(member) is None:
+                self._evict(watched, member)
         if not (giving or any(self._is_under_way(each.uid) for each in members)):
             self._gave_back(watched, now)
+
+    def _settle(self, watched: _Watched, uid: str) -> None:
+        """The cache shows that it has gone."""
+        del watched.giving[uid]
+        self._requests.forget(uid)
 
     def _gave_back(self, watched: _Watched, now: float) -> None:
         self.rules.gave_back(watched.uid, now=now, chance=_chance.random())
@@ -425,11 +428,11 @@ class GangsInPlacement:
         )
         self._drop(watched)
 
-    def _evict(self, watched: _Watched, target: _Target, member: Member) -> None:
+    def _evict(self, watched: _Watched, member: Member) -> None:
         request = partial(send_away, self._context.client, member)
-        self._submit(target, member.namespace, request, lambda: self._record_eviction(watched, member))
+        self._ask(member.uid, member.namespace, request, granted=lambda: _granted_of(watched, member))
 
-    def _suspend(self, watched: _Watched, target: _Target, workload: Workload) -> None:
+    def _suspend(self, watched: _Watched, workload: Workload) -> None:
         path, client = workload_path(workload.kind, workload.namespace, workload.name), self._context.client
 
         def request() -> None:
@@ -447,49 +450,38 @@ class GangsInPlacement:
                     raise
                 raise Conflict(409, "Conflict", exc.message) from exc
 
-        def granted() -> None:
-            self._context.metrics.evicted(GAVE_BACK, "Suspend")
-            self._context.recorder.record(
-                workload_subject(workload), reason=GAVE_BACK, message=_text(watched), repeat_after=0.0
-            )
+        self._ask(
+            workload.uid, workload.namespace, request, granted=lambda: _granted_suspension(watched, workload)
+        )
 
-        self._submit(target, workload.namespace, request, granted)
-
-    def _submit(
-        self,
-        target: _Target,
-        namespace: str,
-        request: Callable[[], None],
-        granted: Callable[[], None],
+    def _ask(
+        self, uid: str, namespace: str, request: Callable[[], None], *, granted: Callable[[], Granted]
     ) -> None:
-        def send() -> Answer:
+        def answer() -> Answer:
             return answer_to(request) if self._context.leading() else Answer(Outcome.DROPPED)
 
-        def receive(answer: Answer | None) -> None:
-            now, answer = self._now(), answer or Answer(Outcome.OVERLOADED)
-            match answer.outcome:
-                case Outcome.GRANTED:
-                    target.again_at = now + LATE_SECONDS
-                    granted()
-                case Outcome.ABSENT:
-                    target.again_at = now + LATE_SECONDS
-                case Outcome.OVERLOADED | Outcome.DROPPED:
-                    target.again_at = now + max(BUSY_SECONDS, answer.retry_after)
-                case _:
-                    target.again_at = now + REFUSED_SECONDS
-            self._due = min(self._due, max(now + PAUSE, target.again_at))
+        self._requests.send(uid)
+        self._requests.postpone(uid, until=self._now() + LATE_SECONDS)
+        record = partial(self._record_answer, uid)
+        asked = EvictionRequest(
+            purpose="gang-gives-back", uid=uid, namespace=namespace, answer=answer, granted=granted
+        )
+        if not ask(self._context, asked, record):
+            record(Answer(Outcome.OVERLOADED))
 
-        target.again_at = self._now() + LATE_SECONDS
-        if not self._context.submit(
-            self._context.drain_writers,
-            ("gang-gives-back", target.uid),
-            send,
-            receive,
-            rank=WriteRank.EVICTION,
-            lane=lane_of(namespace, uid=target.uid, budget=None),
-            batched=True,
-        ):
-            receive(None)
+    def _record_answer(self, uid: str, answer: Answer) -> None:
+        if uid not in self._requests:
+            return  # it has gone, as the cache shows
+        now = self._now()
+        match answer.outcome:
+            case Outcome.GRANTED | Outcome.ABSENT:
+                seconds = LATE_SECONDS
+            case Outcome.OVERLOADED | Outcome.DROPPED:
+                seconds = max(BUSY_SECONDS, answer.retry_after)
+            case _:
+                seconds = REFUSED_SECONDS
+        self._requests.drop(uid, until=now + seconds)
+        self._due = min(self._due, now + max(PAUSE, seconds))
 
     def _members(self, key: PodGroupKey, queue: str) -> list[Member]:
         """The pods that count for it."""
@@ -524,16 +516,6 @@ class GangsInPlacement:
             self._store.notify(workload.queue, QueueChange.MEMBERS)
 
     # What is said
-
-    def _record_eviction(self, watched: _Watched, member: Member) -> None:
-        self._context.metrics.evicted(GAVE_BACK, "Evict" if member.node else "Delete")
-        self._context.recorder.record(
-            pod_subject(member),
-            reason=GAVE_BACK,
-            message=_text(watched),
-            rate_limit_key=f"gangs/{member.queue}",
-            repeat_after=0.0,
-        )
 
     def _say_that_it_cannot(self, watched: _Watched) -> None:
         self._record(
@@ -584,6 +566,21 @@ def _rank(gang: Gang, members: Iterable[Member]) -> Rank:
 def _priority(members: Iterable[Member]) -> int:
     """That by which it is compared with gangs of other queues: of pods, which a ResourceQuota can bound."""
     return min((member.priority for member in members), default=0)
+
+
+def _granted_of(watched: _Watched, member: Member) -> Granted:
+    event = GrantedEvent(
+        subject=pod_subject(member),
+        reason=GAVE_BACK,
+        message=_text(watched),
+        rate_limit_key=f"gangs/{member.queue}",
+    )
+    return Granted(reason=GAVE_BACK, how="Evict" if member.node else "Delete", events=(event,))
+
+
+def _granted_suspension(watched: _Watched, workload: Workload) -> Granted:
+    event = GrantedEvent(subject=workload_subject(workload), reason=GAVE_BACK, message=_text(watched))
+    return Granted(reason=GAVE_BACK, how="Suspend", events=(event,))
 
 
 def _failure(watched: _Watched) -> str:

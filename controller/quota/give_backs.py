@@ -67,19 +67,22 @@ from functools import partial
 
 import msgspec
 
-from cluster.api.client import STRATEGIC_MERGE_PATCH
+from cluster.backoff import Backoff
 from cluster.cache.changes import NO_QUEUE, Change, PodChange, QueueChange
 from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey
-from cluster.exceptions import ClusterError, Conflict, NotFound
+from cluster.exceptions import ClusterError
+from cluster.recorder import REPEAT_SECONDS
 from cluster.write_ranks import WriteRank
-from controller.context import ControllerContext, pod_path, pod_subject, workload_subject
-from controller.drain.budget_reader import list_budgets
+from controller.context import ControllerContext, pod_subject, workload_subject
 from controller.drain.running_pods import termination_of
 from controller.evictions.answers import Answer, Outcome, answer_to
-from controller.evictions.pods import lane_of, send_away
+from controller.evictions.budget_reader import list_budgets
+from controller.evictions.granted import EvictionRequest, Granted, GrantedEvent, ask
+from controller.evictions.pods import send_away
 from controller.quota.given_back_lines import GivenBackLines
 from controller.quota.waiting_pods import WaitingPods
+from controller.requests import RequestState, is_open
 from queues.drain.disruption_budgets import BudgetIndex, BudgetKey
 from queues.drain.terminating_pods import counts_as_in_flight
 from queues.policies.policy_set import PolicySet
@@ -107,6 +110,7 @@ LOOK_SECONDS, REST = 0.05, 2.0
 #: number.
 PAUSE, LONGEST_PAUSE = 0.5, 30.0
 REFUSED_SECONDS, LONGEST_REFUSED, BUSY_SECONDS = 10.0, 1800.0, 2.0
+REFUSED = Backoff(REFUSED_SECONDS, LONGEST_REFUSED)
 #: Seconds before a class of pods is told again which pods could go.
 KEPT_SECONDS = 10.0
 #: How long workloads that gave back are remembered, and how many.
@@ -162,6 +166,20 @@ class _Victim(msgspec.Struct, frozen=True):
     def action(self) -> str:
         """Of the policy."""
         return PREEMPT if self.reason == PREEMPTED else RECLAIM
+
+
+class _Eviction(RequestState, kw_only=True):
+    """The eviction of a victim. `sent_at`: when it was sent first or again.
+
+    `rest`: its victim, where others of its gang have gone, and `rest_at` when it is repeated. `is_repeated`:
+    it is under way again.
+    """
+
+    member: Member | None = None
+    sent_at: float = math.inf
+    rest: _Victim | None = None
+    rest_at: float = math.inf
+    is_repeated: bool = False
 
 
 class _KeptText(msgspec.Struct, frozen=True):
@@ -229,6 +247,8 @@ class GiveBacks:
         self._kept: dict[Key, _KeptText] = {}
         #: The same texts by the UID of the pod; without empty ones.
         self._kept_texts: dict[str, str] = {}
+        #: Evictions that were sent and are not in the cache yet, or were refused, or are repeated.
+        self._evictions = context.requests.table("Pod", "give back", _Eviction, backoff=REFUSED)
         self.forget()
 
     def forget(self) -> None:
@@ -239,15 +259,6 @@ class GiveBacks:
         self._changed: set[str] = set()
         #: Those of them that a former leader may have evicted, until their room is set aside.
         self._inherited: dict[str, Member] = {}
-        #: By UID: victims whose eviction was sent and is not in the cache yet, and when it was sent.
-        self._requested: dict[str, tuple[Member, float]] = {}
-        self._left_alone: dict[str, float] = {}
-        #: By UID: how often an eviction was refused.
-        self._refusals: dict[str, int] = {}
-        #: By UID: pods of gangs of which others have gone, and when their eviction is repeated.
-        self._rests: dict[str, tuple[_Victim, float]] = {}
-        #: Those of them whose eviction is under way again.
-        self._asked_again: set[str] = set()
         #: The PodGroups of candidates, by their UID.
         self._gang_keys: dict[str, PodGroupKey] = {}
         #: When workloads gave back, and when pods of them were released again, in monotonic seconds.
@@ -274,7 +285,7 @@ class GiveBacks:
                 if isinstance(change, PodChange):
                     self._changed.add(change.uid)
                 elif change is QueueChange.RESYNC and queue != NO_QUEUE:
-                    self._changed.update(self._leaving, self._requested)
+                    self._changed.update(self._leaving, self._evictions.unshown)
 
     def passed(self) -> None:
         """A pass has ended: other pods may lack room."""
@@ -291,7 +302,7 @@ class GiveBacks:
     @property
     def due(self) -> float:
         """When the next look is due, in monotonic seconds."""
-        rests = min((at for _, at in self._rests.values()), default=math.inf)
+        rests = min((each.rest_at for _, each in self._evictions.items()), default=math.inf)
         if not self._is_asked and not self._waiting.reservations:
             return (
                 -math.inf if self._kept else rests
@@ -432,8 +443,7 @@ class GiveBacks:
     def _count_leaving(self, look: GivingBack, *, but: Collection[str] = ()) -> None:
         """Count pods that are being deleted or evicted as gone; `but`: except these UIDs."""
         leaving = filter(self._is_going, (self._leaving or {}).values())
-        requested = (self._requested[uid][0] for uid in self._going)
-        for member in (*leaving, *requested):
+        for member in (*leaving, *self._going.values()):
             if member.uid not in but:
                 look.count(member.queue, negative(self._waiting.rules.requests(member)))
         for queue in self._store.force_deleted.queues():
@@ -447,14 +457,23 @@ class GiveBacks:
 
     def is_going(self, uid: str) -> bool:
         """Whether the pod was asked to go, for others."""
-        return uid in self._requested or uid in self._rests
+        eviction = self._evictions.get(uid)
+        return eviction is not None and (is_open(eviction) or eviction.rest is not None)
 
     @property
-    def _going(self) -> Collection[str]:
-        """The UIDs of pods whose first eviction is under way. They count as gone until the answer says
+    def _going(self) -> Mapping[str, Member]:
+        """By UID: the pods whose first eviction is under way. They count as gone until the answer says
         otherwise.
         """
-        return self._requested.keys() - self._asked_again
+        return {
+            uid: each.member
+            for uid, each in self._evictions.items()
+            if is_open(each) and not each.is_repeated and each.member is not None
+        }
+
+    def _is_requested(self, uid: str) -> bool:
+        eviction = self._evictions.get(uid)
+        return eviction is not None and is_open(eviction)
 
     def _take_over(self, before: dict[Key, int]) -> None:
         """Add to `before` the pods that get the room of what a former leader may have evicted."""
@@ -554,7 +573,7 @@ class GiveBacks:
 
     def _candidates(self, queue: str, *, now: float) -> Iterator[Borrowed]:
         for member in self._store.members.in_queue(queue):
-            if not member.uses_quota or member.leaving or member.uid in self._requested:
+            if not member.uses_quota or member.leaving or self._is_requested(member.uid):
                 continue
             budgets = self._budgets_of(member)
             yield self._borrowed(
@@ -572,7 +591,7 @@ class GiveBacks:
             return KeptBy.DAEMON
         if self._waiting.keeps_room_of(member):
             return KeptBy.KEPT_ROOM
-        if member.uid in self._left_alone:
+        if self._evictions.is_postponed(member.uid, now=now):
             return KeptBy.REFUSED
         if len(budgets) > 1:
             return KeptBy.BUDGET  # the API server evicts no pod that two of them select
@@ -667,7 +686,7 @@ class GiveBacks:
         """Whether all of them may be evicted now. Budgets that are not known are read. A set that is larger
         than `MOST_LEAVING` goes when no other eviction is under way.
         """
-        leaving = len(self._requested) + len(victims)
+        leaving = len(self._evictions.unshown) + len(victims)
         if leaving and leaving + len(found) > MOST_LEAVING:
             return False
         unknown = set()
@@ -731,43 +750,43 @@ class GiveBacks:
                 counted[key] = gang is not None and not gang.keeps_minimum(going)
             return counted[key]
 
-        for uid, (victim, at) in list(self._rests.items()):
-            if at > now:
+        for uid, eviction in list(self._evictions.items()):
+            victim, is_asked = eviction.rest, is_open(eviction)
+            if victim is None or eviction.rest_at > now:
                 continue
-            del self._rests[uid]
-            member, is_asked = self._store.members.by_uid(uid), uid in self._requested
+            eviction.rest, eviction.rest_at = None, math.inf
+            member = self._store.members.by_uid(uid)
             if member is None or not member.uses_quota or member.leaving or is_asked:
                 continue
             if not goes_on(PodGroupKey(member.namespace, member.podgroup)):
                 continue
-            self._asked_again.add(uid)
+            eviction.is_repeated = True
             self._evict(msgspec.structs.replace(victim, member=member))
 
     def _evict(self, victim: _Victim) -> None:
         member, client = victim.member, self._context.client
-        self._requested[member.uid] = member, self._store.clock.monotonic()
+        eviction = self._evictions.send(member.uid)
+        eviction.member, eviction.sent_at = member, self._store.clock.monotonic()
         self._budgets.pop(member.namespace, None)  # it allows fewer now
 
-        def send() -> Answer:
+        def answer() -> Answer:
             if not victim.departure.goes(partial(self._still_asks, victim.claimant)):
                 return Answer(Outcome.DROPPED)
             if not self._context.leading():
                 return Answer(Outcome.DROPPED)
             return answer_to(partial(send_away, client, member))
 
-        def receive(answer: Answer | None) -> None:
-            self._receive(victim, answer or Answer(Outcome.OVERLOADED))
-
-        if not self._context.submit(
-            self._context.drain_writers,
-            ("give-back", member.uid),
-            send,
-            receive,
-            rank=WriteRank.EVICTION,
-            lane=lane_of(member.namespace, uid=member.uid, budget=victim.budget),
-            batched=True,
-        ):
-            self._receive(victim, Answer(Outcome.OVERLOADED))
+        request = EvictionRequest(
+            purpose="give-back",
+            uid=member.uid,
+            namespace=member.namespace,
+            answer=answer,
+            granted=partial(self._granted, victim),
+            budget=victim.budget,
+        )
+        record = partial(self._receive, victim)
+        if not ask(self._context, request, record):
+            record(Answer(Outcome.OVERLOADED))
 
     def _still_asks(self, claimant: WaitingPod) -> bool:
         if self._waiting.is_reservation(claimant.uid):
@@ -779,96 +798,72 @@ class GiveBacks:
         )
 
     def _receive(self, victim: _Victim, answer: Answer) -> None:
-        """On the controller's thread."""
-        member, now = victim.member, self._store.clock.monotonic()
-        self._asked_again.discard(member.uid)
+        """On the controller's thread, in the term that asked."""
+        member, now, evictions = victim.member, self._store.clock.monotonic(), self._evictions
         match answer.outcome:
-            case Outcome.GRANTED:
-                workload = _workload_of(member)
-                self._gave.pop(workload, None)  # they stand in the order in which they gave
-                self._gave[workload] = now
-                self._record(victim)
+            case Outcome.GRANTED | Outcome.ABSENT:
+                if answer.outcome is Outcome.GRANTED:
+                    workload = _workload_of(member)
+                    self._gave.pop(workload, None)  # they stand in the order in which they gave
+                    self._gave[workload] = now
+                if member.uid in evictions:  # else the cache shows it
+                    eviction = evictions.drop(member.uid)
+                    eviction.granted_at, eviction.is_repeated = now, False
                 self._changed.add(member.uid)
                 return
-            case Outcome.ABSENT:
-                self._changed.add(member.uid)
+            case _ if member.uid not in evictions:
+                self._is_wanted = True  # it is gone for another reason
                 return
             case Outcome.OVERLOADED:
-                self._left_alone[member.uid] = now + max(BUSY_SECONDS, answer.retry_after)
+                until = now + max(BUSY_SECONDS, answer.retry_after)
+                eviction = evictions.drop(member.uid, until=until)
             case Outcome.DROPPED:
-                pass
+                eviction = evictions.drop(member.uid)
             case _:
-                self._left_alone[member.uid] = now + self._refused_seconds(member.uid)
-        self._requested.pop(member.uid, None)
+                eviction = evictions.refuse(member.uid, now=now)
+        eviction.granted_at, eviction.is_repeated = None, False
         self._is_wanted = True
         if victim.departure.is_gang and not victim.departure.is_off and self._context.leading():
-            again = max(now + BUSY_SECONDS, self._left_alone.get(member.uid, now))
-            self._rests[member.uid] = victim, again
+            eviction.rest, eviction.rest_at = victim, max(now + BUSY_SECONDS, eviction.not_before)
             log.warning(
                 "pod %s/%s stays of a gang that goes whole (%s); it is asked again in %.0f s",
                 member.namespace,
                 member.name,
                 answer.outcome.value,
-                again - now,
+                eviction.rest_at - now,
             )
 
-    def _refused_seconds(self, uid: str) -> float:
-        """How long a pod is no victim after one more refusal."""
-        times = self._refusals[uid] = self._refusals.get(uid, 0) + 1
-        return min(LONGEST_REFUSED, REFUSED_SECONDS * 2.0 ** min(times - 1, 10))
-
-    def _record(self, victim: _Victim) -> None:
-        """Count the eviction, and say on the pod for which queue and by which rule."""
-        member, how = victim.member, "Evict" if victim.member.node else "Delete"
-        self._context.metrics.evicted(victim.reason, how)
+    def _granted(self, victim: _Victim) -> Granted:
+        """Add it to the lines of the statuses. Returns what is said on the pod: for which queue, and by which
+        rule; and on the workload that the user created, since the pod is gone when somebody asks. The
+        recorder drops the same message of the next pods for a while.
+        """
+        member, message = victim.member, _reason_text(victim)
         self.lines.record(from_=member.queue, to=victim.claimant.queue, action=victim.action)
-        message = _reason_text(victim)
-        self._context.recorder.record(
-            pod_subject(member),
+        on_pod = GrantedEvent(
+            subject=pod_subject(member),
             reason=victim.reason,
             message=message,
             rate_limit_key=f"give-backs/{member.queue}",
-            repeat_after=0.0,
         )
-        self._record_on_owner(member, reason=victim.reason, message=f"a pod of it was {message}")
-        if not member.node:
-            return  # it is gone
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": victim.reason,
-            "message": message,
-        }
-        body = {"metadata": {"uid": member.uid}, "status": {"conditions": [condition]}}
-
-        def write() -> bool:
-            try:
-                path = f"{pod_path(member)}/status"
-                self._context.client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
-            except (NotFound, Conflict):
-                return False
-            return True
-
-        self._context.submit_write(
-            ("give-back-condition", member.uid),
-            write,
-            lambda _failed: None,
-            rank=WriteRank.VICTIM,
-            subject=pod_subject(member),
-        )
-
-    def _record_on_owner(self, member: Member, *, reason: str, message: str) -> None:
-        """On the workload that the user created: the pod is gone when somebody asks. The recorder drops the
-        same message of the next pods for a while.
-        """
+        events = [on_pod]
         work = self._store.workloads.top_of(member.owner_uid, namespace=member.namespace)
         if work is not None:
-            self._context.recorder.record(
-                workload_subject(work),
-                reason=reason,
-                message=message,
+            on_owner = GrantedEvent(
+                subject=workload_subject(work),
+                reason=victim.reason,
+                message=f"a pod of it was {message}",
                 rate_limit_key=f"workloads/{member.queue}",
+                repeat_after=REPEAT_SECONDS,
             )
+            events.append(on_owner)
+        return Granted(
+            reason=victim.reason,
+            how="Evict" if member.node else "Delete",
+            events=tuple(events),
+            target=member if member.node else None,  # else it is gone
+            message=message,
+        )
 
     # What is remembered
 
@@ -886,9 +881,9 @@ class GiveBacks:
         changed, self._changed = self._changed, set()
         is_new = self._store.clock.now() < self._term_began + timedelta(seconds=LATE_SECONDS)
         for uid in changed:
-            member, is_requested = members.by_uid(uid), uid in self._requested
+            member, is_requested = members.by_uid(uid), self._is_requested(uid)
             if member is None or member.leaving or not member.uses_quota:
-                self._requested.pop(uid, None)
+                self._settle(uid)
             if member is not None and member.leaving and member.uses_quota:
                 if is_new and not is_requested and uid not in self._leaving:
                     self._inherited[uid] = member
@@ -896,17 +891,19 @@ class GiveBacks:
             else:
                 self._leaving.pop(uid, None)
 
+    def _settle(self, uid: str) -> None:
+        """The cache shows what became of its eviction, or nothing does: it is not under way any more."""
+        eviction = self._evictions.get(uid)
+        if eviction is not None:
+            eviction.is_sent, eviction.granted_at, eviction.is_repeated = False, None, False
+            eviction.sent_at = math.inf
+
     def _forget_old(self, now: float) -> None:
-        for uid, (_, at) in list(self._requested.items()):
-            if at + LATE_SECONDS <= now:
-                del self._requested[uid]
-                self._asked_again.discard(uid)
-        for uid, until in list(self._left_alone.items()):
-            if until <= now:
-                del self._left_alone[uid]
-        if len(self._refusals) > len(self._left_alone):
-            by_uid = self._store.members.by_uid
-            self._refusals = {uid: times for uid, times in self._refusals.items() if by_uid(uid) is not None}
+        for uid, eviction in list(self._evictions.items()):
+            if eviction.sent_at + LATE_SECONDS <= now:
+                self._settle(uid)
+            if not (is_open(eviction) or eviction.rest or eviction.failures or eviction.not_before > now):
+                self._evictions.forget(uid)
         if len(self._gave) > MOST_REMEMBERED:
             self._gave = {key: at for key, at in self._gave.items() if at + SAFE_SECONDS > now}
         for key, at in list(self._gave.items()):

@@ -8,6 +8,7 @@ after every replica refuses new ones, and after nothing that was admitted before
 Invariants
 - An answer holds for one close: for the specs on the queue's chain (`QueueDecision.revision`), and for the
   queues below it as they were when the question was asked. After a reopening the question is asked again.
+- So it is no table of requests (`controller.requests`): an answer holds in any term, for the same close.
 - The question is asked in a writer's thread, for all queues that wait for it at once, so that the end of many
   queues does not delay a stop.
 - A live workload without the label keeps its queue from Closed too: where no member with the label does, the

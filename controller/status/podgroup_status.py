@@ -5,7 +5,8 @@ Invariants
   (`queues.status.podgroup_phases`, `queues.status.podgroup_conditions`).
 - A phase or a condition is written at once, counts alone at most once in `COUNT_SECONDS` for a PodGroup.
   Nothing is written where nothing differs.
-- While the store has an older PodGroup than the one that was written last, nothing is written.
+- While the store has an older PodGroup than the one that was written last, nothing is written. That holds in
+  any term, so these versions are in no table of requests (`controller.requests`).
 - Conditions of other types, which others write, stay as they are; so does an `Unschedulable` of others. Where
   one of them cannot be read, no conditions are written.
 """

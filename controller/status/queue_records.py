@@ -1,6 +1,8 @@
 """What the controller remembers of each queue from one sync to the next: one record per queue.
 
-Nothing is lost with a record that is not derived again: after a restart, and by a new leader.
+Nothing is lost with a record that is not derived again: after a restart, and by a new leader. A term forgets
+none: that a write of the status is under way, and at which version the last one was, keeps the next write in
+order, whoever led in between. So these are no requests of a term (`controller.requests`).
 
 A stop is pending from the sync that notices it until it is acknowledged. It is acknowledged for a scope: the
 specs of the queue, of the queues above it and of the queues below it (`QueueSnapshot.scope`). When one of

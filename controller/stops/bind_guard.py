@@ -18,6 +18,8 @@ Invariants
   earlier, by us or by a former leader, fails: its resourceVersion is of the former token.
 - A namespace is taken out of `on` before its label is removed. A new leader forgets what it knew (`forget`):
   another leader may have removed the label meanwhile.
+- Tokens and probes are in no table of requests (`controller.requests`): they prove that the guard is on, and
+  are forgotten within a term, too.
 - Writes and probes run on the threads of the guard writers, since a probe may take long. Their results are
   received, and `on` is changed, on the controller's thread; one write or probe a namespace at a time.
 - A probe that is not answered soon is ended by the API server itself, and the next one has twice as long, up

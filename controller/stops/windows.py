@@ -48,6 +48,7 @@ from cluster.objects import QueueObject, QueueSpec
 from cluster.write_ranks import WriteRank
 from controller.context import QUEUES, ControllerContext, queue_subject
 from controller.parts import Part
+from controller.requests import RequestState
 from controller.stops.edge_hold import EdgeHold
 from queues import well_known
 from queues.apimachinery.timestamps import rfc3339
@@ -105,7 +106,8 @@ class ChangeWindows(Part):
         self._numbers = itertools.count()
         #: Queues whose spec is to be read anew, in the order of their changes.
         self._changed: dict[str, None] = {}
-        self._writing: set[str] = set()
+        #: The edges that are written, by queue.
+        self._edges = context.requests.table("Queue", "edge", RequestState)
 
     def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
         """The specs of some of these queues may have changed."""
@@ -161,8 +163,7 @@ class ChangeWindows(Part):
         return sum(overdue(each.calendar.given, each.written, now) for each in known)
 
     def begin_term(self) -> None:
-        """What was written under way is not ours to wait for any more."""
-        self._writing.clear()
+        """Look at all queues: another leader may have written edges, and said what was left out."""
         now = self._store.clock.now()
         for queue, known in self._queues.items():
             known.looked_at = None
@@ -178,7 +179,7 @@ class ChangeWindows(Part):
         known = self._queues.get(queue)
         revision = obj.metadata.uid, obj.metadata.generation
         if known is not None and known.revision == revision:
-            if queue not in self._due and queue not in self._writing:
+            if queue not in self._due and not self._edges.is_sent(queue):
                 self._schedule(queue, self._store.clock.now())
             return
         spec = windows_in_wire_form(obj.spec)
@@ -225,7 +226,7 @@ class ChangeWindows(Part):
 
     def _look(self, queue: str) -> None:
         obj, known = self._store.queues.get(queue), self._queues.get(queue)
-        if obj is None or known is None or queue in self._writing:
+        if obj is None or known is None or self._edges.is_sent(queue):
             return
         if known.revision != (obj.metadata.uid, obj.metadata.generation):
             return  # its change is on its way
@@ -248,20 +249,27 @@ class ChangeWindows(Part):
 
     def _write(self, obj: QueueObject, entries: tuple[Entry, ...], changes: tuple[WindowChange, ...]) -> None:
         queue = obj.metadata.name
+        ended = self._context.requests.of_term(self._end_write)
+
+        def receive(written: bool | None) -> None:
+            if not written:
+                self._hold.refused(queue)
+            ended(queue)
+
         body = edge_patch(obj, entries, changes, now=self._store.clock.now())
         self._hold.submitted(obj)
         taken = self._context.submit(
             self._context.writers,
             ("windows", obj.metadata.uid),
             partial(self._send, queue, body),
-            partial(self._receive, queue),
+            receive,
             rank=WriteRank.STOP,
             queue=queue,
             subject=queue_subject(obj),
             batched=True,
         )
         if taken:
-            self._writing.add(queue)
+            self._edges.send(queue)
         else:
             self._hold.refused(queue)
             self._schedule(queue, self._store.clock.now(), seconds=RETRY_SECONDS)
@@ -271,11 +279,9 @@ class ChangeWindows(Part):
         self._context.client.patch(f"{QUEUES}/{queue}", body, fieldManager=well_known.EDGES)
         return True
 
-    def _receive(self, queue: str, written: bool | None) -> None:
+    def _end_write(self, queue: str) -> None:
         """Written or not, the queue is looked at again: a stored edge comes back as a change of the spec."""
-        self._writing.discard(queue)
-        if not written:
-            self._hold.refused(queue)
+        self._edges.forget(queue)
         self._schedule(queue, self._store.clock.now(), seconds=RETRY_SECONDS)
 
     def _record_missed(

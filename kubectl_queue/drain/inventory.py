@@ -39,7 +39,7 @@ from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey, shor
 from queues.drain.model import keep_rule
 
 BUDGET = Type("PodDisruptionBudget", "poddisruptionbudgets", "policy", "v1")
-#: As `controller.drain.budget_reader`: the most pods that are read to count those that a drain leaves, and
+#: As `controller.evictions.budget_reader`: the most pods read to count those that a drain leaves, and the
 #: characters of a selector that fit in a request.
 _MAX_COUNTED, _MAX_SELECTOR = 2000, 4000
 

@@ -26,11 +26,16 @@ EMPTY: Wire = {"metadata": {"resourceVersion": "9"}, "items": []}
 
 
 class ApiServer(GrantingBoundary):
-    """`forbidden`: paths that cannot be read."""
+    """`forbidden`: paths that cannot be read. `reads`: those that were asked for."""
 
     forbidden: frozenset[str] = frozenset()
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[str] = []
+
     def get(self, path: str, **query: object) -> bytes:
+        self.reads.append(path)
         if path in self.forbidden:
             raise Refused(403, "Forbidden", path)
         return super().get(path)
@@ -140,6 +145,23 @@ def test_a_term_begins_with_no_drain_of_the_one_before(corner: Corner) -> None:
     assert corner.drains.take_progressed() == set()
     assert corner.drains.due == float("inf")
     assert corner.step() == {"research"}
+
+
+def test_a_drain_does_not_begin_with_what_was_read_in_a_former_term(corner: Corner) -> None:
+    """The read says which pods leave already; another leader has evicted more since."""
+    corner.receive_events(running("a"))
+    corner.drains.step()
+    corner.context.requests.begin_term()
+    corner.drains.begin_term()
+    corner.drains.step()  # its own read waits: the former one is under way
+    corner.writers.work()
+    read = len(corner.api.reads)
+    assert read
+    corner.harness.clock.seconds += 0.8
+    corner.step(1)
+    assert (len(corner.api.reads) > read, corner.evicted()) == (True, [])
+    corner.step()
+    assert corner.evicted() == ["a"]
 
 
 def test_a_drain_with_no_pods_left_is_due_only_when_something_changes(corner: Corner) -> None:

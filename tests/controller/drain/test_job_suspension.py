@@ -12,7 +12,6 @@ from cluster.exceptions import ClusterError, Conflict, NotFound, Refused, Unreac
 from cluster.metrics import Metrics
 from cluster.objects import Pod
 from cluster.recorder import EventRecorder
-from controller.drain.budget_reader import ListedBudgets
 from controller.drain.eviction import DrainRequests, SuspendBlocked
 from controller.drain.job_commands import TAKEN_SECONDS, ResumeStep, resume_step
 from controller.drain.job_suspension import (
@@ -24,6 +23,7 @@ from controller.drain.job_suspension import (
 from controller.drain.request_states import SUSPEND_SECONDS, RequestResult
 from controller.drain.state import Drains
 from controller.evictions.answers import Outcome
+from controller.evictions.budget_reader import ListedBudgets
 from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.disruption_budgets import Budget
 from queues.drain.model import DrainAction, RunningPod, SuspendableWorkload, Unit
@@ -565,6 +565,28 @@ def test_another_stop_begins_to_wait_anew() -> None:
     assert corner.patches() == []
 
 
+@pytest.mark.parametrize("is_another_term", [True, False], ids=["another leader", "this leader"])
+def test_a_resume_says_nothing_of_a_job_that_was_suspended_again_since(is_another_term: bool) -> None:
+    """The Command of the later stop was taken, and may take effect yet: the mark stays. Another Job of the
+    queue has borne the mark all the time.
+    """
+    corner = Corner("jobs.batch.volcano.sh", drains=False)
+    corner.takes_commands = True
+    named = {"scheduling.volcano.sh/queue-name": "research", SUSPENDED: "research"}
+    corner.server.has(workload(corner.resource, "other", annotations=named))
+    corner.has(mark="research", status=volcano_phase("Aborted"))
+    corner.resume()
+    assert corner.written()[-1] == ("POST", COMMANDS)
+    if is_another_term:
+        corner.context.requests.begin_term()
+    else:
+        corner.has(version=2, status=volcano_phase("Running"))
+        corner.resume()
+    corner.has(version=3, mark="research", status=volcano_phase("Running"))
+    corner.resume()
+    assert corner.patches() == []
+
+
 def test_no_second_command_resumes_a_job_whose_mark_is_gone() -> None:
     """The cache still shows the mark: it is behind our own resume."""
     corner = Corner("jobs.batch.volcano.sh", drains=False)
@@ -617,7 +639,7 @@ def test_a_workload_is_not_resumed_twice_before_the_cache_shows_it() -> None:
     assert len(corner.patches()) == 2
     corner.has(version=3)
     corner.resume()
-    assert corner.suspension._resumptions == {}
+    assert len(corner.suspension._resumptions) == 0
 
 
 def test_a_resume_that_was_refused_is_tried_again() -> None:

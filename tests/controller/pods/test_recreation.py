@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
@@ -424,6 +425,19 @@ def test_the_oldest_are_deleted_and_no_more_of_one_controller_than_may_be_missin
     assert recreated.step() == []  # nobody has created them again
     recreated.server.has(again("a"), again("b"), again("c"))
     assert recreated.step() == ["web-017", "web-018", "web-019"]
+
+
+def test_a_term_begins_with_nothing_missing_and_nothing_left() -> None:
+    """Another leader may have waited for the pods, and may have had all of them created again."""
+    pods = old("web", 30)
+    recreated = Recreated()
+    assert len(recreated.after(*pods)) == OWNER_LIMIT
+    recreated.server.lacks(*pods[30 - OWNER_LIMIT :])
+    assert recreated.step() == []
+    assert recreated.remaining()[0] == 20
+    recreated._recreation.begin_term()
+    assert (recreated.remaining()[0], recreated._recreation.due) == (0, math.inf)
+    assert len(recreated.step()) == OWNER_LIMIT
 
 
 def test_no_more_of_all_controllers_than_may_be_missing() -> None:

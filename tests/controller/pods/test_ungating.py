@@ -21,14 +21,14 @@ from controller.pods.ungating import (
     TIMES,
     PodAction,
     Resume,
-    Retries,
     Ungating,
-    after_retry,
     assignment,
     gate_removal,
     next_retry_at,
     pod_action,
+    record_retry,
 )
+from controller.requests import RequestState, RequestTable
 from queues.causes import MissingAction
 from queues.namespace_selectors import compile_selector
 from queues.snapshot import QueueDecision, QueueSnapshot, decision_for_namespace
@@ -140,7 +140,7 @@ def test_a_pod_that_is_deleted_is_left_alone(obj: Wire) -> None:
 
 
 def test_of_a_queue_with_a_selector_a_pod_is_retried_though_it_was_before() -> None:
-    """Another replica may have refused it again: its text stands, so it counts how often (`Retries`)."""
+    """Another replica may have refused it again: its text stands, so it counts how often (`record_retry`)."""
     retried = parked(member(annotations={"sluice.dev/woken": SELECTIVE.revision}), message=REFUSED)
     assert pod_action(retried, MAY_START, SELECTIVE) is RETRIED
 
@@ -148,34 +148,39 @@ def test_of_a_queue_with_a_selector_a_pod_is_retried_though_it_was_before() -> N
 RESUME: Resume = ("revision", 1)
 
 
+def retries(resume: Resume, times: int, *, until: float) -> RequestState:
+    return RequestState(version=resume, failures=times, not_before=until)
+
+
 @pytest.mark.parametrize(
     ("before", "expected"),
     [
         (None, -math.inf),
-        (Retries(("revision", 0), TIMES, last=5.0), -math.inf),
-        (Retries(("earlier", 1), TIMES, last=5.0), -math.inf),
-        (Retries(RESUME, 1, last=5.0), 5.0 + RETRY.first),
-        (Retries(RESUME, 3, last=5.0), 5.0 + 4 * RETRY.first),
-        (Retries(RESUME, TIMES, last=5.0), math.inf),
+        (retries(("revision", 0), TIMES, until=9.0), -math.inf),
+        (retries(("earlier", 1), TIMES, until=9.0), -math.inf),
+        (retries(RESUME, 1, until=9.0), 9.0),
+        (retries(RESUME, TIMES, until=9.0), math.inf),
     ],
     ids=[
         "never retried",
         "the selection changed since",
         "another resume",
         "retried once",
-        "retried three times",
         "often enough",
     ],
 )
-def test_a_pod_is_retried_several_times_with_growing_pauses(before: Retries | None, expected: float) -> None:
+def test_a_pod_is_retried_several_times_with_growing_pauses(
+    before: RequestState | None, expected: float
+) -> None:
     assert next_retry_at(before, RESUME) == expected
 
 
 def test_retries_are_counted_for_one_resume() -> None:
-    first = after_retry(None, RESUME, now=5.0)
-    assert first == Retries(RESUME, 1, last=5.0)
-    assert after_retry(first, RESUME, now=6.0) == Retries(RESUME, 2, last=6.0)
-    assert after_retry(first, ("revision", 2), now=6.0) == Retries(("revision", 2), 1, last=6.0)
+    table, seen = RequestTable(RequestState, backoff=RETRY), []
+    for resume in (RESUME, RESUME, RESUME, ("revision", 2)):
+        record_retry(table, "a", resume, now=5.0)
+        seen.append((table.failures("a"), next_retry_at(table.get("a"), resume)))
+    assert seen == [(1, 6.0), (2, 7.0), (3, 9.0), (1, 6.0)]
 
 
 @pytest.mark.parametrize("schedules", [True, False])

@@ -94,6 +94,17 @@ def test_one_that_nobody_takes_in_its_time_says_so_and_is_given_up() -> None:
     assert 'no scheduler named "volcano"' in condition["message"]
 
 
+def test_a_new_leader_begins_the_time_of_each_pod_anew() -> None:
+    stage = Stage()
+    stage.receive_events(pod())
+    stage.wait(TAKE_SECONDS - 60)
+    next(part for part in stage.controller.parts if part.name == "untaken").begin_term()
+    stage.wait(60)
+    assert (stage.given_up, stage.said) == ([], [])
+    stage.wait(TAKE_SECONDS)
+    assert len(stage.given_up) == 1
+
+
 def test_it_counts_until_the_bind_guard_has_been_on_for_the_time_of_a_request() -> None:
     """A scheduler that comes back may have sent its bind before that; it may be stored that much later."""
     stage = Stage()

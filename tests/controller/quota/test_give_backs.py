@@ -278,6 +278,20 @@ def test_so_it_is_with_who_was_evicted_and_has_years() -> None:
     assert api.asked == ["a-3", "a-2"]
 
 
+def test_a_refusal_that_comes_late_of_a_former_term_keeps_no_pod_from_going() -> None:
+    """Another leader may have asked since, or the budget may be another one."""
+    api, leader = lab("a-1", "a-2", "a-3")
+    api.answers["a-3"] = REFUSED
+    leader.go_on(until=lambda: leader.is_about_to_evict)
+    for key in list(leader.writes.held):
+        leader.writes.send(key, gives_up=True)
+    assert api.asked == ["a-3"]
+    api.answers.clear()
+    leader.begin_term()
+    leader.go_on()
+    assert api.asked == ["a-3", "a-3"]
+
+
 def test_a_new_leader_sets_nothing_aside_of_what_stays() -> None:
     api, former = lab("a-1", "a-2", "a-3")
     delete_with_years(api, "a-3", former.server.clock.at - timedelta(seconds=2 * DRAIN_WAITS))

@@ -42,4 +42,4 @@ def test_it_remembers_a_bounded_number() -> None:
     releases = VoidedReleases()
     for number in range(2 * voided.MAX_REMEMBERED):
         releases.record(f"uid-{number}", queue="team", now=0.0)
-    assert len(releases._by_uid) <= voided.MAX_REMEMBERED
+    assert len(releases._releases) <= voided.MAX_REMEMBERED

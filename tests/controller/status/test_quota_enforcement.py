@@ -180,6 +180,21 @@ def test_a_new_leader_takes_it_from_the_status(generation: int, reason: str, exp
     assert enforced(server) == expected
 
 
+def test_what_the_last_leader_said_counts_and_not_what_an_earlier_term_knew() -> None:
+    """Another leader has met a replica that knows no quotas since."""
+    server = Server(queue("lab", capability={"cpu": "4"}))
+    assert enforced(server) == "Enforced"
+    stored = server.boundary.queues["lab"]
+    [*others, said] = stored["status"]["conditions"]
+    assert said["type"] == "QuotaEnforced"
+    stored["status"]["conditions"] = [*others, {**said, "status": "False", "reason": "ReplicaUnaware"}]
+    stored["metadata"]["resourceVersion"] = "500"
+    server.has(stored, event="MODIFIED")
+    next(part for part in server.harness.controller.parts if part.name == "quota_enforcement").begin_term()
+    server.settle()
+    assert enforced(server) == "RequestsUnderWay"
+
+
 def test_a_pod_without_a_gate_is_waited_for_until_its_bind_meets_the_guard() -> None:
     server = Server(queue("lab", capability={"cpu": "4"}))
     server.has(namespace("team"), member("a", "lab"))

@@ -15,6 +15,7 @@ from cluster.cache.changes import QueueChange
 from cluster.cache.store import Store
 from cluster.objects import QueueObject
 from controller.context import ControllerContext
+from controller.requests import Requests
 from controller.stops.edge_hold import EdgeHold
 from controller.stops.windows import RETRY_SECONDS, ChangeWindows
 from queues.apimachinery.timestamps import rfc3339
@@ -56,6 +57,7 @@ class Cluster:
         soon: timedelta = timedelta(),
     ) -> None:
         self.clock = SetClock()
+        self.requests = Requests()
         self.events: list[tuple[str, str]] = []
         self.bodies: list[dict[str, Any]] = []
         self.managers: list[str] = []
@@ -71,6 +73,7 @@ class Cluster:
             writers=None,
             client=SimpleNamespace(patch=self._patch),
             submit=self._submit,
+            requests=self.requests,
             window_soon=soon,
             recorder=SimpleNamespace(record=self._record),
         )
@@ -183,6 +186,23 @@ def test_no_second_write_is_begun_while_one_is_under_way() -> None:
     assert len(cluster.step()) == 1
     cluster.store(reason="disks")
     assert cluster.step() == []
+
+
+def test_a_term_waits_for_no_write_of_a_former_one_and_says_nothing_that_came_before_it() -> None:
+    """Another leader may have written the edge, and said which occurrence is left out."""
+    skip = {"window": "next", "start": rfc3339(NOW + HOUR), "skip": True}
+    cluster = Cluster(ON, NEXT, overrides=[skip])
+    assert len(cluster.step()) == 1
+    cluster.requests.begin_term()
+    cluster.windows.begin_term()
+    cluster.clock.at += HOUR - 2 * MINUTE
+    assert cluster.step() == [[entry(ON)]]
+    cluster.stored()
+    cluster.step()
+    cluster.windows.begin_term()
+    cluster.clock.at += 2 * MINUTE
+    assert cluster.step() == [None]
+    assert "WindowSkipped" not in cluster.reasons
 
 
 def test_a_leader_that_comes_late_begins_late_and_one_that_comes_too_late_says_so_once() -> None:

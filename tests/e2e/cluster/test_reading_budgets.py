@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cluster.api.client import Client
-from controller.drain import budget_reader as budgets
 from controller.drain import snapshot as drain_reading
 from controller.drain.snapshot import DrainSnapshot, ReadMemory, ReadRequest, read_snapshot
+from controller.evictions import budget_reader as budgets
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.wait import until
 from tests.support.faults.faulty_proxy import FaultyProxy, status

@@ -481,6 +481,7 @@ class Replica:
         self.seen, self.watched.applied = len(self.api.events), self.api.version
 
     def begin_term(self) -> None:
+        self.context.requests.begin_term()
         self.releases.begin_term()
 
     def step(self) -> None:

@@ -1,6 +1,8 @@
 """Reads the current PodDisruptionBudgets and the pods that they count.
 
-Nothing is cached: only a drain asks, and it needs current data. Every function sends requests and raises
+Drains and giving back ask here. Nothing is cached here, since each needs another age: a drain counts what it
+has evicted until it has read a budget after the answer (`controller.drain.request_states`), giving back drops
+what it knows of a namespace with each eviction in it. Every function sends requests and raises
 `cluster.exceptions.ClusterError`.
 """
 
