@@ -80,6 +80,8 @@ NewCluster = Callable[..., LocalCluster]
 
 
 def pytest_configure() -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # programs that tests start do not ignore it
     for name in FLASK_AUTOUSE:
         delattr(pytest_flask.plugin, name)  # before the session looks for fixtures
 
