@@ -1,0 +1,7 @@
+"""What a cluster's objects are to the rules: members, workloads and gangs, with all that follows from them.
+
+The leader and the plugin read the same values here, each from its own objects: the informers' cache
+(`cluster.cache`) and lists (`kubectl_queue`). There is no third reader.
+
+Read in this order: `objects` (the fields that are read).
+"""
