@@ -3,5 +3,6 @@
 The leader and the plugin read the same values here, each from its own objects: the informers' cache
 (`cluster.cache`) and lists (`kubectl_queue`). There is no third reader.
 
-Read in this order: `objects` (the fields that are read).
+Read in this order: `objects` (the fields that are read), `trimming` (what is kept of them), `held_requests`;
+`members` (a pod that is a member, and what follows from it), `workloads`, `podgroups`.
 """
