@@ -20,10 +20,10 @@ import msgspec
 
 from cluster.api.client import Client, decode_response
 from cluster.api.pages import PAGE_BYTES, ListPager
-from cluster.decoding import LenientReader
 from cluster.exceptions import Overloaded, TooLarge, Unreachable
 from cluster.objects import ListMeta, Metadata, Pod, PodSpec, version_number
 from queues import well_known
+from queues.apimachinery.lenient import LenientReader
 from queues.membership import (
     GROUP_ANNOTATION,
     KUEUE_LABEL,

@@ -36,12 +36,12 @@ from cluster.cache.changes import QueueChange
 from cluster.cache.members import Member
 from cluster.cache.store import Store
 from cluster.cache.workloads import Workload
-from cluster.decoding import LenientReader, fault_text
 from cluster.objects import Metadata, Pod, PodGroup, WorkloadObject
 from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext
 from controller.parts import Part
 from queues import well_known
+from queues.apimachinery.lenient import LenientReader, fault_text
 from queues.causes import CauseKind
 from queues.membership import label_value
 from queues.states import State

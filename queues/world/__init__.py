@@ -4,5 +4,6 @@ The leader and the plugin read the same values here, each from its own objects: 
 (`cluster.cache`) and lists (`kubectl_queue`). There is no third reader.
 
 Read in this order: `objects` (the fields that are read), `trimming` (what is kept of them), `held_requests`;
-`members` (a pod that is a member, and what follows from it), `workloads`, `podgroups`.
+`members` (a pod that is a member, and what follows from it), `workloads`, `podgroups`; `running_pods` (what a
+drain is about). `reading` and `lenient_readers` make objects of dicts, for the plugin.
 """
