@@ -115,11 +115,12 @@ def plugin_previews(
     *,
     names: Collection[str],
     forbidden: Collection[str] = (),
+    only: str = "",
     warnings: list[str] | None = None,
 ) -> list[DrainPreview]:
     """What `kubectl queue drain --dry-run` of queues that drain already says of their pods."""
     said: list[str] = [] if warnings is None else warnings
-    api: Any = ListedObjects(objects, forbidden=forbidden, page=3)
+    api: Any = ListedObjects(objects, forbidden=forbidden, only=only, page=3)
     queues = QueueObjects([each for each in objects if each["kind"] == "Queue"], now=NOW)
     reader = InventoryReader(ApiClient(api, warn=said.append), namespace=lambda: "team", warn=said.append)
     return previews(reader.read(queues, names=names), queues, names=names)
