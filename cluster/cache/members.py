@@ -349,6 +349,10 @@ class Members:
     def counts(self, queue: str) -> MemberCounts:
         return self._counts.get(queue, NO_MEMBERS)
 
+    def quota_gated_in(self, queue: str) -> int:
+        """Return how many members of the queue have the gate of quotas."""
+        return self.counts(queue).quota_gated
+
     def bindable_queues(self) -> list[str]:
         """Return the queues with a member that could be bound at any moment, and some that had one."""
         return list(self._bindable)
