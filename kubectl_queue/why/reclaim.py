@@ -157,6 +157,7 @@ def read_pods(
         asking,
         groups,
         tree=tree,
+        now=now,
         others=lambda: list(_each(client, _SUCCEEDED, selector=f"{well_known.QUEUE}={label_value(asking)}")),
     )
     return ReadPods(usage, waiting, running, names | of_line, gangs.started(), requested)

@@ -43,14 +43,15 @@ def gang_report(
     until: datetime | None = None,
     never: NeverLack = lambda _requests: None,
     is_held: bool = True,
+    may_reserve: bool = True,
 ) -> tuple[GangReport, WaitingPod | None]:
     """And the entry that waits for room, where its pods are all there. `said`: by kube-scheduler, of each pod
     that was released and has no node. `until`: when it gives back. `is_held`: a queue of its chain has a
-    capability.
+    capability. `may_reserve`: its queue schedules, so that room may be kept for it before its pods exist.
     """
     own = own_pods(gang, pods)
     number = Counter(pod.state for pod in own)
-    reservation = _reservation(gang, pods, phase=phase)
+    reservation = _reservation(gang, pods, phase=phase) if may_reserve else None
     placed = number[PodState.PLACED] + number[PodState.SUCCEEDED]
     on_nodes = [pod.task for pod in own if pod.state in {PodState.PLACED, PodState.SUCCEEDED}]
     is_complete = is_placed(gang, on_nodes)
@@ -61,7 +62,7 @@ def gang_report(
     report = GangReport(
         phase=phase,
         least=gang.least,
-        pods=placed + number[PodState.WAITS] + number[PodState.RELEASED],
+        pods=placed + number[PodState.WAITS] + number[PodState.HELD] + number[PodState.RELEASED],
         released=placed + number[PodState.RELEASED],
         placed=placed,
         is_complete=is_complete,
@@ -86,8 +87,12 @@ def in_line(
 ) -> Sequence[WaitingPod]:
     """What of it stands in line: its minimum as one, else the pods beyond that one by one, or what it asks
     for before its pods exist. `pods`: all that name it.
+
+    What a leader remembers of `minResources` is not known: once pods use something, all of it was granted.
     """
-    asked = ask(gang, pods, started=is_started(own_pods(gang, pods)), never=never)
+    own = own_pods(gang, pods)
+    uses = any(pod.state in USING for pod in own)
+    asked = ask(gang, pods, keeps_once_started=uses, started=is_started(own), never=never)
     if isinstance(asked, NotAsked):
         reservation = None if asked.kind.never else _reservation(gang, pods, phase=phase)
         return () if reservation is None else (reservation,)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from queues.quota.devices import Devices
 from queues.quota.gangs import Gang
-from queues.snapshot import QueueSnapshot
+from queues.snapshot import QueueDecision, QueueSnapshot
 from queues.start_decision import StartDecision
 from queues.world.members import Member
 from queues.world.objects import PodGroup
@@ -43,6 +43,9 @@ class WorldWorkloads(Protocol):
 
 
 class WorldDecisions(Protocol):
+    def of_queue(self, queue: str, *, namespace: str) -> QueueDecision:
+        """Return what a queue decides for the members of a namespace."""
+
     def of_member(self, member: Member) -> StartDecision:
         """Return whether the member may start."""
 

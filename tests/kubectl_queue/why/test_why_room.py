@@ -50,7 +50,7 @@ LISTED = (
     pod("work-1", namespace="other", created=1),
     pod("work-2", created=2),
     pod("work-4", created=4),
-    pod("released", labels={"sluice.dev/released": "released"}),
+    pod("released", labels={"sluice.dev/released": "released"}, schedulingGates=[]),
 )
 
 #: Its pods are those of the namespace.
