@@ -31,7 +31,7 @@ from queues import well_known
 from queues.membership import label_value, valid_name
 from queues.messages import truncate_warning
 from queues.queue import DEFAULT
-from queues.quota.gang_placement import placement_seconds
+from queues.quota.placement_time import placement_seconds
 from queues.text import quoted
 from queues.world.podgroups import gang_of_podgroup, queue_of
 from webhooks.acceptance import Submission, accept, deny_bad_name

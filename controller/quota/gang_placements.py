@@ -61,9 +61,10 @@ from controller.evictions.pods import lane_of, send_away
 from controller.evictions.suspend_patches import UNPROCESSABLE, mark_patch, workload_path
 from queues import well_known
 from queues.quota.gang_life import GangPhase
-from queues.quota.gang_placement import GangPlacements, placement_seconds
+from queues.quota.gang_placement import GangPlacements
 from queues.quota.gang_rivals import Placing
 from queues.quota.gangs import Gang, NotAsked, NotAskedKind, is_placed
+from queues.quota.placement_time import placement_seconds
 from queues.quota.pod_classes import Rank, WaitingPod
 from queues.quota.usage import PODS, scope_of
 from queues.snapshot import QueueSnapshot

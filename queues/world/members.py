@@ -21,8 +21,8 @@ from queues.membership import GROUP_ANNOTATION, TASK, Membership, fits_label
 from queues.messages import quoted_reason
 from queues.policies.preemptable import preemptable_in
 from queues.quota.devices import ClaimRef, claim_refs
-from queues.quota.gang_placement import placement_seconds
 from queues.quota.gangs import task_of
+from queues.quota.placement_time import placement_seconds
 from queues.untaken import SCHEDULER_NOT_SEEN, TAKE_SECONDS
 from queues.workload_gangs import is_made_by_leader
 from queues.world.held_requests import held_requests
