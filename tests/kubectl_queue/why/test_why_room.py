@@ -55,8 +55,12 @@ LISTED = (
 
 #: Its pods are those of the namespace.
 DEPLOYMENT: Object = {
-    "metadata": {"name": "web", "namespace": "team", "annotations": {"sluice.dev/queue": "vision"}},
-    "spec": {"replicas": 4, "selector": {"matchLabels": {"app": "web"}}},
+    "metadata": {"name": "web", "namespace": "team"},
+    "spec": {
+        "replicas": 4,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"annotations": {"sluice.dev/queue": "vision"}}},
+    },
 }
 
 

@@ -41,7 +41,7 @@ class _Drain(NamedTuple):
 def leader_previews(objects: Collection[Wire], *, unsuspendable: Collection[str] = ()) -> list[DrainPreview]:
     """`unsuspendable`: UIDs of workloads that the leader has found that no controller suspends."""
     server = Server()
-    server.has(*sorted((each for each in objects if _is_cached(each)), key=place))
+    server.has(*sorted((each for each in objects if is_cached(each)), key=place))
     for absent in server.store.missing_owners.pending():  # each was looked up by now
         server.store.missing_owners.forget(absent.uid)
     drains = list(_drains(server, NOW, unsuspendable))
@@ -58,8 +58,8 @@ def leader_previews(objects: Collection[Wire], *, unsuspendable: Collection[str]
     ]
 
 
-def _is_cached(obj: Wire) -> bool:
-    return obj["kind"] not in {"PodDisruptionBudget", "Node"}
+def is_cached(obj: Wire) -> bool:
+    return obj["kind"] not in {"PodDisruptionBudget", "Node", "PriorityClass"}
 
 
 def place(obj: Wire) -> int:
