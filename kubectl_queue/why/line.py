@@ -10,7 +10,7 @@ Promises
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -48,9 +48,17 @@ LabelsOf = Callable[[str], Mapping[str, str] | None]
 
 
 def read_line(
-    client: ApiClient, queue: str, *, namespace: str, tree: Tree, devices: ObservedDevices | None = None
+    client: ApiClient,
+    queue: str,
+    *,
+    namespace: str,
+    tree: Tree,
+    devices: ObservedDevices | None = None,
+    told: Container[PodGroupKey] = frozenset(),
 ) -> ObservedLine | None:
-    """Those that wait for room in the queue; None where no pods may be listed."""
+    """Those that wait for room in the queue; None where no pods may be listed. `told`: as in
+    `queues.world.line`.
+    """
     labels_of_namespace = partial(_labels_of, ObjectReader(client))
     for place in ("", namespace):
         with suppress(ForbiddenError):
@@ -68,12 +76,13 @@ def read_line(
                 labels_of=labels_of_namespace,
             )
             strays_of = partial(_read_strays, client, queue)
-            line = line_of(world, queue, _rules(world), strays_of=strays_of)
+            line = line_of(world, queue, _rules(world), strays_of=strays_of, told=told)
             taken = {claim for each in members if each.uses_quota for claim in each.claims if not claim.owner}
             waiting = filter(is_waiting_for_room, members)
             return ObservedLine(
                 pods=[*line.first, *line.others],
                 first=frozenset(each.uid for each in line.first),
+                reasons=line.reasons,
                 names=_names(members, queue, read),
                 groups={each.uid: f"{each.namespace}/{each.podgroup}" for each in waiting if each.podgroup},
                 whole=not place,

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from queues.apimachinery.timestamps import rfc3339
 from queues.quota.gangs import (
     USING,
+    Asked,
     Gang,
     GangPod,
     NeverLack,
@@ -78,25 +80,35 @@ def gang_report(
     return report, reservation if isinstance(asked, NotAsked) else asked.minimum
 
 
+class GangLine(NamedTuple):
+    """What of a gang stands in line: its minimum as one, else the pods beyond that one by one, or what it
+    asks for before its pods exist. `not_asked`: why nothing of its pods does.
+    """
+
+    entries: Sequence[WaitingPod]
+    not_asked: NotAsked | None = None
+
+
 def in_line(
     gang: Gang,
     pods: Collection[GangPod],
     *,
     phase: str,
+    may_reserve: bool = True,
     never: NeverLack = lambda _requests: None,
-) -> Sequence[WaitingPod]:
-    """What of it stands in line: its minimum as one, else the pods beyond that one by one, or what it asks
-    for before its pods exist. `pods`: all that name it.
+) -> GangLine:
+    """`pods`: all that name it. `may_reserve`: as in `gang_report`.
 
     What a leader remembers of `minResources` is not known: once pods use something, all of it was granted.
     """
     own = own_pods(gang, pods)
     uses = any(pod.state in USING for pod in own)
     asked = ask(gang, pods, keeps_once_started=uses, started=is_started(own), never=never)
-    if isinstance(asked, NotAsked):
-        reservation = None if asked.kind.never else _reservation(gang, pods, phase=phase)
-        return () if reservation is None else (reservation,)
-    return asked.others if asked.minimum is None else (asked.minimum,)
+    if isinstance(asked, Asked):
+        return GangLine(asked.others if asked.minimum is None else (asked.minimum,))
+    may_ask = may_reserve and not asked.kind.never
+    reservation = _reservation(gang, pods, phase=phase) if may_ask else None
+    return GangLine(() if reservation is None else (reservation,), asked)
 
 
 def may_ask_before(gang: Gang, *, phase: str) -> bool:

@@ -20,7 +20,7 @@ import msgspec
 
 from queues.apimachinery.quantities import Amount, format_quantity
 from queues.apimachinery.timestamps import rfc3339
-from queues.messages import quoted_no_room
+from queues.messages import is_other_gate_text, quoted_no_room
 from queues.quota.devices import (
     ClaimRef,
     Devices,
@@ -54,7 +54,8 @@ class ObservedLine(msgspec.Struct, frozen=True, kw_only=True):
     """Who waits for room in one queue: pods, and minimums of gangs. `names`: of pods and PodGroups, by UID.
     `whole`: all of the queue, not only those of one namespace. `taken`: claims of devices that pods were
     released with: they count already. `groups`: the PodGroups that pods name, NAMESPACE/NAME, by UID.
-    `first`: the UIDs of those before all others, whatever their rank. `unread`: what may not be listed, so
+    `first`: the UIDs of those before all others, whatever their rank. `reasons`: why pods are not in line, in
+    words, by UID. `unread`: what may not be listed, so
     that they stand in line by the priorities of pods; "" where they stand as the leader has them.
     """
 
@@ -64,6 +65,7 @@ class ObservedLine(msgspec.Struct, frozen=True, kw_only=True):
     taken: Collection[ClaimRef] = ()
     groups: Mapping[str, str] = {}
     first: Collection[str] = ()
+    reasons: Mapping[str, str] = {}
     unread: str = ""
 
     def place_of(self, pod: WaitingPod) -> tuple[bool, Rank]:
@@ -176,8 +178,11 @@ def _in_line(
 
 
 def of_waiting_gang(why: str) -> Room:
-    """Of a pod whose gang does not start yet. `why`: in words, as the pod says it."""
-    return Room(kind=LackKind.GANG.value, gang=why)
+    """Of a pod that is not in line: its gang does not start yet, or the scheduling gate of another controller
+    keeps it. `why`: in words, as the pod is told.
+    """
+    kind = LackKind.GATE if is_other_gate_text(why) else LackKind.GANG
+    return Room(kind=kind.value, gang=why)
 
 
 def with_claimants(room: Room, name: str, queue: str, *, queues: ObservedQueues) -> Room:

@@ -29,10 +29,14 @@ from tests.support.readers.two_lines import LeaderReading, PluginReading
 
 @examples(200)
 @given(clusters())
-def test_both_readers_of_random_objects_have_the_same_in_line(objects: list[Wire]) -> None:
+def test_both_readers_of_random_objects_have_the_same_in_line_and_say_why_not(
+    objects: list[Wire],
+) -> None:
     leader = LeaderReading(objects)
     assume(not leader.would_remember)
-    assert PluginReading(objects).lines() == leader.lines()
+    plugin = PluginReading(objects)
+    assert plugin.lines() == leader.lines()
+    assert plugin.reasons() == leader.reasons()
 
 
 @examples(200)
@@ -106,6 +110,26 @@ def _name(entry: WaitingPod) -> str:
 def test_what_is_in_line(objects: list[Wire], queue: str, expected: list[str]) -> None:
     leader, _ = both(*objects)
     assert names(leader.lines()[queue]) == expected
+
+
+@each_case(
+    ("objects", "name", "reason"),
+    [
+        (
+            [waits("a", gates=BOTH_GATES)],
+            "a",
+            'scheduling gate "example.com/wait" keeps it from nodes; it is asked for once that gate is gone',
+        ),
+        ([RING, in_gang("a")], "a", "fewer than 2 pods of its PodGroup exist; its pods start together"),
+        ([*PAIR, in_gang("c")], "c", "the minimum of its PodGroup goes first; it goes after that"),
+        ([in_gang("a")], "a", "its PodGroup does not exist; its pods start together"),
+    ],
+    ids=["another's gate", "too few", "beyond the minimum", "no PodGroup"],
+)
+def test_why_a_pod_is_not_in_line(objects: list[Wire], name: str, reason: str) -> None:
+    """Also before the leader has written it on the pod."""
+    leader, plugin = both(*objects)
+    assert plugin.reasons()[name] == leader.reasons()[name] == reason
 
 
 def job(*, succeeded: int) -> Wire:

@@ -11,21 +11,26 @@ import msgspec
 from cluster.cache.priority_classes import PriorityClass
 from controller.context import ControllerContext
 from controller.quota.gang_placements import GangsInPlacement
+from controller.quota.waiting_gangs import TELL_SECONDS
 from controller.quota.waiting_pods import WaitingPods
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.why.gang import read_group
 from kubectl_queue.why.line import read_line
 from queues.quota.gangs import NotAskedKind, is_placed
+from queues.quota.lack import LackKind
 from queues.quota.pod_classes import WaitingPod
 from queues.tree import Tree
+from queues.world.podgroups import PodGroupKey
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire
 from tests.support.readers.listed_objects import ListedObjects
-from tests.support.readers.random_gangs import QUOTA_QUEUES
+from tests.support.readers.random_gangs import QUEUE, QUOTA_QUEUES
 from tests.support.readers.two_readers import place
 from tests.support.rules.cases import NOW
 
+_NOT_IN_LINE = frozenset({LackKind.GANG, LackKind.GATE})
+_ALL_GANGS = {PodGroupKey(space, name) for space in ("team", "lab") for name in ("g0", "g1", "ring")}
 Lines = Mapping[str, Sequence[WaitingPod]]
 
 
@@ -41,7 +46,7 @@ class LeaderReading:
 
     def __init__(self, objects: Collection[Wire]) -> None:
         server = Server()
-        self._store = server.store
+        self._store, self._clock = server.store, server.clock
         store = server.store
         store.priority_classes.follow(needed=True)
         classes = [each for each in objects if each["kind"] == "PriorityClass"]
@@ -79,6 +84,13 @@ class LeaderReading:
             for queue in QUOTA_QUEUES
         }
 
+    def reasons(self) -> Mapping[str, str]:
+        """Why pods are not in line, by name, as each is told; of those that have the label of a queue."""
+        self._clock.seconds += TELL_SECONDS
+        told = self._waiting.take_reasons()
+        listed = ((each, lack) for each, lack in told if each.labels.get(QUEUE))
+        return {each.name: lack.why for each, lack in listed if lack.kind in _NOT_IN_LINE}
+
     def gang(self, group: Wire) -> GangAnswer | None:
         """None where no pod of it waits, or its queue has no quota."""
         meta = group["metadata"]
@@ -109,6 +121,15 @@ class PluginReading:
             line = read_line(self._client, queue, namespace="team", tree=self._tree)
             assert line is not None
             found[queue] = sorted(line.pods, key=line.place_of)
+        return found
+
+    def reasons(self) -> Mapping[str, str]:
+        """Why pods are not in line, by name."""
+        found: dict[str, str] = {}
+        for queue in QUOTA_QUEUES:
+            line = read_line(self._client, queue, namespace="team", tree=self._tree, told=_ALL_GANGS)
+            assert line is not None
+            found |= {uid.removeprefix("uid-"): reason for uid, reason in line.reasons.items()}
         return found
 
     def gang(self, group: Wire) -> GangAnswer:
