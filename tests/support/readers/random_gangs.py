@@ -148,7 +148,8 @@ def _pod(draw: Draw, number: int, jobs: list[Wire]) -> Wire:
         annotations=annotations,
         labels=labels,
         gates=None if node else draw(_GATES),
-        owner=owner(draw(st.sampled_from(jobs))) if jobs and draw(st.booleans()) else None,
+        # What made a pod whose queue is yet to be written on it, the plugin does not look up.
+        owner=owner(draw(st.sampled_from(jobs))) if jobs and labels[QUEUE] and draw(st.booleans()) else None,
         status={
             "phase": draw(st.sampled_from((*["Running" if node else "Pending"] * 7, "Succeeded", "Failed")))
         },
