@@ -1,12 +1,13 @@
 """The fields that we read of the API server's objects.
 
 msgspec decodes the bytes into these structs and skips all other fields. Times are aware datetimes. Every
-field but the metadata has a default, since any may be missing.
+field but the metadata has a default, since any may be missing. Those of pods, PodGroups, workloads and
+namespaces are in `queues.world.objects`, since the plugin reads the same.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,141 +15,82 @@ import msgspec
 from queues.quota.given_back import GivenBack
 from queues.status.changes import Change
 from queues.status.closing import ClosingStatus
+from queues.world.objects import (
+    EPOCH,
+    Condition,
+    Container,
+    ContainerStatus,
+    Gate,
+    JobTemplate,
+    Metadata,
+    Namespace,
+    OwnerReference,
+    PhaseStatus,
+    Pod,
+    PodGroup,
+    PodGroupSpec,
+    PodGroupStatus,
+    PodResourceClaim,
+    PodSpec,
+    PodStatus,
+    ReplicatedJob,
+    ResourceNeeds,
+    Template,
+    TemplateHolder,
+    TemplateSpec,
+    Wire,
+    WorkloadObject,
+    WorkloadSpec,
+    WorkloadStatus,
+    version_number,
+)
 
-#: Digits of the greatest number that etcd counts to.
-DIGITS = 20
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class _Wire(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
-    """The common shape: camelCase on the wire, immutable here."""
-
-
-def version_number(text: str) -> int:
-    """Return a resource version as a number that orders versions; 0 if it is not one."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else 0
-
-
-class OwnerReference(_Wire, frozen=True):
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    api_version: str = ""
-    controller: bool | None = False
-
-
-class Metadata(_Wire, frozen=True):
-    name: str = ""
-    generate_name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = "0"
-    generation: int = 0
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
-    deletion_grace_period_seconds: int | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[OwnerReference] | None = None
-    finalizers: list[str] | None = None
-
-    @property
-    def created(self) -> datetime:
-        return self.creation_timestamp or EPOCH
-
-    @property
-    def version(self) -> int:
-        """The resource version as a number that orders versions."""
-        return version_number(self.resource_version)
-
-    def older_than(self, other: Metadata) -> bool:
-        """Return whether this is a former state of the same object."""
-        return self.uid == other.uid and self.version < other.version
-
-    def label(self, key: str) -> str:
-        return (self.labels or {}).get(key, "")
-
-    def annotation(self, key: str) -> str:
-        return (self.annotations or {}).get(key, "")
-
-
-class Condition(_Wire, frozen=True):
-    """`last_transition_time` is kept as it is written, so that it is written back unchanged."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-    observed_generation: int = 0
-    last_transition_time: str | None = None
-    transition_id: str = msgspec.field(default="", name="transitionID")
-
-
-class Gate(_Wire, frozen=True):
-    name: str = ""
-
-
-class ResourceNeeds(_Wire, frozen=True):
-    requests: dict[str, str | int | float] | None = None
-    limits: dict[str, str | int | float] | None = None
+__all__ = [
+    "EPOCH",
+    "ChainLink",
+    "Command",
+    "Condition",
+    "Container",
+    "ContainerStatus",
+    "Gate",
+    "JobTemplate",
+    "ListMeta",
+    "Metadata",
+    "Namespace",
+    "OwnerReference",
+    "PartialObjectMetadata",
+    "PhaseStatus",
+    "Pod",
+    "PodCounts",
+    "PodGroup",
+    "PodGroupSpec",
+    "PodGroupStatus",
+    "PodResourceClaim",
+    "PodSpec",
+    "PodStatus",
+    "QueueObject",
+    "QueueSpec",
+    "QueueStatus",
+    "QuotaClaimStatus",
+    "QuotaStatus",
+    "RawEvent",
+    "RawList",
+    "ReplicatedJob",
+    "ResourceNeeds",
+    "StatusObject",
+    "StopStatus",
+    "Template",
+    "TemplateHolder",
+    "TemplateSpec",
+    "Wire",
+    "WorkloadObject",
+    "WorkloadSpec",
+    "WorkloadStatus",
+    "version_number",
+]
 
 
-class Container(_Wire, frozen=True):
-    """`restart_policy` is that of an init container: "Always" makes it a sidecar."""
-
-    name: str = ""
-    resources: ResourceNeeds | None = None
-    restart_policy: str | None = None
-
-
-class PodResourceClaim(_Wire, frozen=True):
-    """A claim of devices that a pod names (DRA); without its name one is made from a template. In the status:
-    the name of what was made.
-    """
-
-    name: str = ""
-    resource_claim_name: str | None = None
-
-
-class PodSpec(_Wire, frozen=True):
-    node_name: str = ""
-    scheduler_name: str = "default-scheduler"
-    priority: int | None = None
-    priority_class_name: str | None = None
-    scheduling_gates: list[Gate] | None = None
-    containers: list[Container] | None = None
-    init_containers: list[Container] | None = None
-    resources: ResourceNeeds | None = None
-    overhead: dict[str, str | int | float] | None = None
-    termination_grace_period_seconds: int | None = None
-    affinity: Any = None
-    resource_claims: list[PodResourceClaim] | None = None
-
-
-class ContainerStatus(_Wire, frozen=True):
-    """What a node holds for a container: another amount than its spec says, while it is being resized."""
-
-    name: str = ""
-    allocated_resources: dict[str, str | int | float] | None = None
-    resources: ResourceNeeds | None = None
-
-
-class PodStatus(_Wire, frozen=True):
-    phase: str = "Pending"
-    conditions: list[Condition] | None = None
-    nominated_node_name: str = ""
-    container_statuses: list[ContainerStatus] | None = None
-    init_container_statuses: list[ContainerStatus] | None = None
-    resource_claim_statuses: list[PodResourceClaim] | None = None
-
-
-class Pod(_Wire, frozen=True):
-    metadata: Metadata
-    spec: PodSpec = msgspec.field(default_factory=PodSpec)
-    status: PodStatus = msgspec.field(default_factory=PodStatus)
-
-
-class QueueSpec(_Wire, frozen=True):
+class QueueSpec(Wire, frozen=True):
     state: str | None = None
     stop_policy: str | None = None
     parent: str | None = None
@@ -173,7 +115,7 @@ class QueueSpec(_Wire, frozen=True):
     affinity: Any = None
 
 
-class PodCounts(_Wire, frozen=True):
+class PodCounts(Wire, frozen=True):
     pending: int = 0
     gated: int = 0
     parked: int = 0
@@ -184,14 +126,14 @@ class PodCounts(_Wire, frozen=True):
     recreating: int = 0
 
 
-class ChainLink(_Wire, frozen=True):
+class ChainLink(Wire, frozen=True):
     """A queue of a chain, and the generation of its spec."""
 
     name: str = ""
     generation: int = 0
 
 
-class StopStatus(_Wire, frozen=True):
+class StopStatus(Wire, frozen=True):
     """The stop in a queue's status.
 
     `chain`: the specs from which it follows, the queue's own first. `revision`: identifies them. `scope`:
@@ -209,7 +151,7 @@ class StopStatus(_Wire, frozen=True):
     waiting_for: str = ""
 
 
-class QuotaClaimStatus(_Wire, frozen=True):
+class QuotaClaimStatus(Wire, frozen=True):
     """The pod for which others leave room in the queue. `queue`: its own. `since`: its creation."""
 
     namespace: str = ""
@@ -218,7 +160,7 @@ class QuotaClaimStatus(_Wire, frozen=True):
     since: str = ""
 
 
-class QuotaStatus(_Wire, frozen=True):
+class QuotaStatus(Wire, frozen=True):
     """What a queue with a quota says of it (`queues.quota.report`)."""
 
     used: dict[str, str | int | float] | None = None
@@ -232,7 +174,7 @@ class QuotaStatus(_Wire, frozen=True):
     given_back: list[GivenBack] | None = None
 
 
-class QueueStatus(_Wire, frozen=True):
+class QueueStatus(Wire, frozen=True):
     state: str = ""
     observed_generation: int = 0
     conditions: list[Condition] | None = None
@@ -253,109 +195,13 @@ class QueueStatus(_Wire, frozen=True):
         return next((c for c in self.conditions or () if c.type == kind), None)
 
 
-class QueueObject(_Wire, frozen=True):
+class QueueObject(Wire, frozen=True):
     metadata: Metadata
     spec: QueueSpec = msgspec.field(default_factory=QueueSpec)
     status: QueueStatus = msgspec.field(default_factory=QueueStatus)
 
 
-class PodGroupSpec(_Wire, frozen=True):
-    queue: str | None = None
-    min_member: int = 0
-    priority_class_name: str | None = None
-    # These are kept undecoded: no content of them may make a PodGroup unreadable.
-    min_task_member: Any = None
-    min_resources: Any = None
-
-
-class PodGroupStatus(_Wire, frozen=True):
-    phase: str = ""
-    running: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    conditions: list[Condition] | None = None
-
-    def condition(self, kind: str) -> Condition | None:
-        return next((c for c in self.conditions or () if c.type == kind), None)
-
-
-class PodGroup(_Wire, frozen=True):
-    metadata: Metadata
-    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
-    status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
-
-
-class TemplateSpec(_Wire, frozen=True):
-    scheduler_name: str = ""
-
-
-class Template(_Wire, frozen=True):
-    """A pod template, from which a workload makes its pods."""
-
-    metadata: Metadata | None = None
-    spec: TemplateSpec = msgspec.field(default_factory=TemplateSpec)
-
-
-class TemplateHolder(_Wire, frozen=True):
-    """The spec of a Job inside another workload, and a task of a `batch.volcano.sh` Job."""
-
-    template: Template | None = None
-
-
-class JobTemplate(_Wire, frozen=True):
-    """A template for Jobs; its labels and annotations become the Job's own."""
-
-    metadata: Metadata | None = None
-    spec: TemplateHolder = msgspec.field(default_factory=TemplateHolder)
-
-
-class ReplicatedJob(_Wire, frozen=True):
-    template: JobTemplate = msgspec.field(default_factory=JobTemplate)
-
-
-class WorkloadSpec(_Wire, frozen=True):
-    """The spec of any kind of workload: each kind has its pod template in another of these fields."""
-
-    template: Template | None = None
-    job_template: JobTemplate | None = None
-    tasks: list[TemplateHolder] | None = None
-    replicated_jobs: list[ReplicatedJob] | None = None
-    replicas: int | None = None
-    queue: str | None = None
-    scheduler_name: str = ""
-    suspend: bool | None = None
-    managed_by: str | None = None
-    completions: Any = None
-
-
-class PhaseStatus(_Wire, frozen=True):
-    phase: str = ""
-
-
-class WorkloadStatus(_Wire, frozen=True):
-    """`state` is that of a `batch.volcano.sh` Job, `terminal_state` that of a JobSet, `succeeded` that of a
-    Job; other kinds may have anything there.
-    """
-
-    conditions: list[Condition] | None = None
-    succeeded: Any = None
-    state: PhaseStatus | None = None
-    terminal_state: str = ""
-
-
-class WorkloadObject(_Wire, frozen=True):
-    """A workload of any kind (`queues.workload_kinds`)."""
-
-    metadata: Metadata
-    spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
-    status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)
-
-
-class Namespace(_Wire, frozen=True):
-    metadata: Metadata
-
-
-class Command(_Wire, frozen=True):
+class Command(Wire, frozen=True):
     metadata: Metadata
     action: str = ""
     target: OwnerReference | None = None
@@ -363,30 +209,30 @@ class Command(_Wire, frozen=True):
     message: str = ""
 
 
-class ListMeta(_Wire, frozen=True):
+class ListMeta(Wire, frozen=True):
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class RawList(_Wire, frozen=True):
+class RawList(Wire, frozen=True):
     """A page of a list; its items are still bytes."""
 
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[msgspec.Raw] | None = None
 
 
-class RawEvent(_Wire, frozen=True):
+class RawEvent(Wire, frozen=True):
     """A line of a watch; its object is still bytes."""
 
     type: str
     object: msgspec.Raw
 
 
-class PartialObjectMetadata(_Wire, frozen=True):
+class PartialObjectMetadata(Wire, frozen=True):
     metadata: Metadata
 
 
-class StatusObject(_Wire, frozen=True):
+class StatusObject(Wire, frozen=True):
     """The object of an ERROR event, or of an error answer."""
 
     code: int = 0

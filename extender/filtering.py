@@ -29,12 +29,12 @@ is one of too many that we do not know  an error
 
 from __future__ import annotations
 
-from cluster.cache.members import is_released
 from cluster.cache.store import Store
-from cluster.cache.trimming import NAME
 from cluster.exceptions import Unreadable
 from cluster.objects import Pod
 from extender.wire import FilterArgs, FilterResult
+from queues.world.members import is_released
+from queues.world.trimming import NAME
 
 #: A stop's text is repeated for each node: more than 40,000 nodes with the longest there is.
 ANSWER_BYTES = 24 * 1024 * 1024

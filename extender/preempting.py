@@ -34,9 +34,8 @@ from functools import partial
 
 import msgspec
 
-from cluster.cache.members import Member, is_released
+from cluster.cache.members import Member
 from cluster.cache.store import Store
-from cluster.cache.trimming import NAME
 from cluster.objects import Pod
 from extender.wire import MetaVictims, PreemptArgs, PreemptResult
 from queues.apimachinery.pod_requests import pod_requests
@@ -45,6 +44,8 @@ from queues.policies.model import Policy
 from queues.policies.resolution import Resolution
 from queues.policies.victims import CRITICAL_PRIORITY, Preemptor, Victim, VictimRules
 from queues.quota.started_gangs import StartedGang
+from queues.world.members import is_released
+from queues.world.trimming import NAME
 
 
 def preempt(args: PreemptArgs, *, store: Store) -> PreemptResult:

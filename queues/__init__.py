@@ -22,6 +22,6 @@ The extender, the webhooks, the controller and the plugin all decide by these ru
 Rooms: `metadata` (labels and annotations of Volcano and Kueue), `admission` (what may be submitted and
 edited), `status` (what the controller writes on a Queue),
 `registration` (whether the API server asks us), `why` (what `kubectl queue why` explains), `drain` (which
-pods a drain evicts, and when), `apimachinery` (the formats of Kubernetes: quantities, label selectors,
-timestamps).
+pods a drain evicts, and when), `world` (what a cluster's objects are to the rules), `apimachinery` (the
+formats of Kubernetes: quantities, label selectors, timestamps).
 """

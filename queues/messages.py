@@ -211,6 +211,10 @@ def other_gate_text(gate: str) -> str:
     return f"{_OTHER_GATE}{quoted(gate)} keeps it from nodes; it is asked for once that gate is gone"
 
 
+def is_other_gate_text(text: str) -> bool:
+    return text.startswith(_OTHER_GATE)
+
+
 def no_room_text(lack: NoRoom) -> str:
     """Why a pod waits for room, and what would let it go."""
     whose = "its capability" if lack.by == lack.queue else f"the capability of its ancestor {quoted(lack.by)}"

@@ -40,7 +40,6 @@ from cluster.coordination.leases import COORDINATION, LEASES, Lease, Leases
 from cluster.coordination.own_lease import ReplicaLease
 from cluster.coordination.replica_report import MAX_RETRYING_NAMED, ReplicaReport, report_of
 from cluster.coordination.replicas import OtherReplicas
-from cluster.decoding import LenientReader
 from cluster.informers.informers import (
     ALL_KINDS,
     AuxiliaryKind,
@@ -60,6 +59,7 @@ from controller.notices.receiver import Receiver
 from controller.notices.sender import NoticeSender
 from controller.notices.storage import CursorStorage
 from controller.workqueue import WorkQueue
+from queues.apimachinery.lenient import LenientReader
 from queues.apimachinery.timestamps import rfc3339
 from queues.managed_namespaces import staying_text
 from queues.mode import Mode

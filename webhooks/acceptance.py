@@ -23,8 +23,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cluster.cache.members import controller_reference
-from cluster.cache.podgroups import is_live, queue_of
 from cluster.cache.store import Store
 from cluster.objects import OwnerReference
 from queues import well_known
@@ -39,6 +37,8 @@ from queues.snapshot import QueueDecision
 from queues.states import State
 from queues.status.conditions import ACCEPTING
 from queues.text import quoted
+from queues.world.members import controller_reference
+from queues.world.podgroups import is_live, queue_of
 from webhooks.review import ReviewAnswer, ReviewRequest, deny
 from webhooks.settings import AdmissionSettings
 

@@ -17,9 +17,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cluster.cache.members import controller_reference
 from cluster.cache.store import Store
-from cluster.cache.workloads import pod_templates
 from cluster.exceptions import Faulty
 from cluster.objects import Metadata, WorkloadObject
 from queues.metadata.findings import PlacedMetadata, findings
@@ -27,6 +25,8 @@ from queues.metadata.keys import GROUP_MIN_MEMBER, Place
 from queues.metadata.warnings import metadata_warnings
 from queues.workload_gangs import asked_gang
 from queues.workload_kinds import WorkloadKind, find_kind
+from queues.world.members import controller_reference
+from queues.world.workloads import pod_templates
 from webhooks.review import ALLOWED, ReviewAnswer, ReviewRequest, decode_object
 from webhooks.settings import AdmissionSettings
 

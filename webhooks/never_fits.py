@@ -21,9 +21,7 @@ from typing import Any
 
 import msgspec
 
-from cluster.cache.podgroups import gang_of_podgroup
 from cluster.cache.store import Store
-from cluster.cache.workloads import WorkloadKeys, pod_templates
 from cluster.objects import Container, Pod, PodGroup, PodSpec, WorkloadObject
 from queues.admission.never_fits import gang_never_fits, never_fits_warning
 from queues.apimachinery.conversion import Converter
@@ -32,6 +30,8 @@ from queues.messages import truncate_warning
 from queues.quota.devices import SharedCounts, claim_refs, shared_counts, with_devices
 from queues.quota.gangs import NotAsked, ask
 from queues.quota.usage import Requests, limits_of, never_lack
+from queues.world.podgroups import gang_of_podgroup
+from queues.world.workloads import WorkloadKeys, pod_templates
 from webhooks.review import ReviewRequest, decode_object
 from webhooks.settings import AdmissionSettings
 

@@ -24,7 +24,6 @@ from typing import Any
 
 import msgspec
 
-from cluster.cache.podgroups import gang_of_podgroup, queue_of
 from cluster.cache.store import Store
 from cluster.inflight.admissions import admission_request
 from cluster.objects import PodGroup
@@ -32,8 +31,9 @@ from queues import well_known
 from queues.membership import label_value, valid_name
 from queues.messages import truncate_warning
 from queues.queue import DEFAULT
-from queues.quota.gang_placement import placement_seconds
+from queues.quota.placement_time import placement_seconds
 from queues.text import quoted
+from queues.world.podgroups import gang_of_podgroup, queue_of
 from webhooks.acceptance import Submission, accept, deny_bad_name
 from webhooks.json_patch import PatchStep, join_patches, patch_map
 from webhooks.never_fits import podgroup_warnings

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cluster.cache.members import DEFAULT_SCHEDULER
 from cluster.cache.store import Store
-from cluster.cache.workloads import pod_templates
 from cluster.objects import WorkloadObject
 from queues.messages import truncate_warning
 from queues.untaken import is_seen, unseen_warning
+from queues.world.members import DEFAULT_SCHEDULER
+from queues.world.workloads import pod_templates
 from webhooks.settings import AdmissionSettings
 
 

@@ -14,7 +14,7 @@ Invariants
 
 from __future__ import annotations
 
-from cluster.cache.members import Member, is_podgroup_made, is_released
+from cluster.cache.members import Member
 from cluster.cache.namespaces import Namespaces
 from cluster.cache.pod_policies import PodPolicies
 from cluster.cache.queues import NamespaceDecisions, QueueCache
@@ -22,6 +22,7 @@ from cluster.objects import Pod
 from queues.causes import MissingAction, NoRoom
 from queues.snapshot import QueueDecision
 from queues.start_decision import StartDecision, start_decision
+from queues.world.members import is_podgroup_made, is_released
 
 
 class Decisions:

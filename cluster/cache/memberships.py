@@ -9,7 +9,6 @@ from __future__ import annotations
 from cluster.cache.namespaces import Namespaces
 from cluster.cache.podgroups import PodGroups
 from cluster.cache.queues import QueueCache
-from cluster.cache.workloads import recorded_queue, workload_facts
 from cluster.objects import Pod, PodGroup, WorkloadObject
 from queues import well_known
 from queues.managed_namespaces import manages
@@ -25,6 +24,7 @@ from queues.membership import (
     workload_membership,
 )
 from queues.workload_kinds import WorkloadKind
+from queues.world.workloads import recorded_queue, workload_facts
 
 
 class Memberships:

@@ -45,7 +45,6 @@ from cluster.cache.node_totals import NodeTotals
 from cluster.cache.own_writes import OwnWrites
 from cluster.cache.pod_policies import PodPolicies
 from cluster.cache.podgroups import PodGroupKey, PodGroups
-from cluster.cache.podgroups import queue_of as queue_of_podgroup
 from cluster.cache.priority_classes import PriorityClasses
 from cluster.cache.queue_shares import QueueShares
 from cluster.cache.queues import QueueCache
@@ -81,6 +80,7 @@ from queues.quota.force_deletion import ended_until, seconds_counted
 from queues.quota.started_gangs import StartedGang, started_gang
 from queues.quota.usage import PODS, quota_requests
 from queues.snapshot import QueueSnapshot
+from queues.world.podgroups import queue_of as queue_of_podgroup
 
 ChangeListener = Callable[[str, Change], None]
 

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from cluster.api.client import Client, decode_response
-from cluster.objects import ListMeta, Metadata, _Wire, version_number
+from cluster.objects import ListMeta, Metadata, Wire, version_number
 
 COORDINATION = "/apis/coordination.k8s.io/v1"
 #: The kind, as `WatchProgress` knows it.
@@ -33,13 +33,13 @@ LONGEST_SECONDS = 15
 MARGIN_SECONDS = 2.0
 
 
-class LeaseSpec(_Wire, frozen=True):
+class LeaseSpec(Wire, frozen=True):
     holder_identity: str | None = ""
     lease_duration_seconds: int | None = 0
     renew_time: str | None = ""
 
 
-class Lease(_Wire, frozen=True):
+class Lease(Wire, frozen=True):
     metadata: Metadata
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
 
@@ -59,7 +59,7 @@ class Lease(_Wire, frozen=True):
         return self.spec.renew_time or ""
 
 
-class LeaseList(_Wire, frozen=True):
+class LeaseList(Wire, frozen=True):
     """`metadata.resource_version` was current when the list was read."""
 
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)

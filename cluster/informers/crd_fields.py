@@ -27,9 +27,9 @@ import msgspec
 from msgspec import inspect
 
 from cluster.api.client import Client, decode_response
-from cluster.decoding import LenientReader
 from cluster.exceptions import NotFound
 from cluster.objects import Command, Metadata, PodGroup, QueueObject
+from queues.apimachinery.lenient import LenientReader
 from queues.fields.drain import DRAIN_FIELDS
 from queues.windows.drains import DEADLINE_AFTER
 from queues.windows.entries import Entry

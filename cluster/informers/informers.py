@@ -27,7 +27,6 @@ from cluster.cache.store import Store
 from cluster.cache.system_pods import SystemPod
 from cluster.cache.watch_progress import Marker
 from cluster.debounce import Debouncer
-from cluster.decoding import LenientReader
 from cluster.informers.crd_fields import PATH as DEFINITIONS
 from cluster.informers.crd_fields import (
     REQUIRED,
@@ -49,6 +48,7 @@ from cluster.scoring.departures import follow_departures
 from cluster.scoring.objects import Node, ScoredPod
 from cluster.scoring.reflectors import ASSIGNED, ASSIGNED_PODS, NODES, ScoredKind, ScoringReflectors
 from queues import well_known
+from queues.apimachinery.lenient import LenientReader
 from queues.workload_kinds import KINDS, WorkloadKind
 
 if TYPE_CHECKING:  # numpy comes with it

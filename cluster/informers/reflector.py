@@ -65,9 +65,7 @@ from cluster.api.client import Client
 from cluster.api.pages import ListPager
 from cluster.background_thread import BackgroundThread
 from cluster.backoff import Backoff
-from cluster.cache.trimming import TRIM_FROM_BYTES, trim
 from cluster.cache.unreadable_objects import UnreadableObjects
-from cluster.decoding import fault_text
 from cluster.exceptions import ClusterError, Expired, NotFound, Overloaded, Refused, Unreachable
 from cluster.informers.dispatch import (
     ApiObject,
@@ -77,6 +75,8 @@ from cluster.informers.dispatch import (
 from cluster.key_backoff import KeyBackoff
 from cluster.objects import PartialObjectMetadata, RawEvent, StatusObject, version_number
 from cluster.retries import Retries
+from queues.apimachinery.lenient import fault_text
+from queues.world.trimming import TRIM_FROM_BYTES, trim
 
 #: While nothing in the cluster changes, a watch gets no bookmarks either. So the server is asked to end the
 #: watch soon, and a watch that is silent beyond its end is a dead connection. Each watch costs the API server

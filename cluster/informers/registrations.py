@@ -18,8 +18,8 @@ from cluster.cache.registrations import (
     Registrations,
     WebhookConfiguration,
 )
-from cluster.decoding import LenientReader
 from cluster.informers.informers import AuxiliaryKind, ObjectDecoder
+from queues.apimachinery.lenient import LenientReader
 from queues.registration.needs import NAME
 
 API = "/apis/admissionregistration.k8s.io/v1"

@@ -46,14 +46,15 @@ from typing import Protocol
 import msgspec
 
 from cluster.api.client import Client, decode_response
-from cluster.cache.members import controller_reference
 from cluster.cache.missing_owners import MissingOwner
 from cluster.cache.store import Store
-from cluster.cache.workloads import Workload, Workloads, is_live
+from cluster.cache.workloads import Workload, Workloads
 from cluster.exceptions import ClusterError, NotFound
 from cluster.objects import Metadata, WorkloadObject
 from queues import well_known
 from queues.workload_kinds import KINDS, Life, WorkloadKind
+from queues.world.members import controller_reference
+from queues.world.workloads import is_live
 
 #: How often each kind is listed.
 RELIST_SECONDS = 600.0

@@ -12,7 +12,6 @@ from functools import lru_cache
 
 import msgspec
 
-from cluster.cache.trimming import NAME, trim_labels
 from cluster.objects import Metadata, ResourceNeeds
 from queues.apimachinery.pod_requests import (
     Requests,
@@ -25,6 +24,7 @@ from queues.apimachinery.pod_requests import (
 from queues.apimachinery.quantities import BadQuantity, parse_quantity
 from queues.scoring.preferences import Affinity, NodeFacts, PodPlacement, SpreadConstraint, Taint, Toleration
 from queues.scoring.requests import AMOUNT_LIMIT, ScoringRequest, request_of, whole_units
+from queues.world.trimming import NAME, trim_labels
 
 #: Images of a node that count. A kubelet reports the 50 largest unless it is told otherwise.
 IMAGES_LIMIT = 1_000

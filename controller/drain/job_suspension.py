@@ -38,11 +38,7 @@ import msgspec
 
 from cluster.api.client import JSON_PATCH, decode_response
 from cluster.cache.changes import QueueChange
-from cluster.cache.workloads import (
-    Workload,
-    is_live,
-    is_paused,
-)
+from cluster.cache.workloads import Workload
 from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Pod, WorkloadObject
 from cluster.write_ranks import WriteRank
@@ -75,6 +71,7 @@ from queues.drain.model import (
     Unit,
 )
 from queues.workload_kinds import KINDS, Life, Suspension
+from queues.world.workloads import is_live, is_paused
 
 #: Budgets over the pods of one Job that are read before it is suspended.
 MAX_BUDGETS_OF_WORKLOAD = 20

@@ -15,17 +15,12 @@ from functools import cached_property
 
 from cluster.cache.members import Member
 from cluster.cache.store import Store
-from queues.drain.broken_gangs import GangMinimum, counts_beside
+from queues.drain.broken_gangs import GangMinimum
 from queues.drain.disruption_budgets import BudgetKey
-from queues.drain.model import (
-    RunningPod,
-    SuspendableWorkload,
-    Termination,
-    gang_key,
-)
+from queues.drain.model import RunningPod, SuspendableWorkload
 from queues.drain.owners import DrainOwners, suspendable_workload
-from queues.drain.terminating_pods import requested_at
 from queues.workload_kinds import KINDS, MAX_OWNERS, SUSPENDABLE, Life
+from queues.world import running_pods
 
 #: The `kind` of an owner that may have to be suspended instead of its pods evicted.
 SUSPENDABLE_OWNERS = frozenset(row.kind for row in SUSPENDABLE.values())
@@ -56,7 +51,7 @@ class RunningPodReader:
         """The pods that are on a node and have not finished."""
         for queue in self.queues:
             for member in self.store.members.in_queue(queue):
-                if member.node and member.live:
+                if running_pods.is_running(member):
                     yield self._running_pod(member)
 
     @cached_property
@@ -71,26 +66,12 @@ class RunningPodReader:
     def _running_pod(self, member: Member) -> RunningPod:
         owner_unknown = self._is_owner_unknown(member)
         is_daemon = self._owners.is_daemon(member.owner_uid, namespace=member.namespace)
-        return RunningPod(
-            uid=member.uid,
-            namespace=member.namespace,
-            name=member.name,
-            queue=member.queue,
-            labels=member.labels,
-            created=member.created,
-            priority=member.priority,
-            pod_group=member.podgroup,
-            task=member.task,
+        return running_pods.running_pod(
+            member,
             workload=self._workload(member),
-            bare=not member.owner_uid,
-            daemon=is_daemon or (owner_unknown and member.owner_kind == "DaemonSet"),
-            ready=member.ready,
-            running=member.phase == "Running",
-            leaving=member.leaving
-            or member.uid in self.requested
+            is_daemon=is_daemon or (owner_unknown and member.owner_kind == "DaemonSet"),
+            is_going=member.uid in self.requested
             or (owner_unknown and self._may_have_to_wait(member.owner_kind)),
-            grace_period=member.own_grace,
-            termination=termination_of(member),
         )
 
     def _workload(self, member: Member) -> SuspendableWorkload | None:
@@ -121,28 +102,13 @@ class RunningPodReader:
 
 
 def gang_minimums(store: Store, pods: Collection[RunningPod]) -> dict[BudgetKey, GangMinimum]:
-    """What the gangs of these pods of one drain need; nothing of those whose pods go by themselves."""
-    covered, minimums = {pod.uid for pod in pods}, dict[BudgetKey, GangMinimum]()
-    for key in dict.fromkeys(gang_key(pod) for pod in pods if pod.pod_group):
-        gang = store.podgroups.gang(*key)
-        if gang is not None and gang.least > 1:
-            beside = (each for each in store.members.in_podgroup(*key) if each.uid not in covered)
-            tasks = tuple(
-                each.task
-                for each in beside
-                if counts_beside(each.phase, on_node=bool(each.node), leaving=each.leaving)
-            )
-            minimums[key] = GangMinimum(least=gang.least, tasks=gang.tasks, beside=tasks)
-    return minimums
+    """What the gangs of these pods of one drain need."""
+    return running_pods.gang_minimums(pods, StoredGangs(store))
 
 
-def termination_of(member: Member) -> Termination | None:
-    """The deletion of the pod; None where it is not being deleted."""
-    if member.leaves_at is None:
-        return None
-    return Termination(
-        requested_at=requested_at(member.leaves_at, grace=member.deletion_grace),
-        grace=member.deletion_grace,
-        node=member.node,
-        finalizers=member.finalizers,
-    )
+class StoredGangs:
+    """Implements `queues.world.running_pods.Gangs`."""
+
+    def __init__(self, store: Store) -> None:
+        self.gang = store.podgroups.gang
+        self.in_podgroup = store.members.in_podgroup

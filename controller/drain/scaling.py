@@ -23,7 +23,6 @@ from typing import Any
 import msgspec
 
 from cluster.api.client import JSON_PATCH, Client, decode_response
-from cluster.cache.members import controller_reference
 from cluster.cache.store import Store
 from cluster.cache.workloads import Workload
 from cluster.exceptions import Conflict, NotFound, Refused
@@ -37,6 +36,7 @@ from queues.apimachinery.label_selectors import BadSelector, parse_selector
 from queues.drain.model import SuspendableWorkload
 from queues.scale_record import MANAGER, RecordStep, ScaleRecord, is_set_by_others, record_step
 from queues.workload_kinds import KINDS, MAX_OWNERS
+from queues.world.members import controller_reference
 
 #: How often putting back is tried where the workload is changed at the same time.
 TRIES = 3

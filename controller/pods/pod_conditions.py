@@ -29,7 +29,7 @@ import msgspec
 
 from cluster.api.client import STRATEGIC_MERGE_PATCH
 from cluster.cache.changes import NO_QUEUE
-from cluster.cache.members import Member, is_podgroup_made
+from cluster.cache.members import Member
 from cluster.exceptions import Conflict, NotFound
 from cluster.write_ranks import WriteRank
 from controller.context import (
@@ -44,6 +44,7 @@ from queues.causes import Cause, CauseKind, NoRoom
 from queues.quota.lack import Lack
 from queues.snapshot import QueueDecision
 from queues.start_decision import StartDecision
+from queues.world.members import is_podgroup_made
 
 EVENT_REASONS = {
     CauseKind.SUSPENDED: "QueueSuspended",

@@ -20,11 +20,10 @@ import msgspec
 
 from cluster.api.client import Client, decode_response
 from cluster.api.pages import PAGE_BYTES, ListPager
-from cluster.cache.trimming import NAME
-from cluster.decoding import LenientReader
 from cluster.exceptions import Overloaded, TooLarge, Unreachable
 from cluster.objects import ListMeta, Metadata, Pod, PodSpec, version_number
 from queues import well_known
+from queues.apimachinery.lenient import LenientReader
 from queues.membership import (
     GROUP_ANNOTATION,
     KUEUE_LABEL,
@@ -32,6 +31,7 @@ from queues.membership import (
     VOLCANO_ANNOTATION,
     VOLCANO_LABEL,
 )
+from queues.world.trimming import NAME
 
 PODS = "/api/v1/pods"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"

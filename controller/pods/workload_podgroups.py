@@ -16,11 +16,12 @@ from urllib.parse import quote
 
 from cluster.backoff import Backoff
 from cluster.cache.changes import NO_QUEUE, QueueChange
-from cluster.cache.members import Member, is_podgroup_made
+from cluster.cache.members import Member
 from cluster.exceptions import Conflict
 from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext, pod_subject
 from queues.workload_gangs import KEYS, parse_gang, podgroup_of_gang
+from queues.world.members import is_podgroup_made
 
 #: The cache may show the owner a little later than its pod. An owner that does not exist never comes.
 LOOK_AGAIN = Backoff(0.5, 60.0)

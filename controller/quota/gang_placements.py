@@ -51,7 +51,7 @@ from cluster.api.client import JSON_PATCH, decode_response
 from cluster.cache.changes import NO_QUEUE, Change, PodGroupChange, QueueChange
 from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey
-from cluster.cache.workloads import Workload, is_paused
+from cluster.cache.workloads import Workload
 from cluster.exceptions import Conflict, Refused
 from cluster.objects import WorkloadObject
 from controller.context import ControllerContext, pod_subject, podgroup_subject, workload_subject
@@ -62,14 +62,16 @@ from controller.evictions.suspend_patches import UNPROCESSABLE, mark_patch, work
 from controller.requests import NEVER, RequestState
 from queues import well_known
 from queues.quota.gang_life import GangPhase
-from queues.quota.gang_placement import GangPlacements, placement_seconds
+from queues.quota.gang_placement import GangPlacements
 from queues.quota.gang_rivals import Placing
 from queues.quota.gangs import Gang, NotAsked, NotAskedKind, is_placed
+from queues.quota.placement_time import placement_seconds
 from queues.quota.pod_classes import Rank, WaitingPod
 from queues.quota.usage import PODS, scope_of
 from queues.snapshot import QueueSnapshot
 from queues.text import quoted
 from queues.workload_kinds import MAX_OWNERS, Suspension
+from queues.world.workloads import is_paused
 
 #: What is refused is asked for again after so long; the API server is left alone, where it is busy.
 REFUSED_SECONDS, BUSY_SECONDS = 10.0, 2.0

@@ -14,25 +14,21 @@ The rules are in `queues.quota.gangs`. Here is what the cache knows of a PodGrou
 Invariants
 - What is kept is no more than was asked for as its pods were released, or as room was kept for it.
 - Only pods of queues with a quota are asked for as gangs.
-- Pods of a Job that have succeeded count for the minimum as far as the Job makes no others for them, also
-  when they are gone.
 
 Owner: `WaitingPods`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from functools import partial
 
 import msgspec
 
-from cluster.cache.members import Member
 from cluster.cache.podgroups import PodGroupKey, is_live
 from cluster.cache.store import Store
 from controller.quota.gang_placements import GangsInPlacement
 from controller.quota.lost_pods import LostPods
-from controller.quota.pod_rules import PodRules, is_gated
 from controller.quota.waiting_gangs import GangState, WaitingGangs
 from queues.apimachinery.quantities import add_amounts
 from queues.quota.gangs import (
@@ -49,8 +45,8 @@ from queues.quota.gangs import (
 )
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import Requests, Usage
-
-_JOB = "jobs"
+from queues.world.gang_pods import gang_pods
+from queues.world.pod_rules import PodRules, is_gated
 
 
 class GangReading:
@@ -101,8 +97,7 @@ class GangReading:
         asks_before = gang.asks_before and has_quota
         if not (is_waiting or asks_before or self.lost.has_lost(key)):
             return None
-        pods = [pod for each in members if (pod := self._gang_pod(gang, each, begun)) is not None]
-        pods += self._done_before(gang, members, pods)
+        pods = gang_pods(gang, members, rules=rules, workloads=self._store.workloads, begun=begun)
         own = own_pods(gang, pods)
         uses = any(pod.state in USING for pod in own)
         may_reserve = not uses and self._may_reserve(key, gang)
@@ -152,28 +147,6 @@ class GangReading:
             granted=asking.resources,
         )
 
-    def _done_before(self, gang: Gang, members: Iterable[Member], pods: Collection[GangPod]) -> list[GangPod]:
-        """Pods of its Jobs that have succeeded and are gone, as far as no others come in their place."""
-        owners = {each.owner_uid: each for each in members if each.queue == gang.queue and each.owner_uid}
-        jobs = [job for uid in owners if (job := self._store.workloads.by_uid(uid)) is not None]
-        if len(jobs) < len(owners) or not any(job.succeeded for job in jobs):
-            return []
-        left = 0
-        for job in jobs:
-            if job.kind.key != _JOB or job.completions is None:
-                return []
-            left += max(0, job.completions - job.succeeded)
-        number = min(sum(job.succeeded for job in jobs), gang.least - left)
-        number -= sum(pod.state is PodState.SUCCEEDED for pod in own_pods(gang, pods))
-        tasks = {each.task for each in owners.values()}
-        if gang.tasks and len(tasks) > 1:
-            return []  # of which task they were is not known
-        [task, *_] = tasks
-        return [
-            GangPod(WaitingPod(f"{gang.uid}/{at}", gang.queue, (), 0, gang.since), PodState.SUCCEEDED, task)
-            for at in range(number)
-        ]
-
     def _granted(
         self,
         gang: Gang,
@@ -214,29 +187,3 @@ class GangReading:
             return {}
         minimum = None if found.minimum is None else self._placements.asked_again(found.minimum)
         return {each.uid: each for each in (minimum, *found.others) if each is not None}
-
-    def _gang_pod(self, gang: Gang, member: Member, begun: Collection[str]) -> GangPod | None:
-        """None for one that counts for nothing, or whose queue is not known yet."""
-        state = self._pod_state(member, begun) if member.queue else None
-        if state is None:
-            return None
-        priority = member.priority if gang.priority is None else gang.priority
-        requests = self._rules.requests(member)
-        return GangPod(
-            WaitingPod(member.uid, member.queue, requests, priority, member.created), state, member.task
-        )
-
-    def _pod_state(self, member: Member, begun: Collection[str]) -> PodState | None:
-        if not member.live:
-            return PodState.SUCCEEDED if member.phase == "Succeeded" else None
-        if member.node:
-            return PodState.LEAVING if member.leaving else PodState.PLACED
-        if member.leaving:
-            return None
-        if member.uid in begun:
-            return PodState.RELEASED
-        rules = self._rules
-        if not (member.gated or member.quota_gated):
-            return PodState.HELD if rules.waits(member) else PodState.RELEASED
-        may_go = rules.may_go(member) and not rules.is_postponed(member.uid)
-        return PodState.WAITS if may_go else PodState.HELD

@@ -75,7 +75,6 @@ from cluster.exceptions import ClusterError
 from cluster.recorder import REPEAT_SECONDS
 from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext, pod_subject, workload_subject
-from controller.drain.running_pods import termination_of
 from controller.evictions.answers import Answer, Outcome, answer_to
 from controller.evictions.budget_reader import list_budgets
 from controller.evictions.granted import EvictionRequest, Granted, GrantedEvent, ask
@@ -100,6 +99,7 @@ from queues.quota.reservations import Key
 from queues.quota.started_gangs import StartedGang
 from queues.quota.usage import PODS, Requests, negative
 from queues.text import quoted
+from queues.world.running_pods import termination_of
 
 #: Maximum number of evictions under way.
 MOST_LEAVING = 500

@@ -79,7 +79,6 @@ from controller.pods.ungating import gate_removal
 from controller.quota.book_writes import BookWrites, StoredBook
 from controller.quota.gang_placements import GangsInPlacement
 from controller.quota.give_backs import GiveBacks
-from controller.quota.pod_rules import is_gated
 from controller.quota.voided import VoidedReleases
 from controller.quota.waiting_pods import WaitingPods
 from controller.slices import Slices
@@ -91,6 +90,7 @@ from queues.quota.lack import Lack, LackKind
 from queues.quota.turns import turns
 from queues.quota.usage import Requests
 from queues.status.podgroup_conditions import Standing
+from queues.world.pod_rules import is_gated
 
 #: After a pod that could not be changed.
 RETRY_SECONDS = 0.5

@@ -37,7 +37,7 @@ import msgspec
 from cluster.cache.podgroups import PodGroupKey
 from queues.messages import other_gate_text
 from queues.quota.book import MAX_INTENTS
-from queues.quota.gangs import Gang, NotAsked, NotAskedKind
+from queues.quota.gangs import BEYOND, Gang, NotAsked, NotAskedKind
 from queues.quota.lack import Lack, LackKind
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import Requests
@@ -47,8 +47,6 @@ from queues.tree import Tree
 TELL_SECONDS = 1.0
 #: The rest of a gang that has more pods than can start together, for each of them.
 REST_SECONDS = 0.0002
-#: What pods beyond a minimum are told while that waits.
-BEYOND = "the minimum of its PodGroup goes first; it goes after that"
 
 
 class GangState(msgspec.Struct, kw_only=True):

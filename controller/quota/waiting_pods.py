@@ -52,7 +52,6 @@ from cluster.cache.store import Store
 from cluster.objects import PodGroup
 from controller.quota.gang_placements import GangsInPlacement
 from controller.quota.gang_reading import GangReading
-from controller.quota.pod_rules import PodRules, is_gated
 from controller.quota.rules_in_force import rules_in_force
 from controller.quota.waiting_gangs import GangState, WaitingGangs
 from queues.apimachinery.quantities import Amount, add_amounts
@@ -81,6 +80,7 @@ from queues.status.gang_standing import standing_of
 from queues.status.podgroup_conditions import FREE, Standing
 from queues.status.podgroup_phases import Phase
 from queues.tree import Tree
+from queues.world.pod_rules import PodRules, is_gated
 
 #: The changes after which all pods that wait in a queue are read.
 _OF_ALL = frozenset[Change]({QueueChange.SPEC, QueueChange.RESYNC, QueueChange.MEMBERS})

@@ -34,22 +34,24 @@ from cluster.api.client import Client
 from cluster.api.pages import list_objects
 from cluster.backoff import Backoff
 from cluster.cache.changes import QueueChange
-from cluster.cache.members import FINISHED_PHASES, Member
-from cluster.cache.podgroups import is_live as is_live_group
+from cluster.cache.members import Member
 from cluster.cache.store import Store
-from cluster.cache.workloads import Workload, is_live
-from cluster.decoding import LenientReader, fault_text
+from cluster.cache.workloads import Workload
 from cluster.objects import Metadata, Pod, PodGroup, WorkloadObject
 from cluster.write_ranks import WriteRank
 from controller.context import ControllerContext
 from controller.parts import Part
 from queues import well_known
+from queues.apimachinery.lenient import LenientReader, fault_text
 from queues.causes import CauseKind
 from queues.membership import label_value
 from queues.states import State
 from queues.status.closing import ClosingStatus
 from queues.verdict import Verdict
 from queues.workload_kinds import KINDS, Life, WorkloadKind
+from queues.world.members import FINISHED_PHASES
+from queues.world.podgroups import is_live as is_live_group
+from queues.world.workloads import is_live
 
 #: Queues that one label selector names.
 QUEUES_PER_LIST = 50

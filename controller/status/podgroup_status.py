@@ -24,11 +24,7 @@ import msgspec
 from cluster.api.client import decode_response
 from cluster.cache.changes import QueueChange
 from cluster.cache.members import tally_pods
-from cluster.cache.podgroups import (
-    PodGroupKey,
-    phase_of,
-    queue_of,
-)
+from cluster.cache.podgroups import PodGroupKey
 from cluster.objects import Condition, PodGroup
 from cluster.write_ranks import WriteRank
 from controller.context import QUEUE_VERSION, ControllerContext, podgroup_subject
@@ -46,6 +42,7 @@ from queues.status.podgroup_conditions import (
     unschedulable_condition,
 )
 from queues.status.podgroup_phases import POPULATED, Phase, PodTally, derive_phase
+from queues.world.podgroups import phase_of, queue_of
 
 COUNT_SECONDS = 1.0
 #: A write that is not taken, since a former one is under way, is tried again after so many seconds at least.

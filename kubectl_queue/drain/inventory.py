@@ -15,28 +15,21 @@ from msgspec.structs import replace
 
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.drain.kind_lists import KindLists
-from kubectl_queue.drain.owner_lists import read_owners
+from kubectl_queue.drain.owner_lists import OwnedPods, read_owners
 from kubectl_queue.drain.pod_lists import UNFINISHED, PodLists
 from kubectl_queue.objects.drains import Drain, all_drains, drains_of, pods_to_go
-from kubectl_queue.objects.fields import Object, value_at
+from kubectl_queue.objects.fields import Object
+from kubectl_queue.objects.inventory import Inventory, read_budgets
+from kubectl_queue.objects.members import member_of
 from kubectl_queue.objects.queues import QueueObjects
-from kubectl_queue.objects.running_pods import (
-    GangPod,
-    Inventory,
-    OwnedPod,
-    gang_key_of,
-    gang_minimum,
-    gang_pod,
-    is_leaving,
-    is_on_node,
-    owned_pod,
-    read_budgets,
-)
 from kubectl_queue.objects.types import PODGROUP, Type
-from kubectl_queue.objects.workloads import ReadWorkload
-from queues.drain.broken_gangs import GangMinimum
 from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey, short_budgets
 from queues.drain.model import keep_rule
+from queues.quota.gangs import Gang
+from queues.world.members import Member, controller_reference
+from queues.world.podgroups import gang_of_podgroup
+from queues.world.reading import as_pod, as_podgroup
+from queues.world.running_pods import running_pod
 
 BUDGET = Type("PodDisruptionBudget", "poddisruptionbudgets", "policy", "v1")
 #: As `controller.evictions.budget_reader`: the most pods read to count those that a drain leaves, and the
@@ -60,8 +53,7 @@ class InventoryReader:
         Raises ForbiddenError where no pods may be read.
         """
         reading = self._reading(queues, names)
-        inventory = reading.pods_and_gangs()
-        inventory = inventory._replace(owners=reading.owners(inventory.pods))
+        inventory = reading.with_owners(reading.pods_and_gangs())
         return inventory._replace(budgets=reading.budgets(inventory))
 
     def read_pods(self, queues: QueueObjects, *, names: Iterable[str]) -> Inventory:
@@ -82,41 +74,55 @@ class _Reading:
         self._lists = lists
         self._queues = queues
         self._drains = drains
+        #: The references to controllers, by their UID and the namespace of the pod, with its queue.
+        self._owned: OwnedPods = {}
 
     def pods_and_gangs(self) -> Inventory:
         covered = frozenset(name for drain in self._drains for name in drain.queues)
-        pods = tuple(owned_pod(pod, queue=queue) for pod, queue in self._pods.on_nodes(covered))
+        pods = tuple(self._running(pod, queue) for pod, queue in self._pods.on_nodes(covered))
         if not any(drain.spec.evict_broken_gangs for drain in self._drains):
             return Inventory(pods)
-        minimums = self._minimums(pods)
-        return Inventory(pods, minimums=minimums, gang_pods=self._gang_pods(minimums))
+        gangs = self._gangs(pods)
+        return Inventory(pods, gangs=gangs, gang_pods=self._gang_pods(gangs))
 
-    def owners(self, pods: Iterable[OwnedPod]) -> dict[str, ReadWorkload]:
-        return read_owners(pods, self._lists, self._pods.objects)
+    def with_owners(self, inventory: Inventory) -> Inventory:
+        owners, unsuspendable = read_owners(self._owned, self._lists, self._pods.objects)
+        return inventory._replace(owners=owners, unsuspendable=unsuspendable)
 
-    def _minimums(self, pods: Iterable[OwnedPod]) -> dict[BudgetKey, GangMinimum]:
-        keys = {(pod.namespace, pod.pod_group) for pod, _ in pods if pod.pod_group}
-        found: dict[BudgetKey, GangMinimum] = {}
-        for group in self._lists.items(PODGROUP, namespaces={namespace for namespace, _ in keys}):
-            key = str(value_at(group, "metadata.namespace")), str(value_at(group, "metadata.name"))
-            minimum = gang_minimum(group) if key in keys else None
-            if minimum is not None:
-                found[key] = minimum
+    def _running(self, pod: Object, queue: str) -> Member:
+        member, owner = (
+            member_of(pod, queue=queue),
+            controller_reference(as_pod(pod).metadata.owner_references),
+        )
+        if owner is not None and owner.uid:
+            self._owned[owner.uid, member.namespace] = owner, queue
+        return member
+
+    def _gangs(self, pods: Iterable[Member]) -> dict[BudgetKey, Gang]:
+        """Those whose pods do not go by themselves."""
+        keys = {(pod.namespace, pod.podgroup) for pod in pods if pod.podgroup}
+        found: dict[BudgetKey, Gang] = {}
+        for item in self._lists.items(PODGROUP, namespaces={namespace for namespace, _ in keys}):
+            group = as_podgroup(item)
+            key, gang = (group.metadata.namespace, group.metadata.name), gang_of_podgroup(group)
+            if key in keys and not gang.is_single:
+                found[key] = gang
         return found
 
-    def _gang_pods(self, minimums: Iterable[BudgetKey]) -> dict[BudgetKey, tuple[GangPod, ...]]:
+    def _gang_pods(self, gangs: Iterable[BudgetKey]) -> dict[BudgetKey, tuple[Member, ...]]:
         """All pods of these gangs, of whatever queue: only in the namespaces of these gangs."""
-        found: dict[BudgetKey, tuple[GangPod, ...]] = dict.fromkeys(minimums, ())
+        found: dict[BudgetKey, tuple[Member, ...]] = dict.fromkeys(gangs, ())
         for namespace in sorted({namespace for namespace, _ in found}):
             for pod in self._pods.in_namespace(namespace, {"fieldSelector": "status.phase!=Failed"}):
-                key, counted = gang_key_of(pod), gang_pod(pod)
-                if key in found and counted is not None and self._pods.queue_of(pod):
-                    found[key] = (*found[key], counted)
+                member = member_of(pod, queue="")
+                key = member.namespace, member.podgroup
+                if key in found and self._pods.queue_of(pod):
+                    found[key] = (*found[key], member)
         return found
 
     def budgets(self, inventory: Inventory) -> BudgetIndex:
         """Those of the namespaces of the pods, with the pods outside where too few are allowed to go."""
-        namespaces = {pod.namespace for pod, _ in inventory.pods}
+        namespaces = {pod.namespace for pod in inventory.pods}
         read = list(read_budgets(self._lists.items(BUDGET, namespaces=namespaces)))
         index = BudgetIndex(read)
         to_go = list(pods_to_go(self._drains, inventory, self._queues))
@@ -136,7 +142,7 @@ class _Reading:
         for place, pod in enumerate(self._pods.in_namespace(budget.namespace, query)):
             if place >= _MAX_COUNTED:
                 return None
-            if not is_leaving(pod) and self._stays(pod, going):
+            if self._stays(pod, going):
                 number += 1
             if number >= budget.desired:
                 break
@@ -144,12 +150,15 @@ class _Reading:
 
     def _stays(self, pod: Object, going: frozenset[str]) -> bool:
         """One that waits for a queue that drains is never ready before that ends."""
+        member = member_of(pod, queue="")
+        if member.leaving:
+            return False
         drain = self._drain_by_queue.get(self._pods.queue_of(pod))
         if drain is None:
             return True
-        read = owned_pod(pod, queue="").pod
-        if not is_on_node(pod) or read.uid in going:
+        if not member.node or member.uid in going:
             return False
+        read = running_pod(member, workload=None, is_daemon=False)
         return drain in self._drains or keep_rule(read, drain.spec) is not None
 
     @cached_property

@@ -6,6 +6,7 @@ Promises
 - A member without the label is found all the same, as the leader finds it (`controller.pods.member_labels`):
   of all pods on nodes that lack it the metadata is listed, and what is a member of these queues is read.
 - A pod's queue is the one that the server has it in (`queues.membership`), by the settings' defaults.
+- Where namespaces or PodGroups may not be read, and one would decide, a warning says what is left out.
 - Where the user may not read the pods of all namespaces, those of one are read, and a warning says so.
 """
 
@@ -37,19 +38,28 @@ _QUEUES_PER_SELECTOR = 50
 #: Single objects that are read by name; more than that are listed.
 MAX_SINGLE = 5
 _RULES = MembershipSettings()
+#: What decides of which queue something is, as a warning says it.
+_DECIDES: Mapping[Type, str] = {
+    NAMESPACE: "its namespace alone is left out",
+    PODGROUP: "its PodGroup alone is left out",
+}
 _NAMES = frozenset({well_known.QUEUE, *NAMING_ANNOTATIONS, *NAMING_LABELS})
 
 
 class NamedObjects(ObjectReader):
     """Reads single objects. Namespaces and PodGroups, which decide membership, are listed once instead: many
-    pods ask for many of them.
+    pods ask for many of them. Of each of these kinds that may not be read one warning says so.
     """
 
-    def __init__(self, client: ApiClient, *, only: Callable[[], str]) -> None:
+    def __init__(
+        self, client: ApiClient, *, only: Callable[[], str], warn: Callable[[str], None] = lambda _text: None
+    ) -> None:
         """`only`: the one namespace that is read; "": all are."""
         super().__init__(client)
         self._lists = client
         self._only = only
+        self._warn = warn
+        self._refused: set[str] = set()
         self._listed: dict[str, Mapping[tuple[str, str], Object]] = {}
 
     def find(self, kind: Type, name: str, *, namespace: str) -> Object | None:
@@ -69,9 +79,26 @@ class NamedObjects(ObjectReader):
                     (str(value_at(each, "metadata.namespace") or ""), name_of(each)): each
                     for each in page.items
                 }
-        except (ForbiddenError, KindMissingError):
+        except ForbiddenError as exc:
+            self._say_refused(kind, exc)
+            return {}
+        except KindMissingError:
             return {}
         return found
+
+    def _find(self, kind: Type, name: str, *, namespace: str) -> Object | None:
+        try:
+            return self.get(kind, name, namespace=namespace)
+        except ForbiddenError as exc:
+            self._say_refused(kind, exc)
+        except (NotFoundError, KindMissingError):
+            pass
+        return None
+
+    def _say_refused(self, kind: Type, refusal: ForbiddenError) -> None:
+        if kind in _DECIDES and kind.full not in self._refused:
+            self._refused.add(kind.full)
+            self._warn(f"{kind.full} may not be read: what is in a queue by {_DECIDES[kind]}: {refusal}")
 
 
 class PodLists:
@@ -93,7 +120,7 @@ class PodLists:
         self._warn = warn
         #: The only namespace that is read; empty: all are.
         self.only = ""
-        self.objects = NamedObjects(client, only=lambda: self.only)
+        self.objects = NamedObjects(client, only=lambda: self.only, warn=warn)
 
     def queue_of(self, pod: Object) -> str:
         """The queue of a pod, "" for none."""

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from kubectl_queue.objects.fields import spec_of
+from kubectl_queue.objects.inventory import Inventory
 from kubectl_queue.objects.queues import QueueObjects
-from kubectl_queue.objects.running_pods import Inventory, OwnedPod
 from queues.drain.broken_gangs import broken_gangs, stays
 from queues.drain.disruption_budgets import BudgetKey
-from queues.drain.model import DrainSpec, RunningPod, gang_key, parse_drain_spec
+from queues.drain.model import DrainSpec, RunningPod, parse_drain_spec
 from queues.drain.owners import DrainOwners, suspendable_workload
 from queues.windows.drains import drain_in_force
+from queues.world.members import Member
+from queues.world.running_pods import gang_minimums, running_pod
 
 
 class Drain(NamedTuple):
@@ -57,39 +57,24 @@ def drained_pods(drain: Drain, inventory: Inventory, queues: QueueObjects) -> Dr
     owners = DrainOwners(
         by_uid=inventory.owners.get,
         queues=frozenset(drain.queues),
-        unsuspendable=frozenset(uid for uid, each in inventory.owners.items() if not each.started),
+        unsuspendable=inventory.unsuspendable,
         scales=drain.spec.scales(queues.now),
     )
-    covered = (each for each in inventory.pods if each.pod.queue in drain.queues)
+    covered = (each for each in inventory.pods if each.queue in drain.queues)
     pods = sorted(
         (_with_owner(each, owners) for each in covered), key=lambda pod: (pod.namespace, pod.name, pod.uid)
     )
-    return DrainedPods(pods, _broken_gangs(pods, inventory, drain.spec, queues))
+    minimums = gang_minimums(pods, inventory) if drain.spec.evict_broken_gangs else {}
+    return DrainedPods(pods, broken_gangs(pods, drain.spec, minimums, now=queues.now))
 
 
-def _with_owner(owned: OwnedPod, owners: DrainOwners) -> RunningPod:
-    pod, uid = owned.pod, owned.owner.uid if owned.owner is not None else ""
-    workload = owners.suspendable(uid, namespace=pod.namespace)
-    return replace(
-        pod,
+def _with_owner(member: Member, owners: DrainOwners) -> RunningPod:
+    workload = owners.suspendable(member.owner_uid, namespace=member.namespace)
+    return running_pod(
+        member,
         workload=suspendable_workload(workload) if workload is not None else None,
-        daemon=owners.is_daemon(uid, namespace=pod.namespace),
+        is_daemon=owners.is_daemon(member.owner_uid, namespace=member.namespace),
     )
-
-
-def _broken_gangs(
-    pods: list[RunningPod], inventory: Inventory, spec: DrainSpec, queues: QueueObjects
-) -> dict[BudgetKey, str]:
-    covered, present = {pod.uid for pod in pods}, {gang_key(pod) for pod in pods}
-    minimums = {
-        key: replace(
-            least,
-            beside=tuple(each.task for each in inventory.gang_pods.get(key, ()) if each.uid not in covered),
-        )
-        for key, least in inventory.minimums.items()
-        if key in present
-    }
-    return broken_gangs(pods, spec, minimums, now=queues.now)
 
 
 def pods_to_go(drains: Iterable[Drain], inventory: Inventory, queues: QueueObjects) -> Iterator[RunningPod]:

@@ -13,8 +13,8 @@ from datetime import datetime
 import msgspec
 
 from kubectl_queue.objects.drains import Drain, all_drains, drained_pods, drains_of, pods_to_go
+from kubectl_queue.objects.inventory import Inventory
 from kubectl_queue.objects.queues import QueueObjects
-from kubectl_queue.objects.running_pods import Inventory
 from kubectl_queue.views.drain_status import blocker_message
 from kubectl_queue.views.text import plural
 from queues.apimachinery.timestamps import rfc3339

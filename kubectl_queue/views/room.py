@@ -58,6 +58,10 @@ def room_texts(explanation: Explanation, *, now: datetime) -> Iterator[tuple[str
     room, membership = explanation.room, explanation.membership
     if room is None or membership is None:
         return
+    if room.gang and room.kind == LackKind.GATE.value:
+        yield "Gate", [printable(room.gang)]
+        yield "Let go by", ["who removes that gate; then the leader, as others of its queue"]
+        return
     if room.gang:
         yield "Gang", [printable(room.gang)]
         yield "Let go by", ["the leader, once all pods with which its PodGroup starts may go together"]

@@ -1,39 +1,51 @@
 """Reads the pods of a PodGroup, as `queues.why.gang` takes them.
 
-Promise: where the pods of its namespace may not be listed, there is no report.
+Promises
+- The state of each pod, and what is asked for of the gang, is what the leader's own rules say of them
+  (`queues.world.gang_pods`).
+- Pods of other queues are listed only where nothing of it is asked for.
+- Where the pods of its namespace may not be listed, there is no report.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote
 
+import msgspec
+
 from kubectl_queue.access.client import ApiClient
+from kubectl_queue.access.object_reader import ObjectReader
 from kubectl_queue.errors import ForbiddenError
-from kubectl_queue.objects.fields import (
-    Object,
-    annotations_of,
-    condition_of,
-    labels_of,
-    name_of,
-    spec_of,
-    status_of,
-    value_at,
-)
-from kubectl_queue.why.podgroups import read_podgroup
-from kubectl_queue.why.room import waiting_pod, waits_for_room
+from kubectl_queue.objects.fields import Object, condition_of
+from kubectl_queue.objects.members import labelled_member
+from kubectl_queue.objects.types import TYPES
 from queues import well_known
-from queues.membership import GROUP_ANNOTATION, TASK, label_value
-from queues.quota.devices import Devices
-from queues.quota.gangs import GangPod, PodState, task_of
+from queues.membership import label_value
+from queues.quota.gangs import Gang, GangPod, NotAsked, PodState, ask, is_started, own_pods
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import limits_of, never_lack
+from queues.snapshot import QueueSnapshot
 from queues.status.podgroup_conditions import released_until
 from queues.tree import Tree
 from queues.why.explanation import GangReport
 from queues.why.gang import gang_report
+from queues.workload_kinds import KINDS
+from queues.world.gang_pods import gang_pods
+from queues.world.listed import ListedPodGroups, ListedWorld
+from queues.world.members import Member
+from queues.world.pod_rules import PodRules
+from queues.world.podgroups import PodGroupKey, gang_of_podgroup
+from queues.world.reading import as_podgroup, as_workload
+from queues.world.workloads import Workload, read_workload
+
+#: Jobs that are read by name; more than that are listed.
+MAX_SINGLE = 5
+_JOB = KINDS["jobs"]
+_JOBS = next(each for each in TYPES if (each.resource, each.group) == (_JOB.resource, _JOB.group))
 
 
 class ReadGroup(NamedTuple):
@@ -45,58 +57,112 @@ class ReadGroup(NamedTuple):
 
 def read_group(client: ApiClient, group: Object, queue: str, *, tree: Tree) -> ReadGroup | None:
     """The pods of the PodGroup in its queue; None where they may not be listed."""
-    namespace = quote(str(value_at(group, "metadata.namespace") or ""), safe="")
-    query = {"labelSelector": f"{well_known.QUEUE}={label_value(queue)}"}
     with suppress(ForbiddenError):
-        listed = client.list(f"/api/v1/namespaces/{namespace}/pods", query=query, kind="pods").items
-        pods = [pod for pod in listed if annotations_of(pod).get(GROUP_ANNOTATION) == name_of(group)]
-        limits = limits_of(tree.chain(queue)) if queue in tree else ()
-        states = {id(pod): _state(pod, is_bounded=bool(limits)) for pod in pods}
-        report, entry = gang_report(
-            read_podgroup(group, queue=queue).gang,
-            [_member(pod, state, queue) for pod in pods if (state := states[id(pod)]) is not None],
-            phase=str(status_of(group).get("phase") or ""),
-            said=[_said(pod) for pod in pods if states[id(pod)] is PodState.RELEASED],
-            until=released_until(str(condition_of(group, "Scheduled").get("message") or "")),
-            never=partial(never_lack, limits),
-            is_held=bool(limits) or queue not in tree,
-        )
-        return ReadGroup(report, entry)
+        return _GroupReader(client, group, queue, tree).read()
     return None
 
 
-def gang_pod(pod: Object, queue: str, *, is_bounded: bool, devices: Devices | None = None) -> GangPod | None:
-    """The pod of a PodGroup as the rules take it; None where it counts for nothing. `is_bounded`: whether a
-    queue of its chain has a capability.
+class _GroupReader:
+    def __init__(self, client: ApiClient, group: Object, queue: str, tree: Tree) -> None:
+        self._client = client
+        self._queue = queue
+        self._tree = tree
+        self._snapshot = QueueSnapshot(tree, now=client.now)
+        self._group = as_podgroup(group)
+        self._until = released_until(str(condition_of(group, "Scheduled").get("message") or ""))
+        self._gang = msgspec.structs.replace(gang_of_podgroup(self._group), queue=queue)
+        self._limits = limits_of(tree.chain(queue)) if queue in tree else ()
+
+    def read(self) -> ReadGroup:
+        """Raises ForbiddenError where its pods may not be listed."""
+        members = self._members(f"{well_known.QUEUE}={label_value(self._queue)}", self._queue)
+        pods = self._gang_pods(members)
+        if _lacks_pods(self._gang, pods):
+            # One that has moved meanwhile may be in both lists.
+            members = list({each.uid: each for each in (*members, *self._of_other_queues())}.values())
+            pods = self._gang_pods(members)
+        released = {pod.pod.uid for pod in own_pods(self._gang, pods) if pod.state is PodState.RELEASED}
+        report, entry = gang_report(
+            self._gang,
+            pods,
+            phase=self._group.status.phase,
+            said=[each.condition for each in members if each.uid in released],
+            until=self._until,
+            never=partial(never_lack, self._limits),
+            is_held=bool(self._limits) or self._queue not in self._tree,
+            may_reserve=self._queue not in self._tree or self._snapshot.decision(self._queue).schedules,
+        )
+        return ReadGroup(report, entry)
+
+    def _gang_pods(self, members: Sequence[Member]) -> list[GangPod]:
+        world = ListedWorld(
+            self._snapshot,
+            members=members,
+            podgroups=ListedPodGroups([self._group]),
+            workloads=read_jobs(self._client, members, namespace=self._group.metadata.namespace),
+        )
+        rules = PodRules(world, is_postponed=lambda _uid: False, counts_devices=lambda _queue: False)
+        return gang_pods(self._gang, members, rules=rules, workloads=world.workloads)
+
+    def _of_other_queues(self) -> list[Member]:
+        meta = self._group.metadata
+        return read_strays(self._client, PodGroupKey(meta.namespace, meta.name), self._queue)
+
+    def _members(self, selector: str, queue: str) -> list[Member]:
+        """Those of this queue that name it."""
+        meta = self._group.metadata
+        key = PodGroupKey(meta.namespace, meta.name)
+        return _members_of(self._client, key, selector, queue=queue, of_group=self._queue)
+
+
+def read_strays(client: ApiClient, key: PodGroupKey, queue: str) -> list[Member]:
+    """The pods that name the PodGroup, but for those that have the label of its queue.
+
+    Raises ForbiddenError.
     """
-    state = _state(pod, is_bounded=is_bounded)
-    return _member(pod, state, queue, devices) if state is not None else None
+    selector = f"{well_known.QUEUE},{well_known.QUEUE}!={label_value(queue)}"
+    return _members_of(client, key, selector, queue="", of_group=queue)
 
 
-def _member(pod: Object, state: PodState, queue: str, devices: Devices | None = None) -> GangPod:
-    task = task_of(annotations_of(pod).get(TASK) or "", labels_of(pod).get(TASK) or "")
-    return GangPod(waiting_pod(pod, queue, devices), state, task)
+def _members_of(
+    client: ApiClient, key: PodGroupKey, selector: str, *, queue: str, of_group: str
+) -> list[Member]:
+    """`queue`: of this one; "": of any. `of_group`: the queue of the PodGroup."""
+
+    def queue_of_group(namespace: str, name: str) -> str | None:
+        return of_group if (namespace, name) == key else None
+
+    path = f"/api/v1/namespaces/{quote(key.namespace, safe='')}/pods"
+    listed = client.list(path, query={"labelSelector": selector}, kind="pods").items
+    found = (labelled_member(pod, queue=queue, podgroup=queue_of_group) for pod in listed)
+    return [each for each in found if each is not None and each.podgroup == key.name]
 
 
-def _state(pod: Object, *, is_bounded: bool) -> PodState | None:
-    phase = status_of(pod).get("phase")
-    if phase == "Succeeded":
-        return PodState.SUCCEEDED
-    if phase == "Failed":
-        return None
-    is_leaving, has_node = (
-        bool(value_at(pod, "metadata.deletionTimestamp")),
-        bool(spec_of(pod).get("nodeName")),
-    )
-    if is_leaving:
-        return PodState.LEAVING if has_node else None
-    if has_node:
-        return PodState.PLACED
-    gates = {gate.get("name") for gate in spec_of(pod).get("schedulingGates") or ()}
-    is_held = well_known.QUOTA_GATE in gates or (is_bounded and waits_for_room(pod))
-    return PodState.WAITS if is_held else PodState.RELEASED
+def _lacks_pods(gang: Gang, pods: Sequence[GangPod]) -> bool:
+    asked = ask(gang, pods, started=is_started(own_pods(gang, pods)))
+    return isinstance(asked, NotAsked) and not asked.kind.never
 
 
-def _said(pod: Object) -> str:
-    condition = condition_of(pod, "PodScheduled")
-    return str(condition.get("message") or "") if condition.get("reason") != "SchedulingGated" else ""
+def read_jobs(client: ApiClient, members: Iterable[Member], *, namespace: str = "") -> list[Workload]:
+    """The Jobs that made pods of gangs, as far as they may be read. `namespace`: of all of these; "": of
+    several.
+    """
+    named = {
+        each.owner_uid: (each.namespace, each.owner_name)
+        for each in members
+        if each.podgroup and each.owner_kind == _JOB.kind and each.owner_uid
+    }
+    read = (read_workload(_JOB, as_workload(item), queue="") for item in _jobs(client, named, namespace))
+    return [each for each in read if each.uid in named]
+
+
+def _jobs(client: ApiClient, named: Mapping[str, tuple[str, str]], namespace: str) -> Iterator[Object]:
+    if len(named) <= MAX_SINGLE:
+        objects = ObjectReader(client)
+        found = (objects.find(_JOBS, name, namespace=place) for place, name in named.values())
+        yield from (item for item in found if item is not None)
+        return
+    place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    with suppress(ForbiddenError):
+        for page in client.pages(f"{_JOBS.base}{place}/{_JOBS.resource}", query={}, kind=_JOBS.full):
+            yield from page.items

@@ -2,63 +2,89 @@
 
 Promises
 - Where pods of all namespaces may not be listed, those of one are; where none may be, there is no line.
-- What of a gang stands in line, and where, is what `queues.why.gang.in_line` says of its PodGroup and its
-  pods. Of a PodGroup that does not exist nothing does.
+- What stands in line, and where, is what `queues.world.line` says, as of the leader's own world.
 - Where PodGroups may not be listed, their pods stand in line one by one, with their own priorities. The line
   says what may not be listed.
-- Pods on nodes are listed only where something of a gang may stand in line.
+- Pods on nodes, and the Jobs that made them, are read only where something of a gang may stand in line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from kubectl_queue.access.client import ApiClient
+from kubectl_queue.access.object_reader import ObjectReader
 from kubectl_queue.errors import ForbiddenError
-from kubectl_queue.objects.fields import Object, annotations_of, name_of, value_at
+from kubectl_queue.objects.fields import Object, annotations_of, labels_of, value_at
+from kubectl_queue.objects.members import labelled_member
+from kubectl_queue.objects.types import NAMESPACE
 from kubectl_queue.why.devices import ObservedDevices
-from kubectl_queue.why.gang import gang_pod
+from kubectl_queue.why.gang import read_jobs, read_strays
 from kubectl_queue.why.podgroups import ReadPodGroups, read_podgroups
-from kubectl_queue.why.room import claims_of, has_left_its_room, waiting_pod, waits_for_room
+from kubectl_queue.why.room import is_waiting_for_room
 from queues import well_known
 from queues.membership import GROUP_ANNOTATION, label_value
-from queues.quota.gangs import GangPod
+from queues.queue import Queue
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.usage import limits_of, never_lack
+from queues.snapshot import QueueSnapshot
 from queues.tree import Tree
-from queues.why.gang import in_line, may_ask_before
 from queues.why.room import ObservedLine
+from queues.world.line import line_of
+from queues.world.listed import ListedWorld, UnreadDevices
+from queues.world.members import Member
+from queues.world.pod_rules import PodRules
+from queues.world.podgroups import PodGroupKey
 
 _ON_NO_NODE, _ON_A_NODE = "spec.nodeName=", "spec.nodeName!="
 
+#: The labels of a namespace; None where they may not be read.
+LabelsOf = Callable[[str], Mapping[str, str] | None]
+
 
 def read_line(
-    client: ApiClient, queue: str, *, namespace: str, tree: Tree, devices: ObservedDevices | None = None
+    client: ApiClient,
+    queue: str,
+    *,
+    namespace: str,
+    tree: Tree,
+    devices: ObservedDevices | None = None,
+    told: Container[PodGroupKey] = frozenset(),
 ) -> ObservedLine | None:
-    """Those that wait for room in the queue; None where no pods may be listed."""
+    """Those that wait for room in the queue; None where no pods may be listed. `told`: as in
+    `queues.world.line`.
+    """
+    labels_of_namespace = partial(_labels_of, ObjectReader(client))
     for place in ("", namespace):
         with suppress(ForbiddenError):
             pods = _list_pods(client, queue, _ON_NO_NODE, namespace=place)
             read = read_podgroups(client, namespace=place)
-            entries, names = stand_in_line(
-                pods,
-                queue,
-                read,
-                tree=tree,
+            members = _members(pods, queue)
+            others = partial(_list_pods, client, queue, _ON_A_NODE, namespace=place)
+            everywhere = _with_others(members, queue, read, others)
+            world = ListedWorld(
+                QueueSnapshot(_with_quota(tree, queue), now=client.now),
+                members=everywhere,
+                podgroups=read.listed,
                 devices=devices,
-                others=partial(_list_pods, client, queue, _ON_A_NODE, namespace=place),
+                workloads=read_jobs(client, everywhere, namespace=place),
+                labels_of=labels_of_namespace,
             )
-            waiting = [pod for pod in pods if waits_for_room(pod)]
-            counted = (pod for pod in pods if not (waits_for_room(pod) or has_left_its_room(pod)))
-            released = map(claims_of, counted)
-            taken = {claim for claims in released for claim in claims if not claim.owner}
+            strays_of = partial(_read_strays, client, queue)
+            line = line_of(world, queue, _rules(world), strays_of=strays_of, told=told)
+            taken = {claim for each in members if each.uses_quota for claim in each.claims if not claim.owner}
+            waiting = filter(is_waiting_for_room, members)
             return ObservedLine(
-                pods=entries,
-                names=names,
-                groups={_uid(pod): group for pod in waiting if (group := group_of(pod))},
+                pods=[*line.first, *line.others],
+                first=frozenset(each.uid for each in line.first),
+                reasons=line.reasons,
+                names=_names(members, queue, read),
+                groups={each.uid: f"{each.namespace}/{each.podgroup}" for each in waiting if each.podgroup},
                 whole=not place,
                 taken=frozenset(taken | devices.in_use) if devices is not None else frozenset(),
                 unread=read.unread,
@@ -72,41 +98,69 @@ def stand_in_line(
     read: ReadPodGroups,
     *,
     tree: Tree,
-    devices: ObservedDevices | None = None,
+    now: datetime,
     others: Callable[[], Iterable[Object]],
 ) -> tuple[list[WaitingPod], dict[str, str]]:
     """What stands in line, and the names of pods and PodGroups by UID. `others`: lists the pods of the queue
     that are not among the `pods`.
     """
-    waiting = [pod for pod in pods if waits_for_room(pod)]
-    names = {_uid(pod): f"{value_at(pod, 'metadata.namespace')}/{name_of(pod)}" for pod in waiting}
-    if read.groups is None:
-        return [waiting_pod(pod, queue, devices) for pod in waiting], names
-    entries, gangs = list[WaitingPod](), set[str]()
-    for pod in waiting:
-        named = group_of(pod)
-        found = read.groups.get(named)
-        if not named or (found is not None and found.gang.is_single):
-            entries.append(waiting_pod(pod, queue, devices))
-        elif found is not None:
-            gangs.add(named)
-    gangs |= {
-        key
-        for key, group in read.groups.items()
-        if group.gang.queue == queue and may_ask_before(group.gang, phase=group.phase)
+    members = _members(pods, queue)
+    world = ListedWorld(
+        QueueSnapshot(_with_quota(tree, queue), now=now),
+        members=_with_others(members, queue, read, others),
+        podgroups=read.listed,
+    )
+    line = line_of(world, queue, _rules(world), strays_of=lambda _key: ())
+    return [*line.first, *line.others], _names(members, queue, read)
+
+
+def _read_strays(client: ApiClient, queue: str, key: PodGroupKey) -> Sequence[Member]:
+    """None where they may not be listed."""
+    with suppress(ForbiddenError):
+        return read_strays(client, key, queue)
+    return ()
+
+
+def _rules(world: ListedWorld) -> PodRules:
+    counts_devices = not isinstance(world.device_claims, UnreadDevices)
+    return PodRules(world, is_postponed=lambda _uid: False, counts_devices=lambda _queue: counts_devices)
+
+
+def _with_others(
+    members: Sequence[Member], queue: str, read: ReadPodGroups, others: Callable[[], Iterable[Object]]
+) -> Sequence[Member]:
+    """With those that decide what of a gang stands in line, where something may."""
+    names_group = any(each.podgroup for each in members if each.waiting)
+    if read.listed.is_unread or not (names_group or any(read.listed.in_queue(queue))):
+        return members
+    return [*members, *_members(others(), queue)]
+
+
+def _names(members: Iterable[Member], queue: str, read: ReadPodGroups) -> dict[str, str]:
+    groups = (read.groups or {}).items()
+    return {
+        **{each.uid: f"{each.namespace}/{each.name}" for each in members if each.waiting},
+        **{group.gang.uid: f"PodGroup {key}" for key, group in groups if group.gang.queue == queue},
     }
-    limits = limits_of(tree.chain(queue)) if queue in tree else ()
-    members: dict[str, list[GangPod]] = {key: [] for key in sorted(gangs)}
-    everywhere = {_uid(pod): pod for pod in (*pods, *others())} if gangs else {}
-    for pod in everywhere.values():
-        if (of := members.get(group_of(pod))) is not None:
-            member = gang_pod(pod, queue, is_bounded=bool(limits), devices=devices)
-            of += [member] if member is not None else []
-    for key, of in members.items():
-        group = read.groups[key]
-        names[group.gang.uid] = f"PodGroup {key}"
-        entries += in_line(group.gang, of, phase=group.phase, never=partial(never_lack, limits))
-    return entries, names
+
+
+def _with_quota(tree: Tree, queue: str) -> Tree:
+    """It is only asked who waits for room in it: where no capability was read, one that was not read bounds
+    it.
+    """
+    if queue in tree and any(each.capability is not None for each in tree.chain(queue).queues):
+        return tree
+    known = tree.queues[queue] if queue in tree else Queue(name=queue)
+    return Tree({**tree.queues, queue: replace(known, capability=())})
+
+
+def _members(pods: Iterable[Object], queue: str) -> list[Member]:
+    return [member for pod in pods if (member := labelled_member(pod, queue=queue)) is not None]
+
+
+def _labels_of(objects: ObjectReader, namespace: str) -> Mapping[str, str] | None:
+    found = objects.find(NAMESPACE, namespace, namespace="")
+    return labels_of(found) if found is not None else None
 
 
 def group_of(pod: Object) -> str:
@@ -119,7 +173,3 @@ def _list_pods(client: ApiClient, queue: str, nodes: str, *, namespace: str) -> 
     place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
     query = {"labelSelector": f"{well_known.QUEUE}={label_value(queue)}", "fieldSelector": nodes}
     return client.list(f"/api/v1{place}/pods", query=query, kind="pods").items
-
-
-def _uid(pod: Object) -> str:
-    return str(value_at(pod, "metadata.uid"))

@@ -8,7 +8,7 @@ Promises
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -16,19 +16,18 @@ from msgspec.structs import replace
 from kubectl_queue.access.object_reader import ObjectReader
 from kubectl_queue.errors import KindMissingError, NotFoundError
 from kubectl_queue.objects.explained import object_reference
-from kubectl_queue.objects.fields import Object, annotations_of, controller_of, labels_of, spec_of, value_at
+from kubectl_queue.objects.fields import Object, annotations_of, labels_of, spec_of, value_at
 from kubectl_queue.objects.types import NAMESPACE, POD, PODGROUP, QUEUE, Type
 from queues import well_known
 from queues.membership import (
+    MIRROR_ANNOTATION,
     VOLCANO_ANNOTATION,
     Membership,
     MembershipSettings,
-    NamingMetadata,
     PodFacts,
     PodGroupQueueLookup,
     QueueConflict,
     Source,
-    WorkloadFacts,
     fits_label,
     stored_pod_membership,
     submitted_pod_membership,
@@ -36,7 +35,9 @@ from queues.membership import (
 )
 from queues.queue import DEFAULT
 from queues.why.explanation import ExplainedMembership
-from queues.workload_kinds import KINDS, find_kind
+from queues.workload_kinds import find_kind
+from queues.world.reading import as_workload
+from queues.world.workloads import pod_templates, recorded_queue, workload_facts
 
 #: The owners of an object with their types, nearest first.
 Owners = tuple[tuple[Type, Object], ...]
@@ -56,7 +57,8 @@ def membership_of(
         return _podgroup_membership(item)
     if kind is NAMESPACE:
         return _namespace_membership(item)
-    if value_at(item, "metadata.namespace") in _RULES.exempt_namespaces:
+    is_mirror = kind is POD and MIRROR_ANNOTATION in annotations_of(item)
+    if is_mirror or value_at(item, "metadata.namespace") in _RULES.exempt_namespaces:
         return None
     written = _written(kind, item)
     if not written:
@@ -101,20 +103,15 @@ def _rule(membership: Membership) -> str:
 
 
 def _written(kind: Type, item: Object) -> str:
-    """The queue that admission wrote on the object or into its template; empty if none.
+    """The queue that admission wrote on the pod or into the template; "" if none.
 
     Of a pod the label counts: an annotation that does not fit it is not believed (`queues.membership`).
     """
-    label = labels_of(item).get(well_known.QUEUE) if kind is POD else None
-    if label is not None:
-        annotation = str(annotations_of(item).get(well_known.QUEUE) or "")
-        return annotation if fits_label(annotation, str(label)) else str(label)
-    places = (
-        [annotations_of(item)]
-        if kind is POD
-        else [annotations_of(item), *map(annotations_of, _templates(item))]
-    )
-    return next((str(place[well_known.QUEUE]) for place in places if place.get(well_known.QUEUE)), "")
+    if kind is not POD:
+        return recorded_queue(as_workload(item))
+    annotation = str(annotations_of(item).get(well_known.QUEUE) or "")
+    label = labels_of(item).get(well_known.QUEUE)
+    return annotation if label is None or fits_label(annotation, str(label)) else str(label)
 
 
 def _origin(queue: str, items: Owners, objects: ObjectReader) -> str:
@@ -162,8 +159,7 @@ def queue_of_stored_workload(kind: Type, item: Object, objects: ObjectReader) ->
     """
     if value_at(item, "metadata.namespace") in _RULES.exempt_namespaces:
         return ""
-    written = (annotations_of(each).get(well_known.QUEUE) for each in _templates(item))
-    recorded = next((str(queue) for queue in written if queue), "")
+    recorded = recorded_queue(as_workload(item))
     if recorded:
         return recorded
     membership = _by_rules(kind, item, objects, rules=_RULES)
@@ -172,10 +168,11 @@ def queue_of_stored_workload(kind: Type, item: Object, objects: ObjectReader) ->
 
 def _written_origin(kind: Type, item: Object) -> str:
     """The origin that admission wrote beside a queue that the template does not name itself."""
-    places = map(annotations_of, [item] if kind is POD else _templates(item))
-    return next(
-        (str(place[well_known.QUEUE_FROM]) for place in places if place.get(well_known.QUEUE_FROM)), ""
-    )
+    if kind is POD:
+        return str(annotations_of(item).get(well_known.QUEUE_FROM) or "")
+    templates = (template.metadata for _, template in pod_templates(as_workload(item)))
+    words = (meta.annotation(well_known.QUEUE_FROM) for meta in templates if meta is not None)
+    return next(filter(None, words), "")
 
 
 def _by_rules(
@@ -208,9 +205,11 @@ def _apply_rules(
     if kind is POD:
         return submitted_pod_membership(_pod_facts(item, namespace_queue), rules=rules, podgroup=group)
     namespace = str(value_at(item, "metadata.namespace") or "")
-    membership = workload_membership(
-        _facts(kind, item, namespace, namespace_queue), rules=rules, podgroup=group
-    )
+    row = find_kind(kind.group, kind.resource)
+    if row is None:
+        return None
+    facts = workload_facts(row, as_workload(item), namespace=namespace, namespace_queue=namespace_queue)
+    membership = workload_membership(facts, rules=rules, podgroup=group)
     return membership.first if isinstance(membership, QueueConflict) else membership
 
 
@@ -230,41 +229,3 @@ def _pod_facts(pod: Object, namespace_queue: str) -> PodFacts:
         scheduler=str(spec_of(pod).get("schedulerName") or ""),
         namespace_queue=namespace_queue,
     )
-
-
-def _facts(kind: Type, item: Object, namespace: str, namespace_queue: str) -> WorkloadFacts:
-    templates = list(_templates(item))
-    row = find_kind(kind.group, kind.resource)
-    scheduler, owner = str(spec_of(item).get("schedulerName") or ""), controller_of(item)
-    return WorkloadFacts(
-        namespace=namespace,
-        templates=tuple(NamingMetadata(labels_of(each), annotations_of(each)) for each in templates),
-        own_metadata=NamingMetadata(labels_of(item), annotations_of(item)),
-        schedulers=tuple(str(value_at(each, "spec.schedulerName") or scheduler) for each in templates),
-        spec_queue=str(spec_of(item).get("queue") or "") if row is not None and row.queue_in_spec else "",
-        namespace_queue=namespace_queue,
-        owned=any(each.kind == owner.get("kind") for each in KINDS.values()),
-        job_templates=tuple(
-            NamingMetadata(labels_of(each), annotations_of(each)) for each in _job_templates(item)
-        ),
-    )
-
-
-def _templates(item: Object) -> Iterator[Object]:
-    """The pod templates of a workload of any kind."""
-    spec = dict(spec_of(item))
-    tasks = [spec, *(spec.get("tasks") or ())]
-    places = [
-        *(value_at(each, "template") for each in tasks),
-        *(value_at(each, "spec.template") for each in _job_templates(item)),
-    ]
-    return (each for each in places if isinstance(each, dict))
-
-
-def _job_templates(item: Object) -> list[Object]:
-    """The templates of the Jobs that a CronJob or JobSet makes."""
-    spec = spec_of(item)
-    return [
-        spec.get("jobTemplate") or {},
-        *(each.get("template") or {} for each in spec.get("replicatedJobs") or ()),
-    ]

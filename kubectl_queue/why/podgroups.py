@@ -12,20 +12,14 @@ from urllib.parse import quote
 
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.errors import ForbiddenError
-from kubectl_queue.objects.fields import (
-    Object,
-    annotations_of,
-    creation_time,
-    labels_of,
-    name_of,
-    spec_of,
-    status_of,
-    value_at,
-)
+from kubectl_queue.objects.fields import name_of
 from kubectl_queue.objects.types import PODGROUP
 from queues.policies.preemptable import preemptable_in
-from queues.queue import DEFAULT
-from queues.quota.gangs import Gang, gang_of
+from queues.quota.gangs import Gang
+from queues.world.listed import ListedPodGroups
+from queues.world.objects import PodGroup
+from queues.world.podgroups import gang_of_podgroup
+from queues.world.reading import as_podgroup
 
 #: Kinds that may not be listed, as they are told.
 PODGROUPS, CLASSES = "PodGroups", "PriorityClasses"
@@ -43,28 +37,34 @@ class ReadPodGroup(NamedTuple):
 
 
 class ReadPodGroups(NamedTuple):
-    """By NAMESPACE/NAME; None where they may not be listed. `unread`: the kind that may not be, or ""."""
+    """`groups`: by NAMESPACE/NAME; None where they may not be listed. `unread`: the kind that may not be, or
+    "". `listed`: the same as a world has them.
+    """
 
     groups: Mapping[str, ReadPodGroup] | None
     unread: str = ""
+    listed: ListedPodGroups = ListedPodGroups(None)
 
 
 def read_podgroups(client: ApiClient, *, namespace: str = "") -> ReadPodGroups:
     """Those of the namespace, or of all."""
     place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    path = f"{PODGROUP.base}{place}/{PODGROUP.resource}"
     try:
-        listed = client.list(
-            f"{PODGROUP.base}{place}/{PODGROUP.resource}", query={}, kind=PODGROUP.full
-        ).items
+        listed = [as_podgroup(each) for each in client.list(path, query={}, kind=PODGROUP.full).items]
     except ForbiddenError:
         return ReadPodGroups(None, PODGROUPS)
     values, unread = _read_values(client, listed)
-    return ReadPodGroups({group_key(group): read_podgroup(group, values) for group in listed}, unread)
+    return ReadPodGroups(
+        {group_key(group): read_podgroup(group, values) for group in listed},
+        unread,
+        ListedPodGroups(listed, value_of=values.get),
+    )
 
 
-def _read_values(client: ApiClient, groups: list[Object]) -> tuple[Mapping[str, int], str]:
+def _read_values(client: ApiClient, groups: list[PodGroup]) -> tuple[Mapping[str, int], str]:
     """The values of PriorityClasses by name, if a gang names one; and the kind that may not be listed."""
-    if not any(_class_of(group) and not read_podgroup(group).gang.is_single for group in groups):
+    if not any(each.spec.priority_class_name and not gang_of_podgroup(each).is_single for each in groups):
         return {}, ""
     try:
         listed = client.list(_CLASSES, query={}, kind="priorityclasses.scheduling.k8s.io").items
@@ -73,25 +73,12 @@ def _read_values(client: ApiClient, groups: list[Object]) -> tuple[Mapping[str, 
     return {name_of(each): int(each.get("value") or 0) for each in listed}, ""
 
 
-def read_podgroup(group: Object, values: Mapping[str, int] | None = None, *, queue: str = "") -> ReadPodGroup:
-    """`values`: of PriorityClasses. `queue`: its own, where that is known better."""
-    spec, least = spec_of(group), spec_of(group).get("minMember")
-    gang = gang_of(
-        str(value_at(group, "metadata.uid") or ""),
-        queue or str(spec.get("queue") or DEFAULT),
-        creation_time(group),
-        min_member=least if isinstance(least, int) else 0,
-        min_task_member=spec.get("minTaskMember"),
-        min_resources=spec.get("minResources"),
-        priority=(values or {}).get(_class_of(group)),
-    )
-    said = preemptable_in(annotations_of(group), labels_of(group))
-    return ReadPodGroup(gang, str(status_of(group).get("phase") or ""), said)
+def read_podgroup(group: PodGroup, values: Mapping[str, int] | None = None) -> ReadPodGroup:
+    """`values`: of PriorityClasses."""
+    gang = gang_of_podgroup(group, value_of=(values or {}).get)
+    said = preemptable_in(group.metadata.annotations, group.metadata.labels)
+    return ReadPodGroup(gang, group.status.phase, said)
 
 
-def group_key(group: Object) -> str:
-    return f"{value_at(group, 'metadata.namespace')}/{name_of(group)}"
-
-
-def _class_of(group: Object) -> str:
-    return str(spec_of(group).get("priorityClassName") or "")
+def group_key(group: PodGroup) -> str:
+    return f"{group.metadata.namespace}/{group.metadata.name}"

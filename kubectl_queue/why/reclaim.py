@@ -23,7 +23,8 @@ from kubectl_queue.objects.fields import (
     status_of,
     value_at,
 )
-from kubectl_queue.objects.running_pods import is_leaving, is_on_node, read_budgets, termination_of
+from kubectl_queue.objects.inventory import read_budgets
+from kubectl_queue.objects.members import member_of
 from kubectl_queue.why.line import group_of, stand_in_line
 from kubectl_queue.why.podgroups import ReadPodGroup, ReadPodGroups, read_podgroups
 from kubectl_queue.why.room import has_left_its_room, waiting_pod, waits_for_room
@@ -44,6 +45,7 @@ from queues.quota.shares import Shares
 from queues.quota.started_gangs import StartedGang, started_gang
 from queues.quota.usage import Usage
 from queues.tree import Tree
+from queues.world.running_pods import termination_of
 
 _UNFINISHED, _SUCCEEDED = "status.phase!=Succeeded,status.phase!=Failed", "status.phase=Succeeded"
 #: What makes pods that would come back on their nodes, whatever a queue says.
@@ -124,7 +126,10 @@ def read_pods(
         queue = labels_of(pod).get(well_known.QUEUE, "")
         if queue == asking:
             of_asking.append(pod)
-        is_deleted, has_node = is_leaving(pod), is_on_node(pod)
+        is_deleted, has_node = (
+            bool(value_at(pod, "metadata.deletionTimestamp")),
+            bool(spec_of(pod).get("nodeName")),
+        )
         if (is_deleted and (not has_node or _is_going(pod, now))) or has_left_its_room(pod):
             continue
         if is_deleted:  # it uses what it does, and is no victim
@@ -152,6 +157,7 @@ def read_pods(
         asking,
         groups,
         tree=tree,
+        now=now,
         others=lambda: list(_each(client, _SUCCEEDED, selector=f"{well_known.QUEUE}={label_value(asking)}")),
     )
     return ReadPods(usage, waiting, running, names | of_line, gangs.started(), requested)
@@ -159,7 +165,7 @@ def read_pods(
 
 def _is_going(pod: Object, now: datetime) -> bool:
     """Whether a drain would still wait for what is being deleted."""
-    termination = termination_of(pod)
+    termination = termination_of(member_of(pod, queue=""))
     return termination is None or counts_as_in_flight(termination, now=now, longest=GRACE_LIMIT)
 
 

@@ -3,6 +3,8 @@
 Promises
 - Where the queue may not be read, the pod says why it has no room, and its place is that among the pods that
   may be listed. The same holds where a queue above may not be read, and no queue that was read lacks room.
+- What keeps a pod out of the line is what the rules say, also before the pod says it. What a leader alone
+  remembers (that its gang gives back) is taken from the pod.
 - All queues say who holds what lacks. Where they may not be listed, the chain says what lacks.
 """
 
@@ -15,13 +17,14 @@ from msgspec.structs import replace
 from kubectl_queue.access.client import ApiClient, Queues
 from kubectl_queue.errors import ForbiddenError
 from kubectl_queue.objects.explained import observed_queues
-from kubectl_queue.objects.fields import Object, condition_of, name_of, value_at
+from kubectl_queue.objects.fields import Object, annotations_of, condition_of, name_of, value_at
 from kubectl_queue.objects.queues import QueueObjects
 from kubectl_queue.why.devices import ObservedDevices, read_devices
 from kubectl_queue.why.line import read_line
 from kubectl_queue.why.podgroups import PODGROUPS
 from kubectl_queue.why.room import hindering_claims, waiting_pod
 from queues.causes import StartReason
+from queues.membership import GROUP_ANNOTATION
 from queues.messages import quoted_gang, quoted_kept, quoted_lack, quoted_reason, quoted_together
 from queues.quota.lack import LackKind
 from queues.quota.pod_classes import WaitingPod
@@ -36,6 +39,7 @@ from queues.why.room import (
     with_claimants,
     with_gang,
 )
+from queues.world.podgroups import PodGroupKey
 
 
 class RoomReader:
@@ -55,7 +59,16 @@ class RoomReader:
         queues = self._all_queues(chain)
         namespace = str(value_at(pod, "metadata.namespace") or "")
         devices = read_devices(self._client, namespace) if limits_devices(queue, chain.tree) else None
-        line = read_line(self._client, queue, namespace=namespace, tree=chain.tree, devices=devices)
+        line = read_line(
+            self._client,
+            queue,
+            namespace=namespace,
+            tree=chain.tree,
+            devices=devices,
+            told={PodGroupKey(namespace, annotations_of(pod).get(GROUP_ANNOTATION, ""))},
+        )
+        if not releases_nothing and (reason := _reason_of(pod, line)):
+            return of_waiting_gang(reason)
         asked = _entry_of(pod, queue, line, message=message, devices=devices)
         said = LackKind.BOOK if releases_nothing else quoted_lack(message, queue=queue)
         room = room_of(asked, line=line, queues=queues, devices=devices, said=said)
@@ -117,6 +130,11 @@ def _entry_of(
             return found
     together = quoted_together(message, queue=queue)
     return with_gang(waiting_pod(pod, queue, devices), line, together=together)
+
+
+def _reason_of(pod: Object, line: ObservedLine | None) -> str:
+    """Why it is not in line, by the rules; "" where it is, or that is not known."""
+    return line.reasons.get(str(value_at(pod, "metadata.uid")), "") if line is not None else ""
 
 
 def _said_by(pod: Object) -> str:

@@ -32,5 +32,6 @@ each release is sent); `report` has what the status of a queue says. Then what i
 
 `gangs` has what of a PodGroup may be asked for, whole or not at all. `gang_life` has the phases of one;
 `gang_rivals` who gives back, of those that hold each other's nodes; `gang_placement` what is remembered of
-each; `gang_turns` in which order those are tried again that got too few nodes.
+each; `gang_turns` in which order those are tried again that got too few nodes; `placement_time` how long one
+may take to be on nodes.
 """

@@ -28,49 +28,25 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Iterable
 
 import msgspec
 
 from queues.quota.gang_life import GangEvent, GangPhase, next_phase
-from queues.quota.gang_rivals import (
-    GIVE_BACK_SECONDS,
-    PLACEMENT_SECONDS,
-    SETTLE_SECONDS,
-    Pace,
-    Placing,
-    who_gives_back,
-)
+from queues.quota.gang_rivals import GIVE_BACK_SECONDS, SETTLE_SECONDS, Pace, Placing, who_gives_back
 from queues.quota.gang_turns import CLUSTER
 from queues.quota.usage import NODES_TURN, TURN, Requests
 
-#: The least and the most time that an annotation gives.
-MIN_SECONDS, MAX_SECONDS = 10.0, 86400.0
 #: The first pause, and the longest.
 PAUSE_SECONDS, MAX_PAUSE_SECONDS = 10.0, 600.0
 #: A gang has the turn for so long at most; while it has no node, for so long, and this part of its time.
 TURN_SECONDS, NO_NODE_SECONDS, TURN_PART = 600.0, 60.0, 5
-
-_DURATION = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?", re.ASCII)
 
 
 def pause_seconds(failures: int, chance: float) -> float:
     """How long a gang waits that has given back so often. `chance`: from 0 to 1."""
     pause = min(MAX_PAUSE_SECONDS, PAUSE_SECONDS * 2.0 ** min(failures - 1, 16))
     return pause * (1 + chance / 4)
-
-
-def placement_seconds(text: str) -> tuple[float, bool]:
-    """The time that an annotation gives, and whether it is one: seconds, or a number of `h`, `m` and `s`.
-
-    What is no time is as if it were not there. A time is at least `MIN_SECONDS`, at most `MAX_SECONDS`.
-    """
-    found = _DURATION.fullmatch(f"{text}s" if text.isdigit() else text)
-    if not text or found is None:
-        return PLACEMENT_SECONDS, not text
-    hours, minutes, seconds = (int(each or 0) for each in found.groups())
-    return min(MAX_SECONDS, max(MIN_SECONDS, hours * 3600.0 + minutes * 60.0 + seconds)), True
 
 
 def turn_ends(gang: Placing) -> float:

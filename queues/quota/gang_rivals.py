@@ -50,10 +50,9 @@ from typing import Any
 
 import msgspec
 
+from queues.quota.placement_time import PLACEMENT_SECONDS
 from queues.quota.pod_classes import Rank
 
-#: In which a gang is to be on nodes, unless its annotation says otherwise.
-PLACEMENT_SECONDS = 300.0
 #: kube-scheduler has so long to give to others what has become free.
 SETTLE_SECONDS = 30.0
 #: Pods that are evicted may end so slowly that the others of their scope wait no longer; and those elsewhere.

@@ -78,6 +78,8 @@ from queues.text import printable
 MAX_TASKS = MAX_RESOURCES = 128
 #: What ResourceQuotas count by these names, no pod requests.
 _OF_QUOTAS = ("requests.", "limits.", "count/")
+#: What pods beyond a minimum are told while that waits.
+BEYOND = "the minimum of its PodGroup goes first; it goes after that"
 #: Characters of a name that a text shows.
 _SHOWN = 63
 

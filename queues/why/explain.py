@@ -232,7 +232,8 @@ def _used(room: Room | None, its_queue: str) -> str:
     if room is not None and room.said:
         return f"{its_queue} {'never has' if room.never else 'has no'} room: {printable(room.said)}"
     if room is not None and room.gang:
-        return f"its PodGroup starts as a whole; {printable(room.gang)}"
+        is_gate = room.kind == LackKind.GATE.value
+        return printable(room.gang) if is_gate else f"its PodGroup starts as a whole; {printable(room.gang)}"
     if room is not None and room.has_room:
         return _LEADER_SAYS.get(room.kind, "")
     if room is None or room.limit is None or room.kind != LackKind.CAPABILITY.value:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from queues.apimachinery.timestamps import rfc3339
 from queues.quota.gangs import (
     USING,
+    Asked,
     Gang,
     GangPod,
     NeverLack,
@@ -43,14 +45,15 @@ def gang_report(
     until: datetime | None = None,
     never: NeverLack = lambda _requests: None,
     is_held: bool = True,
+    may_reserve: bool = True,
 ) -> tuple[GangReport, WaitingPod | None]:
     """And the entry that waits for room, where its pods are all there. `said`: by kube-scheduler, of each pod
     that was released and has no node. `until`: when it gives back. `is_held`: a queue of its chain has a
-    capability.
+    capability. `may_reserve`: its queue schedules, so that room may be kept for it before its pods exist.
     """
     own = own_pods(gang, pods)
     number = Counter(pod.state for pod in own)
-    reservation = _reservation(gang, pods, phase=phase)
+    reservation = _reservation(gang, pods, phase=phase) if may_reserve else None
     placed = number[PodState.PLACED] + number[PodState.SUCCEEDED]
     on_nodes = [pod.task for pod in own if pod.state in {PodState.PLACED, PodState.SUCCEEDED}]
     is_complete = is_placed(gang, on_nodes)
@@ -61,7 +64,7 @@ def gang_report(
     report = GangReport(
         phase=phase,
         least=gang.least,
-        pods=placed + number[PodState.WAITS] + number[PodState.RELEASED],
+        pods=placed + number[PodState.WAITS] + number[PodState.HELD] + number[PodState.RELEASED],
         released=placed + number[PodState.RELEASED],
         placed=placed,
         is_complete=is_complete,
@@ -77,21 +80,35 @@ def gang_report(
     return report, reservation if isinstance(asked, NotAsked) else asked.minimum
 
 
+class GangLine(NamedTuple):
+    """What of a gang stands in line: its minimum as one, else the pods beyond that one by one, or what it
+    asks for before its pods exist. `not_asked`: why nothing of its pods does.
+    """
+
+    entries: Sequence[WaitingPod]
+    not_asked: NotAsked | None = None
+
+
 def in_line(
     gang: Gang,
     pods: Collection[GangPod],
     *,
     phase: str,
+    may_reserve: bool = True,
     never: NeverLack = lambda _requests: None,
-) -> Sequence[WaitingPod]:
-    """What of it stands in line: its minimum as one, else the pods beyond that one by one, or what it asks
-    for before its pods exist. `pods`: all that name it.
+) -> GangLine:
+    """`pods`: all that name it. `may_reserve`: as in `gang_report`.
+
+    What a leader remembers of `minResources` is not known: once pods use something, all of it was granted.
     """
-    asked = ask(gang, pods, started=is_started(own_pods(gang, pods)), never=never)
-    if isinstance(asked, NotAsked):
-        reservation = None if asked.kind.never else _reservation(gang, pods, phase=phase)
-        return () if reservation is None else (reservation,)
-    return asked.others if asked.minimum is None else (asked.minimum,)
+    own = own_pods(gang, pods)
+    uses = any(pod.state in USING for pod in own)
+    asked = ask(gang, pods, keeps_once_started=uses, started=is_started(own), never=never)
+    if isinstance(asked, Asked):
+        return GangLine(asked.others if asked.minimum is None else (asked.minimum,))
+    may_ask = may_reserve and not asked.kind.never
+    reservation = _reservation(gang, pods, phase=phase) if may_ask else None
+    return GangLine(() if reservation is None else (reservation,), asked)
 
 
 def may_ask_before(gang: Gang, *, phase: str) -> bool:

@@ -20,7 +20,7 @@ import msgspec
 
 from queues.apimachinery.quantities import Amount, format_quantity
 from queues.apimachinery.timestamps import rfc3339
-from queues.messages import quoted_no_room
+from queues.messages import is_other_gate_text, quoted_no_room
 from queues.quota.devices import (
     ClaimRef,
     Devices,
@@ -31,7 +31,7 @@ from queues.quota.devices import (
 )
 from queues.quota.guarantees import lending_queues
 from queues.quota.lack import Lack, LackKind
-from queues.quota.pod_classes import WaitingPod
+from queues.quota.pod_classes import Rank, WaitingPod
 from queues.quota.release_order import ReleasePass
 from queues.quota.report import amounts_text
 from queues.quota.rules import Rules
@@ -54,8 +54,9 @@ class ObservedLine(msgspec.Struct, frozen=True, kw_only=True):
     """Who waits for room in one queue: pods, and minimums of gangs. `names`: of pods and PodGroups, by UID.
     `whole`: all of the queue, not only those of one namespace. `taken`: claims of devices that pods were
     released with: they count already. `groups`: the PodGroups that pods name, NAMESPACE/NAME, by UID.
-    `unread`: what may not be listed, so that they stand in line by the priorities of pods; "" where they
-    stand as the leader has them.
+    `first`: the UIDs of those before all others, whatever their rank. `reasons`: why pods are not in line, in
+    words, by UID. `unread`: what may not be listed, so
+    that they stand in line by the priorities of pods; "" where they stand as the leader has them.
     """
 
     pods: Sequence[WaitingPod]
@@ -63,7 +64,13 @@ class ObservedLine(msgspec.Struct, frozen=True, kw_only=True):
     whole: bool = True
     taken: Collection[ClaimRef] = ()
     groups: Mapping[str, str] = {}
+    first: Collection[str] = ()
+    reasons: Mapping[str, str] = {}
     unread: str = ""
+
+    def place_of(self, pod: WaitingPod) -> tuple[bool, Rank]:
+        """By which it is before others, or behind them."""
+        return pod.uid not in self.first, pod.rank
 
     def entry_of(self, uid: str) -> WaitingPod | None:
         """What the pod, or the minimum of a PodGroup, stands in line as; None where it stands in none."""
@@ -141,7 +148,10 @@ def _others(pod: WaitingPod, line: ObservedLine | None) -> tuple[list[WaitingPod
     """Those in line beside it, and those of them that go before it, in their order."""
     own = {pod.uid, *pod.uids}
     others = [] if line is None else [each for each in line.pods if own.isdisjoint((each.uid, *each.uids))]
-    before = sorted((each for each in others if each.rank < pod.rank), key=lambda each: each.rank)
+    if line is None:
+        return others, []
+    place = line.place_of(pod)
+    before = sorted((each for each in others if line.place_of(each) < place), key=line.place_of)
     return others, before
 
 
@@ -168,8 +178,11 @@ def _in_line(
 
 
 def of_waiting_gang(why: str) -> Room:
-    """Of a pod whose gang does not start yet. `why`: in words, as the pod says it."""
-    return Room(kind=LackKind.GANG.value, gang=why)
+    """Of a pod that is not in line: its gang does not start yet, or the scheduling gate of another controller
+    keeps it. `why`: in words, as the pod is told.
+    """
+    kind = LackKind.GATE if is_other_gate_text(why) else LackKind.GANG
+    return Room(kind=kind.value, gang=why)
 
 
 def with_claimants(room: Room, name: str, queue: str, *, queues: ObservedQueues) -> Room:

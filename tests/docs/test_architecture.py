@@ -193,11 +193,14 @@ def test_a_room_says_in_its_docstring_what_each_of_its_modules_is_for(package: s
 
 
 def test_one_place_gathers_what_decides_whether_a_pod_may_start() -> None:
-    """Another one would not hear of a new reason. `why` has to go by what its user may read."""
+    """Another one would not hear of a new reason. `why`, and a world of lists, go by what a user may read."""
     asking = {
         str(path.relative_to(ROOT))
         for package in PACKAGES
         for path in (ROOT / package).rglob("*.py")
         if re.search(r"\bstart_decision\(", path.read_text())
     }
-    assert asking == {"queues/start_decision.py", "cluster/cache/decisions.py", "queues/why/case.py"}
+    assert asking == {
+        *("queues/start_decision.py", "cluster/cache/decisions.py"),
+        *("queues/why/case.py", "queues/world/listed.py"),
+    }

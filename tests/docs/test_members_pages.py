@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 import queues.status.podgroup_conditions
-from cluster.cache.workloads import is_live, pod_templates
 from cluster.objects import WorkloadObject
 from queues import workload_kinds as kinds_module
 from queues.admission import accepted_work as accepting
@@ -26,6 +25,7 @@ from queues.status.podgroup_phases import (
     derive_phase,
 )
 from queues.workload_kinds import KINDS, WorkloadKind
+from queues.world.workloads import is_live, pod_templates
 from tests.support.docs.pages import (
     Row,
     read,

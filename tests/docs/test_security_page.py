@@ -9,6 +9,7 @@ import msgspec
 
 from cluster import objects
 from queues import well_known
+from queues.world import objects as world_objects
 from tests.support.docs.pages import (
     DOCS,
     Row,
@@ -26,7 +27,8 @@ def fields() -> set[str]:
     structs = (
         one for one in vars(objects).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)
     )
-    own = (one for one in structs if one.__module__ == objects.__name__ and not one.__name__.startswith("_"))
+    modules = {objects.__name__, world_objects.__name__}
+    own = (one for one in structs if one.__module__ in modules)
     return {f"{one.__name__}.{field}" for one in own for field in one.__struct_fields__}
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from cluster.cache.workloads import is_live, is_paused
 from cluster.objects import WorkloadObject
 from queues import workload_kinds
 from queues.workload_kinds import KINDS, Life, Suspension, WorkloadKind
+from queues.world.workloads import is_live, is_paused
 from tests.support.paths import ROOT
 
 #: A kind that nothing but its row knows yet.

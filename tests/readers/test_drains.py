@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from kubectl_queue.views.drain_preview import DrainPreview
 from queues.membership import label_value
@@ -46,6 +47,30 @@ PLACES = (namespace("team"), namespace("lab", queue="research"), namespace("kube
 @given(clusters())
 def test_both_readers_of_random_objects_say_the_same_of_every_unit_and_blocker(objects: list[Wire]) -> None:
     assert plugin_previews(objects, names=DRAINED) == leader_previews(objects)
+
+
+#: What a tenant may not read in all namespaces.
+_UNREAD = ("namespaces", "podgroups", "jobs", "replicasets", "daemonsets", "poddisruptionbudgets")
+
+
+@examples(300)
+@given(clusters(), st.sets(st.sampled_from(_UNREAD), min_size=1, max_size=2))
+def test_who_may_read_less_is_told_the_same_or_what_was_left_out(
+    objects: list[Wire], forbidden: set[str]
+) -> None:
+    said: list[str] = []
+    told = plugin_previews(objects, names=DRAINED, forbidden=forbidden, warnings=said)
+    names_it = any(text.startswith(f"{kind}") for text in said for kind in forbidden)
+    assert told == leader_previews(objects) or names_it
+
+
+@examples(150)
+@given(clusters())
+def test_who_may_read_one_namespace_is_told_what_the_leader_does_there(objects: list[Wire]) -> None:
+    here = [each for each in objects if each["metadata"].get("namespace", "team") == "team"]
+    said: list[str] = []
+    assert plugin_previews(objects, names=DRAINED, only="team", warnings=said) == leader_previews(here)
+    assert [text for text in said if 'only the pods of namespace "team" are read' in text]
 
 
 def both(*objects: Wire, names: tuple[str, ...] = ("research",)) -> list[DrainPreview]:

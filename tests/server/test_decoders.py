@@ -16,7 +16,7 @@ PACKAGES = "benchmarks certs cluster controller extender kubectl_queue localclus
 #: Whose classes build decoders when they are made; those are looked for by name.
 BUILDERS = {
     ROOT / "queues" / "apimachinery" / "conversion.py",
-    ROOT / "cluster" / "decoding.py",
+    ROOT / "queues" / "apimachinery" / "lenient.py",
 }
 #: A file that has none of these builds none.
 NAMES = ("msgspec", "Decoder", "Converter", "LenientReader")

@@ -32,7 +32,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from cluster.cache.members import controller_reference
 from cluster.cache.store import Store
 from cluster.inflight.admissions import admission_request
 from cluster.objects import Pod
@@ -45,6 +44,7 @@ from queues.metadata.keys import Place
 from queues.metadata.warnings import metadata_warnings
 from queues.node_groups import NodeGroups
 from queues.workload_gangs import OWNERS, WorkloadGang, parse_gang, podgroup_name
+from queues.world.members import controller_reference
 from webhooks.acceptance import Submission, accept, deny_bad_name, deny_unknown_namespace
 from webhooks.json_patch import PatchStep, join_patches
 from webhooks.never_fits import pod_warnings

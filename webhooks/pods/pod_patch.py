@@ -30,13 +30,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cluster.cache.members import is_marked
 from cluster.objects import Pod
 from queues import well_known
 from queues.membership import GROUP_ANNOTATION, label_value
 from queues.mode import Mode
 from queues.node_groups import REQUIRED, NodeGroups, with_node_groups
 from queues.workload_gangs import WorkloadGang
+from queues.world.members import is_marked
 from webhooks.json_patch import PatchStep, join_patches, json_pointer, patch_map
 from webhooks.settings import AdmissionSettings
 

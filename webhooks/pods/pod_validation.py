@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import msgspec
 
-from cluster.cache.members import holds_room
 from cluster.cache.store import Store
 from cluster.objects import Pod
 from queues import well_known
@@ -40,6 +39,7 @@ from queues.membership import (
     submitted_pod_membership,
 )
 from queues.text import quoted
+from queues.world.members import holds_room
 from webhooks.pods.pod_patch import has_gate
 from webhooks.review import ALLOWED, ReviewAnswer, ReviewRequest, decode_object, deny
 from webhooks.settings import AdmissionSettings

@@ -27,11 +27,11 @@ from __future__ import annotations
 import msgspec
 
 from cluster.cache.store import Store
-from cluster.cache.workloads import recorded_queue
 from cluster.objects import WorkloadObject
 from queues.messages import waiting_warning
 from queues.namespace_binding import may_name, passing_warning
 from queues.workload_kinds import KINDS, Life, WorkloadKind, find_kind
+from queues.world.workloads import recorded_queue
 from webhooks.review import ALLOWED, ReviewAnswer, ReviewRequest, decode_object
 
 RECREATED = "strategy Recreate: all its pods go before the new ones come, which wait"

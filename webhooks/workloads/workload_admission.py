@@ -55,16 +55,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
-from cluster.cache.members import controller_reference
 from cluster.cache.store import Store
-from cluster.cache.workloads import (
-    is_live,
-    pod_templates,
-    recorded_queue,
-    template_names,
-    wanted_replicas,
-    workload_facts,
-)
 from cluster.exceptions import Unreadable
 from cluster.inflight.admissions import admission_request
 from cluster.objects import WorkloadObject
@@ -88,6 +79,15 @@ from queues.queue import DEFAULT
 from queues.text import printable, quoted
 from queues.workload_gangs import asked_gang
 from queues.workload_kinds import WorkloadKind, find_kind
+from queues.world.members import controller_reference
+from queues.world.workloads import (
+    is_live,
+    pod_templates,
+    recorded_queue,
+    template_names,
+    wanted_replicas,
+    workload_facts,
+)
 from webhooks.acceptance import (
     Acceptance,
     Submission,

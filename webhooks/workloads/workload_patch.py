@@ -34,11 +34,6 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from cluster.cache.workloads import (
-    WorkloadKeys,
-    pod_templates,
-    template_names,
-)
 from cluster.objects import Metadata, Template, WorkloadObject
 from queues import well_known
 from queues.membership import (
@@ -58,6 +53,7 @@ from queues.metadata.keys import PREEMPTABLE
 from queues.policies.preemptable import preemptable_in
 from queues.workload_gangs import WorkloadGang, gang_for_template
 from queues.workload_kinds import Life, WorkloadKind
+from queues.world.workloads import WorkloadKeys, pod_templates, template_names
 from webhooks.json_patch import PatchStep, json_pointer, patch_map
 
 TemplateChanges = dict[str, str | None]

@@ -8,14 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster.cache.workloads import (
-    Workload,
-    is_live,
-    pod_templates,
-    recorded_queue,
-)
+from cluster.cache.workloads import Workload
 from cluster.objects import OwnerReference, WorkloadObject
 from queues.workload_kinds import KINDS, MAX_OWNERS
+from queues.world.workloads import is_live, pod_templates, recorded_queue
 from tests.support.cases import each_case
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (

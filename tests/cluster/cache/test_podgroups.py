@@ -12,15 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.cache.changes import QueueChange
-from cluster.cache.podgroups import (
-    PodGroupCounts,
-    PodGroups,
-    is_live,
-    phase_of,
-    queue_of,
-)
+from cluster.cache.podgroups import PodGroupCounts, PodGroups
 from cluster.objects import Pod, PodGroup
 from queues.status.podgroup_phases import Phase
+from queues.world.podgroups import is_live, phase_of, queue_of
 from tests.support.cases import each_case
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster.cache.podgroups import is_live, queue_of
-from cluster.decoding import LenientReader, fault_text
 from cluster.objects import Pod, PodGroup, WorkloadObject
+from queues.apimachinery.lenient import LenientReader, fault_text
+from queues.world.podgroups import is_live, queue_of
 from tests.support.http.wire_objects import (
     Wire,
     member,

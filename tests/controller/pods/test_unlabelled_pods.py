@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from cluster.api.client import Client
-from cluster.cache.trimming import NAME
 from cluster.exceptions import Expired, Overloaded, TooLarge, Unreachable
 from controller.pods.unlabelled_pods import METADATA, PodSelection, UnlabelledPages, read_waiting
+from queues.world.trimming import NAME
 
 SELECTION = PodSelection(schedulers={"volcano"}, exempt={"kube-system"}, is_member=lambda _pod: True)
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"

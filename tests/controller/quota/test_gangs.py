@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from functools import partial
 from typing import Any
 
@@ -13,13 +13,14 @@ import pytest
 from cluster.cache.members import Member
 from cluster.cache.priority_classes import PriorityClass
 from cluster.objects import Metadata
-from controller.quota.gang_reading import GangReading
-from controller.quota.pod_rules import PodRules
 from controller.quota.releases import QuotaReleases
 from controller.quota.waiting_gangs import REST_SECONDS
 from queues.quota.book import MAX_INTENTS, parse
 from queues.quota.gangs import PodState
 from queues.quota.lack import LackKind
+from queues.world import gang_pods
+from queues.world.gang_pods import pod_state
+from queues.world.pod_rules import PodRules
 from tests.support.examples import scaled
 from tests.support.http.wire_objects import queue
 from tests.support.quota.histories import ApiServer, History, Replica, is_released
@@ -350,12 +351,12 @@ def gangs_are_single(_rules: PodRules, _member: Member) -> bool:
     return False
 
 
-read_state = GangReading._pod_state
+read_state = pod_state
 
 
-def completes_nothing(reading: GangReading, member: Member, begun: Collection[str]) -> PodState | None:
+def completes_nothing(member: Member, rules: PodRules, *, begun: Container[str] = ()) -> PodState | None:
     """What was released of a gang does not count for its minimum."""
-    state = read_state(reading, member, begun)
+    state = read_state(member, rules, begun=begun)
     return None if state in {PodState.RELEASED, PodState.PLACED} else state
 
 
@@ -372,11 +373,11 @@ def needs_no_written_queue(rules: PodRules, member: Member) -> bool:
     [
         (PodRules, "may_be_released", needs_no_written_queue, 0),
         (PodRules, "is_asked_with_gang", gangs_are_single, 0),
-        (GangReading, "_pod_state", completes_nothing, 400),
+        (gang_pods, "pod_state", completes_nothing, 400),
     ],
 )
 def test_the_histories_find_each_rule_that_is_left_out(
-    of: type, rule: str, fault: object, first: int, monkeypatch: pytest.MonkeyPatch
+    of: object, rule: str, fault: object, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`first`: of the seeds that are tried."""
     monkeypatch.setattr(of, rule, fault)

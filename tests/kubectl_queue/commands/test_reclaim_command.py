@@ -35,6 +35,7 @@ def pod(name: str, queue: str, *, runs: bool = True, created: int = 0, **more: A
             "uid": name,
             "creationTimestamp": f"2030-01-01T11:00:{created:02}Z",
             "labels": {"sluice.dev/queue": queue, **more.pop("labels", {})},
+            "annotations": {"sluice.dev/queue": queue, **more.pop("annotations", {})},
             **more,
         },
         "spec": spec,

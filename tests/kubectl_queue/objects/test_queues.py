@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from cluster.cache.queues import queue_from_object
-from cluster.decoding import LenientReader
 from cluster.objects import QueueObject
 from kubectl_queue.objects.queues import QueueObjects, may_be_live
+from queues.apimachinery.lenient import LenientReader
 from queues.queue import Queue
 from queues.states import Desired
 from tests.support.cases import each_case

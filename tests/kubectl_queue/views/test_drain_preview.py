@@ -8,8 +8,8 @@ import pytest
 
 from kubectl_queue.commands.drain import preview_lines
 from kubectl_queue.objects.fields import Object
+from kubectl_queue.objects.inventory import read_budgets
 from kubectl_queue.objects.queues import QueueObjects
-from kubectl_queue.objects.running_pods import read_budgets
 from kubectl_queue.views.drain_preview import (
     may_evict_more_bare_pods,
     newly_evicted_bare_pods,

@@ -17,6 +17,7 @@ from queues.tree import Tree
 from tests.support.http.wire_objects import queue
 from tests.support.plugin.harness import StoredObjects
 from tests.support.quota.histories import ApiServer, Replica
+from tests.support.rules.cases import NOW
 
 VALUES = {"low": -5, "high": 5}
 TREE = Tree({"team": Queue(name="team", capability=(("cpu", 2),))})
@@ -59,7 +60,7 @@ def test_it_is_what_the_leader_has_in_line_in_its_order(
         CLASSES: {"items": [{"metadata": {"name": name}, "value": value} for name, value in VALUES.items()]},
     }
     read = read_podgroups(StoredObjects(stored))  # type: ignore[arg-type]
-    entries, _ = stand_in_line(list(api.pods.values()), "team", read, tree=TREE, others=list)
+    entries, _ = stand_in_line(list(api.pods.values()), "team", read, tree=TREE, now=NOW, others=list)
     assert [each.uid for each in sorted(entries, key=lambda each: each.rank)] == by_rank(leader)
 
 

@@ -217,10 +217,16 @@ def work(kind: str, version: str, name: str, *, owner: Object | None = None, **s
         "name": name,
         "namespace": "team",
         "uid": f"uid-{name}",
-        "annotations": {"sluice.dev/queue": "vision"},
         "ownerReferences": [owned(owner)] if owner is not None else [],
     }
-    return {"kind": kind, "apiVersion": version, "metadata": metadata, "spec": spec}
+    template = {"template": {"metadata": {"annotations": {"sluice.dev/queue": "vision"}}}}
+    holders: dict[tuple[str, str], Object] = {
+        ("CronJob", "batch/v1"): {"jobTemplate": {"spec": template}},
+        ("JobSet", "jobset.x-k8s.io/v1alpha2"): {"replicatedJobs": [{"template": {"spec": template}}]},
+        ("Job", "batch.volcano.sh/v1alpha1"): {"tasks": [template]},
+    }
+    holder = holders.get((kind, version), template)
+    return {"kind": kind, "apiVersion": version, "metadata": metadata, "spec": {**holder, **spec}}
 
 
 CRON = work("CronJob", "batch/v1", "nightly")
@@ -340,7 +346,7 @@ def test_the_first_line_of_what_a_drain_took_away_says_so(
     """Its pods are gone, and its queue may not be read."""
     kind, group = ("Job", "batch/v1") if "suspend" in spec else ("Deployment", "apps/v1")
     made = work(kind, group, "long", **spec)
-    made["metadata"]["annotations"]["sluice.dev/suspended"] = record
+    made["metadata"]["annotations"] = {"sluice.dev/suspended": record}
     path = f"/apis/{group}/namespaces/team/{kind.lower()}s/long"
     told = event("SuspendedByQueue", "its queue is drained", "2030-01-01T11:59:00Z")
     stored: dict[str, Object] = {path: made, OURS: {"items": []}, EVENTS: {"items": [told]}}

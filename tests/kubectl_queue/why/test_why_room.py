@@ -50,13 +50,17 @@ LISTED = (
     pod("work-1", namespace="other", created=1),
     pod("work-2", created=2),
     pod("work-4", created=4),
-    pod("released", labels={"sluice.dev/released": "released"}),
+    pod("released", labels={"sluice.dev/released": "released"}, schedulingGates=[]),
 )
 
 #: Its pods are those of the namespace.
 DEPLOYMENT: Object = {
-    "metadata": {"name": "web", "namespace": "team", "annotations": {"sluice.dev/queue": "vision"}},
-    "spec": {"replicas": 4, "selector": {"matchLabels": {"app": "web"}}},
+    "metadata": {"name": "web", "namespace": "team"},
+    "spec": {
+        "replicas": 4,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"annotations": {"sluice.dev/queue": "vision"}}},
+    },
 }
 
 

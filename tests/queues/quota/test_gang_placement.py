@@ -14,22 +14,14 @@ import pytest
 from queues.quota.gang_life import GangEvent, GangPhase, next_phase
 from queues.quota.gang_placement import (
     MAX_PAUSE_SECONDS,
-    MAX_SECONDS,
-    MIN_SECONDS,
     NO_NODE_SECONDS,
     TURN_SECONDS,
     GangPlacements,
     pause_seconds,
-    placement_seconds,
 )
-from queues.quota.gang_rivals import (
-    PLACEMENT_SECONDS,
-    SETTLE_SECONDS,
-    Pace,
-    Placing,
-    who_gives_back,
-)
+from queues.quota.gang_rivals import SETTLE_SECONDS, Pace, Placing, who_gives_back
 from queues.quota.gang_turns import CLUSTER
+from queues.quota.placement_time import MAX_SECONDS, MIN_SECONDS, PLACEMENT_SECONDS, placement_seconds
 from queues.quota.usage import NODES_TURN, TURN
 from tests.support.examples import scaled
 from tests.support.quota.gang_model import GangModel, ModelGang, Nodes

@@ -10,13 +10,10 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from cluster.cache.members import (
-    FINISHED_PHASES,
-    Member,
-    MemberCounts,
-)
+from cluster.cache.members import Member, MemberCounts
 from cluster.objects import Pod, WorkloadObject
 from queues.apimachinery.quantities import Amount
+from queues.world.members import FINISHED_PHASES
 from tests.support.http.wire_objects import (
     GROUP,
     Wire,

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.drain.inventory import InventoryReader
 from kubectl_queue.objects.fields import Object
+from kubectl_queue.objects.inventory import Inventory
 from kubectl_queue.objects.queues import QueueObjects
-from kubectl_queue.objects.running_pods import Inventory
 from tests.support.readers.listed_objects import ListedObjects
 
 _GROUPS = {

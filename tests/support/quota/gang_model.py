@@ -15,7 +15,8 @@ import msgspec
 
 from queues.queue import ROOT, Queue
 from queues.quota.gang_placement import GangPlacements
-from queues.quota.gang_rivals import PLACEMENT_SECONDS, Placing
+from queues.quota.gang_rivals import Placing
+from queues.quota.placement_time import PLACEMENT_SECONDS
 from queues.quota.pod_classes import Rank, WaitingPod
 from queues.quota.release_order import ReleasePass
 from queues.quota.usage import TURN, Usage

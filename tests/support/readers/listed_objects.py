@@ -22,11 +22,14 @@ KEPT: Mapping[tuple[str, str], tuple[str, str]] = {
     ("v1", "Pod"): ("/api/v1", "pods"),
     ("v1", "Namespace"): ("/api/v1", "namespaces"),
     ("v1", "Node"): ("/api/v1", "nodes"),
+    ("v1", "Event"): ("/api/v1", "events"),
+    ("scheduling.k8s.io/v1", "PriorityClass"): ("/apis/scheduling.k8s.io/v1", "priorityclasses"),
     ("scheduling.volcano.sh/v1beta1", "Queue"): ("/apis/scheduling.volcano.sh/v1beta1", "queues"),
     ("scheduling.volcano.sh/v1beta1", "PodGroup"): ("/apis/scheduling.volcano.sh/v1beta1", "podgroups"),
     ("policy/v1", "PodDisruptionBudget"): ("/apis/policy/v1", "poddisruptionbudgets"),
     **{(row.api_version, row.kind): (f"/apis/{row.api_version}", row.resource) for row in KINDS.values()},
 }
+_CLUSTER_SCOPED = frozenset({"namespaces", "nodes", "queues", "priorityclasses"})
 _PLACES = {place: kind for kind, place in KEPT.items()}
 _PATH = re.compile(
     r"(?P<base>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<namespace>[^/]+)(?=/))?"
@@ -36,15 +39,24 @@ _TERM = re.compile(r"(?P<key>[^ ,!=()]+) (?P<operator>in|notin) \((?P<values>[^)
 
 
 class ListedObjects:
-    """The clients' server. `forbidden`: resources that may not be read, in all namespaces or one."""
+    """The clients' server. `forbidden`: resources that may not be read, in all namespaces or one. `only`: the
+    one namespace in which anything namespaced may be read; "": all.
+    """
 
     def __init__(
-        self, objects: Iterable[Wire], *, forbidden: Collection[str] = (), page: int = 500, date: str = ""
+        self,
+        objects: Iterable[Wire],
+        *,
+        forbidden: Collection[str] = (),
+        only: str = "",
+        page: int = 500,
+        date: str = "",
     ) -> None:
         self._objects: dict[tuple[str, str], list[Wire]] = {}
         for obj in objects:
             self._objects.setdefault((obj["apiVersion"], obj["kind"]), []).append(obj)
         self._forbidden = forbidden
+        self._only = only
         self._page = page
         self._date = date
         self.paths: list[str] = []
@@ -77,7 +89,7 @@ class ListedObjects:
         match = _PATH.fullmatch(path)
         assert match, path
         kind = _PLACES.get((match["base"], match["resource"]))
-        if match["resource"] in self._forbidden or (kind and kind not in KEPT):
+        if match["resource"] in self._forbidden or self._is_outside(match):
             refused = f'User "u" cannot list resource "{match["resource"]}"'
             return 403, {"kind": "Status", "reason": "Forbidden", "message": refused}
         if kind is None:
@@ -98,6 +110,10 @@ class ListedObjects:
             for each in chosen[start : start + size]
         ]
         return 200, {"metadata": {"resourceVersion": "9", **more}, "items": items}
+
+    def _is_outside(self, match: re.Match[str]) -> bool:
+        is_namespaced = match["resource"] not in _CLUSTER_SCOPED
+        return bool(self._only) and is_namespaced and match["namespace"] != self._only
 
     def _is_selected(self, obj: Wire, query: Mapping[str, Any]) -> bool:
         labels = obj["metadata"].get("labels") or {}

@@ -45,6 +45,8 @@ def clusters(draw: Draw) -> list[Wire]:
     workloads: list[Wire] = []
     for number in range(draw(st.integers(1, 5))):
         workloads.append(draw(_workload(number, workloads)))
+    if len(workloads) > 1 and draw(_SELDOM):  # a cycle of owners
+        workloads[0]["metadata"]["ownerReferences"] = [owner(workloads[-1])]
     groups = {(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in draw(_GROUPS)}
     pods = [draw(_pod(number, workloads)) for number in range(draw(st.integers(2, 9)))]
     budgets = [draw(_budget(number)) for number in range(draw(st.integers(0, 4)))]

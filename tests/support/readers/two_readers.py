@@ -41,7 +41,7 @@ class _Drain(NamedTuple):
 def leader_previews(objects: Collection[Wire], *, unsuspendable: Collection[str] = ()) -> list[DrainPreview]:
     """`unsuspendable`: UIDs of workloads that the leader has found that no controller suspends."""
     server = Server()
-    server.has(*sorted((each for each in objects if _is_cached(each)), key=_place))
+    server.has(*sorted((each for each in objects if is_cached(each)), key=place))
     for absent in server.store.missing_owners.pending():  # each was looked up by now
         server.store.missing_owners.forget(absent.uid)
     drains = list(_drains(server, NOW, unsuspendable))
@@ -58,11 +58,11 @@ def leader_previews(objects: Collection[Wire], *, unsuspendable: Collection[str]
     ]
 
 
-def _is_cached(obj: Wire) -> bool:
-    return obj["kind"] not in {"PodDisruptionBudget", "Node"}
+def is_cached(obj: Wire) -> bool:
+    return obj["kind"] not in {"PodDisruptionBudget", "Node", "PriorityClass"}
 
 
-def _place(obj: Wire) -> int:
+def place(obj: Wire) -> int:
     return _ORDER.index(obj["kind"] if obj["kind"] in _ORDER else "Other")
 
 
@@ -115,11 +115,12 @@ def plugin_previews(
     *,
     names: Collection[str],
     forbidden: Collection[str] = (),
+    only: str = "",
     warnings: list[str] | None = None,
 ) -> list[DrainPreview]:
     """What `kubectl queue drain --dry-run` of queues that drain already says of their pods."""
     said: list[str] = [] if warnings is None else warnings
-    api: Any = ListedObjects(objects, forbidden=forbidden, page=3)
+    api: Any = ListedObjects(objects, forbidden=forbidden, only=only, page=3)
     queues = QueueObjects([each for each in objects if each["kind"] == "Queue"], now=NOW)
     reader = InventoryReader(ApiClient(api, warn=said.append), namespace=lambda: "team", warn=said.append)
     return previews(reader.read(queues, names=names), queues, names=names)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.cache.pod_requests import held_requests
 from cluster.objects import Pod, PodSpec
 from queues.apimachinery.pod_requests import MAX_SHARED, pod_requests
+from queues.world.held_requests import held_requests
 from tests.support.cases import each_case
 from tests.support.http.wire_objects import Wire
 from tests.support.rules.cases import MODEST

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster.cache.trimming import (
+from cluster.objects import Condition, Metadata, Pod, PodGroup, PodGroupStatus, WorkloadObject
+from queues.apimachinery.pod_requests import RESOURCES, limited
+from queues.world.trimming import (
     CONDITIONS,
     CONDITIONS_BYTES,
     LABELS_BYTES,
@@ -17,9 +19,7 @@ from cluster.cache.trimming import (
     trim_labels,
     trim_podgroup,
 )
-from cluster.cache.workloads import pod_templates, template_names
-from cluster.objects import Condition, Metadata, Pod, PodGroup, PodGroupStatus, WorkloadObject
-from queues.apimachinery.pod_requests import RESOURCES, limited
+from queues.world.workloads import pod_templates, template_names
 from tests.support.cases import each_case
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cluster.objects import Container, ContainerStatus, Pod, ResourceNeeds
 from queues.apimachinery.pod_requests import Requests, pod_requests
 from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
+from queues.world.objects import Container, ContainerStatus, Pod, ResourceNeeds
 
 
 def held_requests(pod: Pod) -> Requests:

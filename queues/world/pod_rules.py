@@ -1,7 +1,7 @@
 """Pods as quotas take them: which of them wait for us, which may go, and what each requests.
 
 Invariants
-- Everything is asked of the cache as it is now, but for whether pods that are alike may start: that is asked
+- Everything is asked of the world as it is now, but for whether pods that are alike may start: that is asked
   once for each reading (`begin_reading`). What changes later is read later.
 
 Threads: `waits` and `may_start` are asked from any; all else by the controller's thread.
@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.cache.members import Member
-from cluster.cache.store import Store
 from queues.causes import StartReason
 from queues.quota.devices import with_devices
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import Requests, quota_requests
+from queues.world.members import Member
+from queues.world.world import World
 
 #: So many different requests are remembered.
 MAX_KNOWN = 4096
@@ -27,11 +27,11 @@ def is_gated(member: Member) -> bool:
 
 
 class PodRules:
-    """Owner: `WaitingPods`."""
+    """Owner: who made the world, or for the leader's `WaitingPods`."""
 
     def __init__(
         self,
-        store: Store,
+        world: World,
         *,
         is_postponed: Callable[[str], bool],
         counts_devices: Callable[[str], bool],
@@ -39,7 +39,7 @@ class PodRules:
         """`is_postponed`: whether the pod of this UID is not to be released now. `counts_devices`: whether a
         capability of this queue's chain names devices.
         """
-        self._store = store
+        self._world = world
         self.is_postponed = is_postponed
         self._counts_devices = counts_devices
         #: Whether members that are alike may start, while changes are read.
@@ -53,18 +53,18 @@ class PodRules:
     # Queues
 
     def has_quota(self, queue: str) -> bool:
-        return bool(queue) and self._store.snapshot.decision(queue).has_quota
+        return bool(queue) and self._world.snapshot.decision(queue).has_quota
 
     def concerns(self, queue: str) -> bool:
         """Whether we release its pods."""
-        counts = self._store.members.counts(queue)
-        return self._store.snapshot.decision(queue).has_quota or counts.quota_gated > 0
+        has_quota = self._world.snapshot.decision(queue).has_quota
+        return has_quota or self._world.members.quota_gated_in(queue) > 0
 
     def is_counted(self, queue: str) -> bool:
         """Whether what its pods use is asked for: here, or in a queue that was above it before it went."""
         if self.concerns(queue):
             return True
-        snapshot = self._store.snapshot
+        snapshot = self._world.snapshot
         chain = snapshot.tree.counting_chain(queue)
         return any(snapshot.decision(above).has_quota for above in chain[1:])
 
@@ -79,12 +79,12 @@ class PodRules:
         return (
             member.unreleased
             and not member.given_up
-            and self._store.snapshot.decision(member.queue).has_quota
+            and self._world.snapshot.decision(member.queue).has_quota
         )
 
     def may_start(self, member: Member) -> bool:
         """Whether nothing but its quota keeps it waiting."""
-        start = self._store.decisions.of_member(member)
+        start = self._world.decisions.of_member(member)
         return start.may_start or start.reason is StartReason.NO_ROOM
 
     def may_be_released(self, member: Member) -> bool:
@@ -132,14 +132,14 @@ class PodRules:
         if not member.podgroup or not self.has_quota(member.queue):
             return False
         key = member.namespace, member.podgroup
-        groups = self._store.podgroups
+        groups = self._world.podgroups
         return groups.gang(*key) is not None or groups.get(*key) is None
 
     def requests(self, member: Member) -> Requests:
         """What it takes of a quota; by its claims too, where a capability of its chain names devices."""
         requests = self._quota_requests(member.requests)
         if self._counts_devices(member.queue):
-            return with_devices(requests, member.claims, self._store.device_claims)
+            return with_devices(requests, member.claims, self._world.device_claims)
         return requests
 
     def _quota_requests(self, requests: Requests) -> Requests:
@@ -157,7 +157,7 @@ class PodRules:
 
     def priority(self, member: Member) -> int:
         """That of the PriorityClass that its PodGroup names; else its own."""
-        gang = self._store.podgroups.gang(member.namespace, member.podgroup) if member.podgroup else None
+        gang = self._world.podgroups.gang(member.namespace, member.podgroup) if member.podgroup else None
         return member.priority if gang is None or gang.priority is None else gang.priority
 
     def waiting_pod(self, member: Member) -> WaitingPod:

@@ -23,7 +23,12 @@ from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
-from cluster.objects import (
+from queues import well_known
+from queues.membership import MIRROR_ANNOTATION, NAMING_ANNOTATIONS, NAMING_LABELS, TASK
+from queues.metadata.keys import PREEMPTABLE
+from queues.quota.gangs import MAX_RESOURCES, MAX_TASKS
+from queues.status.podgroup_phases import POPULATED, SCHEDULED
+from queues.world.objects import (
     Condition,
     JobTemplate,
     Metadata,
@@ -35,11 +40,6 @@ from cluster.objects import (
     TemplateHolder,
     WorkloadObject,
 )
-from queues import well_known
-from queues.membership import MIRROR_ANNOTATION, NAMING_ANNOTATIONS, NAMING_LABELS, TASK
-from queues.metadata.keys import PREEMPTABLE
-from queues.quota.gangs import MAX_RESOURCES, MAX_TASKS
-from queues.status.podgroup_phases import POPULATED, SCHEDULED
 
 T = TypeVar("T")
 

@@ -1,0 +1,1 @@
+"""The values that leader and plugin read of a cluster."""
