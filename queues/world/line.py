@@ -30,7 +30,7 @@ from queues.world.podgroups import PodGroupKey
 from queues.world.world import World
 
 
-class Line(NamedTuple):
+class WaitingLine(NamedTuple):
     """`first`: those before all others. `others`: pods and minimums of gangs. Both in no order. `reasons`:
     why pods that wait are not in line, in words, by UID; of those that may not be released at all nothing.
     """
@@ -52,11 +52,11 @@ def line_of(
     *,
     strays_of: StraysOf,
     told: Container[PodGroupKey] = frozenset(),
-) -> Line:
+) -> WaitingLine:
     """`world`: has all pods of the queue, and the Jobs that made those of gangs. `told`: the gangs of which
     it is said whether pods are missing or in another queue.
     """
-    line = Line([], [], {})
+    line = WaitingLine([], [], {})
     gangs: dict[PodGroupKey, list[Member]] = {key: [] for key in _asking_before(world, queue)}
     for member in world.members.waiting_in(queue):
         if rules.awaits_other_gate(member):
