@@ -47,8 +47,9 @@ from queues.quota.gangs import (
     own_pods,
     unused_resources,
 )
+from queues.quota.ledger import Ledger, Reason
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.usage import Requests, Usage
+from queues.quota.usage import Requests
 
 _JOB = "jobs"
 
@@ -63,22 +64,23 @@ class GangReading:
         rules: PodRules,
         placements: GangsInPlacement,
         gangs: WaitingGangs,
+        ledger: Ledger,
         is_going: Callable[[str], bool] = lambda _uid: False,
     ) -> None:
-        """`gangs`: as they were read last. `is_going`: whether a pod was asked to go for others, by UID."""
+        """`gangs`: as they were read last. `ledger`: what counts, as far as it is known. `is_going`: whether
+        a pod was asked to go for others, by UID.
+        """
         self._store = store
         self._rules = rules
         self._placements = placements
         self._gangs = gangs
+        self._ledger = ledger
         self.lost = LostPods(store, requests=rules.requests, is_going=is_going)
 
-    def read(
-        self, key: PodGroupKey, begun: Collection[str], *, usage: Usage, is_first: bool
-    ) -> GangState | None:
+    def read(self, key: PodGroupKey, begun: Collection[str], *, is_first: bool) -> GangState | None:
         """What is asked for of it now; None where its pods go by themselves, or nothing is to be asked.
 
-        `begun`: the pods whose release was begun. `usage`: of the queues, as far as it is known. `is_first`:
-        nothing was read before.
+        `begun`: the pods whose release was begun. `is_first`: nothing was read before.
         """
         gang, now = self._store.podgroups.gang(*key), self._store.clock.monotonic()
         if gang is None:
@@ -114,10 +116,10 @@ class GangReading:
         asking = gang
         if uses or (is_reserved and may_reserve):
             asking = msgspec.structs.replace(
-                gang, resources=self._granted(gang, pods, before, usage=usage, is_first=is_first)
+                gang, resources=self._granted(gang, pods, before, is_first=is_first)
             )
         keeps = (is_reserved and may_reserve) or (uses and bool(kept))
-        never = partial(usage.never_lack, gang.queue)
+        never = partial(self._ledger.usage.never_lack, gang.queue)
         found = ask(asking, pods, keeps=keeps, keeps_once_started=uses, started=is_started, never=never)
         is_started = isinstance(found, Asked) and found.minimum is None
         now_kept = unused_resources(asking, pods) if keeps or (uses and is_started) else ()
@@ -180,7 +182,6 @@ class GangReading:
         pods: Collection[GangPod],
         before: GangState | None,
         *,
-        usage: Usage,
         is_first: bool,
     ) -> Requests:
         """What of its `minResources` has had room, now that pods of it, or what is kept for it, use some.
@@ -193,9 +194,12 @@ class GangReading:
         if not is_first:
             return ()
         together = dict(self._store.quota_use(gang.queue))
-        for kept in (unused_resources(gang, pods), *self._gangs.kept_in(gang.queue)):
+        for kept in (
+            unused_resources(gang, pods),
+            *self._ledger.entries(gang.queue, Reason.KEPT).values(),
+        ):
             add_amounts(together, kept)
-        lack = usage.never_lack(gang.queue, tuple(sorted(together.items())))
+        lack = self._ledger.usage.never_lack(gang.queue, tuple(sorted(together.items())))
         return gang.resources if lack is None else ()
 
     def _may_reserve(self, key: PodGroupKey, gang: Gang) -> bool:

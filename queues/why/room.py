@@ -31,11 +31,12 @@ from queues.quota.devices import (
 )
 from queues.quota.guarantees import lending_queues
 from queues.quota.lack import Lack, LackKind
+from queues.quota.ledger import ALL_PODS, Ledger, Reason
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
 from queues.quota.report import amounts_text
 from queues.quota.rules import Rules
-from queues.quota.usage import PODS, Usage
+from queues.quota.usage import PODS
 from queues.quota.waiting_index import WaitingIndex
 from queues.tree import Tree
 from queues.why.explanation import Claimant, Holder, ObservedQueues, Room
@@ -106,8 +107,8 @@ def room_of(
     itself.
     """
     others, before = _others(pod, line)
-    usage = _usage(pod.queue, queues, devices, taken=line.taken if line is not None else ())
-    lack = _lack(pod, others, queues=queues, usage=usage) if said is not LackKind.BOOK else None
+    ledger = _ledger(pod.queue, queues, devices, taken=line.taken if line is not None else ())
+    lack = _lack(pod, others, queues=queues, ledger=ledger) if said is not LackKind.BOOK else None
     room = msgspec.structs.replace(
         _in_line(pod, line, others=others, before=before),
         has_room=lack is None,
@@ -193,7 +194,7 @@ def _with_lack(room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueue
     if lack.kind is LackKind.NO_QUEUE:
         return msgspec.structs.replace(room, queue=lack.queue, kind=lack.kind.value)
     tree, resource = queues.tree, lack.resource
-    used = _usage(pod.queue, queues).used(lack.queue).get(resource, 0)
+    used = _ledger(pod.queue, queues).usage.used(lack.queue).get(resource, 0)
     record = queues.record(lack.queue)
     forced, kept = record.force_deleted.get(resource, 0), record.kept_for_gangs.get(resource, 0)
     limit = dict((tree.queues[lack.queue].capability if lack.queue in tree else None) or ()).get(resource)
@@ -224,28 +225,28 @@ def _with_lack(room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueue
 
 
 def _lack(
-    pod: WaitingPod, others: Sequence[WaitingPod], *, queues: ObservedQueues, usage: Usage
+    pod: WaitingPod, others: Sequence[WaitingPod], *, queues: ObservedQueues, ledger: Ledger
 ) -> Lack | None:
     """What the pod lacks once all before it that have room are let go; None if it would be among these."""
     index = WaitingIndex.of(queues.tree, {pod.queue: [pod, *others]})
     while index.is_due:
-        for _ in ReleasePass(queues.tree, index, usage=usage):
+        for _ in ReleasePass(queues.tree, index, ledger=ledger):
             pass
     return index.lack_of(pod.uid)
 
 
-def _usage(
+def _ledger(
     queue: str, queues: ObservedQueues, devices: Devices | None = None, *, taken: Iterable[ClaimRef] = ()
-) -> Usage:
+) -> Ledger:
     """What all below the top of the chain use, as their statuses say: each counts what is below it, too.
 
     Above a queue of the chain whose status is not known, nothing is. `taken`: the claims that count already.
     """
     lending = lending_queues(queues.tree, schedules=lambda name: queues.verdict(name).schedules)
     count = shared_counts(devices) if devices is not None else no_claims
-    usage = Usage(queues.tree, rules=Rules(lending=lending), claims=count)
+    ledger = Ledger(queues.tree, rules=Rules(lending=lending), claims=count)
     if queue not in queues.tree:
-        return usage
+        return ledger
     names = (each.name for each in queues.tree.chain(queue).queues)
     known = list(takewhile(lambda name: queues.record(name).used is not None, names))
     pending = known[-1:]
@@ -259,11 +260,11 @@ def _usage(
             pending.append(child)
             for resource, amount in used.items():
                 own[resource] = own.get(resource, 0) - amount
-        usage.add(name, own.items())
-    for claim in (shared_claim(each) for each in taken):
-        usage.add(queue, [(claim, 1)])
-        usage.add(queue, [(resource, -amount) for resource, amount in count(claim).amounts])
-    return usage
+        ledger.set_all(name, Reason.USED, {ALL_PODS: own.items()})
+    for claim in (shared_claim(each) for each in taken):  # the status counts what these count
+        counted = ((resource, -amount) for resource, amount in count(claim).amounts)
+        ledger.set_one(queue, Reason.USED, claim, ((claim, 1), *counted))
+    return ledger
 
 
 def _holders(blocking: str, own: str, resource: str, *, queues: ObservedQueues) -> Iterator[Holder]:

@@ -114,7 +114,7 @@ def test_nothing_is_kept_for_a_queue_that_was_stopped() -> None:
     stage.set_queue(3, state="Suspended")
     end(stage, names[0])
     stage.settle()
-    assert not stage.leader.releases._waiting._gangs._kept
+    assert not stage.leader.releases.kept_below("root")
 
 
 def test_a_gang_that_lost_two_goes_on_with_the_first_that_comes_back() -> None:
