@@ -88,6 +88,7 @@ from queues.quota.book import MAX_INTENTS
 from queues.quota.enforcement import book_fault_text
 from queues.quota.given_back import GivenBack
 from queues.quota.lack import Lack, LackKind
+from queues.quota.report import CountedBeside
 from queues.quota.turns import turns
 from queues.quota.usage import Requests
 from queues.status.podgroup_conditions import Standing
@@ -265,6 +266,10 @@ class QuotaReleases(Part):
     def kept_below(self, queue: str) -> Mapping[PodGroupKey, Requests]:
         """What is kept for gangs of the queue and of those below it."""
         return self._waiting.kept_below(queue)
+
+    def counted_beside(self, queue: str) -> CountedBeside:
+        """What counts of the queue and of those below it, and is neither used nor kept for gangs."""
+        return self._waiting.counted_beside(queue)
 
     def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
         """These changes are looked at with the next step, or when there is one."""

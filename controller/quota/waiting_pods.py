@@ -72,6 +72,7 @@ from queues.quota.lack import Lack, LackKind
 from queues.quota.ledger import ALL_PODS, Ledger, Reason
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass, whole_of
+from queues.quota.report import CountedBeside
 from queues.quota.reservations import Reservations
 from queues.quota.shares import Key, Shares
 from queues.quota.started_gangs import StartedGang
@@ -476,6 +477,25 @@ class WaitingPods:
             kept.update((key, requests) for key, requests in entries.items() if isinstance(key, PodGroupKey))
         return kept
 
+    def counted_beside(self, queue: str) -> CountedBeside:
+        """What counts of the queue and of those below it beside what the watch shows, and is not kept for
+        gangs.
+        """
+        tree, ledger, by_uid = self._store.snapshot.tree, self.ledger, self._store.members.by_uid
+        releasing: dict[str, Amount] = {}
+        for entries in ledger.entries_below(queue, Reason.RELEASING, tree=tree):
+            for uid, requests in entries.items():
+                member = by_uid(str(uid))
+                if member is None or not member.uses_quota:
+                    add_amounts(releasing, requests)
+        return CountedBeside(
+            releasing=releasing,
+            ungated=ledger.amounts_below(queue, Reason.UNGATED, tree=tree),
+            set_aside=ledger.amounts_below(queue, Reason.SET_ASIDE, tree=tree),
+            guaranteed_below=ledger.usage.guaranteed_below(queue),
+            claimed=dict(self._gated.claims.claimed(queue)),
+        )
+
     def gang_state(self, namespace: str, name: str) -> GangState | None:
         """What is asked for of a PodGroup, as it was read last; None where nothing of it waits, and nothing
         is kept for it, or its pods go by themselves.
@@ -558,6 +578,8 @@ class WaitingPods:
                     add_claims(used, claims, self._store.device_claims)
                     begun_ones = (name for requests in of_queue.values() for name, _ in requests)
                     ledger.recount({*used, *forced, *begun_ones})
+            if not of_queue and ledger.entries(queue, Reason.RELEASING):
+                self._store.notify(queue, QueueChange.STATUS)  # which says what is being released
             ledger.set_all(queue, Reason.RELEASING, of_queue)
             ledger.set_all(queue, Reason.USED, {ALL_PODS: used.items()})
             ledger.set_all(queue, Reason.FORCE_DELETED, {ALL_PODS: forced.items()} if forced else {})
@@ -639,7 +661,10 @@ class WaitingPods:
             self._ungated.take_untold()  # filter tells them
             amounts = self._ungated.requested_by_queue()
             for queue in {*ledger.queues(Reason.UNGATED), *amounts}:
+                version = ledger.version
                 ledger.set_all(queue, Reason.UNGATED, {ALL_PODS: amounts.get(queue, {}).items()})
+                if ledger.version != version:
+                    self._store.notify(queue, QueueChange.STATUS)
         self._record_falls()
         return chosen
 
@@ -849,6 +874,8 @@ class WaitingPods:
         before = dict(self.reservations.numbers)
         self.reservations.replace(numbers)
         self._record_falls()
+        for queue in {queue for queue, _ in before.keys() | numbers.keys()}:
+            self._store.notify(queue, QueueChange.STATUS)
         self._tell_again(before)
         self._reserved_due = bool(self.reservations)
 

@@ -206,6 +206,11 @@ class Claims:
         """The pod that has the claim, by the queue up to which it holds."""
         return {queue: claim.pods.head for queue, claim in self._by_top.items()}
 
+    def claimed(self, queue: str) -> tuple[tuple[str, Amount], ...]:
+        """What is claimed up to this queue."""
+        claim = self._by_top.get(queue)
+        return () if claim is None else claim.amounts
+
     # Time
 
     @property

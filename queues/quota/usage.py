@@ -289,6 +289,10 @@ class Usage:
         """What the queue and those below it use."""
         return self._used.get(queue, {})
 
+    def guaranteed_below(self, queue: str) -> dict[str, Amount]:
+        """What queues below the queue are guaranteed, and do not use: nobody else may have it."""
+        return self._set_aside.unused_below(queue, self.used(queue))
+
     def lack(self, queue: str, requests: Requests) -> Lack | None:
         """Why one more pod of the queue has no room; None where it has. The nearest queue is named first."""
         limits = self._limits_if_known(queue)
