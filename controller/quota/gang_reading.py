@@ -12,6 +12,7 @@ The rules are in `queues.quota.gangs`. Here is what the cache knows of a PodGrou
 | nothing                         | it gives back, or has a pause; it cannot start yet, or ever            |
 
 Invariants
+- A question does not act: for whom no room is to be kept any more is told to the owner (`ended`).
 - What is kept is no more than was asked for as its pods were released, or as room was kept for it.
 - Only pods of queues with a quota are asked for as gangs.
 - Pods of a Job that have succeeded count for the minimum as far as the Job makes no others for them, also
@@ -22,7 +23,7 @@ Owner: `WaitingPods`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 
 import msgspec
@@ -65,22 +66,24 @@ class GangReading:
         placements: GangsInPlacement,
         gangs: WaitingGangs,
         ledger: Ledger,
-        is_going: Callable[[str], bool] = lambda _uid: False,
     ) -> None:
-        """`gangs`: as they were read last. `ledger`: what counts, as far as it is known. `is_going`: whether
-        a pod was asked to go for others, by UID.
-        """
+        """`gangs`: as they were read last. `ledger`: what counts, as far as it is known."""
         self._store = store
         self._rules = rules
         self._placements = placements
         self._gangs = gangs
         self._ledger = ledger
-        self.lost = LostPods(store, requests=rules.requests, is_going=is_going)
+        #: The gangs for which no room is to be kept any more before they have pods, by UID.
+        self.ended: list[str] = []
+        self.lost = LostPods(store, requests=rules.requests)
 
-    def read(self, key: PodGroupKey, begun: Collection[str], *, is_first: bool) -> GangState | None:
+    def read(
+        self, key: PodGroupKey, begun: Collection[str], *, going: Collection[str], is_first: bool
+    ) -> GangState | None:
         """What is asked for of it now; None where its pods go by themselves, or nothing is to be asked.
 
-        `begun`: the pods whose release was begun. `is_first`: nothing was read before.
+        `begun`: the pods whose release was begun. `going`: those that were asked to go for others.
+        `is_first`: nothing was read before.
         """
         gang, now = self._store.podgroups.gang(*key), self._store.clock.monotonic()
         if gang is None:
@@ -99,7 +102,7 @@ class GangReading:
             uids = frozenset([each.uid for each in gated])
             return GangState(gang=None, waiting=uids, not_asked=NotAsked(kind=NotAskedKind.ABSENT))
         has_quota = rules.has_quota(gang.queue)
-        is_started = self.lost.follow(key, gang, members if has_quota else (), now=now)
+        is_started = self.lost.follow(key, gang, members if has_quota else (), going=going, now=now)
         asks_before = gang.asks_before and has_quota
         if not (is_waiting or asks_before or self.lost.has_lost(key)):
             return None
@@ -110,7 +113,7 @@ class GangReading:
         may_reserve = not uses and self._may_reserve(key, gang)
         is_reserved = self._placements.is_reserved(gang.uid)
         if is_reserved and not may_reserve:
-            self._placements.cancel(gang.uid)
+            self.ended.append(gang.uid)
         before = self._gangs.get(key)
         kept = before.kept if before is not None else ()
         asking = gang

@@ -445,9 +445,10 @@ class GiveBacks:
         now = self._store.clock.now()
         return termination is None or counts_as_in_flight(termination, now=now, longest=longest)
 
-    def is_going(self, uid: str) -> bool:
-        """Whether the pod was asked to go, for others."""
-        return uid in self._requested or uid in self._rests
+    @property
+    def asked_to_go(self) -> set[str]:
+        """The UIDs of pods that were asked to go for others."""
+        return {*self._requested, *self._rests}
 
     @property
     def _going(self) -> Collection[str]:

@@ -172,12 +172,10 @@ class QuotaReleases(Part):
         )
         self._waiting = WaitingPods(
             context.store,
-            is_postponed=self._is_postponed,
             pause=self._slices.pause,
             placements=self._placements,
         )
         self._give_backs = GiveBacks(context, self._waiting, told=blocked)
-        self._waiting.is_going = self._give_backs.is_going
         self.begin_term()
 
     def begin_term(self) -> None:
@@ -600,7 +598,13 @@ class QuotaReleases(Part):
         room = MAX_INTENTS - len(self._intents)
         self._slices.begin()
         try:
-            self._waiting.read(self._intents, in_doubt=self._in_doubt)
+            in_doubt = self._in_doubt
+            self._waiting.read(
+                self._intents,
+                in_doubt=in_doubt,
+                postponed=in_doubt | self._voided.postponed(self._store.clock.monotonic()),
+                going=self._give_backs.asked_to_go,
+            )
             chosen = self._waiting.choose(room, goes_on=self._goes_on()) if room else []
             for member, lack in self._waiting.take_reasons():
                 kept = self._give_backs.kept_text(member.uid)

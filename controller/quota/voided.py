@@ -49,6 +49,10 @@ class VoidedReleases:
         voided = self._by_uid.get(uid)
         return voided is not None and voided.until > now
 
+    def postponed(self, now: float) -> set[str]:
+        """The pods that are not to be tried now, by UID."""
+        return {uid for _, _, uid in self._heap if self.is_postponed(uid, now=now)}
+
     def times(self, uid: str) -> int:
         """How often its release could not happen."""
         voided = self._by_uid.get(uid)

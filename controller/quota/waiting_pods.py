@@ -99,22 +99,18 @@ class WaitingPods:
         self,
         store: Store,
         *,
-        is_postponed: Callable[[str], bool],
         pause: Callable[[], object],
         placements: GangsInPlacement,
     ) -> None:
-        """`is_postponed`: whether the pod of this UID is not to be released now. `pause`: called between two
-        steps of a long computation. `placements`: the gangs that were released, and are not on nodes.
+        """`pause`: called between two steps of a long computation. `placements`: the gangs that were
+        released, and are not on nodes.
         """
         self._store = store
         self._placements = placements
         self._pause = pause
-        #: Whether a pod was asked to go for others, by UID.
-        self.is_going: Callable[[str], bool] = lambda _uid: False
         #: How quotas take pods.
         self.rules = PodRules(
             store,
-            is_postponed=is_postponed,
             counts_devices=self._counts_devices,
         )
         self.forget()
@@ -154,7 +150,6 @@ class WaitingPods:
             placements=self._placements,
             gangs=self._gangs,
             ledger=self.ledger,
-            is_going=self.is_going,
         )
         #: The gangs of which something goes before all others.
         self._first_gangs: set[PodGroupKey] = set()
@@ -242,11 +237,19 @@ class WaitingPods:
 
     # Reading
 
-    def read(self, begun: Collection[str], *, in_doubt: Set[str] = frozenset()) -> None:
+    def read(
+        self,
+        begun: Collection[str],
+        *,
+        in_doubt: Set[str] = frozenset(),
+        postponed: Collection[str] = (),
+        going: Collection[str] = (),
+    ) -> None:
         """Read what has changed.
 
         `begun`: the pods whose release was begun, by UID. `in_doubt`: those of which it may have been. They
         count, too, and are in no index; and they are postponed, so that their gangs wait for them.
+        `postponed`: all that are not to be released now. `going`: those that were asked to go for others.
         """
         ended = self._ended(self._store.clock.monotonic())
         if not (self._has_changes or ended):
@@ -259,7 +262,7 @@ class WaitingPods:
         pods, queues = self._pods, self._queues
         self._pods, self._queues, self._awaits = {}, set(), 0
         counted = {*begun, *in_doubt} if in_doubt else begun
-        self.rules.begin_reading()
+        self.rules.begin_reading(postponed=postponed)
         for key in self._gang_reading.lost.take_due(self._store.clock.monotonic()):
             self._gangs.record(key)
         if policies != self._policies or self._tree is None:
@@ -283,7 +286,7 @@ class WaitingPods:
             for uids in pods.values():
                 for uid in uids:
                     self._read_pod(uid, counted, has_changed=True)
-            of_gangs = self._read_gangs(begun)
+            of_gangs = self._read_gangs(begun, going)
             changed = {*pods, *queues, *ended, *of_gangs}
             if is_other:
                 self._tree, self._ends = tree, {}
@@ -403,13 +406,15 @@ class WaitingPods:
             if gang is not None and (gang.asks_before or self._tree is None):
                 self._gangs.record(key)
 
-    def _read_gangs(self, begun: Collection[str]) -> set[str]:
+    def _read_gangs(self, begun: Collection[str], going: Collection[str]) -> set[str]:
         """Read those that have changed. Returns the queues in which another amount is kept for them."""
         now, queues = self._store.clock.monotonic(), set[str]()
         for key, changed in self._gangs.take_changed(now).items():
             before = self._gangs.get(key)
             is_first = self._tree is None
-            state = self._gang_reading.read(key, begun, is_first=is_first)
+            state = self._gang_reading.read(key, begun, going=going, is_first=is_first)
+            while self._gang_reading.ended:
+                self._placements.cancel(self._gang_reading.ended.pop())
             if state is not None and (state.first or (is_first and state.is_begun)):
                 self._first_gangs.add(key)
             self._changed_groups.add(key)

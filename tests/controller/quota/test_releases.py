@@ -443,9 +443,7 @@ class WaitingPodsOfTheWatch(WaitingPods):
 class CountsByTheWatchAlone(QuotaReleases):
     def __init__(self, context: ControllerContext, **more: Any) -> None:
         super().__init__(context, **more)
-        self._waiting = WaitingPodsOfTheWatch(
-            context.store, is_postponed=self._is_postponed, pause=lambda: None, placements=self._placements
-        )
+        self._waiting = WaitingPodsOfTheWatch(context.store, pause=lambda: None, placements=self._placements)
 
 
 class ForgetsWhatHadNoAnswer(QuotaReleases):
