@@ -138,7 +138,11 @@ class Ledger:
         known = entries.get(pod.uid)
         entries[pod.uid] = requests if known is None else tuple(_sum((known, requests)).items())
         self.usage.unplaced += pod.size
-        self._count(pod.queue, Reason.RELEASING, requests)
+        if self._together is not None or self._left_out or self._assumed:
+            self._count(pod.queue, Reason.RELEASING, requests)
+        else:  # a pass does this thousands of times
+            self.version += 1
+            self.usage.add(pod.queue, requests)
 
     def take_back(self, pod: WaitingPod) -> None:
         """Its release does not begin after all."""
