@@ -171,6 +171,11 @@ class QuotaStatus(Wire, frozen=True):
     force_deleted: dict[str, str | int | float] | None = None
     kept_for_gangs: dict[str, str | int | float] | None = None
     kept_for: list[str] | None = None
+    releasing: dict[str, str | int | float] | None = None
+    ungated: dict[str, str | int | float] | None = None
+    set_aside: dict[str, str | int | float] | None = None
+    guaranteed_below: dict[str, str | int | float] | None = None
+    claimed: dict[str, str | int | float] | None = None
     given_back: list[GivenBack] | None = None
 
 

@@ -156,6 +156,7 @@ class QueueController:
             claimant_of=releases.claimant_of,
             given_back=releases.given_back,
             kept_below=releases.kept_below,
+            counted_beside=releases.counted_beside,
         )
         statuses = QueueStatuses(
             context, reconciler=reconciler, records=records, draining=draining, edge_hold=edge_hold

@@ -16,6 +16,7 @@ from cluster.metrics import Metrics
 from controller.status.quota_status import own_use
 from queues.apimachinery.quantities import Amount
 from queues.quota.devices import shared_counts
+from queues.quota.ledger import ALL_PODS, Ledger, Reason
 from queues.quota.report import sorted_resources
 from queues.quota.usage import PODS, Usage
 
@@ -51,12 +52,12 @@ def set_quota_gauges(store: Store, metrics: Metrics) -> None:
 def _counted(queues: list[str], store: Store) -> tuple[Usage, Usage]:
     """What is used, and how many pods wait, of each queue with all below it."""
     tree = store.snapshot.tree
-    used, waiting = Usage(tree, claims=shared_counts(store.device_claims)), Usage(tree)
+    used, waiting = Ledger(tree, claims=shared_counts(store.device_claims)), Ledger(tree)
     for name in (*queues, *tree.former):
         use = own_use(name, store)
-        used.add(name, use.used.items())
-        waiting.add(name, ((PODS, use.waiting),))
-    return used, waiting
+        used.set_all(name, Reason.USED, {ALL_PODS: use.used.items()})
+        waiting.set_all(name, Reason.USED, {ALL_PODS: ((PODS, use.waiting),)})
+    return used.usage, waiting.usage
 
 
 def _resources(capability: Mapping[str, Amount], used: Mapping[str, Amount]) -> Iterator[str]:

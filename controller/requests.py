@@ -158,6 +158,10 @@ class RequestTable(Generic[S]):
         state = self._states.get(uid)
         return state is not None and state.not_before > now
 
+    def postponed(self, now: float) -> frozenset[str]:
+        """UIDs of those for which a back-off holds."""
+        return frozenset(uid for _, _, uid in self._heap if self.is_postponed(uid, now=now))
+
     def failures(self, uid: str) -> int:
         """In a row."""
         state = self._states.get(uid)

@@ -46,7 +46,6 @@ class Waiting:
         context = cast(ControllerContext, SimpleNamespace(store=self.store))  # nothing is sent
         self.waiting = WaitingPods(
             self.store,
-            is_postponed=lambda _uid: False,
             pause=lambda: None,
             placements=GangsInPlacement(context, changed=lambda _key: None),
         )

@@ -338,14 +338,19 @@ class Store:
         """Return what pods of this queue alone take of quotas, `PODS` among it. Too much for a moment while
         they change, and never too little.
         """
+        used, forced = self.quota_parts(queue)
+        for resource, amount in forced.items():
+            used[resource] = used.get(resource, 0) + amount
+        return used
+
+    def quota_parts(self, queue: str) -> tuple[dict[str, Amount], dict[str, Amount]]:
+        """The parts of that: of pods that are there, and of pods that were deleted by force."""
         counts = self.members.counts(queue)
         # The number first: a pod that comes meanwhile has not been released. Copied in one step: the pod
         # reflector's thread writes meanwhile. What was deleted by force last: it is recorded before it goes.
         number = counts.using
         used = {**counts.used.copy(), PODS: number}
-        for resource, amount in self.force_deleted.used(queue).items():
-            used[resource] = used.get(resource, 0) + amount
-        return used
+        return used, self.force_deleted.used(queue)
 
     def _is_in_use(self, queue: str) -> bool:
         """Whether anything of the queue, or of one below it, is live or counts in a quota."""

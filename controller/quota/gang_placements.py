@@ -202,14 +202,14 @@ class GangsInPlacement:
 
     def begin(self, key: PodGroupKey, *, is_reserved: bool = False) -> None:
         """The minimum of this gang was released, or what was missing of it. `is_reserved`: or room is kept
-        for it, since its pods are made only then.
+        for it, since its pods are made only then; what was released of it before is gone.
         """
         gang = self._store.podgroups.gang(*key)
         podgroup = self._store.podgroups.get(*key)
         if gang is None or podgroup is None:
             return
         before = self._watched.get(gang.uid)
-        if before is not None and not before.is_reserved:
+        if before is not None and not (before.is_reserved or is_reserved):
             return
         members = self._members(key, gang.queue)
         now, is_able = self._now(), is_reserved or all(map(_is_made_again, members))

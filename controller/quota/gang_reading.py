@@ -12,6 +12,7 @@ The rules are in `queues.quota.gangs`. Here is what the cache knows of a PodGrou
 | nothing                         | it gives back, or has a pause; it cannot start yet, or ever            |
 
 Invariants
+- A question does not act: for whom no room is to be kept any more is told to the owner (`ended`).
 - What is kept is no more than was asked for as its pods were released, or as room was kept for it.
 - Only pods of queues with a quota are asked for as gangs.
 
@@ -20,7 +21,7 @@ Owner: `WaitingPods`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
 
 import msgspec
@@ -43,8 +44,9 @@ from queues.quota.gangs import (
     own_pods,
     unused_resources,
 )
+from queues.quota.ledger import Ledger, Reason
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.usage import Requests, Usage
+from queues.quota.usage import Requests
 from queues.world.gang_pods import gang_pods
 from queues.world.pod_rules import PodRules, is_gated
 
@@ -59,22 +61,25 @@ class GangReading:
         rules: PodRules,
         placements: GangsInPlacement,
         gangs: WaitingGangs,
-        is_going: Callable[[str], bool] = lambda _uid: False,
+        ledger: Ledger,
     ) -> None:
-        """`gangs`: as they were read last. `is_going`: whether a pod was asked to go for others, by UID."""
+        """`gangs`: as they were read last. `ledger`: what counts, as far as it is known."""
         self._store = store
         self._rules = rules
         self._placements = placements
         self._gangs = gangs
-        self.lost = LostPods(store, requests=rules.requests, is_going=is_going)
+        self._ledger = ledger
+        #: The gangs for which no room is to be kept any more before they have pods, by UID.
+        self.ended: list[str] = []
+        self.lost = LostPods(store, requests=rules.requests)
 
     def read(
-        self, key: PodGroupKey, begun: Collection[str], *, usage: Usage, is_first: bool
+        self, key: PodGroupKey, begun: Collection[str], *, going: Collection[str], is_first: bool
     ) -> GangState | None:
         """What is asked for of it now; None where its pods go by themselves, or nothing is to be asked.
 
-        `begun`: the pods whose release was begun. `usage`: of the queues, as far as it is known. `is_first`:
-        nothing was read before.
+        `begun`: the pods whose release was begun. `going`: those that were asked to go for others.
+        `is_first`: nothing was read before.
         """
         gang, now = self._store.podgroups.gang(*key), self._store.clock.monotonic()
         if gang is None:
@@ -93,7 +98,7 @@ class GangReading:
             uids = frozenset([each.uid for each in gated])
             return GangState(gang=None, waiting=uids, not_asked=NotAsked(kind=NotAskedKind.ABSENT))
         has_quota = rules.has_quota(gang.queue)
-        is_started = self.lost.follow(key, gang, members if has_quota else (), now=now)
+        is_started = self.lost.follow(key, gang, members if has_quota else (), going=going, now=now)
         asks_before = gang.asks_before and has_quota
         if not (is_waiting or asks_before or self.lost.has_lost(key)):
             return None
@@ -103,16 +108,16 @@ class GangReading:
         may_reserve = not uses and self._may_reserve(key, gang)
         is_reserved = self._placements.is_reserved(gang.uid)
         if is_reserved and not may_reserve:
-            self._placements.cancel(gang.uid)
+            self.ended.append(gang.uid)
         before = self._gangs.get(key)
         kept = before.kept if before is not None else ()
         asking = gang
         if uses or (is_reserved and may_reserve):
             asking = msgspec.structs.replace(
-                gang, resources=self._granted(gang, pods, before, usage=usage, is_first=is_first)
+                gang, resources=self._granted(gang, pods, before, is_first=is_first)
             )
         keeps = (is_reserved and may_reserve) or (uses and bool(kept))
-        never = partial(usage.never_lack, gang.queue)
+        never = partial(self._ledger.usage.never_lack, gang.queue)
         found = ask(asking, pods, keeps=keeps, keeps_once_started=uses, started=is_started, never=never)
         is_started = isinstance(found, Asked) and found.minimum is None
         now_kept = unused_resources(asking, pods) if keeps or (uses and is_started) else ()
@@ -153,7 +158,6 @@ class GangReading:
         pods: Collection[GangPod],
         before: GangState | None,
         *,
-        usage: Usage,
         is_first: bool,
     ) -> Requests:
         """What of its `minResources` has had room, now that pods of it, or what is kept for it, use some.
@@ -166,9 +170,12 @@ class GangReading:
         if not is_first:
             return ()
         together = dict(self._store.quota_use(gang.queue))
-        for kept in (unused_resources(gang, pods), *self._gangs.kept_in(gang.queue)):
+        for kept in (
+            unused_resources(gang, pods),
+            *self._ledger.entries(gang.queue, Reason.KEPT).values(),
+        ):
             add_amounts(together, kept)
-        lack = usage.never_lack(gang.queue, tuple(sorted(together.items())))
+        lack = self._ledger.usage.never_lack(gang.queue, tuple(sorted(together.items())))
         return gang.resources if lack is None else ()
 
     def _may_reserve(self, key: PodGroupKey, gang: Gang) -> bool:

@@ -455,10 +455,10 @@ class GiveBacks:
         now = self._store.clock.now()
         return termination is None or counts_as_in_flight(termination, now=now, longest=longest)
 
-    def is_going(self, uid: str) -> bool:
-        """Whether the pod was asked to go, for others."""
-        eviction = self._evictions.get(uid)
-        return eviction is not None and (is_open(eviction) or eviction.rest is not None)
+    @property
+    def asked_to_go(self) -> set[str]:
+        """The UIDs of pods that were asked to go for others."""
+        return {uid for uid, each in self._evictions.items() if is_open(each) or each.rest is not None}
 
     @property
     def _going(self) -> Mapping[str, Member]:

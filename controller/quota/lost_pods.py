@@ -6,7 +6,7 @@
 | is gone, or has failed                           | is kept for `LOST_SECONDS`, or until another pod of   |
 |                                                  | the gang waits that asks for no more: that goes first |
 | has succeeded                                    | is free                                               |
-| was asked to go for others (`is_going`)          | is theirs                                             |
+| was asked to go for others                       | is theirs                                             |
 
 Room is kept only while the gang has fewer pods than its minimum, its queue schedules, and a controller makes
 another pod in the place of the lost one. Where the PodGroup has `minResources`, as many pods count as ran. Of
@@ -72,12 +72,10 @@ class LostPods:
         store: Store,
         *,
         requests: Callable[[Member], Requests],
-        is_going: Callable[[str], bool],
     ) -> None:
-        """`requests`: what a pod takes of a quota. `is_going`: whether a pod was asked to go for others."""
+        """`requests`: what a pod takes of a quota."""
         self._store = store
         self._requests = requests
-        self._is_going = is_going
         self._started: dict[PodGroupKey, _Started] = {}
         #: When a gang is to be read again though nothing changes.
         self._looks_at: dict[PodGroupKey, float] = {}
@@ -97,8 +95,18 @@ class LostPods:
         self._started.pop(key, None)
         self._looks_at.pop(key, None)
 
-    def follow(self, key: PodGroupKey, gang: Gang, members: Iterable[Member], *, now: float) -> bool:
-        """Record which pods of the gang run. Returns whether it has started."""
+    def follow(
+        self,
+        key: PodGroupKey,
+        gang: Gang,
+        members: Iterable[Member],
+        *,
+        going: Collection[str],
+        now: float,
+    ) -> bool:
+        """Record which pods of the gang run. `going`: those that were asked to go for others. Returns whether
+        it has started.
+        """
         own = {member.uid: member for member in members if member.queue == gang.queue}
         running = {uid: each for uid, each in own.items() if each.node and each.live and not each.leaving}
         known = self._started.get(key)
@@ -111,7 +119,7 @@ class LostPods:
                 self._started[key] = _Started(gang.uid, gang.queue, running, len(running), {})
             return is_complete
         for uid, member in known.running.items():
-            if uid not in running:
+            if uid not in running and uid not in going:
                 self._record_end(known, uid, member, own.get(uid), running=running, now=now)
         known.running, known.most = running, max(known.most, len(running))
         known.lost = {uid: lost for uid, lost in known.lost.items() if lost.until > now}
@@ -128,7 +136,7 @@ class LostPods:
         now: float,
     ) -> None:
         """`member`: as it is now; None: it is gone."""
-        if self._is_going(uid) or (member is not None and member.phase == "Succeeded"):
+        if member is not None and member.phase == "Succeeded":
             return
         if member is not None and member.live:
             running[uid] = before  # it leaves, and uses its room until it is gone

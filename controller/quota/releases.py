@@ -87,6 +87,7 @@ from queues.quota.book import MAX_INTENTS
 from queues.quota.enforcement import book_fault_text
 from queues.quota.given_back import GivenBack
 from queues.quota.lack import Lack, LackKind
+from queues.quota.report import CountedBeside
 from queues.quota.turns import turns
 from queues.quota.usage import Requests
 from queues.status.podgroup_conditions import Standing
@@ -171,12 +172,10 @@ class QuotaReleases(Part):
         )
         self._waiting = WaitingPods(
             context.store,
-            is_postponed=self._is_postponed,
             pause=self._slices.pause,
             placements=self._placements,
         )
         self._give_backs = GiveBacks(context, self._waiting, told=blocked)
-        self._waiting.is_going = self._give_backs.is_going
         self.begin_term()
 
     def begin_term(self) -> None:
@@ -265,6 +264,10 @@ class QuotaReleases(Part):
     def kept_below(self, queue: str) -> Mapping[PodGroupKey, Requests]:
         """What is kept for gangs of the queue and of those below it."""
         return self._waiting.kept_below(queue)
+
+    def counted_beside(self, queue: str) -> CountedBeside:
+        """What counts of the queue and of those below it, and is neither used nor kept for gangs."""
+        return self._waiting.counted_beside(queue)
 
     def record(self, changes: Mapping[str, Iterable[Change]]) -> None:
         """These changes are looked at with the next step, or when there is one."""
@@ -595,7 +598,13 @@ class QuotaReleases(Part):
         room = MAX_INTENTS - len(self._intents)
         self._slices.begin()
         try:
-            self._waiting.read(self._intents, in_doubt=self._in_doubt)
+            in_doubt = self._in_doubt
+            self._waiting.read(
+                self._intents,
+                in_doubt=in_doubt,
+                postponed=in_doubt | self._voided.postponed(self._store.clock.monotonic()),
+                going=self._give_backs.asked_to_go,
+            )
             chosen = self._waiting.choose(room, goes_on=self._goes_on()) if room else []
             for member, lack in self._waiting.take_reasons():
                 kept = self._give_backs.kept_text(member.uid)

@@ -40,6 +40,10 @@ class VoidedReleases:
     def is_postponed(self, uid: str, *, now: float) -> bool:
         return self._releases.is_postponed(uid, now=now)
 
+    def postponed(self, now: float) -> frozenset[str]:
+        """The pods that are not to be tried now, by UID."""
+        return self._releases.postponed(now)
+
     def times(self, uid: str) -> int:
         """How often its release could not happen."""
         return self._releases.failures(uid)

@@ -39,9 +39,9 @@ from queues.messages import other_gate_text
 from queues.quota.book import MAX_INTENTS
 from queues.quota.gangs import BEYOND, Gang, NotAsked, NotAskedKind
 from queues.quota.lack import Lack, LackKind
+from queues.quota.ledger import Ledger, Reason
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.usage import Requests
-from queues.tree import Tree
 
 #: A gang whose pods are still being made says nothing for so long.
 TELL_SECONDS = 1.0
@@ -123,7 +123,9 @@ class GangState(msgspec.Struct, kw_only=True):
 class WaitingGangs:
     """For one thread. `now`: monotonic seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger) -> None:
+        """`ledger`: has what is kept for gangs."""
+        self._ledger = ledger
         self._states: dict[PodGroupKey, GangState] = {}
         #: By the UID of an entry in the index.
         self._key_of_entry: dict[str, PodGroupKey] = {}
@@ -135,10 +137,6 @@ class WaitingGangs:
         self._told_at: dict[PodGroupKey, float] = {}
         #: Those that are told at once.
         self._told_now: dict[PodGroupKey, None] = {}
-        self._kept: dict[str, dict[PodGroupKey, Requests]] = {}
-        #: The same with what is kept in all queues below, and of which tree; None: to be gathered anew.
-        self._kept_below: dict[str, dict[PodGroupKey, Requests]] = {}
-        self._kept_in_tree: Tree | None = None
 
     # What is to be read
 
@@ -194,7 +192,7 @@ class WaitingGangs:
         if state is not None:
             for uid in state.entries:
                 self._key_of_entry.pop(uid, None)
-            self._set_kept(key, state.queue, ())
+            self._ledger.set_one(state.queue, Reason.KEPT, key, ())
         self._told_at.pop(key, None)
         self._told_now.pop(key, None)
         self._rests.pop(key, None)
@@ -207,10 +205,10 @@ class WaitingGangs:
             for uid in before.entries:
                 self._key_of_entry.pop(uid, None)
             if before.queue != state.queue:
-                self._set_kept(key, before.queue, ())
+                self._ledger.set_one(before.queue, Reason.KEPT, key, ())
         self._states[key] = state
         self._key_of_entry.update(dict.fromkeys(state.entries, key))
-        self._set_kept(key, state.queue, state.counted)
+        self._ledger.set_one(state.queue, Reason.KEPT, key, state.counted)
         self._tell(key, before, state, changed=changed, now=now)
 
     def _tell(
@@ -237,32 +235,6 @@ class WaitingGangs:
             self._told_now[key] = None
         else:
             self._told_at.setdefault(key, now + TELL_SECONDS)
-
-    # What is kept
-
-    def kept_below(self, queue: str, tree: Tree) -> Mapping[PodGroupKey, Requests]:
-        """What is kept in the queue and in those below it. All is gathered once after each change."""
-        if self._kept_in_tree is not tree:
-            self._kept_in_tree, self._kept_below = tree, {}
-            for name, of_queue in self._kept.items():
-                for above in tree.counting_chain(name):
-                    self._kept_below.setdefault(above, {}).update(of_queue)
-        return self._kept_below.get(queue, {})
-
-    def kept_in(self, queue: str) -> Iterable[Requests]:
-        """What is kept in the queue for gangs."""
-        return self._kept.get(queue, {}).values()
-
-    def _set_kept(self, key: PodGroupKey, queue: str, kept: Requests) -> None:
-        if self._kept.get(queue, {}).get(key, ()) == kept:
-            return
-        self._kept_in_tree = None
-        if kept:
-            self._kept.setdefault(queue, {})[key] = kept
-        elif (of_queue := self._kept.get(queue)) is not None:
-            of_queue.pop(key, None)
-            if not of_queue:
-                del self._kept[queue]
 
     # Reasons
 

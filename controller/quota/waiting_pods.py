@@ -29,7 +29,8 @@ Invariants
   minimum has room: the former leader had begun it. So do pods in the place of those that a gang has lost.
 - A pod with our gate and one of somebody else is not asked for: it would hold room, and could not use it.
 - Pods that pend without a gate of ours go one by one, those of gangs too: they may have been let through.
-- Room that is set aside counts in `_usage`, but while it is looked at who may have it.
+- All amounts are in the ledger (`queues.quota.ledger`). What is set aside does not count while it is looked
+  at who may have it.
 - A pod that pends without a gate of ours may have been let through before there was a quota. Such pods go
   first, and do not count for each other. For all others they count, but for those that have never room.
 
@@ -56,24 +57,25 @@ from controller.quota.rules_in_force import rules_in_force
 from controller.quota.waiting_gangs import GangState, WaitingGangs
 from queues.apimachinery.quantities import Amount, add_amounts
 from queues.messages import other_gate_text
-from queues.queue import ROOT, DequeueStrategy
+from queues.queue import DequeueStrategy
 from queues.quota.book import MAX_INTENTS
 from queues.quota.devices import (
     add_claims,
     add_classes,
     has_shared_claim,
-    is_shared_claim,
     shared_counts,
 )
 from queues.quota.gang_turns import GangTurns
 from queues.quota.giving_back import Borrowed, GivingBack
 from queues.quota.lack import Lack, LackKind
+from queues.quota.ledger import ALL_PODS, Ledger, Reason
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass, whole_of
+from queues.quota.report import CountedBeside
 from queues.quota.reservations import Reservations
 from queues.quota.shares import Key, Shares
 from queues.quota.started_gangs import StartedGang
-from queues.quota.usage import TURN, Requests, Usage, asks_for_turn, negative
+from queues.quota.usage import TURN, Requests, asks_for_turn
 from queues.quota.waiting_index import WaitingIndex
 from queues.snapshot import QueueSnapshot
 from queues.status.gang_standing import standing_of
@@ -97,22 +99,18 @@ class WaitingPods:
         self,
         store: Store,
         *,
-        is_postponed: Callable[[str], bool],
         pause: Callable[[], object],
         placements: GangsInPlacement,
     ) -> None:
-        """`is_postponed`: whether the pod of this UID is not to be released now. `pause`: called between two
-        steps of a long computation. `placements`: the gangs that were released, and are not on nodes.
+        """`pause`: called between two steps of a long computation. `placements`: the gangs that were
+        released, and are not on nodes.
         """
         self._store = store
         self._placements = placements
         self._pause = pause
-        #: Whether a pod was asked to go for others, by UID.
-        self.is_going: Callable[[str], bool] = lambda _uid: False
         #: How quotas take pods.
         self.rules = PodRules(
             store,
-            is_postponed=is_postponed,
             counts_devices=self._counts_devices,
         )
         self.forget()
@@ -123,21 +121,19 @@ class WaitingPods:
         #: None: nothing was read yet.
         self._tree: Tree | None = None
         self._gated = WaitingIndex(tree)
-        #: Those without a gate of ours, whether they are others than before, and what they count for others.
+        #: Those without a gate of ours, and whether they are others than before.
         self._ungated = WaitingIndex(tree)
         self._ungated_changed = False
-        self._held: dict[str, dict[str, Amount]] = {}
         self._turns = GangTurns()
-        self._usage = Usage(tree, turns=self._turns)
+        #: What queues use, and why.
+        self.ledger = Ledger(tree, turns=self._turns)
         #: Room that is set aside for pods that wait; and whether there may be room for one of them.
-        self.reservations = Reservations()
+        self.reservations = Reservations(self.ledger)
         self._reserved_due = False
         #: Whether pods are to be told another reason, since no room is set aside for them any more.
         self._tells_again = False
         #: Of which the tree and the rules are.
         self._snapshot: QueueSnapshot | None = None
-        #: What is counted in `_usage`, by queue.
-        self._counted: dict[str, dict[str, Amount]] = {}
         #: By queue, when some of that ends though nothing changes: of pods that were deleted by force.
         self._ends: dict[str, float] = {}
         self._policies = -1
@@ -147,13 +143,13 @@ class WaitingPods:
         #: What is to be read: pods by queue, and the queues of which all is.
         self._pods: dict[str, set[str]] = {}
         self._queues: set[str] = set()
-        self._gangs = WaitingGangs()
+        self._gangs = WaitingGangs(self.ledger)
         self._gang_reading = GangReading(
             self._store,
             rules=self.rules,
             placements=self._placements,
             gangs=self._gangs,
-            is_going=self.is_going,
+            ledger=self.ledger,
         )
         #: The gangs of which something goes before all others.
         self._first_gangs: set[PodGroupKey] = set()
@@ -220,7 +216,7 @@ class WaitingPods:
             or self._gangs.has_changed(self._store.clock.monotonic())
             or self._gang_reading.lost.due <= self._store.clock.monotonic()
             or self._snapshot is not self._store.snapshot
-            or self._usage.rules.nodes != self._nodes
+            or self.ledger.usage.rules.nodes != self._nodes
             or self._policies != self._store.policies.changes
             or self._devices != self._store.device_claims.version
         )
@@ -228,7 +224,7 @@ class WaitingPods:
     @property
     def _nodes(self) -> Mapping[str, Amount] | None:
         """What nodes have, where a rule asks."""
-        return self._store.node_totals.amounts if self._usage.rules.needs_nodes else None
+        return self._store.node_totals.amounts if self.ledger.usage.rules.needs_nodes else None
 
     def concerned(self) -> Iterator[str]:
         """The queues whose pods we release."""
@@ -241,57 +237,65 @@ class WaitingPods:
 
     # Reading
 
-    def read(self, begun: Collection[str], *, in_doubt: Set[str] = frozenset()) -> None:
+    def read(
+        self,
+        begun: Collection[str],
+        *,
+        in_doubt: Set[str] = frozenset(),
+        postponed: Collection[str] = (),
+        going: Collection[str] = (),
+    ) -> None:
         """Read what has changed.
 
         `begun`: the pods whose release was begun, by UID. `in_doubt`: those of which it may have been. They
         count, too, and are in no index; and they are postponed, so that their gangs wait for them.
+        `postponed`: all that are not to be released now. `going`: those that were asked to go for others.
         """
         ended = self._ended(self._store.clock.monotonic())
         if not (self._has_changes or ended):
             return
         snapshot, policies = self._store.snapshot, self._store.policies.changes
         devices = self._store.device_claims.version
-        tree, rules = snapshot.tree, self._usage.rules
+        tree, rules = snapshot.tree, self.ledger.usage.rules
         if snapshot is not self._snapshot or rules.nodes != self._nodes:
             rules, self._snapshot = rules_in_force(self._store, snapshot), snapshot
         pods, queues = self._pods, self._queues
         self._pods, self._queues, self._awaits = {}, set(), 0
         counted = {*begun, *in_doubt} if in_doubt else begun
-        self.rules.begin_reading()
+        self.rules.begin_reading(postponed=postponed)
         for key in self._gang_reading.lost.take_due(self._store.clock.monotonic()):
             self._gangs.record(key)
         if policies != self._policies or self._tree is None:
             self._policies = policies
             queues.update(self._store.members.queues())
-        is_other = tree is not self._tree or rules != self._usage.rules
+        is_other = tree is not self._tree or rules != self.ledger.usage.rules
         if devices != self._devices:
             self._devices, is_other = devices, True
             queues.update(self._store.members.queues())
         if is_other:
             claims = shared_counts(self._store.device_claims)
-            self._usage = Usage(tree, rules=rules, claims=claims, turns=self._turns)
-            self.reservations.add_to(self._usage)
+            self.ledger.begin_anew(tree, rules=rules, claims=claims)
             self._reserved_due = bool(self.reservations)
             self._gated.look_at_all(tree)
             self._ungated.look_at_all(tree)
-        for queue in queues.union(self._store.podgroups.queues() if self._tree is None else ()):
-            self._record_kept_gangs(queue)
-            self._read_queue(queue, counted)
-            self._follow_contacts(queue, tree)
-        for uids in pods.values():
-            for uid in uids:
-                self._read_pod(uid, counted, has_changed=True)
-        of_gangs = self._read_gangs(begun)
-        if is_other:
-            self._tree = tree
-            self._counted, self._held, self._ends = {}, {}, {}
-            changed = {*self._store.members.queues(), *self._store.force_deleted.queues()}
-        else:
+        with self.ledger.together():
+            for queue in queues.union(self._store.podgroups.queues() if self._tree is None else ()):
+                self._record_kept_gangs(queue)
+                self._read_queue(queue, counted)
+                self._follow_contacts(queue, tree)
+            for uids in pods.values():
+                for uid in uids:
+                    self._read_pod(uid, counted, has_changed=True)
+            of_gangs = self._read_gangs(begun, going)
             changed = {*pods, *queues, *ended, *of_gangs}
-        self._count(changed, counted)
-        if self._usage.rules.overcommit:
+            if is_other:
+                self._tree, self._ends = tree, {}
+                changed.update(self._store.members.queues(), self._store.force_deleted.queues())
+                changed.update(self.ledger.queues())
+            self._count(changed, counted)
+        if self.ledger.usage.rules.overcommit:
             self._count_unplaced(counted)
+        self._record_falls()
 
     def _read_queue(self, queue: str, begun: Collection[str]) -> None:
         """The pods that wait in it, or that are in an index. Those that are new and go by themselves, and
@@ -402,13 +406,15 @@ class WaitingPods:
             if gang is not None and (gang.asks_before or self._tree is None):
                 self._gangs.record(key)
 
-    def _read_gangs(self, begun: Collection[str]) -> set[str]:
+    def _read_gangs(self, begun: Collection[str], going: Collection[str]) -> set[str]:
         """Read those that have changed. Returns the queues in which another amount is kept for them."""
         now, queues = self._store.clock.monotonic(), set[str]()
         for key, changed in self._gangs.take_changed(now).items():
             before = self._gangs.get(key)
             is_first = self._tree is None
-            state = self._gang_reading.read(key, begun, usage=self._usage, is_first=is_first)
+            state = self._gang_reading.read(key, begun, going=going, is_first=is_first)
+            while self._gang_reading.ended:
+                self._placements.cancel(self._gang_reading.ended.pop())
             if state is not None and (state.first or (is_first and state.is_begun)):
                 self._first_gangs.add(key)
             self._changed_groups.add(key)
@@ -471,7 +477,29 @@ class WaitingPods:
 
     def kept_below(self, queue: str) -> Mapping[PodGroupKey, Requests]:
         """What is kept for gangs of the queue and of those below it: it counts as used."""
-        return self._gangs.kept_below(queue, self._store.snapshot.tree)
+        kept: dict[PodGroupKey, Requests] = {}
+        for entries in self.ledger.entries_below(queue, Reason.KEPT, tree=self._store.snapshot.tree):
+            kept.update((key, requests) for key, requests in entries.items() if isinstance(key, PodGroupKey))
+        return kept
+
+    def counted_beside(self, queue: str) -> CountedBeside:
+        """What counts of the queue and of those below it beside what the watch shows, and is not kept for
+        gangs.
+        """
+        tree, ledger, by_uid = self._store.snapshot.tree, self.ledger, self._store.members.by_uid
+        releasing: dict[str, Amount] = {}
+        for entries in ledger.entries_below(queue, Reason.RELEASING, tree=tree):
+            for uid, requests in entries.items():
+                member = by_uid(str(uid))
+                if member is None or not member.uses_quota:
+                    add_amounts(releasing, requests)
+        return CountedBeside(
+            releasing=releasing,
+            ungated=ledger.amounts_below(queue, Reason.UNGATED, tree=tree),
+            set_aside=ledger.amounts_below(queue, Reason.SET_ASIDE, tree=tree),
+            guaranteed_below=ledger.usage.guaranteed_below(queue),
+            claimed=dict(self._gated.claims.claimed(queue)),
+        )
 
     def gang_state(self, namespace: str, name: str) -> GangState | None:
         """What is asked for of a PodGroup, as it was read last; None where nothing of it waits, and nothing
@@ -533,29 +561,33 @@ class WaitingPods:
 
     def _count(self, queues: Iterable[str], begun: Collection[str]) -> None:
         """Count what these queues use, and may use by what was begun."""
-        members = self._store.members
-        counted: dict[str, dict[str, Amount]] = {queue: {} for queue in queues}
+        members, ledger = self._store.members, self.ledger
+        releasing: dict[str, dict[str, Requests]] = {queue: {} for queue in queues}
         for uid in begun:
             member = members.by_uid(uid)
-            if member is not None and member.queue in counted and not member.uses_quota:
-                add_amounts(counted[member.queue], self.rules.requests(member))
-        counts_all = self._usage.rules.needs_nodes
-        for queue, amounts in counted.items():
+            if member is not None and member.queue in releasing and not member.uses_quota:
+                releasing[member.queue][uid] = self.rules.requests(member)
+        counts_all = ledger.usage.rules.needs_nodes
+        for queue, of_queue in releasing.items():
             self._ends.pop(queue, None)
+            used, forced = dict[str, Amount](), dict[str, Amount]()
             if counts_all or self.rules.is_counted(queue):
                 # Asked first: what ends meanwhile counts until then.
                 if (end := self._store.force_deleted.next_end(queue)) < math.inf:
                     self._ends[queue] = end
                 claims = members.counts(queue).claims.copy().items()
-                used = self._store.quota_use(queue).items()
-                add_amounts(amounts, used)
-                if self._usage.counts_devices(queue):
-                    add_classes(amounts, used, self._store.device_claims)
-                    add_claims(amounts, claims, self._store.device_claims)
-                    self._recount(amounts)
-                for kept in self._gangs.kept_in(queue):
-                    add_amounts(amounts, kept)
-            self._set_counted(queue, amounts)
+                used, forced = self._store.quota_parts(queue)
+                if ledger.usage.counts_devices(queue):
+                    for amounts in (used, forced):
+                        add_classes(amounts, tuple(amounts.items()), self._store.device_claims)
+                    add_claims(used, claims, self._store.device_claims)
+                    begun_ones = (name for requests in of_queue.values() for name, _ in requests)
+                    ledger.recount({*used, *forced, *begun_ones})
+            if not of_queue and ledger.entries(queue, Reason.RELEASING):
+                self._store.notify(queue, QueueChange.STATUS)  # which says what is being released
+            ledger.set_all(queue, Reason.RELEASING, of_queue)
+            ledger.set_all(queue, Reason.USED, {ALL_PODS: used.items()})
+            ledger.set_all(queue, Reason.FORCE_DELETED, {ALL_PODS: forced.items()} if forced else {})
 
     def _ended(self, now: float) -> list[str]:
         """The queues in which what pods deleted by force used counts no longer. Their statuses say so."""
@@ -564,54 +596,26 @@ class WaitingPods:
             self._store.notify(queue, QueueChange.STATUS)
         return ended
 
-    def _recount(self, resources: Iterable[str]) -> None:
-        """Count what the claims that pods share are known to count now."""
-        for claim in filter(is_shared_claim, resources):
-            before = self._usage.devices_of(claim)
-            for queue in self._usage.recount(claim):
-                self._record_falls(queue, before)
-
     def _count_unplaced(self, begun: Collection[str]) -> None:
         """Count the pods that were released and have no node. Once there is none, one more may go."""
         members = self._store.members
         of_queues = (members.counts(queue) for queue in members.queues())
         found = [members.by_uid(uid) for uid in begun]
         begun_ones = sum(member is not None and not member.uses_quota for member in found)
-        self._usage.unplaced = begun_ones + sum(max(0, each.using - each.running) for each in of_queues)
-        if not self._usage.unplaced:
-            self._record_falls(ROOT, self._usage.whole or self._gated.requested)
+        unplaced = begun_ones + sum(max(0, each.using - each.running) for each in of_queues)
+        resources = () if unplaced else self.ledger.usage.whole or self._gated.requested
+        self.ledger.set_unplaced(unplaced, resources=resources)
 
-    def _set_counted(self, queue: str, amounts: dict[str, Amount]) -> None:
-        before = self._counted.get(queue, {})
-        more = {name: amount for name, amount in amounts.items() if amount != before.get(name, 0)}
-        for name in more:
-            more[name] -= before.get(name, 0)
-        more |= {name: -amount for name, amount in before.items() if name not in amounts}
-        if amounts:
-            self._counted[queue] = amounts
-        else:
-            self._counted.pop(queue, None)
-        self._add_used(queue, more.items())
-
-    def _add_used(self, queue: str, more: Collection[tuple[str, Amount]]) -> None:
-        self._usage.add(queue, more)
-        self._record_falls(queue, (name for name, amount in more if amount < 0))
-
-    def _record_falls(self, queue: str, resources: Iterable[str]) -> None:
-        if self._tree is None:
-            return
-        chain = self._tree.counting_chain(queue)
-        fallen = list(resources)
-        for claim in filter(is_shared_claim, fallen):
-            fallen += self._usage.devices_of(claim)
-        self._reserved_due = self._reserved_due or bool(fallen and self.reservations)
-        for resource in fallen:
-            for above in chain:
-                self._gated.fell(above, resource)
-                self._ungated.fell(above, resource)
+    def _record_falls(self) -> None:
+        """Where less is used, there may be room."""
+        falls = self.ledger.take_falls()
+        self._reserved_due = self._reserved_due or bool(falls and self.reservations)
+        for queue, resource in falls:
+            self._gated.fell(queue, resource)
+            self._ungated.fell(queue, resource)
 
     def _counts_devices(self, queue: str) -> bool:
-        return self._usage.counts_devices(queue)
+        return self.ledger.usage.counts_devices(queue)
 
     # Choosing
 
@@ -637,7 +641,7 @@ class WaitingPods:
         """The scopes in which a gang that got no nodes before is tried now."""
         found = self._placements.turns()
         return frozenset(
-            scope for queue, of_nodes in found for scope in (self._usage.scope(queue), *of_nodes)
+            scope for queue, of_nodes in found for scope in (self.ledger.usage.scope(queue), *of_nodes)
         )
 
     def _follow_turns(self) -> None:
@@ -656,17 +660,17 @@ class WaitingPods:
     def _choose_ungated(self, most: int, goes_on: Callable[[], bool]) -> list[Member]:
         """Those that pend without a gate. What they may use is counted anew."""
         self._ungated_changed = False
-        before = self._held
-        for queue, amounts in before.items():
-            self._usage.add(queue, negative(amounts.items()))
-        chosen = self._choose_from(self._ungated, most, goes_on)
-        self._ungated.take_untold()  # filter tells them
-        self._held = self._ungated.requested_by_queue()
-        for queue, amounts in self._held.items():
-            self._usage.add(queue, amounts.items())
-        for queue, amounts in before.items():
-            after = self._held.get(queue, {})
-            self._record_falls(queue, (name for name in amounts if after.get(name, 0) < amounts[name]))
+        ledger = self.ledger
+        with ledger.without(Reason.UNGATED):
+            chosen = self._choose_from(self._ungated, most, goes_on)
+            self._ungated.take_untold()  # filter tells them
+            amounts = self._ungated.requested_by_queue()
+            for queue in {*ledger.queues(Reason.UNGATED), *amounts}:
+                version = ledger.version
+                ledger.set_all(queue, Reason.UNGATED, {ALL_PODS: amounts.get(queue, {}).items()})
+                if ledger.version != version:
+                    self._store.notify(queue, QueueChange.STATUS)
+        self._record_falls()
         return chosen
 
     def _choose_first(self, most: int) -> list[Member]:
@@ -680,11 +684,10 @@ class WaitingPods:
             for entry in entries:
                 if entry.size > most - len(chosen) or self._gated.get(entry.uid) != entry:
                     continue
-                if self._usage.lack(entry.queue, entry.requests):
+                if self.ledger.usage.lack(entry.queue, entry.requests):
                     continue
                 self._gated.release(entry)
-                self._usage.add(entry.queue, entry.requests)
-                self._usage.unplaced += entry.size
+                self.ledger.begin(entry)
                 chosen += self._taken(entry)
         return chosen
 
@@ -699,7 +702,7 @@ class WaitingPods:
 
         before = dict(self.reservations.numbers)
         # All of them before any is looked at: until then what is set aside does not count.
-        pods = list(self.reservations.release(self._gated, self._usage, most=most, goes_on=may_go_on))
+        pods = self.reservations.release(self._gated, most=most, goes_on=may_go_on)
         self._reserved_due = bool(self.reservations) and (is_over or len(pods) == most)
         self._tell_again(before)
         return [member for pod in pods for member in self._taken(pod)]
@@ -721,27 +724,35 @@ class WaitingPods:
         gang = state.gang if state is not None else None
         is_asked_for = gang is None or self._placements.is_asked_for(gang.uid)
         if is_asked_for and key is not None and state is not None and state.reservation is not None:
-            add_amounts(self._counted.setdefault(pod.queue, {}), pod.requests)
+            self._keep_for(key, pod)
             self._begin_placement(key, pod, is_reserved=True)
             return []
         members = self._current_members(pod, state) if is_asked_for else []
         if members:
-            add_amounts(self._counted.setdefault(pod.queue, {}), pod.requests)
             if key is not None and pod.pods:
                 self._begin_placement(key, pod)
             if key is None and members[0].podgroup:
                 self._record_gang_of(pod.uid, members[0])
             return members
-        self._add_used(pod.queue, negative(pod.requests))
+        self.ledger.take_back(pod)
+        self._record_falls()
         for uid in pod.uids:
             self.record_pod(pod.queue, uid)
         return []
+
+    def _keep_for(self, key: PodGroupKey, entry: WaitingPod) -> None:
+        """What the gang asked for before its pods exist is kept for it."""
+        with self.ledger.together():
+            self.ledger.take_back(entry)
+            kept = dict(self.ledger.entries(entry.queue, Reason.KEPT).get(key, ()))
+            add_amounts(kept, entry.requests)
+            self.ledger.set_one(entry.queue, Reason.KEPT, key, kept.items())
 
     def _begin_placement(self, key: PodGroupKey, entry: WaitingPod, *, is_reserved: bool = False) -> None:
         self._placements.begin(key, is_reserved=is_reserved)
         self._changed_groups.add(key)
         if asks_for_turn(entry.requests):
-            self._turns.take(self._usage.turn_scopes(entry.queue, entry.requests), entry.queue)
+            self._turns.take(self.ledger.usage.turn_scopes(entry.queue, entry.requests), entry.queue)
 
     def _current_members(self, pod: WaitingPod, state: GangState | None) -> list[Member]:
         """None where one of them does not wait as the index has it, or its gang is another one by now.
@@ -767,7 +778,7 @@ class WaitingPods:
             return chosen
         now = self._store.clock.monotonic()
         release_pass = ReleasePass(
-            self._tree, index, usage=self._usage, now=now, most=most, goes_on=goes_on, pause=self._pause
+            self._tree, index, ledger=self.ledger, now=now, most=most, goes_on=goes_on, pause=self._pause
         )
         for pod in release_pass:
             chosen += self._taken(pod)
@@ -817,26 +828,25 @@ class WaitingPods:
     ) -> Iterator[GivingBack]:
         """A look at who asks. Meanwhile nothing that is set aside counts, and nothing else may be asked."""
         tree, lending = self._tree or Tree({}), self._store.queue_cache.lending
-        self.reservations.take_from(self._usage)
-        look = GivingBack(
-            tree,
-            self._usage,
-            pods=pods,
-            queues=[queue for queue in self._store.members.queues() if queue in tree],
-            deserved=self._shares().deserved,
-            reclaimable=lambda name: lending.get(name, NO_LENDING).reclaimable,
-            allowed=allowed,
-            gangs=gangs,
-        )
-        try:
-            yield look
-        finally:
-            look.close()
-            self.reservations.add_to(self._usage)
+        with self.ledger.without(Reason.SET_ASIDE):
+            look = GivingBack(
+                tree,
+                self.ledger,
+                pods=pods,
+                queues=[queue for queue in self._store.members.queues() if queue in tree],
+                deserved=self._shares().deserved,
+                reclaimable=lambda name: lending.get(name, NO_LENDING).reclaimable,
+                allowed=allowed,
+                gangs=gangs,
+            )
+            try:
+                yield look
+            finally:
+                look.close()
 
     def _shares(self) -> Shares:
-        whole, waiting = whole_of(self._usage, self._gated), self._gated.requested_by_queue
-        return Shares(self._tree or Tree({}), self._usage, whole=whole, waiting=waiting)
+        whole, waiting = whole_of(self.ledger.usage, self._gated), self._gated.requested_by_queue
+        return Shares(self._tree or Tree({}), self.ledger.usage, whole=whole, waiting=waiting)
 
     def order_of_queues(self, *, first: Collection[str]) -> list[str]:
         """Those with pods that wait: as their pods go, but for these, which are before all others."""
@@ -867,8 +877,10 @@ class WaitingPods:
         if dict(self.reservations.numbers) == dict(numbers):
             return
         before = dict(self.reservations.numbers)
-        for queue, requests in self.reservations.replace(numbers, self._usage):
-            self._record_falls(queue, (name for name, _ in requests))
+        self.reservations.replace(numbers)
+        self._record_falls()
+        for queue in {queue for queue, _ in before.keys() | numbers.keys()}:
+            self._store.notify(queue, QueueChange.STATUS)
         self._tell_again(before)
         self._reserved_due = bool(self.reservations)
 

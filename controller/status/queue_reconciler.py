@@ -60,6 +60,7 @@ from controller.stops.resume_at import resume_if_due
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.progress import drain_status, drained_condition
 from queues.quota.given_back import GivenBack
+from queues.quota.report import CountedBeside
 from queues.quota.usage import Requests
 from queues.states import State
 from queues.status.acknowledgement import Obstacle, ObstacleReason
@@ -104,11 +105,14 @@ class QueueReconciler:
         claimant_of: Callable[[str], Member | None],
         given_back: Callable[[str], Sequence[GivenBack]],
         kept_below: Callable[[str], Mapping[PodGroupKey, Requests]],
+        counted_beside: Callable[[str], CountedBeside],
     ) -> None:
         """`claimant_of`: the pod for which others leave room in a queue. `given_back`: what the status of a
         queue says was given back. `kept_below`: what is kept for gangs of a queue and of those below it.
+        `counted_beside`: what else counts of them that no pod uses.
         """
         self._kept_below = kept_below
+        self._counted_beside = counted_beside
         self._context = context
         self._store = context.store
         self._records = records
@@ -255,6 +259,7 @@ class QueueReconciler:
             claimant=claimant,
             given_back=given_back,
             kept=self._kept_below(queue),
+            beside=self._counted_beside(queue),
         )
         record.quota_at, record.quota_scope = now, scope
         is_stopped = self._records.holds(queue, snapshot)

@@ -29,7 +29,7 @@ from queues.apimachinery.quantities import Amount, format_quantity
 from queues.drain.progress import DRAINED, DrainedReason
 from queues.quota.enforcement import QUOTA_ENFORCED
 from queues.quota.exceeded_guarantees import GUARANTEES_MET
-from queues.quota.report import MORE_RESOURCES, NATIVE, RESOURCES
+from queues.quota.report import BESIDE, MORE_RESOURCES, NATIVE, RESOURCES
 from queues.status.changes import parse_history
 from queues.status.closing import ClosingStatus, closing_fields
 from queues.status.conditions import (
@@ -291,7 +291,7 @@ def status_patch(desired: dict[str, Any], present: dict[str, Any]) -> dict[str, 
         stored = present.get("quota") or {}
         amounts = {
             key: _without_gone(quota[key], stored.get(key))
-            for key in ("used", "forceDeleted", "keptForGangs")
+            for key in ("used", "forceDeleted", "keptForGangs", *BESIDE)
             if key in quota
         }
         changed["quota"] = {**_without_gone(quota, stored), **amounts}

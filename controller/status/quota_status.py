@@ -1,6 +1,6 @@
 """What the status of a queue says of its quota, counted from the members of it and of the queues below it.
 
-It is what the watch shows: a release whose patch the watch has not shown yet is not in it.
+What is used is what the watch shows. A release that the watch has not shown yet is named as such beside it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from queues.quota.devices import (
     with_claims_counted,
 )
 from queues.quota.given_back import GivenBack
-from queues.quota.report import QuotaClaim, quota_report
+from queues.quota.report import NOTHING_BESIDE, CountedBeside, QuotaClaim, quota_report
 from queues.quota.usage import Requests
 from queues.tree import Tree
 
@@ -135,10 +135,11 @@ def quota_fields(
     claimant: Member | None = None,
     given_back: Sequence[GivenBack] = (),
     kept: Mapping[PodGroupKey, Requests] = _NOTHING_KEPT,
+    beside: CountedBeside = NOTHING_BESIDE,
 ) -> dict[str, Any]:
     """`status.quota` in wire form, of a queue with a quota. `use`: its own and that of all below it.
     `claimant`: the pod for which others leave room in it. `given_back`: by it, or to it. `kept`: for gangs of
-    it, and of the queues below it.
+    it, and of the queues below it. `beside`: what else counts of them that no pod uses.
     """
     kept_for_gangs: dict[str, Amount] = {}
     for requests in kept.values():
@@ -155,6 +156,7 @@ def quota_fields(
         force_deleted=use.force_deleted,
         kept_for_gangs=kept_for_gangs,
         kept_for=[f"{key.namespace}/{key.name}" for key in kept],
+        beside=beside,
     )
     fields = msgspec.to_builtins(report)
     if given_back:

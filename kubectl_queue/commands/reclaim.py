@@ -74,7 +74,7 @@ def run_reclaim(session: Session, flags: Flags) -> int:
         session.client, queues.tree, budgets, asking=queue, now=queues.now, warn=warn, rules=rules
     )
     facts = ReclaimFacts(
-        usage=pods.usage,
+        ledger=pods.ledger,
         waiting=pods.waiting if queues.decisions.decision(queue).schedules else (),
         pods=pods.running,
         reclaimable=lambda name: queues.items.get(name, {}).get("spec", {}).get("reclaimable") is not False,

@@ -241,6 +241,7 @@ def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
         force_deleted=quota.force_deleted if quota else {},
         kept_for_gangs=quota.kept_for_gangs if quota else {},
         kept_for=quota.kept_for if quota else (),
+        beside=quota.beside if quota else {},
         reported=_reported(item),
     )
 

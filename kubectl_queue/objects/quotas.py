@@ -10,7 +10,7 @@ from kubectl_queue.objects.fields import Object, condition_of, status_of
 from queues.admission.quota_edits import QueueUse
 from queues.apimachinery.quantities import Amount, BadQuantity, parse_quantity
 from queues.quota.enforcement import COMES_LATER, QUOTA_ENFORCED, EnforcementReason, while_stopped
-from queues.quota.report import MORE_RESOURCES, QuotaClaim
+from queues.quota.report import BESIDE, MORE_RESOURCES, QuotaClaim
 from queues.quota.usage import PODS
 from queues.tree import Tree
 
@@ -18,7 +18,8 @@ from queues.tree import Tree
 class QuotaUse(NamedTuple):
     """Of the queue and all below it, at most a second old. `claim`: of whom others leave room.
     `force_deleted`: what of `used` is of pods that were deleted by force and may still run;
-    `kept_for_gangs`: what of it is kept for PodGroups, of which `kept_for` are the first.
+    `kept_for_gangs`: what of it is kept for PodGroups, of which `kept_for` are the first. `beside`: what
+    counts beside that, by the names of `BESIDE`.
     """
 
     used: dict[str, Amount]
@@ -27,6 +28,7 @@ class QuotaUse(NamedTuple):
     force_deleted: Mapping[str, Amount] = {}
     kept_for_gangs: Mapping[str, Amount] = {}
     kept_for: tuple[str, ...] = ()
+    beside: Mapping[str, Mapping[str, Amount]] = {}
 
 
 def quota_use(item: Object) -> QuotaUse | None:
@@ -41,6 +43,7 @@ def quota_use(item: Object) -> QuotaUse | None:
         force_deleted=_amounts(quota.get("forceDeleted")),
         kept_for_gangs=_amounts(quota.get("keptForGangs")),
         kept_for=tuple(str(name) for name in quota.get("keptFor") or ()),
+        beside={name: amounts for name in BESIDE if (amounts := _amounts(quota.get(name)))},
     )
 
 

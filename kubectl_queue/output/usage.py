@@ -24,8 +24,16 @@ UNICODE, ASCII = Bars("█", "░"), Bars("#", ".")
 _FIXED = ("QUEUE", "RESOURCE", "USED", "LIMIT")
 _FORCE_DELETED = "DELETED"
 _KEPT = "KEPT"
+#: What counts beside what is used, by its name in the status.
+_BESIDE = {
+    "RELEASING": "releasing",
+    "UNGATED": "ungated",
+    "SET-ASIDE": "setAside",
+    "PROMISED": "guaranteedBelow",
+    "CLAIMED": "claimed",
+}
 #: Those that a table has where a row shows something in them.
-_OPTIONAL = (_FORCE_DELETED, _KEPT, "DESERVED", "GUARANTEE", "LENT", "BORROWED")
+_OPTIONAL = (_FORCE_DELETED, _KEPT, *_BESIDE, "DESERVED", "GUARANTEE", "LENT", "BORROWED")
 
 
 def usage_lines(rows: Sequence[UsageRow], *, bars: Bars | None, headings: bool = True) -> list[str]:
@@ -60,6 +68,7 @@ def _cells(standing: Standing) -> dict[str, str]:
         "LIMIT": standing.limit,
         _FORCE_DELETED: standing.force_deleted or None,
         _KEPT: standing.kept_for_gangs or None,
+        **{heading: standing.beside.get(name) for heading, name in _BESIDE.items()},
         "DESERVED": standing.deserved,
         "GUARANTEE": standing.guarantee,
         "LENT": standing.lent or None,

@@ -15,6 +15,14 @@ from queues.why.explanation import Claimant, Explanation, Holder, QueueQuota, Ro
 
 #: Characters of a condition's message.
 _MESSAGE_LIMIT = 1000
+#: What counts though no pod uses it, by its name in the status.
+BESIDE_TEXTS = {
+    "releasing": "of pods that are being released",
+    "ungated": "of pods without a gate that may be bound",
+    "setAside": "set aside for pods that wait while others are evicted for them",
+    "guaranteedBelow": "guaranteed to queues below it",
+    "claimed": "claimed by a pod that waits",
+}
 #: What holds the pod back, where it is not the capability.
 _KINDS = {
     LackKind.GUARANTEES.value: "what is left is set aside for what other queues are guaranteed",
@@ -77,7 +85,7 @@ def room_texts(explanation: Explanation, *, now: datetime) -> Iterator[tuple[str
 
 
 def _no_room(room: Room) -> list[str]:
-    return [_lack(room), *_force_deleted(room), *_kept_for_gangs(room)]
+    return [_lack(room), *_force_deleted(room), *_kept_for_gangs(room), *_beside(room)]
 
 
 def _lack(room: Room) -> str:
@@ -128,6 +136,11 @@ def _kept_for_gangs(room: Room) -> list[str]:
     groups = ", ".join(printable(name) for name in room.kept_for)
     resource = printable(room.resource)
     return [f"{room.kept_for_gangs} of the {resource} that is used is kept for gangs: podgroup {groups}"]
+
+
+def _beside(room: Room) -> list[str]:
+    of_resource = f"of the {printable(room.resource)} that is used"
+    return [f"{amount} {of_resource} is {BESIDE_TEXTS[name]}" for name, amount in room.beside.items()]
 
 
 def _holders(room: Room, own: str) -> str:
@@ -228,5 +241,6 @@ def _standing(resource: str, amounts: Mapping[str, str]) -> str:
         parts.append(f"{amounts['forceDeleted']} of that by {FORCE_DELETED}")
     if "keptForGangs" in amounts:
         parts.append(f"{amounts['keptForGangs']} of that kept for gangs")
+    parts += [f"{amounts[key]} beside that {text}" for key, text in BESIDE_TEXTS.items() if key in amounts]
     parts += [f"{key} {amounts[key]}" for key in ("lent", "borrowed") if amounts.get(key, "0") != "0"]
     return ", ".join(parts)

@@ -101,6 +101,7 @@ def _row(name: str, queues: QueueObjects, depths: dict[str, int], *, deserved: D
             deserved=deserved.of(name),
             force_deleted=use.force_deleted if use else {},
             kept_for_gangs=use.kept_for_gangs if use else {},
+            beside=use.beside if use else {},
         ),
         not_enforced=not_enforced(item, is_stopped=is_stopped),
     )

@@ -101,7 +101,7 @@ class _GroupReader:
             podgroups=ListedPodGroups([self._group]),
             workloads=read_jobs(self._client, members, namespace=self._group.metadata.namespace),
         )
-        rules = PodRules(world, is_postponed=lambda _uid: False, counts_devices=lambda _queue: False)
+        rules = PodRules(world, counts_devices=lambda _queue: False)
         return gang_pods(self._gang, members, rules=rules, workloads=world.workloads)
 
     def _of_other_queues(self) -> list[Member]:

@@ -123,7 +123,7 @@ def _read_strays(client: ApiClient, queue: str, key: PodGroupKey) -> Sequence[Me
 
 def _rules(world: ListedWorld) -> PodRules:
     counts_devices = not isinstance(world.device_claims, UnreadDevices)
-    return PodRules(world, is_postponed=lambda _uid: False, counts_devices=lambda _queue: counts_devices)
+    return PodRules(world, counts_devices=lambda _queue: counts_devices)
 
 
 def _with_others(

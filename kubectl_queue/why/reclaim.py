@@ -39,11 +39,11 @@ from queues.queue import ROOT
 from queues.quota.gangs import Gang, task_of
 from queues.quota.giving_back import Borrowed
 from queues.quota.kept_by import KeptBy
+from queues.quota.ledger import ALL_PODS, Ledger, Reason
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.rules import NO_RULES, Rules
 from queues.quota.shares import Shares
 from queues.quota.started_gangs import StartedGang, started_gang
-from queues.quota.usage import Usage
 from queues.tree import Tree
 from queues.world.running_pods import termination_of
 
@@ -53,13 +53,13 @@ _OF_NODES = frozenset({"DaemonSet", "Node"})
 
 
 class ReadPods(NamedTuple):
-    """`usage`: of those that count; without those that are being deleted, while a drain waits for them by the
-    server's default limit. `waiting`: who stands in line in the queue that is asked about, pods and
+    """`ledger`: what those use that count; without those that are being deleted, while a drain waits for them
+    by the server's default limit. `waiting`: who stands in line in the queue that is asked about, pods and
     minimums of gangs. `names`: of pods and PodGroups, by UID. `gangs`: what runs of each, by the UID of its
     PodGroup. `requested`: by queue, what the pods that wait request.
     """
 
-    usage: Usage
+    ledger: Ledger
     waiting: Sequence[WaitingPod]
     running: Sequence[Borrowed]
     names: Mapping[str, str]
@@ -93,11 +93,11 @@ def read_nodes(client: ApiClient, *, warn: Callable[[str], None]) -> Mapping[str
 
 def deserved_of(pods: ReadPods, tree: Tree) -> Callable[[str], Mapping[str, Amount]]:
     """What each queue deserves, by its spec or by weight."""
-    whole: dict[str, Amount] = dict(pods.usage.used(ROOT))
+    whole: dict[str, Amount] = dict(pods.ledger.usage.used(ROOT))
     for amounts in pods.requested.values():
         add_amounts(whole, amounts.items())
-    whole |= pods.usage.whole
-    return Shares(tree, pods.usage, whole=whole, waiting=lambda: pods.requested).deserved
+    whole |= pods.ledger.usage.whole
+    return Shares(tree, pods.ledger.usage, whole=whole, waiting=lambda: pods.requested).deserved
 
 
 def read_pods(
@@ -118,7 +118,8 @@ def read_pods(
         warn("you may not list PodGroups in all namespaces: pods of gangs go by themselves here")
     elif groups.unread:
         warn(f"you may not list {groups.unread} in all namespaces: pods of gangs go by their own priorities")
-    usage, names = Usage(tree, rules=rules), dict[str, str]()
+    used: dict[str, dict[str, Amount]] = {}
+    names: dict[str, str] = {}
     of_asking: list[Object] = []
     running: list[Borrowed] = []
     gangs, requested = _Gangs(groups), dict[str, dict[str, Amount]]()
@@ -134,7 +135,7 @@ def read_pods(
             continue
         if is_deleted:  # it uses what it does, and is no victim
             if queue in tree:
-                usage.add(queue, waiting_pod(pod, queue).requests)
+                add_amounts(used.setdefault(queue, {}), waiting_pod(pod, queue).requests)
             continue
         waits = waits_for_room(pod)
         if not waits:
@@ -147,7 +148,7 @@ def read_pods(
         if waits:
             add_amounts(requested.setdefault(queue, {}), counted.requests)
             continue
-        usage.add(queue, counted.requests)
+        add_amounts(used.setdefault(queue, {}), counted.requests)
         running.append(_borrowed(pod, counted, namespace, budgets, gangs))
     if gangs.running:
         for pod in _each(client, _SUCCEEDED, selector=well_known.QUEUE):
@@ -160,7 +161,15 @@ def read_pods(
         now=now,
         others=lambda: list(_each(client, _SUCCEEDED, selector=f"{well_known.QUEUE}={label_value(asking)}")),
     )
-    return ReadPods(usage, waiting, running, names | of_line, gangs.started(), requested)
+    ledger = _ledger_of(used, tree=tree, rules=rules)
+    return ReadPods(ledger, waiting, running, names | of_line, gangs.started(), requested)
+
+
+def _ledger_of(used: Mapping[str, Mapping[str, Amount]], *, tree: Tree, rules: Rules) -> Ledger:
+    ledger = Ledger(tree, rules=rules)
+    for queue, amounts in used.items():
+        ledger.set_all(queue, Reason.USED, {ALL_PODS: amounts.items()})
+    return ledger
 
 
 def _is_going(pod: Object, now: datetime) -> bool:

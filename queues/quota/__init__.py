@@ -22,13 +22,14 @@ Invariants
 
 Read in this order: `resource_names` (which names count), `lack` (why a pod has no room), `rules` (what
 counts beside specs), `guarantees`, `set_aside` and `exceeded_guarantees` (what is kept free), `usage` (what
-is used, and what lacks room), `deserved` and `shares` (where queues stand), `release_order` (who goes
-next), `waiting_index` (who waits, from pass to pass) with `pod_classes` and `subscriptions`, `claims`
-(nobody starves), `force_deletion` (what may run on), `book` (what was promised, as text), `turns` (when
-each release is sent); `report` has what the status of a queue says. Then what is given back: `lending`
-(what queues may ask of each other), `started_gangs` (what of a gang may go), `giving_back` (which pods go),
-`kept_by` and `kept_victims` (which rules keep the others), `reservations` (who gets the room), `asking_round`
-(whose turn it is to ask), `let_in_again` (who is left alone); `reclaim_preview` asks all that for the plugin.
+is used, and what lacks room), `ledger` (all amounts that count, each with its reason and owner), `deserved`
+and `shares` (where queues stand), `release_order` (who goes next), `waiting_index` (who waits, from pass to
+pass) with `pod_classes` and `subscriptions`, `claims` (nobody starves), `force_deletion` (what may run on),
+`book` (what was promised, as text), `turns` (when each release is sent); `report` has what the status of a
+queue says. Then what is given back: `lending` (what queues may ask of each other), `started_gangs` (what of a
+gang may go), `giving_back` (which pods go), `kept_by` and `kept_victims` (which rules keep the others),
+`reservations` (who gets the room), `asking_round` (whose turn it is to ask), `let_in_again` (who is left
+alone); `reclaim_preview` asks all that for the plugin.
 
 `gangs` has what of a PodGroup may be asked for, whole or not at all. `gang_life` has the phases of one;
 `gang_rivals` who gives back, of those that hold each other's nodes; `gang_placement` what is remembered of

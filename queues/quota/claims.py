@@ -48,6 +48,7 @@ import msgspec
 from queues.apimachinery.quantities import Amount
 from queues.quota.devices import is_shared_claim
 from queues.quota.lack import Lack, LackKind
+from queues.quota.ledger import Ledger
 from queues.quota.pod_classes import MIN_DROPPED, PodClass, WaitingPod
 from queues.quota.shares import Shares
 from queues.quota.usage import Usage
@@ -205,6 +206,11 @@ class Claims:
         """The pod that has the claim, by the queue up to which it holds."""
         return {queue: claim.pods.head for queue, claim in self._by_top.items()}
 
+    def claimed(self, queue: str) -> tuple[tuple[str, Amount], ...]:
+        """What is claimed up to this queue."""
+        claim = self._by_top.get(queue)
+        return () if claim is None else claim.amounts
+
     # Time
 
     @property
@@ -227,27 +233,27 @@ class Claims:
 
     # Claims
 
-    def lack(self, pods: PodClass, *, usage: Usage, shares: Shares, now: float) -> Lack | None:
+    def lack(self, pods: PodClass, *, ledger: Ledger, shares: Shares, now: float) -> Lack | None:
         """What its first pod, which has room, has to leave alone; None if it may be released."""
         if not self._waits:
             return None
         for queue in self._chain(pods.line.queue):
-            claim = self._by_top.get(queue) or self._begin(queue, usage=usage, now=now)
+            claim = self._by_top.get(queue) or self._begin(queue, usage=ledger.usage, now=now)
             own = self._by_class.get(pods)
             if claim is None or (own is not None and own.number <= claim.number):
                 continue
-            lack = self._beside(claim, pods.head, usage=usage)
+            lack = self._beside(claim, pods.head, ledger=ledger)
             if lack is not None and not self._is_before(pods.head, claim, shares):
                 claim.held_back[pods] = None
                 return lack
         return None
 
-    def _beside(self, claim: _Claim, pod: WaitingPod, *, usage: Usage) -> Lack | None:
+    def _beside(self, claim: _Claim, pod: WaitingPod, *, ledger: Ledger) -> Lack | None:
         """What the pod lacks beside what is claimed, in the queues in which that is."""
         queue = claim.pods.line.queue
-        usage.add(queue, claim.amounts)
-        lack = usage.lack(pod.queue, pod.requests)
-        usage.add(queue, [(resource, -amount) for resource, amount in claim.amounts])
+        with ledger.assume() as claimed:
+            claimed.add(queue, claim.amounts)
+            lack = ledger.usage.lack(pod.queue, pod.requests)
         if lack is None:
             return None
         chain = self._chain(queue)

@@ -45,6 +45,7 @@ import msgspec
 from queues.apimachinery.quantities import Amount
 from queues.quota.kept_by import KeptBy
 from queues.quota.lack import LackKind
+from queues.quota.ledger import Ledger
 from queues.quota.lending import Standing, asking_denial, exchange_denial, lending_denial, protected
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.started_gangs import GangCount, StartedGang
@@ -135,12 +136,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GivingBack:
-    """One look at who asks. For one thread; no other may use `usage` meanwhile."""
+    """One look at who asks. For one thread. It is over once the ledger changes."""
 
     def __init__(
         self,
         tree: Tree,
-        usage: Usage,
+        ledger: Ledger,
         *,
         pods: Callable[[str], Iterable[Borrowed]],
         queues: Iterable[str],
@@ -149,13 +150,15 @@ class GivingBack:
         allowed: Mapping[str, int] | None = None,
         gangs: Callable[[str], StartedGang | None] = lambda _uid: None,
     ) -> None:
-        """`usage`: what queues use but for what is being deleted. `pods`: those of a queue, asked for where
+        """`ledger`: what counts but for what is being deleted. `pods`: those of a queue, asked for where
         its turn comes. `queues`: those with pods. `deserved`: what each queue deserves. `allowed`: how many
         pods each disruption budget lets go. `gangs`: by the UID of a PodGroup, what runs of it, also of pods
         that might not go; None where its pods go by themselves.
         """
         self.tree = tree
-        self.usage = usage
+        self.usage = ledger.usage
+        #: What counts, or counts no longer, for the rest of the look.
+        self.assumed = ledger.assume()
         self.deserved = deserved
         self.reclaimable = reclaimable
         self.left = dict(allowed or {})
@@ -172,7 +175,6 @@ class GivingBack:
         self._counts: dict[str, GangCount] = {}
         self._chains: dict[str, tuple[str, ...]] = {}
         self._tiers: dict[str, dict[int, list[str]]] = {}
-        self._counted: list[tuple[str, Requests]] = []
 
     def ask(self, claimant: WaitingPod, asked: Asked) -> tuple[Borrowed, ...] | None:
         """Those that are to go; none where it has room by now; None where those that may do not suffice."""
@@ -191,8 +193,6 @@ class GivingBack:
         if not found:
             search.give_back()
             return None
-        for pod in found:
-            self._counted.append((pod.queue, negative(pod.requests)))
         for queue in {pod.queue for pod in found}:
             self._units[queue] = [unit for unit in self._units[queue] if self.left_of(unit)]
         self.count(claimant.queue, claimant.requests)
@@ -200,14 +200,11 @@ class GivingBack:
 
     def count(self, queue: str, requests: Requests) -> None:
         """Count this for the rest of the look; amounts below zero are gone."""
-        self.usage.add(queue, requests)
-        self._counted.append((queue, requests))
+        self.assumed.add(queue, requests)
 
     def close(self) -> None:
         """The look is over: the use of queues is as it was."""
-        for queue, requests in reversed(self._counted):
-            self.usage.add(queue, negative(requests))
-        self._counted.clear()
+        self.assumed.undo()
 
     def units(self, queue: str) -> list[Unit]:
         """What of the queue might go; the last one is next. Pods of gangs are there by themselves, and with
@@ -367,14 +364,14 @@ class Search:
         self._count_gone(unit)
 
     def _count_gone(self, unit: Unit) -> None:
-        self._usage.add(unit.queue, negative(unit.requests))
+        self._look.count(unit.queue, negative(unit.requests))
         for pod in unit.pods:
             self._look.take(pod)
             for budget in pod.budgets:
                 self._look.left[budget] -= 1
 
     def _put_back(self, unit: Unit) -> None:
-        self._usage.add(unit.queue, unit.requests)
+        self._look.count(unit.queue, unit.requests)
         for pod in unit.pods:
             self._look.put_back(pod)
             for budget in pod.budgets:

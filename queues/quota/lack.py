@@ -13,6 +13,9 @@ from queues.apimachinery.quantities import Amount
 class LackKind(Enum):
     """Which rule holds a pod back."""
 
+    #: Each is there once. An Enum's own hash is computed in Python, and each look at a pod asks for some.
+    __hash__ = object.__hash__
+
     CAPABILITY = "capability"
     #: There is room in the capability, and it is set aside for what others are guaranteed.
     GUARANTEES = "guarantees"

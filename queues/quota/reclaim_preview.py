@@ -17,9 +17,10 @@ from queues.apimachinery.quantities import Amount
 from queues.queue import DequeueStrategy
 from queues.quota.giving_back import Asked, Borrowed, GivingBack
 from queues.quota.kept_victims import KeptVictims, kept_victims
+from queues.quota.ledger import Ledger
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.started_gangs import StartedGang
-from queues.quota.usage import Requests, Usage
+from queues.quota.usage import Requests
 from queues.tree import Tree
 
 #: Pods of one queue that ask in one look.
@@ -45,13 +46,13 @@ class ReclaimPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReclaimFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read. `usage`: of all queues, without what is being deleted. `waiting`: pods of the queue that
+    """What was read. `ledger`: what counts, without what is being deleted. `waiting`: pods of the queue that
     asks. `pods`: those of all queues. `gangs`: what runs of each, by the UID of its PodGroup. `deserved`:
     what each queue deserves; None: what its spec says. `reclaimable`: whether a queue lends at all.
     `allowed`: how many pods each disruption budget lets go.
     """
 
-    usage: Usage
+    ledger: Ledger
     waiting: Iterable[WaitingPod]
     pods: Iterable[Borrowed]
     reclaimable: Callable[[str], bool]
@@ -67,10 +68,10 @@ def who_would_go(queue: str, *, tree: Tree, asked: Asked, facts: ReclaimFacts) -
         by_queue.setdefault(pod.queue, []).append(pod)
     look = GivingBack(
         tree,
-        facts.usage,
+        facts.ledger,
         pods=lambda name: by_queue.get(name, ()),
         queues=tuple(name for name in by_queue if name in tree),
-        deserved=facts.deserved or facts.usage.deserved.of,
+        deserved=facts.deserved or facts.ledger.usage.deserved.of,
         reclaimable=facts.reclaimable,
         allowed=facts.allowed,
         gangs=facts.gangs.get,
@@ -85,7 +86,7 @@ def who_would_go(queue: str, *, tree: Tree, asked: Asked, facts: ReclaimFacts) -
     for claimant in line[:MOST_ASKING]:
         if claimant.requests in denied:
             continue
-        lack = facts.usage.lack(claimant.queue, claimant.requests)
+        lack = facts.ledger.usage.lack(claimant.queue, claimant.requests)
         found = look.ask(claimant, asked)
         if found is None:
             denied.add(claimant.requests)

@@ -46,6 +46,7 @@ import msgspec
 from queues.apimachinery.quantities import Amount
 from queues.queue import ROOT
 from queues.quota.lack import Lack, LackKind
+from queues.quota.ledger import Ledger
 from queues.quota.pod_classes import Line, PodClass, Rank, WaitingPod
 from queues.quota.shares import Key, Shares
 from queues.quota.usage import Usage, no_turn
@@ -75,8 +76,8 @@ class _Node:
 
 
 class ReleasePass:
-    """One pass over the pods that may have room. For one thread; `usage` gets what is released, and `index`
-    loses it.
+    """One pass over the pods that may have room. For one thread; in `ledger` the release of what is chosen
+    begins, and `index` loses it.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class ReleasePass:
         tree: Tree,
         index: WaitingIndex,
         *,
-        usage: Usage,
+        ledger: Ledger,
         now: float = 0.0,
         most: int = sys.maxsize,
         goes_on: Callable[[], bool] = lambda: True,
@@ -94,7 +95,8 @@ class ReleasePass:
         pod is looked at; the pass ends where it says no. `pause`: called between steps before that.
         """
         self._index = index
-        self._usage = usage
+        self._ledger = ledger
+        self._usage = usage = ledger.usage
         self._now = now
         self._left = most
         #: The pods of the entry before which the pass has ended, since that has more than were left.
@@ -172,15 +174,14 @@ class ReleasePass:
     def _release(self, pods: PodClass, pod: WaitingPod) -> None:
         self._index.claims.released(pods)
         self._index.remove(pod.uid)
-        self._usage.add(pod.queue, pod.requests)
-        self._usage.unplaced += pod.size
+        self._ledger.begin(pod)
         if pods.asks_for_turn:
             self._usage.turns.take(self._usage.turn_scopes(pod.queue, pod.requests), pod.queue)
         self._left -= pod.size
 
     def _claimed(self, pods: PodClass) -> Lack | None:
         """What is left to those that have waited for longest."""
-        return self._index.claims.lack(pods, usage=self._usage, shares=self._shares, now=self._now)
+        return self._index.claims.lack(pods, ledger=self._ledger, shares=self._shares, now=self._now)
 
     def _add(self, line: Line, tree: Tree) -> None:
         node = self._node(line.queue, tree)

@@ -6,7 +6,8 @@ Promises
 - At most `RESOURCES` resources are reported, those of every cluster first, and `MORE_RESOURCES` says how many
   more there are.
 - A text has at most `TEXT_RESOURCES` resources and one line: it is a column of a table.
-- All that counts is in `used`, also what nobody uses yet: what is kept for gangs is named as such.
+- All that counts is there by its reason. `used` has what pods use, and what is kept for gangs. What counts
+  beside that, for others than those for whom it is there, has fields of its own (`CountedBeside`).
 - A pod is named where it has a claim (`queues.quota.claims`): one for each queue, and its name says no more
   than that it waits.
 """
@@ -44,13 +45,32 @@ class QuotaClaim(msgspec.Struct, frozen=True, kw_only=True):
     since: str
 
 
+class CountedBeside(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What of a queue others may not have, though no pod uses it. `releasing`: of pods whose release has
+    begun and is not seen yet. `ungated`: of pods that pend without a gate of ours, and may be bound.
+    `set_aside`: for pods that wait while others are evicted for them. `guaranteed_below`: what queues below
+    are guaranteed and do not use. `claimed`: what the pod with the claim requests.
+    """
+
+    releasing: Mapping[str, Amount] = _NOTHING
+    ungated: Mapping[str, Amount] = _NOTHING
+    set_aside: Mapping[str, Amount] = _NOTHING
+    guaranteed_below: Mapping[str, Amount] = _NOTHING
+    claimed: Mapping[str, Amount] = _NOTHING
+
+
+NOTHING_BESIDE = CountedBeside()
+#: Its fields, as the status has them.
+BESIDE = CountedBeside.__struct_encode_fields__
+
+
 class QuotaReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`used`: as quantities. `waiting`: pods that wait for room. `used_text`, `limit_text`: of the resources
     that its own capability names, for tables; of all that are reported where it has none. `claim`: of the pod
     for which others leave room in it. `force_deleted`: what of `used` is of pods that were deleted by force
     and may still run (`queues.quota.force_deletion`); `kept_for_gangs`: what of it is kept for PodGroups, and
     `kept_for`: which these are (NAMESPACE/NAME), the first `KEPT_FOR` by name; None where there is none of
-    that.
+    that. What follows is as in `CountedBeside`.
     """
 
     used: Mapping[str, str]
@@ -61,6 +81,11 @@ class QuotaReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     force_deleted: Mapping[str, str] | None = None
     kept_for_gangs: Mapping[str, str] | None = None
     kept_for: Sequence[str] | None = None
+    releasing: Mapping[str, str] | None = None
+    ungated: Mapping[str, str] | None = None
+    set_aside: Mapping[str, str] | None = None
+    guaranteed_below: Mapping[str, str] | None = None
+    claimed: Mapping[str, str] | None = None
 
 
 def quota_report(
@@ -72,9 +97,10 @@ def quota_report(
     force_deleted: Mapping[str, Amount] = _NOTHING,
     kept_for_gangs: Mapping[str, Amount] = _NOTHING,
     kept_for: Iterable[str] = (),
+    beside: CountedBeside = NOTHING_BESIDE,
 ) -> QuotaReport:
     """`chain`: the queue, and those above it. `used`: by it and all below it; `force_deleted`,
-    `kept_for_gangs`: of that.
+    `kept_for_gangs`: of that. `beside`: what counts, and is not in that.
     """
     named = {resource for queue in chain for resource in _named(queue)} | {PODS}
     shown = nsmallest(RESOURCES, named, key=_rank)
@@ -90,6 +116,11 @@ def quota_report(
         force_deleted=_part(force_deleted, shown),
         kept_for_gangs=_part(kept_for_gangs, shown),
         kept_for=nsmallest(KEPT_FOR, kept_for) or None,
+        releasing=_part(beside.releasing, shown),
+        ungated=_part(beside.ungated, shown),
+        set_aside=_part(beside.set_aside, shown),
+        guaranteed_below=_part(beside.guaranteed_below, shown),
+        claimed=_part(beside.claimed, shown),
     )
 
 

@@ -15,11 +15,11 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
-from queues.apimachinery.quantities import Amount
+from queues.quota.ledger import Ledger, Reason
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.usage import Requests, Usage
+from queues.quota.usage import Requests
 from queues.quota.waiting_index import WaitingIndex
 
 #: Pods of one queue with equal requests.
@@ -27,9 +27,10 @@ Key = tuple[str, Requests]
 
 
 class Reservations:
-    """For one thread. The use that it is given has all of them counted, but within its own calls."""
+    """For one thread. What is set aside is in the ledger (`Reason.SET_ASIDE`); here is for how many pods."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         #: For how many pods, in the order in which they go.
         self._numbers: dict[Key, int] = {}
 
@@ -41,55 +42,39 @@ class Reservations:
         """For how many pods of each class."""
         return self._numbers
 
-    def of_queue(self, queue: str) -> int:
-        """For how many pods of this queue."""
-        return sum(number for (name, _), number in self._numbers.items() if name == queue)
-
-    def replace(self, numbers: Mapping[Key, int], usage: Usage) -> list[Key]:
-        """Set room aside for so many, and for no others. Returns the classes that have less than before."""
+    def replace(self, numbers: Mapping[Key, int]) -> None:
+        """Set room aside for so many, and for no others."""
         before = self._numbers
-        self.take_from(usage)
         self._numbers = {key: number for key, number in numbers.items() if number > 0}
-        self.add_to(usage)
-        return [key for key, number in before.items() if self._numbers.get(key, 0) < number]
+        for key in before.keys() | self._numbers.keys():
+            self._count(*key)
 
-    def add_to(self, usage: Usage) -> None:
-        """They count as used: of a use that was counted anew."""
-        for (queue, requests), number in self._numbers.items():
-            usage.add(queue, _times(requests, number))
-
-    def take_from(self, usage: Usage) -> None:
-        """They count no longer, until they are added again."""
-        for (queue, requests), number in self._numbers.items():
-            usage.add(queue, _times(requests, -number))
-
-    def release(
-        self, index: WaitingIndex, usage: Usage, *, most: int, goes_on: Callable[[], bool]
-    ) -> Iterator[WaitingPod]:
-        """Yield those for which there is room by now, at most so many pods; each counts, and is in the index
-        no more. Nothing else may be done with `usage` before the last one.
+    def release(self, index: WaitingIndex, *, most: int, goes_on: Callable[[], bool]) -> list[WaitingPod]:
+        """Begin the release of those for which there is room by now, at most so many pods; they are in the
+        index no more.
         """
-        self.take_from(usage)
-        try:
+        released: list[WaitingPod] = []
+        usage = self._ledger.usage
+        with self._ledger.together(), self._ledger.without(Reason.SET_ASIDE):
             for queue, requests in tuple(self._numbers):
                 while most > 0 and self._numbers.get((queue, requests)) and goes_on():
                     pod = index.first_of(queue, requests)
-                    if pod is None or len(pod.uids) > most or usage.lack(queue, requests) is not None:
+                    if pod is None or pod.size > most or usage.lack(queue, requests) is not None:
                         break
                     index.release(pod)
-                    usage.add(queue, requests)
-                    usage.unplaced += len(pod.uids)
-                    most -= len(pod.uids)
+                    self._ledger.begin(pod)
+                    most -= pod.size
                     self._use(queue, requests)
-                    yield pod
-        finally:
-            self.add_to(usage)
+                    released.append(pod)
+        return released
 
     def _use(self, queue: str, requests: Requests) -> None:
         self._numbers[queue, requests] -= 1
         if not self._numbers[queue, requests]:
             del self._numbers[queue, requests]
+        self._count(queue, requests)
 
-
-def _times(requests: Requests, number: int) -> Collection[tuple[str, Amount]]:
-    return [(resource, number * amount) for resource, amount in requests]
+    def _count(self, queue: str, requests: Requests) -> None:
+        number = self._numbers.get((queue, requests), 0)
+        amounts = [(resource, number * amount) for resource, amount in requests]
+        self._ledger.set_one(queue, Reason.SET_ASIDE, requests, amounts)

@@ -13,7 +13,7 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from queues.apimachinery.quantities import Amount
 from queues.quota.guarantees import Guarantees
@@ -82,6 +82,15 @@ class SetAside:
         is used.
         """
         return all((name, resource) not in self._above_base for name in chain[: chain.index(top) + 1])
+
+    def unused_below(self, name: str, used: Mapping[str, Amount]) -> dict[str, Amount]:
+        """What the queues below are guaranteed, and do not use. `used`: by the queue and all below it."""
+        base = self._bases.get(name, {})
+        return {
+            resource: more
+            for resource, amount in base.items()
+            if (more := amount - used.get(resource, 0)) > 0
+        }
 
     def taken(self, name: str, resource: str) -> Amount:
         """The R of the queue."""

@@ -15,6 +15,7 @@ from queues.quota.report import sorted_resources
 from queues.quota.usage import PODS
 
 _NOTHING: Mapping[str, Amount] = {}
+_NONE_BESIDE: Mapping[str, Mapping[str, Amount]] = {}
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +24,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     `deserved`: what it deserves in the end (`queues.quota.deserved`). `lent`: what of that it does not use,
     and others may, since it is not guaranteed; `borrowed`: what it uses beyond that.
     `force_deleted`: what of `used` is of pods that were deleted by force and may still run; `kept_for_gangs`:
-    what of it is kept for PodGroups; 0 where none is.
+    what of it is kept for PodGroups; 0 where none is. `beside`: what counts beside `used`, by the names of
+    `report.CountedBeside` in the status.
     """
 
     resource: str
@@ -33,6 +35,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     guarantee: Amount | None = None
     force_deleted: Amount = 0
     kept_for_gangs: Amount = 0
+    beside: Mapping[str, Amount] = _NOTHING
 
     @property
     def lent(self) -> Amount | None:
@@ -62,6 +65,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
             "borrowed": self.borrowed,
             "forceDeleted": self.force_deleted or None,
             "keptForGangs": self.kept_for_gangs or None,
+            **self.beside,
         }
         return {
             key: format_quantity(value, self.resource) for key, value in amounts.items() if value is not None
@@ -75,9 +79,11 @@ def standings(
     deserved: Mapping[str, Amount],
     force_deleted: Mapping[str, Amount] = _NOTHING,
     kept_for_gangs: Mapping[str, Amount] = _NOTHING,
+    beside: Mapping[str, Mapping[str, Amount]] = _NONE_BESIDE,
 ) -> tuple[Standing, ...]:
     """`chain`: the queue, and those above it. `used`: what is known of it, by resource; `force_deleted`,
-    `kept_for_gangs`: parts of that. `deserved`: what it deserves in the end.
+    `kept_for_gangs`: parts of that. `beside`: by field of the status, what counts beside it. `deserved`: what
+    it deserves in the end.
 
     Of the resources that its own quota names, and of others that are used; `pods` only where a quota of the
     chain names it.
@@ -96,6 +102,7 @@ def standings(
             guarantee=guaranteed.get(name),
             force_deleted=force_deleted.get(name, 0),
             kept_for_gangs=kept_for_gangs.get(name, 0),
+            beside={field: amounts[name] for field, amounts in beside.items() if amounts.get(name)},
         )
         for name in sorted_resources(names)
     )

@@ -58,7 +58,7 @@ PODS = "pods"
 #: two slashes, which no resource of a container has. The amount has no meaning. And what it requests beside
 #: that if some of its pods had nodes: those of the whole cluster that had some are tried one at a time, too.
 TURN, NODES_TURN = "gang//turn", "gang//nodes"
-_TURNS = frozenset({TURN, NODES_TURN})
+TURNS = frozenset({TURN, NODES_TURN})
 
 #: Amounts by resource, sorted: equal ones are one class (`release_order`).
 Requests = tuple[tuple[str, Amount], ...]
@@ -86,7 +86,7 @@ def asks_for_nodes_turn(requests: Requests) -> bool:
 
 
 def is_turn(resource: str) -> bool:
-    return resource in _TURNS
+    return resource in TURNS
 
 
 def negative(requests: Iterable[tuple[str, Amount]]) -> Requests:
@@ -175,9 +175,9 @@ def _with_shared(
 
 
 class Usage:
-    """The use of each queue, to which releases are added, and from which ends are taken. For one thread.
+    """The use of each queue. For one thread. Owner: a `Ledger`, which says why each amount counts.
 
-    It lives as long as its tree: one pod that ends costs its chain, and not a count of all queues.
+    It lives as long as its tree.
     """
 
     def __init__(
@@ -217,27 +217,27 @@ class Usage:
         #: The same; None of a queue of which the limits are not known.
         self._known_limits: dict[str, tuple[Limit, ...] | None] = {}
 
-    def add(self, queue: str, requests: Iterable[tuple[str, Amount]]) -> None:
+    def add(self, queue: str, requests: Collection[tuple[str, Amount]]) -> None:
         """Count what pods of this queue take, for it and for its ancestors. Amounts below zero: what they
-        took no longer counts.
+        took no longer counts. The owner calls it (`ledger`), and nobody else.
         """
-        taken = [each for each in requests if not is_turn(each[0])]
+        taken = requests
         if self._names_devices:
             taken = self._add_claims(queue, taken)
         uses = self._uses.get(queue)
         if uses is None:
-            uses = self._uses[queue] = [self._used.setdefault(name, {}) for name in self._chain(queue)]
+            uses = self._uses[queue] = [self._used.setdefault(name, {}) for name in self.chain(queue)]
         for used in uses:
             for resource, amount in taken:
                 used[resource] = used.get(resource, 0) + amount
         if self._sets_aside:
-            self._set_aside.add(self._chain(queue), taken)
+            self._set_aside.add(self.chain(queue), taken)
 
-    def _add_claims(self, queue: str, requests: Sequence[tuple[str, Amount]]) -> list[tuple[str, Amount]]:
+    def _add_claims(self, queue: str, requests: Collection[tuple[str, Amount]]) -> list[tuple[str, Amount]]:
         """Count the claims that may be shared; returns the other requests."""
         for resource, pods in requests:
             if is_shared_claim(resource):
-                for name in self._chain(queue):
+                for name in self.chain(queue):
                     self._add_claim(name, resource, pods)
         return [each for each in requests if not is_of_claims(each[0])]
 
@@ -289,6 +289,10 @@ class Usage:
         """What the queue and those below it use."""
         return self._used.get(queue, {})
 
+    def guaranteed_below(self, queue: str) -> dict[str, Amount]:
+        """What queues below the queue are guaranteed, and do not use: nobody else may have it."""
+        return self._set_aside.unused_below(queue, self.used(queue))
+
     def lack(self, queue: str, requests: Requests) -> Lack | None:
         """Why one more pod of the queue has no room; None where it has. The nearest queue is named first."""
         limits = self._limits_if_known(queue)
@@ -334,7 +338,7 @@ class Usage:
         if lack.by_claims or lack.kind not in _DECIDED:
             return None
         if lack.kind is LackKind.GUARANTEES:
-            chain = self._chain(queue)
+            chain = self.chain(queue)
             if not self._set_aside.adds_all(chain, lack.queue, lack.resource):
                 return None
         return self.amount_of(lack.kind, lack.queue, lack.resource)
@@ -354,7 +358,7 @@ class Usage:
         return never_lack(self._limits_of(queue), requests, claims=self._claims)
 
     def _guaranteed_to_others(self, queue: str, limits: tuple[Limit, ...], requests: Requests) -> Lack | None:
-        chain = self._chain(queue)
+        chain = self.chain(queue)
         for resource, amount in requests:
             for limit in limits:
                 most = limit.capability.get(resource)
@@ -381,7 +385,8 @@ class Usage:
                 return Lack(ROOT, resource, missing, kind=LackKind.OVERCOMMIT)
         return None
 
-    def _chain(self, queue: str) -> tuple[str, ...]:
+    def chain(self, queue: str) -> tuple[str, ...]:
+        """The queues in which what pods of this queue use counts."""
         known = self._chains.get(queue)
         if known is None:
             known = self._chains[queue] = self._tree.counting_chain(queue)

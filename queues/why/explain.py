@@ -284,6 +284,7 @@ def _quota(case: Case) -> QueueQuota | None:
         deserved=deserved,
         force_deleted=record.force_deleted,
         kept_for_gangs=record.kept_for_gangs,
+        beside=record.beside,
     )
     return QueueQuota(
         waiting=record.waiting or 0,

@@ -123,7 +123,8 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     `claimants`: the pods for which others leave room in queues of its chain, nearest first; `claims_in`: the
     queues in which they leave it to this pod. `force_deleted`: what of `used` is of pods that were deleted by
     force and may still run; `kept_for_gangs`: what of it is kept for PodGroups, of which `kept_for` are the
-    first; "" where nothing is. `together`: so many pods of its PodGroup start together,
+    first; "" where nothing is. `beside`: what of `used` counts though nothing uses it, by the names of
+    `report.BESIDE`. `together`: so many pods of its PodGroup start together,
     and `requested` is what they request; 0 where it goes by itself. `gang`: why its gang does not start yet,
     where `kind` is that. `since`: when the pod was created. `unread`: what may not be listed, so that its
     place goes by the priorities of pods, and not of gangs; "" where it is the leader's order. `kept`: who
@@ -158,6 +159,7 @@ class Room(_JsonStruct, frozen=True, omit_defaults=True):
     force_deleted: str = ""
     kept_for_gangs: str = ""
     kept_for: tuple[str, ...] = ()
+    beside: Mapping[str, str] = {}
     together: int = 0
     gang: str = ""
     since: str = ""
@@ -275,6 +277,7 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     for which others leave room in it.
     `force_deleted`: what of `used` is of pods that were deleted by force and may still run;
     `kept_for_gangs`: what of it is kept for PodGroups, of which `kept_for` are the first (NAMESPACE/NAME).
+    `beside`: what counts beside `used`, by the names of `report.BESIDE`.
     `reported`: what its status says of the whole chain, for who may not read all of that.
     """
 
@@ -297,6 +300,7 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     force_deleted: Mapping[str, Amount] = {}
     kept_for_gangs: Mapping[str, Amount] = {}
     kept_for: tuple[str, ...] = ()
+    beside: Mapping[str, Mapping[str, Amount]] = {}
     reported: ReportedStatus = ReportedStatus()
 
 

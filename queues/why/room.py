@@ -31,11 +31,12 @@ from queues.quota.devices import (
 )
 from queues.quota.guarantees import lending_queues
 from queues.quota.lack import Lack, LackKind
+from queues.quota.ledger import ALL_PODS, Ledger, Reason
 from queues.quota.pod_classes import Rank, WaitingPod
 from queues.quota.release_order import ReleasePass
 from queues.quota.report import amounts_text
 from queues.quota.rules import Rules
-from queues.quota.usage import PODS, Usage
+from queues.quota.usage import PODS
 from queues.quota.waiting_index import WaitingIndex
 from queues.tree import Tree
 from queues.why.explanation import Claimant, Holder, ObservedQueues, Room
@@ -46,6 +47,9 @@ NAMED_BEFORE = 3
 KNOWN_BY_THE_LEADER = frozenset(
     {LackKind.CLAIM, LackKind.GIVEN_BACK, LackKind.OVERCOMMIT, LackKind.TURN, LackKind.BOOK}
 )
+#: What counts beside what is used, by its name in the status. Of pods that are being released, and of those
+#: without a gate, it is not known here whether they are among those that stand in line.
+_COUNTED = {"setAside": Reason.SET_ASIDE}
 #: Queues that are named as holding what lacks.
 HOLDERS = 3
 
@@ -113,8 +117,9 @@ def room_of(
     itself.
     """
     others, before = _others(pod, line)
-    usage = _usage(pod.queue, queues, devices, taken=line.taken if line is not None else ())
-    lack = _lack(pod, others, queues=queues, usage=usage) if said is not LackKind.BOOK else None
+    taken = line.taken if line is not None else ()
+    ledger = _ledger(pod.queue, queues, devices, taken=taken, said=said)
+    lack = _lack(pod, others, queues=queues, ledger=ledger) if said is not LackKind.BOOK else None
     room = msgspec.structs.replace(
         _in_line(pod, line, others=others, before=before),
         has_room=lack is None,
@@ -122,7 +127,7 @@ def room_of(
         contact=queues.tree.contact_of(pod.queue),
         in_queue=queues.record(pod.queue).waiting if line is None or not line.whole else None,
     )
-    return room if lack is None else _with_lack(room, lack, pod, queues=queues)
+    return room if lack is None else _with_lack(room, lack, pod, queues=queues, said=said)
 
 
 def unread_room(
@@ -202,13 +207,16 @@ def with_claimants(room: Room, name: str, queue: str, *, queues: ObservedQueues)
     )
 
 
-def _with_lack(room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueues) -> Room:
+def _with_lack(
+    room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueues, said: LackKind | None
+) -> Room:
     if lack.kind is LackKind.NO_QUEUE:
         return msgspec.structs.replace(room, queue=lack.queue, kind=lack.kind.value)
     tree, resource = queues.tree, lack.resource
-    used = _usage(pod.queue, queues).used(lack.queue).get(resource, 0)
+    used = _ledger(pod.queue, queues, said=said).usage.used(lack.queue).get(resource, 0)
     record = queues.record(lack.queue)
     forced, kept = record.force_deleted.get(resource, 0), record.kept_for_gangs.get(resource, 0)
+    beside = {name: amount for name in _COUNTED if (amount := record.beside.get(name, {}).get(resource, 0))}
     limit = dict((tree.queues[lack.queue].capability if lack.queue in tree else None) or ()).get(resource)
 
     requested = dict(pod.requests).get(resource, 0)
@@ -232,51 +240,67 @@ def _with_lack(room: Room, lack: Lack, pod: WaitingPod, *, queues: ObservedQueue
         force_deleted=text(forced) if forced and not lack.never else "",
         kept_for_gangs=text(kept) if kept and not lack.never else "",
         kept_for=record.kept_for if kept and not lack.never else (),
+        beside={} if lack.never else {name: text(amount) for name, amount in beside.items()},
         holders=tuple(_holders(lack.queue, pod.queue, resource, queues=queues)),
     )
 
 
 def _lack(
-    pod: WaitingPod, others: Sequence[WaitingPod], *, queues: ObservedQueues, usage: Usage
+    pod: WaitingPod, others: Sequence[WaitingPod], *, queues: ObservedQueues, ledger: Ledger
 ) -> Lack | None:
     """What the pod lacks once all before it that have room are let go; None if it would be among these."""
     index = WaitingIndex.of(queues.tree, {pod.queue: [pod, *others]})
     while index.is_due:
-        for _ in ReleasePass(queues.tree, index, usage=usage):
+        for _ in ReleasePass(queues.tree, index, ledger=ledger):
             pass
     return index.lack_of(pod.uid)
 
 
-def _usage(
-    queue: str, queues: ObservedQueues, devices: Devices | None = None, *, taken: Iterable[ClaimRef] = ()
-) -> Usage:
-    """What all below the top of the chain use, as their statuses say: each counts what is below it, too.
+def _ledger(
+    queue: str,
+    queues: ObservedQueues,
+    devices: Devices | None = None,
+    *,
+    taken: Iterable[ClaimRef] = (),
+    said: LackKind | None = None,
+) -> Ledger:
+    """What counts of all below the top of the chain, as their statuses say: each has what is below it, too.
 
     Above a queue of the chain whose status is not known, nothing is. `taken`: the claims that count already.
+    `said`: what the pod says; what is set aside may be for it.
     """
     lending = lending_queues(queues.tree, schedules=lambda name: queues.verdict(name).schedules)
     count = shared_counts(devices) if devices is not None else no_claims
-    usage = Usage(queues.tree, rules=Rules(lending=lending), claims=count)
+    ledger = Ledger(queues.tree, rules=Rules(lending=lending), claims=count)
     if queue not in queues.tree:
-        return usage
+        return ledger
     names = (each.name for each in queues.tree.chain(queue).queues)
     known = list(takewhile(lambda name: queues.record(name).used is not None, names))
     pending = known[-1:]
     while pending:
         name = pending.pop()
-        own = dict(queues.record(name).used or {})
-        for child in queues.tree.children(name):
-            used = queues.record(child).used
-            if used is None:  # then it, and what is below it, counts as the queue's own
-                continue
-            pending.append(child)
-            for resource, amount in used.items():
-                own[resource] = own.get(resource, 0) - amount
-        usage.add(name, own.items())
-    for claim in (shared_claim(each) for each in taken):
-        usage.add(queue, [(claim, 1)])
-        usage.add(queue, [(resource, -amount) for resource, amount in count(claim).amounts])
-    return usage
+        # A child without a status counts, with what is below it, as the queue's own.
+        children = [each for each in queues.tree.children(name) if queues.record(each).used is not None]
+        pending += children
+        records = [queues.record(each) for each in (name, *children)]
+        used = [record.used or {} for record in records]
+        ledger.set_all(name, Reason.USED, {ALL_PODS: _own(used).items()})
+        for field, reason in _COUNTED.items() if said is not LackKind.GIVEN_BACK else ():
+            amounts = [record.beside.get(field, {}) for record in records]
+            ledger.set_all(name, reason, {ALL_PODS: _own(amounts).items()})
+    for claim in (shared_claim(each) for each in taken):  # the status counts what these count
+        counted = ((resource, -amount) for resource, amount in count(claim).amounts)
+        ledger.set_one(queue, Reason.USED, claim, ((claim, 1), *counted))
+    return ledger
+
+
+def _own(amounts: Sequence[Mapping[str, Amount]]) -> dict[str, Amount]:
+    """What is left of the first without the others."""
+    own = dict(amounts[0])
+    for below in amounts[1:]:
+        for resource, amount in below.items():
+            own[resource] = own.get(resource, 0) - amount
+    return own
 
 
 def _holders(blocking: str, own: str, resource: str, *, queues: ObservedQueues) -> Iterator[Holder]:

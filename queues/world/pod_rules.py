@@ -1,15 +1,15 @@
 """Pods as quotas take them: which of them wait for us, which may go, and what each requests.
 
 Invariants
-- Everything is asked of the world as it is now, but for whether pods that are alike may start: that is asked
-  once for each reading (`begin_reading`). What changes later is read later.
+- Everything is asked of the world as it is now, but for whether pods that are alike may start, and which are
+  postponed: that is the same for a whole reading (`begin_reading`). What changes later is read later.
 
 Threads: `waits` and `may_start` are asked from any; all else by the controller's thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from queues.causes import StartReason
 from queues.quota.devices import with_devices
@@ -33,22 +33,25 @@ class PodRules:
         self,
         world: World,
         *,
-        is_postponed: Callable[[str], bool],
         counts_devices: Callable[[str], bool],
     ) -> None:
-        """`is_postponed`: whether the pod of this UID is not to be released now. `counts_devices`: whether a
-        capability of this queue's chain names devices.
-        """
+        """`counts_devices`: whether a capability of this queue's chain names devices."""
         self._world = world
-        self.is_postponed = is_postponed
+        #: Pods that are not to be released now, by UID.
+        self._postponed: Collection[str] = ()
         self._counts_devices = counts_devices
         #: Whether members that are alike may start, while changes are read.
         self._may_start: dict[tuple[object, ...], bool] = {}
         #: Requests of pods, and what they take of a quota, by the identity of the former.
         self._known_requests: dict[int, tuple[Requests, Requests]] = {}
 
-    def begin_reading(self) -> None:
+    def begin_reading(self, *, postponed: Collection[str]) -> None:
+        """`postponed`: pods that are not to be released now, by UID."""
         self._may_start.clear()
+        self._postponed = postponed
+
+    def is_postponed(self, uid: str) -> bool:
+        return uid in self._postponed
 
     # Queues
 

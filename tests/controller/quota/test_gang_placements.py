@@ -293,6 +293,45 @@ def test_room_without_pods_is_kept_for_five_minutes_whatever_an_annotation_says(
     assert stage.is_kept("gang"), "it has asked again"
 
 
+def test_room_without_pods_counts_on_when_other_queues_change() -> None:
+    """No pod of its queue is there."""
+    stage = Placing(9)
+    stage.set_tree(lab=4, a=None, b=None)
+    stage.api.set_group("gang", "a", 2, minResources={"cpu": "3"})
+    stage.settle()
+    stage.set_queue(1, name="speech")
+    stage.pods("", ["b", "c"], of="b")
+    assert stage.settle() == {"b"}
+
+
+def test_room_of_a_podgroup_that_goes_at_once_is_free() -> None:
+    """It was deleted before it was read that room is kept for it."""
+    stage = Placing(9)
+    stage.set_tree(lab=4, a=None, b=None)
+    stage.api.set_group("gang", "a", 2, minResources={"cpu": "3"})
+    uid = stage.api.groups["gang"]["metadata"]["uid"]
+    stage.until(lambda: stage.leader.releases._placements.is_reserved(uid))
+    stage.api.delete_group("gang")
+    stage.pods("", ["b", "c"], of="b")
+    assert stage.settle() == {"b", "c"}
+    assert stage.leader.releases.kept_below("lab") == {}
+
+
+def test_room_is_kept_anew_where_all_that_was_released_is_gone_before_it_had_a_node() -> None:
+    stage = Placing(3)
+    [name] = stage.gang("gang", 1, minResources={"cpu": "3"})
+    assert stage.settle() == {name}
+    stage.api.delete(name)
+    stage.settle(1)
+    stage.settle()
+    assert stage.is_kept("gang")
+    waiting = stage.leader.releases._waiting
+    assert not waiting.is_due(stage.leader.server.clock.monotonic()), "it is not chosen again and again"
+    pass_time(stage, RESERVED_SECONDS + 12)
+    stage.pods("", ["stranger"])
+    assert stage.settle() == {"stranger"}
+
+
 def test_the_time_of_its_pods_on_nodes_is_what_the_annotation_says() -> None:
     stage = Placing(4)
     stage.api.set_group("gang", "team", 2, minResources={"cpu": "3"})

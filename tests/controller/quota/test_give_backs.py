@@ -18,6 +18,7 @@ from queues.quota.kept_victims import KeptVictims, kept_victims
 from queues.quota.lack import LackKind
 from queues.quota.let_in_again import LATE_SECONDS, SAFE_SECONDS
 from queues.quota.pod_classes import WaitingPod
+from queues.quota.report import NOTHING_BESIDE
 from queues.well_known import CONTACT, QUEUE
 from tests.support.cases import each_case
 from tests.support.http.wire_objects import GROUP, Wire, podgroup, policies, queue
@@ -56,9 +57,11 @@ def test_a_victim_says_why_and_who_asked_gets_its_room() -> None:
         assert (line.from_, line.to, line.action, line.pods) == ("other", "team", "reclaim", 1)
     assert leader.releases.given_back("lab") == ()
     assert leader.said["wanted"].kind is LackKind.GIVEN_BACK
+    assert leader.releases.counted_beside("lab").set_aside == {"cpu": 1, "pods": 1}
     api.create("later", "other", 1, priority=9)
     api.end("a-3")
     leader.go_on()
+    assert leader.releases.counted_beside("lab") == NOTHING_BESIDE
     assert (api.is_released("wanted"), api.is_released("later")) == (True, False)
     assert api.asked == ["a-3"]
 

@@ -23,6 +23,7 @@ from controller.quota.waiting_pods import WaitingPods
 from controller.status.quota_status import QuotaUse
 from queues.apimachinery.timestamps import rfc3339
 from queues.quota.book import Book, encode, parse
+from queues.quota.report import NOTHING_BESIDE, CountedBeside
 from queues.well_known import FORCE_DELETED_ENDED
 from tests.support.examples import scaled
 from tests.support.http.wire_objects import queue
@@ -104,6 +105,25 @@ def test_nothing_is_released_while_pods_may_run_that_are_not_known() -> None:
     is_unknown[0] = False
     goes_on(leader)
     assert histories.is_released(api.pods["early"])
+
+
+def test_what_counts_though_no_pod_is_seen_to_use_it_is_told_by_its_reason() -> None:
+    """Until it is seen, and not beside that. One of the two without a gate has room."""
+    api = smooth_api()
+    leader = Replica(api, QuotaReleases)
+    for name in ("first", "second"):
+        api.create(name, "other", 2, gated=False)
+    for _ in range(20):
+        leader.hear(99)
+        leader.step()
+        if leader.releases.counted_beside("lab").releasing:
+            break
+        leader.send_all()
+    one = {"cpu": 2, "pods": 1}
+    assert leader.releases.counted_beside("lab") == CountedBeside(releasing=one, ungated=one)
+    goes_on(leader)
+    assert leader.releases.counted_beside("lab") == CountedBeside(ungated=one)
+    assert leader.releases.counted_beside("team") == NOTHING_BESIDE
 
 
 def test_a_book_is_new_until_all_was_touched_whoever_opens_it() -> None:
@@ -423,9 +443,7 @@ class WaitingPodsOfTheWatch(WaitingPods):
 class CountsByTheWatchAlone(QuotaReleases):
     def __init__(self, context: ControllerContext, **more: Any) -> None:
         super().__init__(context, **more)
-        self._waiting = WaitingPodsOfTheWatch(
-            context.store, is_postponed=self._is_postponed, pause=lambda: None, placements=self._placements
-        )
+        self._waiting = WaitingPodsOfTheWatch(context.store, pause=lambda: None, placements=self._placements)
 
 
 class ForgetsWhatHadNoAnswer(QuotaReleases):

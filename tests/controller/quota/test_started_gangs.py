@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cluster.cache.podgroups import PodGroupKey
+from controller.quota.give_backs import GiveBacks
 from controller.quota.lost_pods import LOOK_SECONDS, LOST_SECONDS
 from queues.quota.lack import LackKind
 from tests.controller.quota.test_gangs import Stage, letters, set_task
@@ -114,7 +115,7 @@ def test_nothing_is_kept_for_a_queue_that_was_stopped() -> None:
     stage.set_queue(3, state="Suspended")
     end(stage, names[0])
     stage.settle()
-    assert not stage.leader.releases._waiting._gangs._kept
+    assert not stage.leader.releases.kept_below("root")
 
 
 def test_a_gang_that_lost_two_goes_on_with_the_first_that_comes_back() -> None:
@@ -227,10 +228,11 @@ def test_a_scale_down_after_the_loss_ends_what_is_kept() -> None:
     assert "a-stranger" in stage.settle(int(LOOK_SECONDS) + 2)
 
 
-def test_the_room_of_a_pod_that_went_for_others_is_not_kept() -> None:
+def test_the_room_of_a_pod_that_went_for_others_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(3)
     names = started(stage)
-    stage.leader.releases._waiting._gang_reading.lost._is_going = lambda uid: names[0] in uid
+    uid = stage.api.pods[names[0]]["metadata"]["uid"]
+    monkeypatch.setattr(GiveBacks, "asked_to_go", {uid})
     stage.pods("", ["a-stranger"])
     end(stage, names[0])
     assert "a-stranger" in stage.settle()

@@ -105,6 +105,7 @@ def test_a_queue_says_what_it_and_all_below_it_use_and_who_waits() -> None:
         "waiting": 2,
         "usedText": "cpu 2",
         "limitText": "cpu 4",
+        "releasing": {"pods": "2"},
     }
     assert (server.quota("vision")["waiting"], server.quota("vision")["limitText"]) == (1, "")
 
@@ -162,10 +163,11 @@ def test_it_says_for_which_pod_others_leave_room_and_no_more_once_that_is_gone()
     server.settle()
     claim = {"namespace": "team", "pod": "large", "queue": "vision", "since": "2026-01-01T00:00:00Z"}
     assert (server.quota("lab")["claim"], server.quota("vision").get("claim")) == (claim, None)
+    assert server.quota("lab")["claimed"] == {"cpu": "4", "pods": "1"}
     assert server.step(seconds=COUNT_SECONDS) == []
     server.has(large, event="DELETED")
     server.settle()
-    assert "claim" not in server.quota("lab")
+    assert not {"claim", "claimed"} & server.quota("lab").keys()
 
 
 def test_what_was_deleted_by_force_is_said_above_it_too_until_it_counts_no_longer() -> None:

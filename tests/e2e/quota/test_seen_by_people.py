@@ -23,11 +23,11 @@ def sandbox(cluster: LocalCluster) -> Iterator[PluginSandbox]:
 
 
 def quota_of(sandbox: PluginSandbox, queue: str, *, waiting: int) -> dict[str, Any]:
-    """What the status says, once so many wait."""
+    """What the status says, once so many wait and none is being released."""
 
     def found() -> dict[str, Any]:
         quota: dict[str, Any] = sandbox.direct.read_queue(queue).get("status", {}).get("quota") or {}
-        return quota if quota.get("waiting") == waiting else {}
+        return quota if quota.get("waiting") == waiting and "releasing" not in quota else {}
 
     return until(found, f"{waiting} pods of {queue} to wait")
 

@@ -74,6 +74,21 @@ def test_what_was_deleted_by_force_has_a_column_while_there_is_any() -> None:
     assert told["resources"]["cpu"] == {"used": "7", "limit": "8", "forceDeleted": "2"}
 
 
+def test_what_counts_though_no_pod_uses_it_has_columns_while_there_is_any() -> None:
+    beside = {"releasing": 1, "ungated": 2, "setAside": 3, "guaranteedBelow": 4, "claimed": 5}
+    amounts = {name: {"cpu": str(amount)} for name, amount in beside.items()}
+    status = {"quota": {"used": {"cpu": "7"}, "waiting": 0, **amounts}}
+    queues = StoredQueues(item("root"), item("lab", status=status, capability={"cpu": "30"}))
+    columns = ["RELEASING", "UNGATED", "SET-ASIDE", "PROMISED", "CLAIMED"]
+    assert [line.split() for line in run_command(queues, "usage").out.splitlines()] == [
+        ["QUEUE", "RESOURCE", "USED", "LIMIT", *columns, "WAITING"],
+        ["lab", "cpu", "7", "30", "1", "2", "3", "4", "5", "0"],
+    ]
+    [told] = json.loads(run_command(queues, "usage", "-ojson").out)["queues"]
+    shown = {name: str(amount) for name, amount in beside.items()}
+    assert told["resources"]["cpu"] == {"used": "7", "limit": "30", **shown}
+
+
 def test_of_one_queue_those_above_that_bound_it_are_shown_and_its_siblings_are_not() -> None:
     done = run_command(StoredQueues(*ALL), "usage", "vision", "--no-headers")
     assert [line.split()[0] for line in done.out.splitlines()] == ["lab", "lab", "vision", "vision"]

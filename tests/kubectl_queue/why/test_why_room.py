@@ -201,6 +201,11 @@ def test_who_has_a_claim_is_named_as_far_as_queues_may_be_read() -> None:
             "3 of the cpu that is used is kept for gangs: podgroup team/a, team/b",
             "3 of that kept for gangs",
         ),
+        (
+            {"used": {"cpu": "6"}, "setAside": {"cpu": "2"}},
+            "2 of the cpu that is used is set aside for pods that wait while others are evicted for them",
+            "2 beside that set aside for pods that wait while others are evicted for them",
+        ),
     ],
 )
 def test_what_no_list_of_pods_shows_is_told_of_the_queue_and_of_a_pod_that_waits_for_it(
@@ -211,7 +216,7 @@ def test_what_no_list_of_pods_shows_is_told_of_the_queue_and_of_a_pod_that_waits
     done = run_command(StoredQueues(*queues), "why", "pod/work-3", "--namespace=team", client=objects())
     assert (f"and 1 of that is missing\n             {of_pod}\n") in done.out
     done = run_command(StoredQueues(*queues), "why", "lab", client=objects())
-    assert f"cpu 8 of 8 used, {of_queue}\n" in done.out
+    assert f"cpu {status['quota']['used']['cpu']} of 8 used, {of_queue}\n" in done.out
 
 
 def test_pods_are_listed_only_for_one_that_waits_for_room() -> None:

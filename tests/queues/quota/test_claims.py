@@ -13,7 +13,6 @@ from queues.queue import Queue
 from queues.quota.claims import CLAIM_AFTER_OTHERS, CLAIM_SECONDS, CLAIM_SECONDS_AFTER, Claims
 from queues.quota.devices import COUNTED, ClaimCount, ClaimFault
 from queues.quota.lack import Lack, LackKind
-from queues.quota.usage import Usage
 from tests.support.quota.kept_index import Kept, a_pod, a_queue
 
 #: How long a pod of a stream runs, at most.
@@ -167,7 +166,7 @@ def test_others_may_use_what_is_not_claimed() -> None:
 def test_what_is_asked_for_by_claims_of_devices_that_pods_may_share_is_claimed_too() -> None:
     kept = Kept(Queue(name="team", capability=(("deviceclass/gpu", 4),)))
     count = ClaimCount((("deviceclass/gpu", 4),))
-    kept.usage = Usage(kept.tree, claims=lambda _: count)
+    kept.ledger.begin_anew(kept.tree, claims=lambda _: count)
     one: dict[str, int] = {"deviceclass/gpu": 1}
     shared: dict[str, int] = {CLAIMS: 1, COUNTED: 1, "resourceclaim/ns/a": 1}
     kept.index.put(a_pod("runs", "team", age=9, **one))
@@ -418,7 +417,7 @@ def test_a_claim_ends_as_soon_as_its_pod_waits_for_something_else_than_room() ->
     kept = Kept(Queue(name="team", capability=(("cpu", 4), ("deviceclass/gpu", 4))))
     counts = {"resourceclaim/ns/a": ClaimCount((("deviceclass/gpu", 4),))}
     absent = ClaimCount(fault=ClaimFault.ABSENT)
-    kept.usage = Usage(kept.tree, claims=lambda claim: counts.get(claim, absent))
+    kept.ledger.begin_anew(kept.tree, claims=lambda claim: counts.get(claim, absent))
     device: dict[str, int] = {"deviceclass/gpu": 1}
     shared: dict[str, int] = {CLAIMS: 1, COUNTED: 1, "resourceclaim/ns/a": 1}
     kept.index.put(a_pod("runs", "team", age=9, **device))

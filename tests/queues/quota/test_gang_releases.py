@@ -15,9 +15,10 @@ from queues.queue import ROOT, Amounts, DequeueStrategy, Queue
 from queues.quota.gang_turns import CLUSTER
 from queues.quota.gangs import Asked, Gang, GangPod, NotAsked, PodState, ask, gang_of, unused_resources
 from queues.quota.lack import Lack, LackKind
+from queues.quota.ledger import ALL_PODS, Ledger, Reason
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
-from queues.quota.usage import NODES_TURN, TURN, Requests, Usage, quota_requests
+from queues.quota.usage import NODES_TURN, TURN, Requests, quota_requests
 from queues.quota.waiting_index import WaitingIndex
 from queues.tree import Tree
 from tests.support.examples import scaled
@@ -63,7 +64,7 @@ class History:
         self._asks = asks
         self.tree = Tree({each.name: each for each in self._queues()})
         self.index = WaitingIndex(self.tree)
-        self.usage = Usage(self.tree)
+        self.ledger = Ledger(self.tree)
         self._counted: dict[str, dict[str, Amount]] = {}
         self.made: dict[str, Made] = {}
         self._number = 0
@@ -167,7 +168,7 @@ class History:
         before = {made.gang.uid: self._there(made) for made in self.made.values()}
         most = self._chance.choice([3, 8, 10**6])
         expected = plain_releases(self.tree, entries.values(), uses, most=most)
-        released = list(ReleasePass(self.tree, self.index, usage=self.usage, most=most))
+        released = list(ReleasePass(self.tree, self.index, ledger=self.ledger, most=most))
         self._write(released)
         if released != expected:
             names = [[each.uid for each in found] for found in (released, expected)]
@@ -198,14 +199,12 @@ class History:
             for queue, amounts in made.uses():
                 for resource, amount in amounts.items():
                     after[queue][resource] = after[queue].get(resource, 0) + amount
-        for queue, amounts in after.items():
-            before = self._counted.get(queue, {})
-            more = {name: amounts.get(name, 0) - before.get(name, 0) for name in {*amounts, *before}}
-            self.usage.add(queue, more.items())
-            for name, amount in more.items():
-                for above in self.tree.chain(queue).queues if amount < 0 else ():
-                    self.index.fell(above.name, name)
-        self._counted = after
+        with self.ledger.together():
+            for queue, amounts in after.items():
+                self.ledger.set_all(queue, Reason.RELEASING, {})
+                self.ledger.set_all(queue, Reason.USED, {ALL_PODS: amounts.items()})
+        for queue, resource in self.ledger.take_falls():
+            self.index.fell(queue, resource)
 
     def _write(self, released: Iterable[WaitingPod]) -> None:
         """All in one step. What the pass has counted, counts as released."""
@@ -361,7 +360,7 @@ def test_a_pass_ends_before_a_gang_for_which_the_book_has_no_room(most: int, exp
     kept.index.put(a_gang("three", "team", 3, age=5, cpu=1))
     if most < 5:
         kept.index.put(a_pod("single", "team", cpu=1))
-    found = [pod.uid for pod in ReleasePass(kept.tree, kept.index, usage=kept.usage, most=most)]
+    found = [pod.uid for pod in ReleasePass(kept.tree, kept.index, ledger=kept.ledger, most=most)]
     assert found == expected
     assert kept.index.is_due or most == 5, "the next pass goes on"
 
@@ -471,7 +470,7 @@ def test_who_asks_for_the_turn_is_looked_at_again_where_a_pass_ends_before(ends:
     goes_on = (lambda: next(looks)) if ends == "no time" else (lambda: True)
     most = 2 if ends == "at most one pod" else 9
     released = []
-    for pod in ReleasePass(kept.tree, kept.index, usage=kept.usage, most=most, goes_on=goes_on):
+    for pod in ReleasePass(kept.tree, kept.index, ledger=kept.ledger, most=most, goes_on=goes_on):
         released.append(pod.uid)
         if ends == "by its reader":
             break

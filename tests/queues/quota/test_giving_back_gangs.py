@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from queues.quota import giving_back
 from queues.quota.giving_back import Asked, Borrowed, GivingBack
 from queues.quota.kept_victims import kept_victims
+from queues.quota.ledger import Reason
 from queues.quota.started_gangs import StartedGang
 from queues.quota.usage import negative
 from tests.queues.quota.test_lending import PREEMPT, RECLAIM, Cluster, amounts, asking, queue
@@ -56,7 +57,7 @@ class GangCluster(Cluster):
 
         return GivingBack(
             self.tree,
-            self.usage,
+            self.ledger,
             pods=pods,
             queues=sorted({pod.queue for pod in self.pods.values()}),
             deserved=self.usage.deserved.of,
@@ -180,7 +181,7 @@ def test_pods_and_gangs_are_read_once_in_a_look() -> None:
 
     look = GivingBack(
         cluster.tree,
-        cluster.usage,
+        cluster.ledger,
         pods=pods,
         queues=["b"],
         deserved=cluster.usage.deserved.of,
@@ -227,7 +228,7 @@ def clusters(draw: Any) -> tuple[GangCluster, list[int], int]:
                 cluster.kept.add(draw(st.sampled_from(uids)))
         else:
             cluster.runs(of, *cpus, **fields)
-    cluster.usage.add("c", amounts(left))  # nothing is free
+    cluster.ledger.set_one("c", Reason.USED, "left", amounts(left))  # nothing is free
     order = draw(st.permutations(range(30)))
     return cluster, order, draw(st.integers(1, 8))
 
@@ -288,12 +289,10 @@ def test_nothing_of_a_set_could_be_left_out(drawn: tuple[GangCluster, list[int],
 
 def has_room(cluster: GangCluster, cpu: int, *, without: Iterable[str]) -> bool:
     gone = [cluster.pods[uid] for uid in without]
-    for pod in gone:
-        cluster.usage.add(pod.queue, negative(pod.requests))
-    lack = cluster.usage.lack("a", amounts(cpu))
-    for pod in gone:
-        cluster.usage.add(pod.queue, pod.requests)
-    return lack is None
+    with cluster.ledger.assume() as assumed:
+        for pod in gone:
+            assumed.add(pod.queue, negative(pod.requests))
+        return cluster.usage.lack("a", amounts(cpu)) is None
 
 
 @examples(200)

@@ -81,7 +81,9 @@ def test_others_leave_what_is_guaranteed_and_its_owner_takes_it() -> None:
     assert usage.lack("b", cpu(1)) == Lack("lab", "cpu", 1, kind=LackKind.GUARANTEES)
     assert usage.lack("a", cpu(4)) is None
     assert usage.lack("a", cpu(5)) == Lack("lab", "cpu", 1)
+    assert usage.guaranteed_below("lab") == usage.guaranteed_below("root") == {"cpu": 4}
     usage.add("a", cpu(4))
+    assert usage.guaranteed_below("lab") == usage.guaranteed_below("a") == {}
     assert usage.lack("b", cpu(1)) == Lack("lab", "cpu", 1)
     usage.add("b", cpu(-1))
     assert usage.lack("b", cpu(1)) is None

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from queues.apimachinery.quantities import Amount
 from queues.queue import Queue
 from queues.quota.giving_back import Asked, Borrowed, GivingBack, Taking, shortages
+from queues.quota.ledger import Ledger, Reason
 from queues.quota.pod_classes import WaitingPod
-from queues.quota.usage import Requests, Usage
+from queues.quota.usage import Requests
 from queues.tree import Tree
 from tests.support.cases import each_case
 
@@ -46,7 +47,8 @@ class Cluster:
 
     def __init__(self, *queues: Queue, whole: Any = 10, unreclaimable: Iterable[str] = ("root",)) -> None:
         self.tree = Tree({each.name: each for each in (queue("root", None, cap=whole), *queues)})
-        self.usage = Usage(self.tree)
+        self.ledger = Ledger(self.tree)
+        self.usage = self.ledger.usage
         self.pods: dict[str, Borrowed] = {}
         self._unreclaimable = set(unreclaimable)
 
@@ -57,7 +59,7 @@ class Cluster:
             since = NOW + timedelta(seconds=len(self.pods))
             pod = Borrowed(uid=uid, queue=of, requests=amounts(cpu, memory), since=since, **fields)
             self.pods[uid] = pod
-            self.usage.add(of, pod.requests)
+            self.ledger.set_one(of, Reason.USED, uid, pod.requests)
             uids.append(uid)
         return uids
 
@@ -83,7 +85,7 @@ class Cluster:
     def look(self, allowed: Mapping[str, int] | None = None) -> GivingBack:
         return GivingBack(
             self.tree,
-            self.usage,
+            self.ledger,
             pods=lambda name: [pod for pod in self.pods.values() if pod.queue == name],
             queues=sorted({pod.queue for pod in self.pods.values()}),
             deserved=self.usage.deserved.of,
@@ -93,7 +95,7 @@ class Cluster:
 
     def end(self, uid: str) -> Borrowed:
         pod = self.pods.pop(uid)
-        self.usage.add(pod.queue, [(name, -amount) for name, amount in pod.requests])
+        self.ledger.set_one(pod.queue, Reason.USED, uid, ())
         return pod
 
 
@@ -368,9 +370,9 @@ def test_whatever_is_asked_there_is_no_see_saw(cluster: Cluster, asked: list[tup
 
 def _check_each_is_needed(cluster: Cluster, claimant: WaitingPod, gone: Iterable[Borrowed]) -> None:
     for left_out in gone:
-        cluster.usage.add(left_out.queue, left_out.requests)
-        assert cluster.usage.lack(claimant.queue, claimant.requests) is not None
-        cluster.usage.add(left_out.queue, [(name, -amount) for name, amount in left_out.requests])
+        with cluster.ledger.assume() as assumed:
+            assumed.add(left_out.queue, left_out.requests)
+            assert cluster.usage.lack(claimant.queue, claimant.requests) is not None
 
 
 def _check_guarantees(cluster: Cluster, of: str, gone: Iterable[Borrowed]) -> None:

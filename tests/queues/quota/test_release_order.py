@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from queues.queue import Amounts, DequeueStrategy, Queue
 from queues.quota.lack import Lack, LackKind
+from queues.quota.ledger import ALL_PODS, Ledger, Reason
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
-from queues.quota.usage import Usage, quota_requests
+from queues.quota.usage import quota_requests
 from queues.quota.waiting_index import WaitingIndex
 from queues.tree import Tree
 
@@ -60,16 +61,16 @@ def by_queue(pods: list[WaitingPod]) -> dict[str, list[WaitingPod]]:
 class Case:
     def __init__(self, *queues: Queue) -> None:
         self.tree = Tree({each.name: each for each in queues})
-        self.usage = Usage(self.tree)
+        self.ledger = Ledger(self.tree)
         self.blocked: dict[str, Lack] = {}
 
     def uses(self, of: str, amount: int) -> Case:
-        self.usage.add(of, quota_requests(cpu(amount)))
+        self.ledger.set_all(of, Reason.USED, {ALL_PODS: quota_requests(cpu(amount))})
         return self
 
     def released(self, *pods: WaitingPod) -> list[str]:
         index = WaitingIndex.of(self.tree, by_queue(list(pods)))
-        names = [each.uid for each in ReleasePass(self.tree, index, usage=self.usage)]
+        names = [each.uid for each in ReleasePass(self.tree, index, ledger=self.ledger)]
         self.blocked = index.take_untold()
         return names
 
@@ -207,7 +208,7 @@ def test_no_release_passes_a_capability_and_nothing_that_fits_is_left(
     for uid in made.blocked:
         waiting = by_uid[uid]
         if made.tree.queues[waiting.queue].dequeue is DequeueStrategy.TRAVERSE:
-            assert made.usage.lack(waiting.queue, waiting.requests) is not None, "it has no room"
+            assert made.ledger.usage.lack(waiting.queue, waiting.requests) is not None, "it has no room"
     again = list(pods)
     shuffled.shuffle(again)
     assert Case(*queues).released(*again) == released, "whatever order they come in"

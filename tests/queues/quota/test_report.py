@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from queues.queue import Amounts, Queue
 from queues.quota.report import (
+    BESIDE,
     KEPT_FOR,
     MORE_RESOURCES,
     RESOURCES,
+    CountedBeside,
     QuotaReport,
     amounts_text,
     quota_report,
@@ -39,7 +43,10 @@ def test_what_was_deleted_by_force_is_shown_beside_what_is_used_only_while_it_co
         chain, used={"cpu": 3}, waiting=0, kept_for_gangs={"cpu": 1, "pods": 0}, kept_for=reversed(names)
     )
     assert (kept.kept_for_gangs, kept.kept_for) == ({"cpu": "1"}, names[:KEPT_FOR])
-    report = quota_report(chain, used={"cpu": 3, "pods": 2}, waiting=0, force_deleted=forced)
+    beside = CountedBeside(set_aside={"cpu": 2, "pods": 1, "other": 1}, claimed={"cpu": 0})
+    report = quota_report(chain, used={"cpu": 3, "pods": 2}, waiting=0, force_deleted=forced, beside=beside)
+    assert (report.set_aside, report.claimed, report.releasing) == ({"cpu": "2", "pods": "1"}, None, None)
+    assert set(BESIDE) <= set(msgspec.to_builtins(report))
     assert (report.kept_for_gangs, report.kept_for) == (None, None)
     assert report.force_deleted == {"cpu": "2", "pods": "1"}
     ended = quota_report(chain, used={"cpu": 1, "pods": 1}, waiting=0, force_deleted={"cpu": 0, "pods": 0})

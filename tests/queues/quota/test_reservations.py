@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from queues.queue import Queue
 from queues.quota.reservations import Reservations
-from queues.quota.usage import Requests, quota_requests
+from queues.quota.usage import quota_requests
 from tests.support.quota.kept_index import Kept, a_pod, a_queue
 
 ONE = quota_requests((("cpu", 1),))
@@ -24,7 +24,7 @@ class Lab:
 
     def __init__(self) -> None:
         self.kept = Kept(*TREE, OTHER)
-        self.reservations = Reservations()
+        self.reservations = Reservations(self.kept.ledger)
         self._made = 0
 
     def wait(self, of: str, number: int, **fields: int) -> list[str]:
@@ -35,12 +35,13 @@ class Lab:
             self.kept.index.put(a_pod(names[-1], of, cpu=1, age=-self._made, **fields))
         return names
 
-    def set_aside(self, of: str, number: int) -> list[tuple[str, Requests]]:
-        return self.reservations.replace({(of, ONE): number}, self.kept.usage)
+    def set_aside(self, of: str, number: int) -> None:
+        self.reservations.replace({(of, ONE): number})
+        self.kept.tell_falls()
 
     def released(self, *, most: int = 100) -> list[str]:
         """By a pass, after those for which room was set aside."""
-        pods = list(self.reservations.release(self.kept.index, self.kept.usage, most=most, goes_on=go_on))
+        pods = self.reservations.release(self.kept.index, most=most, goes_on=go_on)
         self.kept.running |= {pod.uid: pod for pod in pods}
         return [pod.uid for pod in pods] + self.kept.released()
 
@@ -71,8 +72,9 @@ def test_what_is_given_up_is_for_all() -> None:
     lab.wait("own", 1)
     more = lab.wait("other", 1)
     lab.set_aside("own", 2)
-    assert lab.set_aside("own", 1) == [("own", ONE)]
-    assert lab.reservations.replace({}, lab.kept.usage) == [("own", ONE)]
+    lab.set_aside("own", 1)
+    assert lab.used() == 5
+    lab.set_aside("own", 0)
     lab.kept.index.remove("own-5")
     lab.kept.end(borrowed[0])
     assert lab.released() == more
@@ -93,7 +95,7 @@ def test_no_more_are_released_at_once_than_asked_for() -> None:
     lab = Lab()
     lab.wait("own", 3)
     lab.set_aside("own", 3)
-    first = list(lab.reservations.release(lab.kept.index, lab.kept.usage, most=2, goes_on=go_on))
+    first = lab.reservations.release(lab.kept.index, most=2, goes_on=go_on)
     assert [pod.uid for pod in first] == ["own-1", "own-2"]
     assert lab.reservations.numbers == {("own", ONE): 1}
     assert lab.used() == 3, "two that were released, and one for which room is set aside"
@@ -103,8 +105,6 @@ def test_it_counts_in_a_use_that_is_counted_anew() -> None:
     lab = Lab()
     lab.set_aside("own", 3)
     lab.kept.change(*TREE, OTHER)
-    assert lab.used() == 0
-    lab.reservations.add_to(lab.kept.usage)
     assert lab.used() == 3
 
 

@@ -16,9 +16,10 @@ import msgspec
 
 from queues.apimachinery.quantities import Amount
 from queues.queue import Queue
+from queues.quota.ledger import Ledger, Reason
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
-from queues.quota.usage import Usage, quota_requests
+from queues.quota.usage import quota_requests
 from queues.quota.waiting_index import WaitingIndex
 from queues.tree import Tree
 from tests.support.cases import each_case
@@ -295,25 +296,25 @@ CASES = {
 }
 
 
-def usage_of(case: Case) -> tuple[Tree, Usage]:
+def ledger_of(case: Case) -> tuple[Tree, Ledger]:
     root = queue("root", "", cap=case.nodes)
     tree = Tree({each.name: each for each in (root, *case.queues)})
-    usage = Usage(tree)
-    for name, requests in case.runs:
-        usage.add(name, quota_requests(tuple(requests.items())))
-    return tree, usage
+    ledger = Ledger(tree)
+    for number, (name, requests) in enumerate(case.runs):
+        ledger.set_one(name, Reason.USED, number, quota_requests(tuple(requests.items())))
+    return tree, ledger
 
 
 @each_case("name", CASES)
 def test_what_is_released_and_which_queue_has_no_room(name: str) -> None:
     case = CASES[name]
-    tree, usage = usage_of(case)
+    tree, ledger = ledger_of(case)
     waiting: dict[str, list[WaitingPod]] = {}
     for number, (of_queue, requests) in enumerate(case.asks):
         pod = WaitingPod(f"{of_queue}/{number}", of_queue, quota_requests(tuple(requests.items())), 0, NOW)
         waiting.setdefault(of_queue, []).append(pod)
     index = WaitingIndex.of(tree, waiting)
-    assert [pod.queue for pod in ReleasePass(tree, index, usage=usage)] == list(case.released)
+    assert [pod.queue for pod in ReleasePass(tree, index, ledger=ledger)] == list(case.released)
     lacks = index.take_untold()
     assert {uid.partition("/")[0]: lack.queue for uid, lack in lacks.items()} == case.waits_for
 
@@ -326,12 +327,12 @@ def test_guarantees_beyond_a_capability_end_nothing() -> None:
         queue("q71", "q7", cap=of(6, 4), guarantee=promised),
         queue("q72", "q7", cap=of(6, 4), guarantee=promised),
     ]
-    _, usage = usage_of(Case(nodes=NODE, queues=queues))
-    assert usage.guarantees["q71"] == usage.guarantees["q72"] == of(3, 2)
+    _, ledger = ledger_of(Case(nodes=NODE, queues=queues))
+    assert ledger.usage.guarantees["q71"] == ledger.usage.guarantees["q72"] == of(3, 2)
 
 
 def test_a_capability_of_root_beyond_the_nodes_ends_nothing() -> None:
     """With hierarchy, case 10. It counts in place of what nodes have."""
-    _, usage = usage_of(Case(nodes=of(16, 16), queues=[queue("q10", cap=of(10, 4))]))
-    assert usage.whole == of(16, 16)
-    assert usage.deserved.real_capability("q10") == of(10, 4)
+    _, ledger = ledger_of(Case(nodes=of(16, 16), queues=[queue("q10", cap=of(10, 4))]))
+    assert ledger.usage.whole == of(16, 16)
+    assert ledger.usage.deserved.real_capability("q10") == of(10, 4)

@@ -12,6 +12,7 @@ from queues.apimachinery.pod_requests import CLAIMS
 from queues.queue import Amounts, DequeueStrategy, Queue
 from queues.quota.devices import COUNTED, ClaimCount, ClaimFault
 from queues.quota.lack import Lack, LackKind
+from queues.quota.ledger import Ledger, Reason
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.set_aside import SetAside
 from queues.quota.subscriptions import Subscriptions
@@ -94,9 +95,9 @@ class History:
     def _compare(self) -> list[str]:
         kept = self.kept
         whole = Kept()
-        whole.tree, whole.usage = kept.tree, Usage(kept.tree)
+        whole.tree, whole.ledger = kept.tree, Ledger(kept.tree)
         for pod in kept.running.values():
-            whole.usage.add(pod.queue, pod.requests)
+            whole.ledger.begin(pod)
         pods: dict[str, list[WaitingPod]] = {}
         for pod in self.waiting.values():
             pods.setdefault(pod.queue, []).append(pod)
@@ -204,8 +205,8 @@ def test_one_end_looks_at_the_classes_that_have_room_now_and_at_no_other() -> No
     for size in range(2, 9):
         kept.index.put(a_pod(f"asks-{size}", "team", cpu=size))
     assert kept.released() == ["runs"]
-    kept.usage.add("team", [("cpu", -3)])
-    kept.index.fell("team", "cpu")
+    kept.ledger.set_one("team", Reason.RELEASING, "runs", [("cpu", 7)])
+    kept.tell_falls()
     lines = kept.index.open_lines(kept.usage, now=0.0)
     opened = [pods.requests for line in lines for pods in line.classes.values() if pods.lack is None]
     assert [dict(requests)["cpu"] for requests in opened] == [2, 3]
@@ -303,7 +304,7 @@ def devices_line() -> tuple[Kept, dict[str, ClaimCount]]:
     )
     counts: dict[str, ClaimCount] = {}
     absent = ClaimCount(fault=ClaimFault.ABSENT)
-    kept.usage = Usage(kept.tree, claims=lambda claim: counts.get(claim, absent))
+    kept.ledger.begin_anew(kept.tree, claims=lambda claim: counts.get(claim, absent))
     return kept, counts
 
 
@@ -393,6 +394,8 @@ def test_a_capability_of_root_below_what_a_hundred_thousand_use_frees_nothing_un
     kept.running = {
         f"r{number}": a_pod(f"r{number}", queues[number % 100].name, cpu=1) for number in range(100_000)
     }
+    for pod in kept.running.values():
+        kept.ledger.begin(pod)
     for number in range(100):
         kept.index.put(a_pod(f"w{number}", queues[number].name, cpu=1))
     kept.change(a_queue("root", "", cpu=99_990), *queues)

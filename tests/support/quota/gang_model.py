@@ -13,13 +13,14 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from queues.queue import ROOT, Queue
+from queues.queue import Queue
 from queues.quota.gang_placement import GangPlacements
 from queues.quota.gang_rivals import Placing
+from queues.quota.ledger import Ledger
 from queues.quota.placement_time import PLACEMENT_SECONDS
 from queues.quota.pod_classes import Rank, WaitingPod
 from queues.quota.release_order import ReleasePass
-from queues.quota.usage import TURN, Usage
+from queues.quota.usage import TURN
 from queues.quota.waiting_index import WaitingIndex
 from queues.tree import Tree
 
@@ -85,7 +86,7 @@ class GangModel:
         capability = (("cpu", quota),)
         names = {gang.queue for gang in gangs}
         self._tree = Tree({name: Queue(name=name, parent="root", capability=capability) for name in names})
-        self._usage, self._index = Usage(self._tree), WaitingIndex(self._tree)
+        self._ledger, self._index = Ledger(self._tree), WaitingIndex(self._tree)
         self._by_name = {gang.name: gang for gang in gangs}
         #: What goes on, by gang: until when.
         self._comes = {gang.name: gang.comes for gang in gangs}
@@ -148,7 +149,7 @@ class GangModel:
         return WaitingPod(gang.name, gang.queue, tuple(sorted(requests)), gang.priority, since, pods)
 
     def _release(self) -> None:
-        turns = self._usage.turns
+        turns = self._ledger.usage.turns
         before, turns.taken = (
             turns.taken,
             frozenset(
@@ -158,7 +159,7 @@ class GangModel:
         for scope in before - turns.taken:
             self._index.fell(scope, TURN)
         while self._index.is_due:
-            for entry in ReleasePass(self._tree, self._index, usage=self._usage, now=self.now):
+            for entry in ReleasePass(self._tree, self._index, ledger=self._ledger, now=self.now):
                 gang = self._by_name[entry.uid]
                 placing = Placing(
                     gang.name,
@@ -191,6 +192,6 @@ class GangModel:
     def _end(self, name: str) -> None:
         gang = self._by_name[name]
         self._nodes.free(gang)
-        self._usage.add(gang.queue, [("cpu", -gang.count * gang.size), ("pods", -gang.count)])
-        for queue in (gang.queue, ROOT):
-            self._index.fell(queue, "cpu")
+        self._ledger.take_back(self._entry(gang))
+        for queue, resource in self._ledger.take_falls():
+            self._index.fell(queue, resource)

@@ -35,6 +35,7 @@ from queues.quota.lack import Lack
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import GROUP, Wire, pod, podgroup, queue
+from tests.support.quota.counted_anew import miscounted
 from tests.support.rules.cases import NOW
 
 GATES = ["sluice.dev/quota"]
@@ -520,7 +521,9 @@ class History:
         self._asleep: set[tuple[int, WriteKey]] = set()
 
     def run(self) -> list[str]:
-        """Returns what went wrong: releases over a capability, and pods that wait though they have room."""
+        """Returns what went wrong: releases over a capability, pods that wait though they have room, and
+        what counts otherwise than it should.
+        """
         acts = [*self._acts()]
         weights = [weight for weight, _ in acts]
         for _ in range(STEPS):
@@ -528,7 +531,8 @@ class History:
             if self.api.faults:
                 return self.api.faults
         self._end()
-        return self.api.faults or self._left()
+        leads = self._leads
+        return self.api.faults or self._left() or miscounted(leads.releases, leads.server.store)
 
     def _acts(self) -> Iterator[tuple[float, Callable[[], object]]]:
         yield 8, self._create

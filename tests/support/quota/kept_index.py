@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from queues.queue import DequeueStrategy, Queue
+from queues.quota.ledger import ALL_PODS, Ledger, Reason
 from queues.quota.pod_classes import WaitingPod
 from queues.quota.release_order import ReleasePass
 from queues.quota.usage import Usage, quota_requests
@@ -31,25 +32,32 @@ class Kept:
     def __init__(self, *queues: Queue, make: Callable[[Tree], WaitingIndex] = WaitingIndex) -> None:
         self.tree = Tree({each.name: each for each in queues})
         self.index = make(self.tree)
-        self.usage = Usage(self.tree)
+        self.ledger = Ledger(self.tree)
         self.running: dict[str, WaitingPod] = {}
 
+    @property
+    def usage(self) -> Usage:
+        return self.ledger.usage
+
+    def uses(self, of: str, **amounts: int) -> None:
+        """Something else uses so much of the queue."""
+        self.ledger.set_all(of, Reason.USED, {ALL_PODS: amounts.items()})
+
     def released(self, *, now: float = 0.0) -> list[str]:
-        pods = list(ReleasePass(self.tree, self.index, usage=self.usage, now=now))
+        pods = list(ReleasePass(self.tree, self.index, ledger=self.ledger, now=now))
         self.running |= {pod.uid: pod for pod in pods}
         return [pod.uid for pod in pods]
 
     def end(self, uid: str) -> None:
         pod = self.running.pop(uid)
-        self.usage.add(pod.queue, [(name, -amount) for name, amount in pod.requests])
-        for above in self.tree.chain(pod.queue).queues if pod.queue in self.tree else ():
-            for name, amount in pod.requests:
-                if amount:
-                    self.index.fell(above.name, name)
+        self.ledger.take_back(pod)
+        self.tell_falls()
+
+    def tell_falls(self) -> None:
+        for queue, resource in self.ledger.take_falls():
+            self.index.fell(queue, resource)
 
     def change(self, *queues: Queue) -> None:
         self.tree = Tree({each.name: each for each in queues})
-        self.usage = Usage(self.tree)
-        for pod in self.running.values():
-            self.usage.add(pod.queue, pod.requests)
+        self.ledger.begin_anew(self.tree)
         self.index.look_at_all(self.tree)

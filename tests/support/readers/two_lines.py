@@ -55,7 +55,6 @@ class LeaderReading:
         context = cast(ControllerContext, SimpleNamespace(store=store))
         self._waiting = WaitingPods(
             store,
-            is_postponed=lambda _uid: False,
             pause=lambda: None,
             placements=GangsInPlacement(context, changed=lambda _key: None),
         )
